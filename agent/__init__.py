@@ -1,0 +1,1 @@
+"""Proposes kernels, remembers every attempt, and reports; judges nothing itself."""

@@ -1,0 +1,37 @@
+"""Judges candidates against reference problems. `evaluate()` is the door; importing this imports no torch."""
+
+from __future__ import annotations
+
+from evaluator.backends import BACKENDS, Backend, find_backend
+from evaluator.candidate import Candidate
+from evaluator.config import Dtype, EvaluationConfig, Limits, Math, SandboxTier
+from evaluator.errors import ConfigError, EvaluatorError, MachineError, ProblemError
+from evaluator.evaluation import Evaluation, Finding, Stage, Status
+from evaluator.problem import Problem, find_problems, problem_from_source, read_problem
+from evaluator.record import Record, sha256_text
+
+__all__ = [
+    "BACKENDS",
+    "Backend",
+    "Candidate",
+    "ConfigError",
+    "Dtype",
+    "Evaluation",
+    "EvaluationConfig",
+    "EvaluatorError",
+    "Finding",
+    "Limits",
+    "MachineError",
+    "Math",
+    "Problem",
+    "ProblemError",
+    "Record",
+    "SandboxTier",
+    "Stage",
+    "Status",
+    "find_backend",
+    "find_problems",
+    "problem_from_source",
+    "read_problem",
+    "sha256_text",
+]

@@ -1,0 +1,1 @@
+"""Builds C++ and CUDA extensions in a sandbox, once each."""

@@ -1,0 +1,84 @@
+"""How an evaluation is to be run: everything here is recorded with every score."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from evaluator.record import Record
+
+
+class Math(StrEnum):
+    """The precision a candidate may use inside; sets the error limit and pins library flags."""
+
+    FP32 = "fp32"
+    TF32 = "tf32"
+    BF16 = "bf16"
+    FP16 = "fp16"
+
+
+class Dtype(StrEnum):
+    """What floating tensors of a problem are cast to; `as_is` leaves the problem's own types."""
+
+    AS_IS = "as_is"
+    FP32 = "fp32"
+    BF16 = "bf16"
+    FP16 = "fp16"
+
+
+class SandboxTier(StrEnum):
+    """What stands between a candidate and the host, strongest first."""
+
+    BUBBLEWRAP = "bubblewrap"
+    CONFINED = "confined"
+    NONE = "none"
+
+
+class Limits(Record):
+    """Bounds on one evaluation; seconds of wall time unless said."""
+
+    build_s: float = Field(default=300.0, gt=0)
+    """One build, in the build sandbox."""
+    load_s: float = Field(default=60.0, gt=0)
+    """Importing the candidate and constructing `ModelNew`, builds not counted."""
+    call_s: float = Field(default=30.0, gt=0)
+    """One call of the candidate beyond ten times the reference's own time."""
+    total_s: float = Field(default=900.0, gt=0)
+    """The whole evaluation, builds included."""
+    memory_gib: float = Field(default=16.0, gt=0)
+    """Host memory of a contestant and everything it starts."""
+    processes: int = Field(default=256, ge=8)
+    """Tasks (processes and threads) of a contestant."""
+    file_mib: int = Field(default=1024, ge=1)
+    """Private scratch space of a contestant."""
+    output_kib: int = Field(default=256, ge=1)
+    """Text kept of a contestant's standard output and error."""
+
+
+class EvaluationConfig(Record):
+    """One evaluation's policy."""
+
+    device: str = "auto"
+    """`cpu`, `cuda`, `cuda:N`, or `auto`: the first device of the backend's kind."""
+    shapes: str | None = None
+    """A name in the problem's `SHAPES`; None means the problem's own constants."""
+    dtype: Dtype = Dtype.AS_IS
+    math: Math = Math.FP32
+    baselines: tuple[str, ...] = ("eager", "compile")
+    """Timings of the reference to take; the headline speedup is against the fastest of them."""
+    trials: int = Field(default=5, ge=1, le=100)
+    """Verified calls on fresh inputs before timing starts, per weight draw at least one."""
+    measure: bool = True
+    """Whether to time at all; without it a right candidate is `PASSED` with no speedup."""
+    target_ms: float = Field(default=300.0, gt=0)
+    """Measured time aimed at per side before the interval is looked at."""
+    max_turns: int = Field(default=24, ge=4)
+    """Most interleaved turns a side gets."""
+    sandbox: SandboxTier | None = None
+    """Tier to use; None takes the strongest this machine has. `none` must be asked for by name."""
+    limits: Limits = Limits()
+    threads: int | None = None
+    """CPU threads for torch on both sides; None means the cores this process may use."""
+    secret_seed: int | None = None
+    """Replaces the run's secret seed, to repeat a run exactly; never set it for candidates you distrust."""

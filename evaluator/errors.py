@@ -1,0 +1,22 @@
+"""What can go wrong that is nobody's score: bad input, a bad problem, this machine, this program.
+
+Whatever a candidate does ends in a `Status` instead.
+"""
+
+from __future__ import annotations
+
+
+class EvaluatorError(Exception):
+    """The evaluator or its machine failed; nothing is scored."""
+
+
+class MachineError(EvaluatorError):
+    """This machine lacks something an evaluation needs: a compiler, a sandbox, a GPU, disk space."""
+
+
+class ProblemError(EvaluatorError):
+    """A problem file is missing, malformed, or its reference does not run here."""
+
+
+class ConfigError(EvaluatorError):
+    """An unknown backend, device, dtype, shape name or flag; the message lists the known ones."""

@@ -1,0 +1,264 @@
+"""The judge's answer: statuses, stages, and every measurement behind a score."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from evaluator.config import EvaluationConfig
+from evaluator.record import Record
+
+SCHEMA_VERSION = 1
+"""Raised when a field of `Evaluation` changes meaning."""
+
+
+class Stage(StrEnum):
+    """How far an evaluation got; each is announced before it is entered."""
+
+    SCREEN = "screen"
+    BUILD = "build"
+    LOAD = "load"
+    VERIFY = "verify"
+    TIME = "time"
+    ATTRIBUTE = "attribute"
+    SANITIZE = "sanitize"
+    DECIDE = "decide"
+
+
+class Status(StrEnum):
+    """How an evaluation ended. Failures of the machine or of this program are exceptions, not statuses."""
+
+    PASSED = "PASSED"
+    NO_CODE = "NO_CODE"
+    TRUNCATED = "TRUNCATED"
+    REJECTED = "REJECTED"
+    COMPILE_ERROR = "COMPILE_ERROR"
+    RUNTIME_ERROR = "RUNTIME_ERROR"
+    WRONG_SHAPE = "WRONG_SHAPE"
+    WRONG_DTYPE = "WRONG_DTYPE"
+    WRONG_VALUES = "WRONG_VALUES"
+    NONDETERMINISTIC = "NONDETERMINISTIC"
+    MEMORY_ERROR = "MEMORY_ERROR"
+    RACE = "RACE"
+    INPUT_MUTATED = "INPUT_MUTATED"
+    TIMED_OUT = "TIMED_OUT"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    TAMPERED = "TAMPERED"
+    IMPLAUSIBLE = "IMPLAUSIBLE"
+
+
+class Finding(Record):
+    """One remark of the screening: advice, unless it is fatal."""
+
+    rule: str
+    line: int | None = None
+    message: str
+    fatal: bool = False
+
+
+class Build(Record):
+    """One extension built for the candidate."""
+
+    name: str
+    """Extension name the candidate asked for."""
+    key: str
+    """Content address of sources, flags, compiler and torch."""
+    tier: str
+    """Which headers and binding built it: `lean`, `full`."""
+    cached: bool
+    seconds: float
+    """Wall time; 0 for a cache hit."""
+    ok: bool
+    log: str = ""
+    """Compiler output, trimmed; empty when it built."""
+
+
+class Mismatch(Record):
+    """How wrong values differ from the expected ones."""
+
+    output: str
+    """Path of the tensor inside the output, such as `[0]` or `["logits"]`; empty for a single tensor."""
+    trial: str
+    """Name of the input distribution that showed it."""
+    wrong: int
+    total: int
+    first_indices: tuple[tuple[int, ...], ...] = ()
+    expected: tuple[float, ...] = ()
+    actual: tuple[float, ...] = ()
+    max_abs_error: float
+    error_ratio: float
+    """Error as a multiple of the reference's own rounding error (root mean square, worst group)."""
+    limit_ratio: float
+    pattern: str = ""
+    """What the wrong places look like: a band, a tile edge, a transposition, everything."""
+
+
+class Verification(Record):
+    """What was checked and how close the candidate came."""
+
+    trials: int
+    """Calls whose outputs were compared."""
+    distributions: tuple[str, ...]
+    weights: str
+    """How the candidate's parameters were made equal to the reference's: `seed`, `state_dict` or `none`."""
+    parameters: str
+    """How non-default parameters were tried: `seed`, `state_dict`, `none` (nothing to vary)."""
+    error_ratio: float | None
+    """Largest group error over the reference's own, over all right trials."""
+    limit_ratio: float
+    bitwise_repeatable: bool | None = None
+    shape_specialized: bool | None = None
+    """True when a held-out shape of the problem failed; None when there was none to try."""
+    mismatch: Mismatch | None = None
+
+
+class Interval(Record):
+    """A two-sided 95 % interval."""
+
+    low: float
+    high: float
+
+
+class Timing(Record):
+    """One side's measured time per call, milliseconds."""
+
+    median_ms: float
+    spread_ms: float
+    """Median absolute deviation of the turns."""
+    turns: int
+    calls: int
+    """Calls timed in all."""
+    inner_ms: float | None = None
+    """The contestant's own claim (events around the calls), median."""
+    outer_ms: float
+    """The referee's clock around run and collection, less calibrated cost, median."""
+    single_ms: float | None = None
+    """Median outer time of the unannounced single-call batches."""
+    clock: str
+    """Which clock scored: `inner` (agreed with the outer one) or `outer`."""
+    solo_ms: float | None = None
+    """The baseline alone, before the contestant existed."""
+
+
+class Measurement(Record):
+    """Candidate and baselines on one device, interleaved."""
+
+    candidate: Timing
+    baselines: dict[str, Timing]
+    speedups: dict[str, float]
+    """Speedup against each baseline."""
+    against: str
+    """The baseline behind the headline speedup: the fastest."""
+    speedup: float
+    interval: Interval
+    """Block-bootstrap 95 % interval of the headline speedup."""
+    noise_floor: float | None = None
+    """Half-width of the same interval with the baseline against itself."""
+    calls_per_batch: int
+    ring_slots: int
+    """Distinct input sets the timed calls rotate through."""
+    inputs: str = "cold"
+    contended: bool = False
+    """The baseline ran slower beside this contestant than alone; its solo time was used."""
+    turn_ms: dict[str, tuple[float, ...]] = {}
+    """Per-turn milliseconds per call behind the medians: `candidate` and each baseline."""
+
+
+class Sanitization(Record):
+    """What the sanitizers said."""
+
+    ran: bool
+    reason: str = ""
+    """Why it did not run or what it found."""
+    tools: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
+
+
+class Attribution(Record):
+    """Whose kernels did the work."""
+
+    track: str
+    """`own`, `mixed`, `library` or `unknown`."""
+    own_share: float | None = None
+    kernels: tuple[str, ...] = ()
+    source: str = ""
+    """What produced this: `profiler`, `symbols`."""
+
+
+class Plausibility(Record):
+    """The time against what the hardware allows."""
+
+    bytes_moved: int
+    """Compulsory bytes: inputs read once and outputs written once."""
+    flops: int | None = None
+    floor_ms: float | None = None
+    """Below this the time cannot be true."""
+    speed_of_light: float | None = None
+    """Fraction of the roofline reached, 0 to about 1."""
+
+
+class Environment(Record):
+    """Where a score was measured."""
+
+    device: str
+    device_name: str
+    driver: str = ""
+    torch: str
+    cuda: str = ""
+    python: str
+    compiler: str = ""
+    nvcc: str = ""
+    cpu: str
+    threads: int
+    sandbox: SandboxReport
+    state: dict[str, str] = {}
+    """Clocks, temperature and throttle reasons before and after, as the driver printed them."""
+
+
+class SandboxReport(Record):
+    """What protected this machine during the evaluation."""
+
+    tier: str
+    limits: str
+    """What bounded memory and tasks: `cgroup v2`, `cgroup v1`, `rlimits`."""
+    seccomp: bool
+    uid: str
+    """`dedicated`, `own`."""
+
+
+class Evaluation(Record):
+    """The judge's answer for one candidate on one problem."""
+
+    schema_version: int = SCHEMA_VERSION
+    status: Status
+    stage: Stage
+    """The last stage entered."""
+    detail: str = ""
+    """One line for people: why it ended like this."""
+    problem: str
+    """Problem id, such as `level1/01_square_matmul`."""
+    problem_sha: str
+    candidate_sha: str
+    backend: str
+    config: EvaluationConfig
+    speedup: float | None = None
+    """Against the fastest baseline; present only when `PASSED` and timed."""
+    measurement: Measurement | None = None
+    verification: Verification | None = None
+    findings: tuple[Finding, ...] = ()
+    builds: tuple[Build, ...] = ()
+    sanitization: Sanitization | None = None
+    attribution: Attribution | None = None
+    plausibility: Plausibility | None = None
+    problem_flaws: tuple[str, ...] = ()
+    """What vetting says is wrong with the problem itself."""
+    environment: Environment | None = None
+    """None when the candidate never reached a machine."""
+    stage_seconds: dict[str, float] = {}
+    output_tail: str = ""
+    """The end of what the contestant printed, control characters escaped; never evidence."""
+    evaluator_version: str = ""
+    evaluated_at: str = ""
+    """UTC, ISO 8601."""
+
+
+Environment.model_rebuild()
