@@ -1,4 +1,4 @@
-"""What is said to a model and what comes back: messages, sampling, requests, completions, and the provider seam."""
+"""What is said to a model and what comes back, and the seam a provider fills."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Provider(Protocol):
         """Answer one request; cancellation stops it.
 
         Raises:
-            ProviderError: no answer after the retries, or one the request can never get (bad key, unknown model).
+            ProviderError: no answer after the retries, or a refusal for good (bad key, unknown model).
         """
         ...
 
