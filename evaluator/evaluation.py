@@ -63,13 +63,15 @@ class Build(Record):
     key: str
     """Content address of sources, flags, compiler and torch."""
     tier: str
-    """Which headers and binding built it: `lean`, `full`."""
+    """Which headers and binding built it: `lean`, `full`; `none` when no compiler was asked."""
     cached: bool
     seconds: float
     """Wall time; 0 for a cache hit."""
     ok: bool
     log: str = ""
     """Compiler output, trimmed; empty when it built."""
+    notes: tuple[str, ...] = ()
+    """Flags that were dropped, and why."""
 
 
 class Mismatch(Record):

@@ -1,1 +1,1 @@
-"""Builds C++ and CUDA extensions in a sandbox, once each."""
+"""Builds the extensions a candidate asks for: flags, plans, the build sandbox, the cache, lean headers."""

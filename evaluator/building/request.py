@@ -18,10 +18,15 @@ class BuildRequest(Record):
     """Function names to bind, with their docstrings; None when the sources bind themselves."""
     files: dict[str, str] = {}
     """For `load`: relative path to text, sources and the headers beside them."""
+    sources: tuple[str, ...] = ()
+    """For `load`: which of `files` are compiled, in order."""
+    include_paths: tuple[str, ...] = ()
+    """Folders of `files` to search for headers."""
     extra_cflags: tuple[str, ...] = ()
     extra_cuda_cflags: tuple[str, ...] = ()
     extra_ldflags: tuple[str, ...] = ()
     is_python_module: bool = True
+    with_pytorch_error_handling: bool = True
     no_implicit_headers: bool = False
     with_cuda: bool = False
 

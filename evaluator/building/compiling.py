@@ -1,0 +1,124 @@
+"""Runs one plan in the build sandbox: no network, no GPU, no candidate code, bounded in everything."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from evaluator.building.plan import OUTPUT, Plan
+from evaluator.building.toolchain import Toolchain
+from evaluator.config import SandboxTier
+from evaluator.errors import MachineError
+from evaluator.sandbox import Bind, Launcher, SandboxPolicy, python_binds
+
+MEMORY_BYTES: Final = 8 << 30
+LIBRARY_BYTES: Final = 512 << 20
+SCRATCH_BYTES: Final = 4 << 30
+LOG_HEAD: Final = 16_000
+LOG_TAIL: Final = 2_000
+_INSIDE: Final = Path(__file__).with_name("inside.py")
+_STARVED: Final = re.compile(
+    r"Killed signal terminated|cc1plus: out of memory|virtual memory exhausted|No space left on device"
+    r"|std::bad_alloc|Resource temporarily unavailable"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """How a plan ended."""
+
+    ok: bool
+    log: str
+    lasting: bool
+    """False when another try could end differently: a time-out, memory, scratch space."""
+    sha256: str = ""
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BuildSandbox:
+    """Where plans are run."""
+
+    launcher: Launcher
+    tier: SandboxTier
+    toolchain: Toolchain
+    folders: tuple[Path, ...] = ()
+    """Read-only folders the plans need beyond the toolchain's."""
+
+    def run(self, plan: Plan, library: Path, *, timeout_s: float, workers: int) -> Compiled:
+        """Compile and link a plan; a built library is left at `library`.
+
+        Raises:
+            MachineError: the sandbox or a compiler could not be started.
+        """
+        job = {
+            "files": dict(plan.files),
+            "compile": plan.compile,
+            "link": plan.link,
+            "output": OUTPUT,
+            "workers": workers,
+        }
+        with ExitStack() as stack:
+            streams = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(2)]
+            streams[0].write(json.dumps(job).encode())
+            streams[0].seek(0)
+            streams.insert(1, stack.enter_context(library.open("w+b")))
+            fds = tuple(stream.fileno() for stream in streams)
+            argv = [sys.executable, "-I", "-S", str(_INSIDE), *map(str, fds)]
+            sandboxed = self.launcher.start(argv, self._policy(timeout_s), fds=fds)
+            try:
+                ended = sandboxed.wait(timeout_s)
+            finally:
+                sandboxed.kill()
+            if ended is None:
+                return Compiled(ok=False, log=f"the build did not finish in {timeout_s:.0f} s", lasting=False)
+            streams[2].seek(0)
+            report = streams[2].read()
+        if ended.out_of_memory:
+            return Compiled(ok=False, log="the build ran out of memory", lasting=False)
+        try:
+            return _judge(json.loads(report), library)
+        except json.JSONDecodeError:
+            said = sandboxed.output()[-500:].strip()
+            raise MachineError(f"the build sandbox gave no report: {ended.reason} {said}") from None
+
+    def _policy(self, timeout_s: float) -> SandboxPolicy:
+        folders = (*self.toolchain.folders(), *self.folders, _INSIDE)
+        return SandboxPolicy(
+            tier=self.tier,
+            memory_bytes=MEMORY_BYTES,
+            processes=256,
+            file_bytes=LIBRARY_BYTES,
+            scratch_bytes=SCRATCH_BYTES,
+            environment={
+                "PATH": f"{self.toolchain.cxx.path.parent}:/usr/local/bin:/usr/bin:/bin",
+                "HOME": "/tmp",
+                "TMPDIR": "/tmp",
+                "LC_ALL": "C",
+            },
+            binds=(*python_binds(), *(Bind(folder) for folder in folders)),
+            cpu_s=timeout_s,
+        )
+
+
+def _judge(steps: list[dict[str, Any]], library: Path) -> Compiled:  # Any: JSON of our own script
+    failed = [step for step in steps if step["returncode"] != 0]
+    if not failed:
+        with library.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        return Compiled(ok=True, log="", lasting=True, sha256=digest, size=library.stat().st_size)
+    log = "\n".join(step["log"].strip() for step in failed).strip() or "the compiler failed without a word"
+    return Compiled(ok=False, log=_trim(log), lasting=not _STARVED.search(log))
+
+
+def _trim(log: str) -> str:
+    if len(log) <= LOG_HEAD + LOG_TAIL:
+        return log
+    return f"{log[:LOG_HEAD]}\n[{len(log) - LOG_HEAD - LOG_TAIL} characters left out]\n{log[-LOG_TAIL:]}"

@@ -1,0 +1,188 @@
+"""What this machine compiles with: the C++ compiler, nvcc, torch's headers and libraries, Python's headers.
+
+Everything is found without importing torch, by looking at files and asking compilers for their version.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+from evaluator.errors import MachineError
+
+FALLBACK_STANDARD = "c++17"
+"""What torch compiles extensions with when its own default cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Torch:
+    """The installed torch, as a compiler sees it."""
+
+    root: Path
+    version: str
+    cxx_standard: str
+    """Language standard torch's own `load_inline` asks for, such as `c++17`."""
+    cxx11_abi: bool
+
+    @property
+    def include_dirs(self) -> tuple[Path, ...]:
+        """Header folders in torch's order."""
+        include = self.root / "include"
+        return (include, include / "torch" / "csrc" / "api" / "include")
+
+    @property
+    def library_dir(self) -> Path:
+        """Where torch's shared libraries lie."""
+        return self.root / "lib"
+
+    def has_library(self, name: str) -> bool:
+        """Whether `-l<name>` resolves in torch's own folder."""
+        return (self.library_dir / f"lib{name}.so").exists()
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """One compiler and what identifies it in a cache key."""
+
+    path: Path
+    identity: str
+    """First line of `--version` and the target: a change means other machine code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cuda:
+    """The CUDA toolkit."""
+
+    home: Path
+    nvcc: Compiler
+    include_dirs: tuple[Path, ...]
+    library_dirs: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """Everything a build on this machine is made with."""
+
+    cxx: Compiler
+    torch: Torch
+    python_include: Path
+    python_abi: str
+    cuda: Cuda | None
+    """None where no CUDA toolkit is installed."""
+
+    def folders(self) -> tuple[Path, ...]:
+        """Folders a build sandbox must be able to read, besides the interpreter's."""
+        found = [Path(path) for path in ("/usr", "/lib", "/lib64", "/bin", "/etc/alternatives")]
+        found += [self.cxx.path.resolve().parent.parent, self.torch.root, self.python_include]
+        if self.cuda:
+            found += [self.cuda.home, *self.cuda.include_dirs, *self.cuda.library_dirs]
+        kept: list[Path] = []
+        for path in found:
+            if path.exists() and not any(path.is_relative_to(outer) for outer in kept):
+                kept.append(path)
+        return tuple(kept)
+
+
+def find_toolchain() -> Toolchain:
+    """Look for compilers and torch on this machine.
+
+    Raises:
+        MachineError: no C++ compiler, or no torch.
+    """
+    return Toolchain(
+        cxx=_find_cxx(),
+        torch=_find_torch(),
+        python_include=Path(sysconfig.get_path("include")),
+        python_abi=f"{sys.implementation.cache_tag}-{sysconfig.get_config_var('SOABI')}",
+        cuda=_find_cuda(),
+    )
+
+
+def _find_cxx() -> Compiler:
+    for name in (os.environ.get("CXX"), "g++", "c++", "clang++"):
+        found = shutil.which(name) if name else None
+        if found:
+            return Compiler(path=Path(found), identity=_identify(Path(found)))
+    raise MachineError("no C++ compiler found (g++ or clang++); install g++")
+
+
+def _identify(compiler: Path) -> str:
+    try:
+        answer = subprocess.run(
+            [compiler, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise MachineError(f"the compiler {compiler} does not answer --version: {error}") from error
+    lines = [line.strip() for line in answer.stdout.splitlines() if line.strip()]
+    versions = [line for line in lines if re.search(r"\d+\.\d+", line)]
+    return f"{compiler.name}: {'; '.join(versions[:2])}"
+
+
+def _find_torch() -> Torch:
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        raise MachineError("torch is not installed in this environment; install torch")
+    root = Path(spec.origin).resolve().parent
+    if not (root / "include" / "torch" / "extension.h").exists():
+        raise MachineError(f"torch at {root} has no C++ headers; install a torch wheel that carries them")
+    version = re.search(r"__version__ = '([^']+)'", (root / "version.py").read_text())
+    return Torch(
+        root=root,
+        version=version.group(1) if version else "unknown",
+        cxx_standard=_default_standard(root),
+        cxx11_abi=b"NSt7__cxx1112basic_string" in (root / "lib" / "libc10.so").read_bytes(),
+    )
+
+
+def _default_standard(root: Path) -> str:
+    """Reads the standard out of torch's own builder: it moved from C++17 to C++20 between releases."""
+    text = (root / "utils" / "cpp_extension.py").read_text()
+    found = re.search(r"""['"]-fPIC['"], ['"]-std=(c\+\+\d+)['"]""", text)
+    return found.group(1) if found else FALLBACK_STANDARD
+
+
+def _find_cuda() -> Cuda | None:
+    home = _find_cuda_home()
+    if home is None:
+        return None
+    nvcc = home / "bin" / "nvcc"
+    vendored = sorted(Path(path) for path in _vendored_cuda_dirs())
+    return Cuda(
+        home=home,
+        nvcc=Compiler(path=nvcc, identity=_identify(nvcc)),
+        include_dirs=(
+            home / "include",
+            *(path / "include" for path in vendored if (path / "include").is_dir()),
+        ),
+        library_dirs=tuple(path for path in (home / "lib64", home / "lib") if path.is_dir())[:1],
+    )
+
+
+def _find_cuda_home() -> Path | None:
+    nvcc = shutil.which("nvcc")
+    places = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH")]
+    places += [str(Path(nvcc).resolve().parent.parent)] if nvcc else []
+    for place in (*places, "/usr/local/cuda"):
+        home = Path(place).resolve() if place else None
+        if home and (home / "include" / "cuda_runtime.h").exists() and (home / "bin" / "nvcc").exists():
+            return home
+    return None
+
+
+def _vendored_cuda_dirs() -> list[str]:
+    """Folders of the `nvidia-*` wheels beside torch: headers a bare toolkit lacks (cuBLAS, ...)."""
+    spec = importlib.util.find_spec("nvidia")
+    roots = list(spec.submodule_search_locations or ()) if spec else []
+    return [str(path) for root in roots for path in Path(root).iterdir() if path.is_dir()]
