@@ -1,0 +1,56 @@
+# Everything a newcomer runs. `make demo` and `make test` install what they need into .venv first.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+DEMO := runs/demo
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-all test-gpu lint format bench bench-gpu clean
+
+help:  ## List these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+$(READY): pyproject.toml .ci/constraints.txt .ci/setup
+	@.ci/setup $(PYTHON)
+	@echo "installing into $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install -c .ci/constraints.txt hatchling editables
+	@$(PIP) install -c .ci/constraints.txt --no-build-isolation -e '.[test,lint]'
+	@touch $@
+
+install: $(READY)  ## Install into .venv, and Debian's packages where we may
+
+demo: $(READY)  ## Run the whole pipeline on 8 problems, with no key and no GPU
+	@.ci/demo $(BIN) $(DEMO)
+
+test: $(READY)  ## Run the tests, offline
+	@$(BIN)/python -m pytest -m 'not gpu and not slow'
+
+test-all: $(READY)  ## Run the tests and their slow repeats
+	@$(BIN)/python -m pytest -m 'not gpu'
+
+test-gpu: $(READY)  ## Run the tests that need a CUDA device
+	@$(BIN)/python -m pytest -m gpu
+
+lint: $(READY)  ## Check formatting, style, types and import rules
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo >/dev/null || $(BIN)/lint-imports
+
+format: $(READY)  ## Format the code and sort its imports
+	@$(BIN)/ruff check --quiet --fix .
+	@$(BIN)/ruff format --quiet .
+
+bench: $(READY)  ## Measure the evaluator's own speed on the CPU
+	@$(BIN)/python -m tests.bench cpu
+
+bench-gpu: $(READY)  ## Measure the evaluator's own speed on a CUDA device
+	@$(BIN)/python -m tests.bench cuda
+
+clean:  ## Remove the environment, caches and the demo's workspace
+	@rm -rf $(VENV) $(DEMO) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	@find agent evaluator tests -name __pycache__ -type d -prune -exec rm -rf {} +
