@@ -1,0 +1,11 @@
+"""What can be wrong with an archive."""
+
+from __future__ import annotations
+
+
+class ArchiveError(Exception):
+    """The archive cannot be read or written as it is: damaged, newer than this program, or in use."""
+
+
+class UnknownRun(ArchiveError):
+    """No run of that name; the message lists those there are."""

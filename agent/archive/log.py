@@ -1,0 +1,185 @@
+"""One append-only file of JSON lines: read as a stream, written by one process, repaired when torn.
+
+A line is one `write` on a file opened for appending and is synced before `append` returns, so a reply that
+was reported as recorded survives a power cut. What a full disk leaves of a line is cut off again.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from agent.archive.errors import ArchiveError
+from agent.archive.texts import write_whole
+from agent.run import SCHEMA_VERSION, AnyLine
+
+_BLOCK_BYTES = 1 << 16
+_LINE: TypeAdapter[AnyLine] = TypeAdapter(AnyLine)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A line's bytes and where they begin."""
+
+    offset: int
+    number: int
+    """Line number, from 1."""
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Torn:
+    """A half-written last line and the file it was moved to."""
+
+    size: int
+    moved_to: Path
+
+
+def read_lines(path: Path) -> Iterator[Placed]:
+    """Stream the complete lines; one that a writer has not finished yet is not seen."""
+    offset = 0
+    with path.open("rb") as file:
+        for number, data in enumerate(file, 1):
+            if not data.endswith(b"\n"):
+                return
+            yield Placed(offset=offset, number=number, data=data)
+            offset += len(data)
+
+
+def parse(line: Placed, path: Path) -> AnyLine:
+    """Read one line.
+
+    Raises:
+        ArchiveError: it is damaged, or written by a newer version of this program.
+    """
+    try:
+        record = _LINE.validate_json(line.data)
+    except ValidationError as error:
+        _refuse_newer(_version(line.data), path)
+        reason = error.errors(include_url=False, include_context=False)[0]["msg"]
+        raise ArchiveError(
+            f"{path}, line {line.number} is damaged ({reason}); restore the file from a copy, "
+            "or remove that line to go on without it"
+        ) from None
+    _refuse_newer(record.schema_version, path)
+    return record
+
+
+class LogFile:
+    """The one writer of a log; holds its lock until closed. Safe to share between threads."""
+
+    def __init__(self, path: Path, *, sync: bool = True) -> None:
+        """Open an existing or new log for appending.
+
+        Raises:
+            ArchiveError: another process is writing it.
+        """
+        self.path = path
+        self._sync = sync
+        self._guard = threading.Lock()
+        self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._file)
+            raise ArchiveError(f"{path} is being written by another process; wait for it or end it") from None
+        self._size = os.fstat(self._file).st_size
+
+    def append(self, data: bytes) -> int:
+        """Add one line, newline included, and return where it begins.
+
+        Raises:
+            OSError: disk full or device failure; the log is as it was before.
+        """
+        with self._guard:
+            offset = self._size
+            try:
+                written = os.write(self._file, data)
+                if written != len(data):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+                if self._sync:
+                    os.fdatasync(self._file)
+            except OSError as error:
+                os.ftruncate(self._file, offset)
+                error.filename = error.filename or str(self.path)
+                raise
+            self._size += len(data)
+            return offset
+
+    def line_at(self, offset: int) -> Placed:
+        """The line that begins at an offset which `append` or a scan gave."""
+        data = b""
+        while not data.endswith(b"\n"):
+            block = os.pread(self._file, 4096, offset + len(data))
+            end = block.find(b"\n")
+            data += block if end < 0 else block[: end + 1]
+            if not block:
+                raise ArchiveError(f"{self.path} ends inside the line at byte {offset}")
+        return Placed(offset=offset, number=0, data=data)
+
+    def repair(self, aside: Path) -> list[Torn]:
+        """Make the last line whole: move half-written ones into the folder `aside`, end a complete one."""
+        torn: list[Torn] = []
+        while self._size:
+            start, tail = self._last_line()
+            if _is_json(tail):
+                if not tail.endswith(b"\n"):
+                    self.append(b"\n")
+                break
+            torn.append(self._move_aside(start, tail, aside))
+        return torn
+
+    def close(self) -> None:
+        """Give the lock back."""
+        os.close(self._file)
+
+    def _last_line(self) -> tuple[int, bytes]:
+        start, tail = self._size, b""
+        while start > 0 and b"\n" not in tail[:-1]:
+            step = min(_BLOCK_BYTES, start)
+            start -= step
+            tail = os.pread(self._file, step, start) + tail
+        cut = tail.rfind(b"\n", 0, -1) + 1
+        return start + cut, tail[cut:]
+
+    def _move_aside(self, start: int, tail: bytes, aside: Path) -> Torn:
+        aside.mkdir(exist_ok=True)
+        path = aside / f"byte-{start}-{hashlib.sha256(tail).hexdigest()[:8]}.txt"
+        path.with_suffix(".pending").unlink(missing_ok=True)
+        write_whole(path, tail, path.with_suffix(".pending"))
+        os.ftruncate(self._file, start)
+        os.fsync(self._file)
+        self._size = start
+        return Torn(size=len(tail), moved_to=path)
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        return isinstance(json.loads(data), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _version(data: bytes) -> int:
+    try:
+        version = json.loads(data).get("schema_version", 0)
+    except (ValueError, RecursionError, AttributeError):
+        return 0
+    return version if isinstance(version, int) else 0
+
+
+def _refuse_newer(version: int, path: Path) -> None:
+    if version > SCHEMA_VERSION:
+        raise ArchiveError(
+            f"{path} was written by a newer kernelwright (schema {version}; "
+            f"this one reads {SCHEMA_VERSION}): upgrade kernelwright to read it"
+        )

@@ -1,0 +1,124 @@
+"""Reads runs: their ids, lines, attempts and texts. Changes nothing, and may read while a run is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from agent.archive.errors import ArchiveError, UnknownRun
+from agent.archive.folding import fold
+from agent.archive.log import parse, read_lines
+from agent.archive.texts import Texts
+from agent.messages import Message
+from agent.run import AnyLine, Attempt, CompletionRecorded, RunStarted, Text
+from evaluator import Evaluation, Problem, problem_from_source
+
+LOG: Final = "attempts.jsonl"
+TEXTS: Final = "texts"
+
+
+class Archive:
+    """All runs below one folder, a folder each."""
+
+    def __init__(self, folder: Path) -> None:
+        """Point at a folder, which need not exist yet."""
+        self.folder = folder
+
+    def runs(self) -> list[str]:
+        """Ids of the runs, oldest first."""
+        return sorted(path.parent.name for path in self.folder.glob(f"*/{LOG}"))
+
+    def find(self, name: str | None = None) -> str:
+        """The run that an id or the unmistakable beginning of one names; the newest run for None.
+
+        Raises:
+            UnknownRun: none, or more than one.
+        """
+        runs = self.runs()
+        fits = [run for run in runs if name is None or run.startswith(name)]
+        if name in fits or (name is None and fits):
+            return name if name is not None else fits[-1]
+        if len(fits) == 1:
+            return fits[0]
+        if fits:
+            raise UnknownRun(f"{name!r} could be {', '.join(fits)}; name one of them")
+        known = f"; known: {', '.join(runs[-5:])}" if runs else ""
+        raise UnknownRun(
+            f"no run {name!r} in {self.folder}{known}" if name else f"no run in {self.folder} yet"
+        )
+
+    def log_path(self, run: str) -> Path:
+        """The log of a run."""
+        return self.folder / run / LOG
+
+    def lines(self, run: str) -> Iterator[AnyLine]:
+        """Every line of a run, as a stream.
+
+        Raises:
+            ArchiveError: a line is damaged or newer than this program.
+        """
+        path = self.log_path(run)
+        return (parse(line, path) for line in read_lines(path))
+
+    def attempts(self, run: str | None = None) -> Iterator[Attempt]:
+        """Every reply with its latest evaluation, of one run or of all, as a stream.
+
+        Raises:
+            ArchiveError: a line is damaged or newer than this program.
+        """
+        for name in self.runs() if run is None else [run]:
+            yield from fold(self.log_path(name))
+
+    def started(self, run: str) -> RunStarted:
+        """How a run began.
+
+        Raises:
+            ArchiveError: its log does not begin as a log does.
+        """
+        first = next(self.lines(run), None)
+        if not isinstance(first, RunStarted):
+            raise ArchiveError(f"{self.log_path(run)} does not begin with the start of a run")
+        return first
+
+    def problems(self, run: str) -> dict[str, Problem]:
+        """A run's problems as they were when it began, by id."""
+        return {
+            used.id: problem_from_source(self.text(run, used.source), used.id)
+            for used in self.started(run).problems
+        }
+
+    def text(self, run: str, text: Text) -> str:
+        """A text that a line of the run holds or names.
+
+        Raises:
+            ArchiveError: its file is missing or damaged.
+        """
+        return Texts(self.folder / run / TEXTS).get(text)
+
+    def messages(self, completion: CompletionRecorded) -> tuple[Message, ...]:
+        """The prompt, as it was sent."""
+        run = completion.key.run
+        return tuple(
+            Message(role=message.role, content=self.text(run, message.content))
+            for message in completion.prompt
+        )
+
+    def reply(self, completion: CompletionRecorded) -> str:
+        """The reply's text."""
+        return self.text(completion.key.run, completion.reply)
+
+    def reasoning(self, completion: CompletionRecorded) -> str:
+        """The reasoning sent beside the reply; empty where there was none."""
+        return self.text(completion.key.run, completion.reasoning)
+
+    def code(self, attempt: Attempt) -> str | None:
+        """The candidate's source; None when the reply held none."""
+        code = attempt.completion.code
+        return None if code is None else self.text(attempt.key.run, code)
+
+    def evaluation(self, attempt: Attempt) -> Evaluation | None:
+        """The whole of the latest evaluation; None until it was judged."""
+        if attempt.evaluation is None:
+            return None
+        return Evaluation.model_validate_json(self.text(attempt.key.run, attempt.evaluation.evaluation))

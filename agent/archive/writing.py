@@ -1,0 +1,236 @@
+"""Writes one run: begins or resumes it, and adds to its log the moment something happened."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from agent.archive.errors import ArchiveError
+from agent.archive.index import Index
+from agent.archive.log import LogFile, parse, read_lines
+from agent.archive.reading import LOG, TEXTS, Archive
+from agent.archive.scores import score
+from agent.archive.texts import Texts
+from agent.messages import Completion, CompletionRequest
+from agent.provenance import git_commit, now, run_stamp, versions
+from agent.run import (
+    AnyLine,
+    Attempt,
+    AttemptKey,
+    CompletionRecorded,
+    EvaluationRecorded,
+    LogRepaired,
+    ProblemUsed,
+    RunResumed,
+    RunStarted,
+    StoredMessage,
+)
+from evaluator import Evaluation, Problem, sha256_text
+
+TORN: Final = "torn"
+"""Folder of a run that holds half-written lines a killed writer left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A reply, what was asked, and what extraction made of it."""
+
+    request: CompletionRequest
+    completion: Completion
+    outcome: str
+    """`FOUND`, `NO_CODE` or `TRUNCATED`."""
+    rule: str
+    code: str | None
+    parents: tuple[str, ...] = ()
+    license: str | None = None
+    origin: str = ""
+
+
+def begin_run(
+    archive: Archive, plan: str, problems: Sequence[Problem], *, settings: str = "", sync: bool = True
+) -> RunLog:
+    """Begin a new run; it exists only once its first line is whole.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    run = f"{run_stamp()}-{secrets.token_hex(2)}"
+    hidden = archive.folder / f".{run}"
+    hidden.mkdir(parents=True)
+    texts = Texts(hidden / TEXTS, sync=sync)
+    started = RunStarted(
+        at=now(),
+        run=run,
+        plan=texts.put(plan),
+        settings=texts.put(settings),
+        problems=tuple(
+            ProblemUsed(id=problem.id, sha=problem.sha, source=texts.put(problem.source))
+            for problem in problems
+        ),
+        versions=versions(),
+        git_commit=git_commit(Path(__file__).parent),
+    )
+    log = LogFile(hidden / LOG, sync=sync)
+    log.append(_line(started))
+    log.close()
+    hidden.rename(archive.folder / run)
+    _sync_folder(archive.folder)
+    return RunLog(archive, run, sync=sync)
+
+
+def resume_run(archive: Archive, name: str | None = None, *, sync: bool = True) -> RunLog:
+    """Go on with a run: lock it, mend its last line, and read what it holds.
+
+    Raises:
+        UnknownRun: no such run.
+        ArchiveError: in use by another process, damaged, or newer than this program.
+    """
+    log = RunLog(archive, archive.find(name), sync=sync)
+    log.append(RunResumed(at=now(), versions=versions()))
+    return log
+
+
+class RunLog:
+    """The one writer of a run, safe to share between threads. Close it, or use it as a context manager."""
+
+    def __init__(self, archive: Archive, run: str, *, sync: bool = True) -> None:
+        """Lock, mend and scan an existing run; `begin_run` and `resume_run` are the doors.
+
+        Raises:
+            ArchiveError: in use by another process, damaged, or newer than this program.
+        """
+        self.archive = archive
+        self.run = run
+        self.folder = archive.folder / run
+        self.index = Index()
+        self._guard = threading.RLock()
+        self._texts = Texts(self.folder / TEXTS, sync=sync)
+        self._log = LogFile(self.folder / LOG, sync=sync)
+        try:
+            self._open()
+        except BaseException:
+            self._log.close()
+            raise
+
+    def append(self, line: AnyLine) -> None:
+        """Add a line; it is on disk when this returns.
+
+        Raises:
+            OSError: disk full or device failure; the log is as it was before.
+        """
+        with self._guard:
+            self.index.observe(line, self._log.append(_line(line)))
+
+    def record_completion(self, key: AttemptKey, answer: Answer) -> Attempt:
+        """Remember a reply, before anything else is done with it.
+
+        Raises:
+            ArchiveError: the log already holds a reply for this key.
+        """
+        request, completion = answer.request, answer.completion
+        line = CompletionRecorded(
+            at=now(),
+            attempt=key.attempt,
+            key=key,
+            parents=answer.parents,
+            request_sha=sha256_text(request.model_dump_json()),
+            prompt=tuple(
+                StoredMessage(role=message.role, content=self._texts.put(message.content))
+                for message in request.messages
+            ),
+            sampling=request.sampling,
+            reply=self._texts.put(completion.text),
+            reasoning=self._texts.put(completion.reasoning),
+            finish_reason=completion.finish_reason,
+            usage=completion.usage,
+            cost_usd=completion.cost_usd,
+            provider=completion.provider,
+            answered_by=completion.model,
+            seconds=completion.seconds,
+            retries=completion.retries,
+            response_id=completion.response_id,
+            completed_at=completion.completed_at,
+            outcome=answer.outcome,
+            rule=answer.rule,
+            code=None if answer.code is None else self._texts.put(answer.code),
+            license=answer.license,
+            origin=answer.origin,
+        )
+        with self._guard:
+            if line.attempt in self.index.completions:
+                raise ArchiveError(f"run {self.run} already holds a reply for {key}; it is kept")
+            self.append(line)
+        return Attempt(completion=line)
+
+    def record_evaluation(
+        self, attempt: Attempt, evaluation: Evaluation, *, reused_from: str | None = None
+    ) -> Attempt:
+        """Remember a verdict; a later one on the same attempt replaces it in every view."""
+        text = evaluation.model_dump_json()
+        line = EvaluationRecorded(
+            at=now(),
+            attempt=attempt.id,
+            evaluation_sha=sha256_text(text),
+            score=score(evaluation),
+            evaluation=self._texts.put(text),
+            reused_from=reused_from,
+        )
+        self.append(line)
+        return replace(attempt, evaluation=line)
+
+    def find(self, attempt_id: str) -> Attempt | None:
+        """What the log holds of an attempt; None when it was never answered."""
+        with self._guard:
+            offset = self.index.completions.get(attempt_id)
+            judged = self.index.evaluations.get(attempt_id)
+        if offset is None:
+            return None
+        completion = self._line_at(offset)
+        evaluation = None if judged is None else self._line_at(judged)
+        if not isinstance(completion, CompletionRecorded) or not (
+            evaluation is None or isinstance(evaluation, EvaluationRecorded)
+        ):
+            raise ArchiveError(f"{self._log.path} changed under its writer; is another program editing it?")
+        return Attempt(completion=completion, evaluation=evaluation)
+
+    def close(self) -> None:
+        """Give the run's lock back."""
+        self._log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _open(self) -> None:
+        torn = self._log.repair(self.folder / TORN)
+        self._texts.discard_pending()
+        for line in read_lines(self._log.path):
+            self.index.observe(parse(line, self._log.path), line.offset)
+        for part in torn:
+            moved_to = part.moved_to.relative_to(self.folder).as_posix()
+            self.append(LogRepaired(at=now(), size=part.size, moved_to=moved_to))
+
+    def _line_at(self, offset: int) -> AnyLine:
+        return parse(self._log.line_at(offset), self._log.path)
+
+
+def _line(record: AnyLine) -> bytes:
+    return record.model_dump_json().encode() + b"\n"
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,164 @@
+"""What a run may spend, and the ledger that stops it in time.
+
+An attempt is let in only while it surely fits beside those in flight, so at most one overshoots. What an
+attempt will cost is not known before: the ledger expects the most that any has cost so far (or a bound it is
+given), and while it knows nothing it lets them in one by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+
+from pydantic import Field
+
+from evaluator import Record
+
+
+class Budget(Record):
+    """Limits on spending; None is no limit."""
+
+    attempts: int | None = Field(default=None, ge=0)
+    """Replies."""
+    tokens: int | None = Field(default=None, ge=0)
+    """Prompt and completion tokens as the endpoints counted them."""
+    cost_usd: Decimal | None = Field(default=None, ge=0)
+    """Money, by the price table; models it does not know count as free."""
+    seconds: float | None = Field(default=None, ge=0)
+    """Wall time during which a process worked on the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What was spent, or is expected to be."""
+
+    attempts: int = 0
+    tokens: int = 0
+    cost_usd: Decimal = Decimal(0)
+    seconds: float = 0.0
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(
+            attempts=self.attempts + other.attempts,
+            tokens=self.tokens + other.tokens,
+            cost_usd=self.cost_usd + other.cost_usd,
+            seconds=self.seconds + other.seconds,
+        )
+
+
+class BudgetReachedError(Exception):
+    """A budget is spent; the message says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A place in the budget for one attempt in flight."""
+
+    expected: Spent
+
+
+class Ledger:
+    """Counts one budget down. Lives in one event loop."""
+
+    def __init__(
+        self, budget: Budget, spent: Spent | None = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Start counting; `spent` is what earlier processes spent."""
+        self.budget = budget
+        self._spent = spent or Spent()
+        self._largest: Spent | None = None
+        self._holds: list[Hold] = []
+        self._clock = clock
+        self._began = clock()
+        self._changed = asyncio.Event()
+
+    @property
+    def spent(self) -> Spent:
+        """What was spent so far, seconds included."""
+        return self._spent + Spent(seconds=self._clock() - self._began)
+
+    async def admit(self, bound_tokens: int | None = None) -> Hold:
+        """Wait until one more attempt fits; give its place back by `settle` or `release`.
+
+        `bound_tokens` is the most the attempt can use, where that is known.
+
+        Raises:
+            BudgetReachedError: the budget is spent.
+        """
+        while True:
+            self.check()
+            hold = Hold(self._expected(bound_tokens))
+            if not self._holds or self._fits(hold, known=bound_tokens is not None):
+                self._holds.append(hold)
+                return hold
+            self._changed.clear()
+            await self._changed.wait()
+
+    def check(self) -> None:
+        """Raise unless something is left.
+
+        Raises:
+            BudgetReachedError: the budget is spent.
+        """
+        for name, limit, spent in self._limits(self.spent):
+            if spent >= limit:
+                raise BudgetReachedError(f"budget of {_amount(name, limit)} reached")
+
+    def settle(self, hold: Hold, cost: Spent) -> None:
+        """Book what an admitted attempt cost."""
+        self.book(cost)
+        self.release(hold)
+
+    def book(self, cost: Spent) -> None:
+        """Count a reply that needed no place: one that an earlier process paid for."""
+        self._spent += cost
+        known = self._largest or cost
+        self._largest = Spent(
+            attempts=1, tokens=max(known.tokens, cost.tokens), cost_usd=max(known.cost_usd, cost.cost_usd)
+        )
+
+    def release(self, hold: Hold) -> None:
+        """Give an admitted attempt's place back: it cost nothing, or was booked."""
+        self._holds.remove(hold)
+        self.wake()
+
+    def wake(self) -> None:
+        """Let those who wait look again."""
+        self._changed.set()
+
+    def _expected(self, bound_tokens: int | None) -> Spent:
+        largest = self._largest or Spent()
+        tokens = largest.tokens if bound_tokens is None else bound_tokens
+        return Spent(attempts=1, tokens=tokens, cost_usd=largest.cost_usd)
+
+    def _fits(self, hold: Hold, *, known: bool) -> bool:
+        guessing = self._largest is None and (
+            self.budget.cost_usd is not None or (self.budget.tokens is not None and not known)
+        )
+        after = sum((other.expected for other in self._holds), self.spent + hold.expected)
+        return not guessing and all(
+            spent <= limit for name, limit, spent in self._limits(after) if name != "seconds"
+        )
+
+    def _limits(self, spent: Spent) -> list[tuple[str, float | Decimal, float | Decimal]]:
+        budget = self.budget
+        pairs: list[tuple[str, float | Decimal | None, float | Decimal]] = [
+            ("attempts", budget.attempts, spent.attempts),
+            ("tokens", budget.tokens, spent.tokens),
+            ("cost_usd", budget.cost_usd, spent.cost_usd),
+            ("seconds", budget.seconds, spent.seconds),
+        ]
+        return [(name, limit, amount) for name, limit, amount in pairs if limit is not None]
+
+
+def _amount(name: str, limit: float | Decimal) -> str:
+    match name:
+        case "cost_usd":
+            return f"${limit:.2f}"
+        case "seconds":
+            return f"{limit:g} s of wall time"
+        case _:
+            return f"{limit:,} {name}"

@@ -1,0 +1,215 @@
+"""Where work lies: `runs/` (logs, not tracked), `generated/` (kept kernels, tracked in git), and a cache.
+
+A kept kernel is a folder named by its hash, `generated/<backend>/<problem>/<kernel>/`, with `kernel.py` and
+`score.json`: whole evaluations and where the kernel came from. Equal contents are equal bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from agent.archive import Archive, ArchiveError
+from evaluator import Candidate, Evaluation, Record, Status
+
+SCHEMA_VERSION: Final = 1
+ID_DIGITS: Final = 12
+
+_SOURCE: Final = "kernel.py"
+_SCORE: Final = "score.json"
+
+
+class UnknownKernel(ArchiveError):
+    """No kept kernel of that name; the message lists close ones."""
+
+
+class Provenance(Record):
+    """Where a kernel came from; None where nobody can say."""
+
+    run: str | None = None
+    attempt: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    """The model as asked for."""
+    answered_by: str | None = None
+    """The model the endpoint says answered."""
+    strategy: str | None = None
+    sample: int | None = None
+    turn: int | None = None
+    completed_at: str | None = None
+    license: str | None = None
+    """Licence of the kernel's source, as far as it is known."""
+    origin: str = ""
+    """Where the reply came from when no model was asked."""
+
+
+class KernelRecord(Record):
+    """`score.json` of a kept kernel."""
+
+    schema_version: int = SCHEMA_VERSION
+    sha: str
+    """Content address of backend and source."""
+    backend: str
+    problem: str
+    """Problem id."""
+    problem_sha: str
+    provenance: Provenance = Provenance()
+    scores: tuple[Evaluation, ...]
+    """The best for each hardware and policy, in that order; never empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kept kernel."""
+
+    id: str
+    folder: Path
+    source: str
+    record: KernelRecord
+
+    @property
+    def best(self) -> Evaluation:
+        """The score with the highest speedup."""
+        return max(self.record.scores, key=lambda score: score.speedup or 0.0)
+
+
+class Workspace:
+    """One root with everything below it."""
+
+    def __init__(self, root: Path) -> None:
+        """Point at a folder, which need not exist yet."""
+        self.root = root
+        self.runs = root / "runs"
+        self.generated = root / "generated"
+        self.cache = root / ".kernelwright" / "cache"
+
+    def archive(self) -> Archive:
+        """The runs of this workspace."""
+        return Archive(self.runs)
+
+    def keep(self, source: str, evaluation: Evaluation, provenance: Provenance) -> Kernel:
+        """Keep a kernel that passed, or add a score to one that is kept.
+
+        Of two scores under one policy on one hardware the better stays, so keeping twice changes nothing.
+
+        Raises:
+            ValueError: it did not pass, or the evaluation is of other source.
+            OSError: `generated/` cannot be written.
+        """
+        sha = Candidate(source=source, backend=evaluation.backend).sha
+        if evaluation.status is not Status.PASSED or evaluation.candidate_sha != sha:
+            raise ValueError(f"only what passed is kept; {evaluation.status} of {evaluation.candidate_sha}")
+        place = self.generated / evaluation.backend / evaluation.problem.rpartition("/")[2]
+        folder, kept = _folder(place, sha, evaluation.problem_sha)
+        record = KernelRecord(
+            sha=sha,
+            backend=evaluation.backend,
+            problem=evaluation.problem,
+            problem_sha=evaluation.problem_sha,
+            provenance=kept.provenance if kept else provenance,
+            scores=_merge((*kept.scores, evaluation) if kept else (evaluation,)),
+        )
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(folder / _SOURCE, source)
+        _write(folder / _SCORE, _json(record))
+        return Kernel(id=folder.name, folder=folder, source=source, record=record)
+
+    def kernels(self) -> Iterator[Kernel]:
+        """All kept kernels, by backend, problem and id.
+
+        Raises:
+            ArchiveError: a score file is damaged or newer than this program.
+        """
+        for path in sorted(self.generated.glob(f"*/*/*/{_SCORE}")):
+            yield _read(path.parent)
+
+    def kernel(self, name: str) -> Kernel:
+        """The kept kernel that an id or the unmistakable beginning of one names.
+
+        Raises:
+            UnknownKernel: none, or more than one.
+        """
+        folders = sorted(path.parent for path in self.generated.glob(f"*/*/*/{_SCORE}"))
+        fits = [folder for folder in folders if folder.name.startswith(name)]
+        exact = [folder for folder in fits if folder.name == name]
+        if len(exact or fits) == 1:
+            return _read((exact or fits)[0])
+        if fits:
+            raise UnknownKernel(f"{name!r} could be {', '.join(str(folder) for folder in fits)}")
+        raise UnknownKernel(f"no kept kernel {name!r} below {self.generated}; it holds {len(folders)}")
+
+
+def _folder(place: Path, sha: str, problem_sha: str) -> tuple[Path, KernelRecord | None]:
+    # A short id that another kernel has taken (or the same source for another problem of that name) grows.
+    for digits in range(ID_DIGITS, len(sha) + 1):
+        folder = place / sha[:digits]
+        if not (folder / _SCORE).exists():
+            return folder, None
+        record = _read_record(folder)
+        if (record.sha, record.problem_sha) == (sha, problem_sha):
+            return folder, record
+    return place / f"{sha}-{problem_sha[:ID_DIGITS]}", None
+
+
+def _merge(scores: tuple[Evaluation, ...]) -> tuple[Evaluation, ...]:
+    best: dict[tuple[str, ...], Evaluation] = {}
+    for score in scores:
+        known = best.setdefault(_policy(score), score)
+        if _worth(score) > _worth(known):
+            best[_policy(score)] = score
+    return tuple(best[policy] for policy in sorted(best))
+
+
+def _policy(evaluation: Evaluation) -> tuple[str, ...]:
+    hardware = evaluation.environment.device_name if evaluation.environment else ""
+    config = evaluation.config
+    return hardware, config.shapes or "", config.dtype, config.math
+
+
+def _worth(evaluation: Evaluation) -> tuple[float, float]:
+    # The lower end of the interval first: a lucky, wide measurement does not replace a sure one.
+    low = evaluation.measurement.interval.low if evaluation.measurement else 0.0
+    return low, evaluation.speedup or 0.0
+
+
+def _read(folder: Path) -> Kernel:
+    record = _read_record(folder)
+    source = (folder / _SOURCE).read_bytes().decode("utf-8", "surrogatepass")
+    if Candidate(source=source, backend=record.backend).sha != record.sha:
+        raise ArchiveError(f"{folder / _SOURCE} is not the source that was scored; restore it")
+    return Kernel(id=folder.name, folder=folder, source=source, record=record)
+
+
+def _read_record(folder: Path) -> KernelRecord:
+    path = folder / _SCORE
+    try:
+        text = path.read_bytes()
+        version = json.loads(text).get("schema_version", 0)
+        if version > SCHEMA_VERSION:
+            raise ArchiveError(f"{path} was written by a newer kernelwright (schema {version}); upgrade it")
+        return KernelRecord.model_validate_json(text)
+    except (ValueError, AttributeError, TypeError, ValidationError) as error:
+        raise ArchiveError(f"{path} is damaged ({type(error).__name__}); restore it") from None
+
+
+def _json(record: KernelRecord) -> str:
+    return json.dumps(record.model_dump(mode="json"), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _write(path: Path, text: str) -> None:
+    data = text.encode("utf-8", "surrogatepass")
+    if path.exists() and path.read_bytes() == data:
+        return
+    pending = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        pending.write_bytes(data)
+        pending.replace(path)
+    except OSError:
+        pending.unlink(missing_ok=True)
+        raise
