@@ -49,7 +49,11 @@ class Usage(Record):
     prompt_tokens: int = 0
     completion_tokens: int = 0
     reasoning_tokens: int = 0
+    """Part of `completion_tokens`."""
     cached_tokens: int = 0
+    """Prompt tokens the endpoint had cached; part of `prompt_tokens`."""
+    estimated: bool = False
+    """True when the endpoint counted nothing and these are our own estimates."""
 
 
 class Completion(Record):
@@ -62,6 +66,7 @@ class Completion(Record):
     reasoning: str = ""
     """`reasoning_content`, where the endpoint sends it apart."""
     finish_reason: str
+    """As the endpoint said it; `unknown` when it said nothing in an otherwise complete reply."""
     usage: Usage = Usage()
     cost_usd: float | None = None
     """None when the price table does not know the model."""
@@ -71,10 +76,17 @@ class Completion(Record):
     response_id: str = ""
     completed_at: str
     """UTC, ISO 8601."""
+    cached: bool = False
+    """True when it came from the completion cache: the usage is the first run's, the cost is nothing."""
 
 
 class ProviderError(Exception):
     """A provider could not answer after its retries; never scored as the model's failure."""
+
+    def __init__(self, message: str, *, fatal: bool = False) -> None:
+        super().__init__(message)
+        self.fatal = fatal
+        """True when no other request to this provider can succeed either: a bad key, an unknown model."""
 
 
 class Provider(Protocol):

@@ -1,0 +1,1 @@
+"""Who completes prompts: OpenAI-compatible endpoints, the Batch API, recordings; and what they cost."""

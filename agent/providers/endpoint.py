@@ -1,0 +1,45 @@
+"""Where an OpenAI-compatible endpoint is, and how much patience it gets. Reads no environment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One OpenAI-compatible endpoint."""
+
+    name: str = "openai"
+    """The provider's name in records."""
+    base_url: str = "https://api.openai.com/v1"
+    api_key: str = field(default="", repr=False)
+    key_variable: str = "OPENAI_API_KEY"
+    """Environment variable the key came from, named when the key is refused."""
+    stream: bool = True
+    """Whether to ask for a stream; a stream that stalls or is cut is noticed sooner than a whole reply."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on this machine, where proxies have no business."""
+        host = urlsplit(self.base_url).hostname or ""
+        try:
+            return ip_address(host).is_loopback
+        except ValueError:
+            return host == "localhost"
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long and how often to try."""
+
+    timeout_s: float = 1200.0
+    """One try, to the last byte of the reply."""
+    connect_s: float = 15.0
+    max_retries: int = 8
+    first_wait_s: float = 0.5
+    """Wait before the first retry; doubles each time."""
+    longest_wait_s: float = 60.0
+    longest_retry_after_s: float = 900.0
+    """An endpoint that asks for more than this gets no retry."""

@@ -1,0 +1,58 @@
+"""Several providers in order: the next is asked when one cannot answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent.messages import Completion, CompletionRequest, Provider, ProviderError
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One provider of a fallback list."""
+
+    provider: Provider
+    model: str | None = None
+    """What it calls the model; None asks for the name in the request."""
+
+
+class FallbackProvider:
+    """Asks each provider in turn until one answers; one that failed for good is not asked again.
+
+    A completion carries the name and the model of whoever answered.
+    """
+
+    def __init__(self, choices: Sequence[Choice]) -> None:
+        self._choices = tuple(choices)
+        self._gone: dict[int, str] = {}
+
+    @property
+    def name(self) -> str:
+        """The names of all, in order."""
+        return ",".join(choice.provider.name for choice in self._choices)
+
+    async def complete(self, request: CompletionRequest) -> Completion:
+        """Answer one request.
+
+        Raises:
+            ProviderError: none of them could; fatal when none will.
+        """
+        said: list[str] = []
+        for index, choice in enumerate(self._choices):
+            if index in self._gone:
+                said.append(self._gone[index])
+                continue
+            asked = request if choice.model is None else request.model_copy(update={"model": choice.model})
+            try:
+                return await choice.provider.complete(asked)
+            except ProviderError as error:
+                said.append(str(error))
+                if error.fatal:
+                    self._gone[index] = str(error)
+        raise ProviderError("; then ".join(said), fatal=len(self._gone) == len(self._choices))
+
+    async def close(self) -> None:
+        """Close them all."""
+        for choice in self._choices:
+            await choice.provider.close()

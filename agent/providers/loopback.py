@@ -1,0 +1,198 @@
+"""A small threaded HTTP server around a function: JSON in, JSON or events out, errors shaped as OpenAI's."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+
+LARGEST_BODY: Final = 64 << 20
+"""Bytes of the largest request read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One HTTP request."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    """By lower-case name."""
+    body: bytes
+
+    def json(self) -> Mapping[str, object]:
+        """The body as a JSON object.
+
+        Raises:
+            Failure: it is none; 400.
+        """
+        try:
+            value = json.loads(self.body)
+        except (ValueError, RecursionError) as error:
+            raise Failure(400, f"the request body is not JSON: {error}", code="invalid_json") from error
+        if not isinstance(value, dict):
+            raise Failure(400, "the request body is not a JSON object", code="invalid_json")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One HTTP response: a JSON body, or the data of server-sent events."""
+
+    body: object = None
+    events: tuple[str, ...] | None = None
+
+
+class Failure(Exception):
+    """An answer other than 200, in the form OpenAI's endpoints use."""
+
+    def __init__(
+        self, status: int, message: str, *, code: str | None = None, retry_after_s: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.retry_after_s = retry_after_s
+
+
+class LoopbackServer:
+    """Answers requests with a function, each connection in a thread of its own."""
+
+    def __init__(self, answer: Callable[[Question], Answer], *, host: str, port: int) -> None:
+        self._answer = answer
+        self._host = host
+        self._port = port
+        self._server: _Server | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it listens; the port is known once it has started."""
+        port = self._server.server_address[1] if self._server else self._port
+        return f"http://{self._host}:{port}"
+
+    def start(self) -> None:
+        """Listen.
+
+        Raises:
+            OSError: the address is taken.
+        """
+        if self._server is None:
+            self._server = _Server((self._host, self._port), _Handler)
+            self._server.answer = self._answer
+            threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop listening and close every connection."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server.close_connections()
+            self._server = None
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 1024
+    """Connections that may wait to be accepted; with the default of 5, bursts of clients wait for seconds."""
+    answer: Callable[[Question], Answer]
+
+    def __init__(self, *args: Any) -> None:  # Any: passed on to the standard library
+        self._connections: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        super().__init__(*args)
+
+    def get_request(self) -> tuple[socket.socket, Any]:  # Any: the standard library's address type
+        connection, address = super().get_request()
+        with self._lock:
+            self._connections.add(connection)
+        return connection, address
+
+    def shutdown_request(self, request: Any) -> None:  # Any: as the standard library declares it
+        with self._lock:
+            self._connections.discard(request)
+        super().shutdown_request(request)
+
+    def close_connections(self) -> None:
+        with self._lock:
+            connections = tuple(self._connections)
+        for connection in connections:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # Any: as the standard library has it
+        """A client that went away is nobody's error."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = 1 << 16
+    server: _Server
+
+    def do_GET(self) -> None:
+        self._serve()
+
+    def do_POST(self) -> None:
+        self._serve()
+
+    def log_message(self, format: str, *args: Any) -> None:  # Any: as the standard library has it
+        """Requests are not logged: the client's records say more."""
+
+    def _serve(self) -> None:
+        try:
+            answer = self.server.answer(self._question())
+        except Failure as failure:
+            self._fail(failure)
+            return
+        if answer.events is None:
+            self._send(200, json.dumps(answer.body).encode(), {})
+        else:
+            self._stream(answer.events)
+
+    def _question(self) -> Question:
+        length = self.headers.get("Content-Length", "0")
+        if not length.isdecimal() or int(length) > LARGEST_BODY:
+            self.close_connection = True
+            raise Failure(413, f"the request body must have a length of at most {LARGEST_BODY} bytes")
+        return Question(
+            method=self.command,
+            path=self.path.partition("?")[0],
+            headers={name.lower(): value for name, value in self.headers.items()},
+            body=self.rfile.read(int(length)),
+        )
+
+    def _fail(self, failure: Failure) -> None:
+        kind = {401: "authentication_error", 429: "rate_limit_error"}.get(
+            failure.status, "invalid_request_error"
+        )
+        error = {"message": str(failure), "type": kind, "param": None, "code": failure.code}
+        headers = {} if failure.retry_after_s is None else {"Retry-After": str(failure.retry_after_s)}
+        self._send(failure.status, json.dumps({"error": error}).encode(), headers)
+
+    def _send(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", **headers}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _stream(self, events: tuple[str, ...]) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Cache-Control", "no-cache")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for event in events:
+            data = f"data: {event}\n\n".encode()
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+        self.wfile.write(b"0\r\n\r\n")

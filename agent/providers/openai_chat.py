@@ -1,0 +1,297 @@
+"""Completions from any OpenAI-compatible endpoint, through the `openai` SDK.
+
+All retrying happens here, on top of the SDK with its own retries turned off: they would hide 429s from the
+limiter, and know nothing of cut streams and malformed bodies. A reply is returned once, whole, or not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from agent.messages import Completion, CompletionRequest, ProviderError, Usage
+from agent.providers.endpoint import Endpoint, Patience
+from agent.providers.limits import Limiter, RateLimits, Slot
+from agent.providers.prices import PriceTable
+from agent.providers.trouble import Trouble, diagnose, failures
+from agent.providers.wire import Reply, StreamReader, read_reply
+from agent.tokens import estimate_tokens
+
+if TYPE_CHECKING:
+    from openai import APIStatusError, AsyncOpenAI
+
+EXPECTED_REPLY_TOKENS = 4096
+"""What a reply is taken to need against a token rate until it has come, when the request sets no maximum."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderState:
+    """What a provider is doing now, for people who watch."""
+
+    in_flight: int
+    queued: int
+    concurrency: int
+    paused_s: float
+    retries: int
+    last_trouble: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Dialect:
+    """Which optional fields a model's endpoint takes; learnt from what it refuses."""
+
+    include_usage: bool = True
+    max_tokens: str = "max_tokens"
+
+
+class OpenAIProvider:
+    """Completes prompts at one endpoint. One instance belongs to one event loop; close it there."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        patience: Patience = Patience(),  # noqa: B008 (frozen)
+        limits: RateLimits = RateLimits(),  # noqa: B008 (frozen)
+        prices: PriceTable = PriceTable(),  # noqa: B008 (frozen)
+    ) -> None:
+        self._endpoint = endpoint
+        self._patience = patience
+        self._limiter = Limiter(limits)
+        self._prices = prices
+        self._client: AsyncOpenAI | None = None
+        self._dialects: dict[str, _Dialect] = {}
+        self._retries = 0
+        self._replies = 0
+        self._last_trouble = ""
+
+    @property
+    def name(self) -> str:
+        """The provider's name in records."""
+        return self._endpoint.name
+
+    @property
+    def state(self) -> ProviderState:
+        """What it is doing now."""
+        limiter = self._limiter
+        return ProviderState(
+            in_flight=limiter.in_flight,
+            queued=limiter.queued,
+            concurrency=limiter.concurrency,
+            paused_s=limiter.paused_s,
+            retries=self._retries,
+            last_trouble=self._last_trouble,
+        )
+
+    async def complete(self, request: CompletionRequest) -> Completion:
+        """Answer one request; cancellation stops it.
+
+        Raises:
+            ProviderError: no answer after the retries, or a refusal for good (bad key, unknown model).
+        """
+        started = time.monotonic()
+        prompt_tokens = sum(estimate_tokens(message.content) for message in request.messages)
+        expected = prompt_tokens + (request.sampling.max_tokens or EXPECTED_REPLY_TOKENS)
+        for tries in range(self._patience.max_retries + 1):
+            async with self._limiter.slot(expected, urgent=tries > 0) as slot:
+                outcome = await self._try(request, slot)
+            if isinstance(outcome, Reply):
+                self._replies += 1
+                return self._completion(request, outcome, prompt_tokens, tries, time.monotonic() - started)
+            self._last_trouble = outcome.message
+            wait_s = self._wait_s(outcome, tries)
+            if wait_s is None:
+                raise await self._give_up(outcome, tries, request.model)
+            self._retries += 1
+            await asyncio.sleep(wait_s)
+        raise AssertionError("unreachable: the last try returns or raises")
+
+    async def models(self) -> tuple[str, ...]:
+        """Names of the models the endpoint lists.
+
+        Raises:
+            ProviderError: it does not answer.
+        """
+        try:
+            page = await self._open().models.list(timeout=self._patience.connect_s)
+            names = [model.id for model in page.data]
+        except failures() as error:
+            trouble = diagnose(error, self._endpoint, "")
+            raise ProviderError(trouble.message, fatal=trouble.fatal) from error
+        return tuple(str(name) for name in names)
+
+    async def close(self) -> None:
+        """Release connections."""
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+    async def _try(self, request: CompletionRequest, slot: Slot) -> Reply | Trouble:
+        import openai
+
+        while True:
+            dialect = self._dialects.get(request.model, _Dialect())
+            try:
+                async with asyncio.timeout(self._patience.timeout_s):
+                    reply = await self._ask(request, dialect)
+            except failures() as error:
+                if isinstance(error, openai.APIStatusError) and self._learn(request.model, dialect, error):
+                    continue
+                trouble = diagnose(error, self._endpoint, request.model)
+                if trouble.limited:
+                    slot.refused(trouble.retry_after_s)
+                return trouble
+            slot.served(reply.usage.prompt_tokens + reply.usage.completion_tokens if reply.usage else 0)
+            return reply
+
+    async def _ask(self, request: CompletionRequest, dialect: _Dialect) -> Reply:
+        chat = self._open().chat.completions
+        body, headers = _body(request, dialect), _headers(request)
+        if not self._endpoint.stream:
+            return read_reply(_json_value(await chat.create(**body, extra_headers=headers)))
+        if dialect.include_usage:
+            body["stream_options"] = {"include_usage": True}
+        stream = await chat.create(**body, stream=True, extra_headers=headers)
+        async with stream:
+            if "json" in stream.response.headers.get("content-type", ""):
+                return read_reply(json.loads(await stream.response.aread()))
+            reader = StreamReader()
+            async for chunk in stream:
+                reader.feed(_json_value(chunk))
+        return reader.finish()
+
+    def _learn(self, model: str, used: _Dialect, error: APIStatusError) -> bool:
+        """Whether the refusal names an optional field that can be left out or renamed; kept by model."""
+        said = f"{error.message} {error.param or ''}"
+        if error.status_code not in (400, 422):
+            return False
+        if used.include_usage and "stream_options" in said:
+            learnt = replace(used, include_usage=False)
+        elif used.max_tokens == "max_tokens" and "max_completion_tokens" in said:
+            learnt = replace(used, max_tokens="max_completion_tokens")
+        else:
+            return False
+        self._dialects[model] = learnt
+        return True
+
+    def _wait_s(self, trouble: Trouble, tries: int) -> float | None:
+        """Seconds before the next try; None when there is to be none."""
+        patience = self._patience
+        asked = trouble.retry_after_s
+        if not trouble.retry or tries >= patience.max_retries:
+            return None
+        if asked is not None and asked > patience.longest_retry_after_s:
+            return None
+        own = min(patience.longest_wait_s, patience.first_wait_s * 2.0**tries) * random.uniform(0.5, 1.0)
+        return own if asked is None else asked + min(own, 0.25 * asked + 0.05)
+
+    async def _give_up(self, trouble: Trouble, tries: int, model: str) -> ProviderError:
+        message = trouble.message
+        if trouble.unknown_model:
+            message += await self._known_models(model)
+        if trouble.retry and trouble.retry_after_s and tries < self._patience.max_retries:
+            message += f"; it asks to wait {trouble.retry_after_s:.0f} s"
+        elif tries:
+            message += f" (gave up after {tries + 1} tries)"
+        never_there = trouble.unreachable and not self._replies
+        return ProviderError(message, fatal=trouble.fatal or trouble.unknown_model or never_there)
+
+    async def _known_models(self, model: str) -> str:
+        try:
+            names = await self.models()
+        except ProviderError:
+            return ""
+        close = get_close_matches(model, names, n=8, cutoff=0.0)
+        return f"; this endpoint lists: {', '.join(close)}" if close else ""
+
+    def _completion(
+        self, request: CompletionRequest, reply: Reply, prompt_tokens: int, tries: int, seconds: float
+    ) -> Completion:
+        usage = reply.usage or Usage(
+            prompt_tokens=prompt_tokens,
+            completion_tokens=estimate_tokens(reply.text) + estimate_tokens(reply.reasoning),
+            reasoning_tokens=estimate_tokens(reply.reasoning),
+            estimated=True,
+        )
+        price = self._prices.find(reply.model, request.model)
+        return Completion(
+            provider=self.name,
+            model=reply.model or request.model,
+            text=reply.text,
+            reasoning=reply.reasoning,
+            finish_reason=reply.finish_reason,
+            usage=usage,
+            cost_usd=None if price is None else float(price.cost_usd(usage)),
+            seconds=seconds,
+            retries=tries,
+            response_id=reply.response_id,
+            completed_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+
+    def _open(self) -> AsyncOpenAI:
+        if self._client is None:
+            import openai
+
+            endpoint, patience = self._endpoint, self._patience
+            try:
+                self._client = openai.AsyncOpenAI(
+                    api_key=endpoint.api_key or "none",
+                    base_url=endpoint.base_url,
+                    max_retries=0,
+                    timeout=openai.Timeout(patience.timeout_s, connect=patience.connect_s),
+                    http_client=openai.DefaultAsyncHttpxClient(trust_env=False)
+                    if endpoint.is_local
+                    else None,
+                )
+            except ValueError as error:
+                raise ProviderError(
+                    f"{self.name}: bad base URL {endpoint.base_url!r}: {error}", fatal=True
+                ) from error
+        return self._client
+
+
+def chat_body(request: CompletionRequest, *, max_tokens: str = "max_tokens") -> dict[str, Any]:  # Any: JSON
+    """The request as a chat-completions body, without anything about streaming or transport."""
+    sampling = request.sampling
+    optional = {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        max_tokens: sampling.max_tokens,
+        "seed": sampling.seed,
+        "stop": list(sampling.stop) or None,
+    }
+    return {
+        "model": request.model,
+        "messages": [{"role": message.role, "content": message.content} for message in request.messages],
+        **{name: value for name, value in optional.items() if value is not None},
+    }
+
+
+def _body(request: CompletionRequest, dialect: _Dialect) -> dict[str, Any]:  # Any: the SDK's keywords
+    body = chat_body(request, max_tokens=dialect.max_tokens)
+    if request.sampling.extra_body:
+        body["extra_body"] = dict(request.sampling.extra_body)
+    return body
+
+
+def _headers(request: CompletionRequest) -> dict[str, str]:
+    """What a replay server looks its recording up by; other endpoints ignore it."""
+    return {
+        "X-Kernelwright-Problem": quote(request.problem),
+        "X-Kernelwright-Backend": quote(request.backend),
+        "X-Kernelwright-Sample": str(request.sample),
+        "X-Kernelwright-Turn": str(request.turn),
+    }
+
+
+def _json_value(model: object) -> object:
+    """An SDK object as plain JSON values; the SDK validates nothing, so neither is it checked here."""
+    dump = getattr(model, "model_dump", None)
+    return dump(warnings=False) if callable(dump) else model

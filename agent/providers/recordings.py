@@ -1,0 +1,139 @@
+"""The files a replay server answers from: where a turn lies, and what it says.
+
+    <folder>/<problem id or name>/<backend>/NN.md               sample 0, turn NN
+    <folder>/<problem id or name>/<backend>/sample-<k>/NN.md    sample k
+
+A file is the reply itself, after an optional head between two lines `---` with `finish_reason`, `label` (who
+wrote it) and `reasoning`: each on one line, or as `name: |` with the text below it, indented by two spaces.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+HANDWRITTEN: Final = "handwritten"
+_HEAD: Final = re.compile(r"---\n((?:[a-z_]+:[^\n]*\n|  [^\n]*\n|\n)*)---(?:\n|$)")
+_FIELD: Final = re.compile(r"([a-z_]+):[ ]?([^\n]*)\n((?:  [^\n]*\n|\n)*)")
+_SAMPLE: Final = re.compile(r"sample-([0-9]+)")
+_TURN: Final = re.compile(r"([0-9]+)\.md")
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One recorded reply."""
+
+    text: str
+    reasoning: str = ""
+    finish_reason: str = "stop"
+    label: str = HANDWRITTEN
+    """Who wrote it: `handwritten`, or the model it was recorded from."""
+
+
+def parse_recording(content: str) -> Recording:
+    """A file's content; without a head all of it is the reply."""
+    head = _HEAD.match(content)
+    if head is None:
+        return Recording(text=content)
+    fields = {name: _value(line, block) for name, line, block in _FIELD.findall(head.group(1))}
+    return Recording(
+        text=content[head.end() :],
+        reasoning=fields.get("reasoning", ""),
+        finish_reason=fields.get("finish_reason", "stop"),
+        label=fields.get("label", HANDWRITTEN),
+    )
+
+
+def format_recording(recording: Recording) -> str:
+    """The content of the file that says this; `parse_recording` gives the recording back."""
+    lines = [f"finish_reason: {recording.finish_reason}", f"label: {recording.label}"]
+    if recording.reasoning:
+        lines += ["reasoning: |", *(f"  {line}" for line in recording.reasoning.split("\n"))]
+    head = "\n".join(lines)
+    return f"---\n{head}\n---\n{recording.text}"
+
+
+def read_recording(path: Path) -> Recording:
+    """Read one file, newlines as they are.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    return parse_recording(path.read_bytes().decode("utf-8", "replace"))
+
+
+def write_recording(path: Path, recording: Recording) -> None:
+    """Write one file, whole or not at all; lone surrogates, which no UTF-8 file can hold, become `?`.
+
+    Raises:
+        OSError: the disk is full or the folder not writable.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part.write_bytes(format_recording(recording).encode("utf-8", "replace"))
+    part.replace(path)
+
+
+def recording_path(folder: Path, *, problem: str, backend: str, sample: int, turn: int) -> Path:
+    """Where a new recording of this turn goes."""
+    base = folder / safe_name(problem.rpartition("/")[2]) / safe_name(backend)
+    return (base / f"sample-{sample}" if sample else base) / f"{turn:02d}.md"
+
+
+def find_recording(folder: Path, *, problem: str, backend: str, sample: int, turn: int) -> Path | None:
+    """The recording that answers this turn; None when the problem has none for the backend.
+
+    A sample beyond those recorded wraps round; a turn beyond the last repeats the last.
+    """
+    parts = [safe_name(part) for part in problem.split("/")]
+    for base in (folder.joinpath(*parts) / safe_name(backend), folder / parts[-1] / safe_name(backend)):
+        samples = _samples(base)
+        if samples:
+            turns = samples[sample % len(samples)]
+            return turns[min(turn, len(turns) - 1)]
+    return None
+
+
+def recorded_problems(folder: Path) -> tuple[str, ...]:
+    """Names of problems that have recordings, longest first."""
+    backends = {
+        path.parent.parent for path in folder.rglob("*.md") if not _SAMPLE.fullmatch(path.parent.name)
+    }
+    sampled = {path.parent.parent.parent for path in folder.rglob("sample-*/*.md")}
+    names = {path.relative_to(folder).as_posix() for path in backends | sampled if path != folder}
+    return tuple(sorted(names, key=lambda name: (-len(name), name)))
+
+
+def safe_name(name: str) -> str:
+    """A name as one path component that leads nowhere else."""
+    return _UNSAFE.sub("_", name).lstrip(".") or "_"
+
+
+def _samples(base: Path) -> list[list[Path]]:
+    """Turns of each sample, both in order; sample 0 may lie in the folder itself."""
+    found = {
+        int(match[1]): _turns(path) for path in _children(base) if (match := _SAMPLE.fullmatch(path.name))
+    }
+    own = _turns(base)
+    if own:
+        found[0] = own
+    return [found[sample] for sample in sorted(found) if found[sample]]
+
+
+def _turns(base: Path) -> list[Path]:
+    found = {int(match[1]): path for path in _children(base) if (match := _TURN.fullmatch(path.name))}
+    return [found[turn] for turn in sorted(found)]
+
+
+def _children(base: Path) -> list[Path]:
+    return list(base.iterdir()) if base.is_dir() else []
+
+
+def _value(line: str, block: str) -> str:
+    if line.strip() != "|":
+        return line.strip()
+    return "\n".join(text.removeprefix("  ") for text in block.removesuffix("\n").split("\n"))

@@ -1,0 +1,188 @@
+"""Reading chat completions as endpoints really send them: bodies, stream chunks and usage, as JSON values.
+
+Trusts no shape: what is not a complete reply raises `MalformedReply` and is asked for again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from agent.messages import Usage
+
+UNKNOWN_FINISH = "unknown"
+
+
+class MalformedReply(Exception):
+    """A reply that is not one: no choices, an error in a success's clothes, a stream cut short."""
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        """The HTTP status the body names, where it holds an error under a 200."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What one try brought back."""
+
+    text: str
+    reasoning: str
+    finish_reason: str
+    usage: Usage | None
+    """None when the endpoint counted nothing."""
+    model: str
+    response_id: str
+
+
+def read_reply(body: object) -> Reply:
+    """Read a whole (not streamed) response body.
+
+    Raises:
+        MalformedReply: it is not a chat completion.
+    """
+    fields = _fields(body)
+    if fields is None:
+        raise MalformedReply(f"the endpoint answered with something else than a completion: {_excerpt(body)}")
+    _raise_error(fields)
+    choice = _first_choice(fields)
+    message = _fields(choice.get("message")) if choice else None
+    if choice is None or message is None:
+        raise MalformedReply(f"the endpoint's completion has no message: {_excerpt(body)}")
+    text, reasoning = _content(message)
+    return Reply(
+        text=_whole_characters(text),
+        reasoning=_whole_characters(reasoning),
+        finish_reason=_text(choice.get("finish_reason")) or UNKNOWN_FINISH,
+        usage=read_usage(fields.get("usage")),
+        model=_text(fields.get("model")),
+        response_id=_text(fields.get("id")),
+    )
+
+
+@dataclass(slots=True)
+class StreamReader:
+    """Puts a streamed reply together, chunk by chunk."""
+
+    _text: list[str] = field(default_factory=list)
+    _reasoning: list[str] = field(default_factory=list)
+    _finish_reason: str = ""
+    _usage: Usage | None = None
+    _model: str = ""
+    _response_id: str = ""
+    _chunks: int = 0
+
+    def feed(self, chunk: object) -> None:
+        """Take the next chunk.
+
+        Raises:
+            MalformedReply: the chunk is an error, or no JSON object.
+        """
+        fields = _fields(chunk)
+        if fields is None:
+            raise MalformedReply(f"the stream holds something else than completion chunks: {_excerpt(chunk)}")
+        _raise_error(fields)
+        self._chunks += 1
+        self._model = self._model or _text(fields.get("model"))
+        self._response_id = self._response_id or _text(fields.get("id"))
+        self._usage = read_usage(fields.get("usage")) or self._usage
+        choice = _first_choice(fields)
+        if choice is None:
+            return
+        self._finish_reason = _text(choice.get("finish_reason")) or self._finish_reason
+        delta = _fields(choice.get("delta"))
+        if delta is not None:
+            text, reasoning = _content(delta)
+            self._text.append(text)
+            self._reasoning.append(reasoning)
+
+    def finish(self) -> Reply:
+        """The whole reply.
+
+        Raises:
+            MalformedReply: the stream ended before the model did (it never said why it finished).
+        """
+        if not self._finish_reason:
+            raise MalformedReply(f"the stream was cut after {self._chunks} chunks, before a finish reason")
+        return Reply(
+            text=_whole_characters("".join(self._text)),
+            reasoning=_whole_characters("".join(self._reasoning)),
+            finish_reason=self._finish_reason,
+            usage=self._usage,
+            model=self._model,
+            response_id=self._response_id,
+        )
+
+
+def read_usage(value: object) -> Usage | None:
+    """Token counts under the names endpoints use for them; None when there are none."""
+    usage = _fields(value)
+    if usage is None:
+        return None
+    prompt = _fields(usage.get("prompt_tokens_details")) or {}
+    completion = _fields(usage.get("completion_tokens_details")) or {}
+    counts = Usage(
+        prompt_tokens=_count(usage.get("prompt_tokens")),
+        completion_tokens=_count(usage.get("completion_tokens")),
+        reasoning_tokens=_count(completion.get("reasoning_tokens")),
+        cached_tokens=_count(prompt.get("cached_tokens")) or _count(usage.get("prompt_cache_hit_tokens")),
+    )
+    return counts if counts != Usage() else None
+
+
+def _content(message: Mapping[str, object]) -> tuple[str, str]:
+    """Text and reasoning of a message or delta: strings, lists of typed parts, or a refusal."""
+    reasoning = _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
+    content = message.get("content")
+    if not isinstance(content, list):
+        return _text(content) or _text(message.get("refusal")), reasoning
+    text = ""
+    for part in map(_fields, content):
+        if part is None:
+            continue
+        thought = part.get("thinking")
+        if isinstance(thought, list):
+            reasoning += "".join(_text((_fields(piece) or {}).get("text")) for piece in thought)
+        reasoning += _text(thought)
+        text += _text(part.get("text"))
+    return text, reasoning
+
+
+def _whole_characters(text: str) -> str:
+    """The text with halves of surrogate pairs joined (streams cut through them) or else replaced."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _raise_error(fields: Mapping[str, object]) -> None:
+    error = fields.get("error")
+    if not error:
+        return
+    details = _fields(error) or {}
+    code = details.get("code")
+    status = int(code) if isinstance(code, int | str) and str(code).isdecimal() else None
+    message = _text(details.get("message")) or _excerpt(error)
+    raise MalformedReply(f"the endpoint answered 200 with an error: {message}", status=status)
+
+
+def _first_choice(fields: Mapping[str, object]) -> Mapping[str, object] | None:
+    choices = fields.get("choices")
+    return _fields(choices[0]) if isinstance(choices, list) and choices else None
+
+
+def _fields(value: object) -> Mapping[str, object] | None:
+    return value if isinstance(value, Mapping) else None
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _count(value: object) -> int:
+    return max(0, int(value)) if isinstance(value, int | float) and abs(value) < 1e15 else 0
+
+
+def _excerpt(value: object) -> str:
+    text = " ".join(str(value).split())
+    return repr(text if len(text) <= 120 else f"{text[:117]}...")

@@ -1,0 +1,35 @@
+"""An estimate of how many tokens a text is, without any tokenizer.
+
+Good to about a fifth for English and for source code under today's byte-pair vocabularies; used for budgets,
+rate limits and the replay server's usage, never where an endpoint has counted itself.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_PIECES: Final = re.compile(
+    r"(?P<word>[A-Za-z]+)|(?P<digits>[0-9]+)|(?P<space>\s+)|(?P<wide>[^\x00-\x7f])|(?P<symbols>[^\sA-Za-z0-9])"
+)
+
+
+def estimate_tokens(text: str) -> int:
+    """Tokens of a text, by counting pieces.
+
+    A run of letters counts one token for every started six, digits one for every started three, a single
+    space nothing (it joins the next word), other white space one, each symbol or character beyond ASCII one.
+    """
+    tokens = 0
+    for piece in _PIECES.finditer(text):
+        length = piece.end() - piece.start()
+        match piece.lastgroup:
+            case "word":
+                tokens += (length + 5) // 6
+            case "digits":
+                tokens += (length + 2) // 3
+            case "space":
+                tokens += piece.group() != " "
+            case _:
+                tokens += 1
+    return tokens
