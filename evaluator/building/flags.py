@@ -149,10 +149,10 @@ def _take(flag: str, kept: list[str], flags: Flags, normalise: Callable[[str], s
         flags.notes.append(f"{flag} ignored")
     elif folder:
         _take_folder(flag, folder.group(1), folder.group(2), kept, flags)
-    elif kept is flags.cuda and flag.startswith("-l"):
-        _take(flag, flags.link, flags, _link_flag)
     elif (allowed := normalise(flag)) is not None:
         kept.append(allowed)
+    elif kept is flags.cuda and flag.startswith("-l"):
+        _take(flag, flags.link, flags, _link_flag)
     else:
         raise RefusedFlag(f"flag {flag!r} is not allowed")
 

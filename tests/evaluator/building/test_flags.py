@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import pytest
+
+from evaluator.building.flags import RefusedFlag, screen_flags
+from evaluator.building.request import BuildRequest
+
+HONEST_CXX = [
+    "-O3",
+    "-Ofast",
+    "-march=native",
+    "-mavx512f",
+    "-mfma",
+    "-ffast-math",
+    "-fno-math-errno",
+    "-funroll-loops",
+    "-fopenmp",
+    "-std=c++17",
+    "-Wall",
+    "-Wno-unused-variable",
+    "-DNDEBUG",
+    "-DBLOCK=32",
+    '-DTEXT="a b"',
+    "-UNDEBUG",
+    "-g",
+    "-w",
+    "-fPIC",
+    "-pthread",
+    "-ftree-vectorize",
+    "-fvisibility=hidden",
+    "-flto",
+]
+HONEST_CUDA = [
+    "-O3",
+    "--use_fast_math",
+    "-use_fast_math",
+    "-lineinfo",
+    "--expt-relaxed-constexpr",
+    "--expt-extended-lambda",
+    "--extended-lambda",
+    "-std=c++17",
+    "-Xptxas=-O3",
+    "-Xptxas=-v,-dlcm=ca",
+    "--ptxas-options=-v",
+    "-Xcompiler=-fPIC,-O3",
+    "-maxrregcount=64",
+    "-U__CUDA_NO_HALF_OPERATORS__",
+    "--ftz=true",
+    "-diag-suppress=177",
+]
+HOSTILE = [
+    "@/etc/passwd",
+    "-fplugin=/tmp/evil.so",
+    "-B/tmp/tools",
+    "-wrapper sh,-c,id",
+    "-specs=/tmp/specs",
+    "-o/tmp/elsewhere",
+    "-x c",
+    "-include /etc/passwd",
+    "-imacros/etc/passwd",
+    "-Wl,--dynamic-linker=/tmp/x",
+    "-Wl,-T,/tmp/script",
+    "-Wa,-a=/tmp/x",
+    "-Wp,-MD,/tmp/x",
+    "-fuse-ld=/tmp/ld",
+    "-fmodules-ts -fmodule-mapper=|id",
+    "-fdump-tree-all=/tmp/x",
+    "-fprofile-use=/tmp/x",
+    "-ccbin /tmp/g++",
+    "--compiler-bindir=/tmp",
+    "-I../../elsewhere",
+    "main.cpp",
+    "/etc/passwd",
+    "-Xlinker -rpath",
+    "-save-temps",
+    "-MF/tmp/x",
+    "-l:evil.so",
+    "-levil",
+]
+
+
+def _request(**flags: list[str]) -> BuildRequest:
+    return BuildRequest(name="x", **{name: tuple(value) for name, value in flags.items()})
+
+
+@pytest.mark.parametrize("flag", HONEST_CXX)
+def test_an_honest_compiler_flag_passes(flag: str) -> None:
+    assert screen_flags(_request(extra_cflags=[flag])).cxx
+
+
+@pytest.mark.parametrize("flag", HONEST_CUDA)
+def test_an_honest_nvcc_flag_passes(flag: str) -> None:
+    assert screen_flags(_request(extra_cuda_cflags=[flag])).cuda == [
+        flag.replace("--ptxas-options", "-Xptxas")
+    ]
+
+
+@pytest.mark.parametrize("field", ["extra_cflags", "extra_cuda_cflags", "extra_ldflags"])
+@pytest.mark.parametrize("flag", HOSTILE)
+def test_a_hostile_flag_is_refused_by_name(flag: str, field: str) -> None:
+    with pytest.raises(RefusedFlag, match=r"not allowed|leaves the build folder"):
+        screen_flags(_request(**{field: [flag]}))
+
+
+def test_what_reaches_a_shell_cannot_carry_shell_syntax() -> None:
+    for flag in ("-DX=`id`", "-DX=$(id)", "-DX=a;id", '-DX=a"b', "-Xcompiler=-DX=`id`"):
+        with pytest.raises(RefusedFlag):
+            screen_flags(_request(extra_cuda_cflags=[f"'{flag}'"]))
+
+
+def test_empty_strings_are_dropped() -> None:
+    flags = screen_flags(_request(extra_cflags=["", " "], extra_ldflags=[""]))
+    assert (flags.cxx, flags.link) == ([], [])
+
+
+def test_one_entry_may_hold_several_flags() -> None:
+    assert screen_flags(_request(extra_cflags=["-O3 -march=native"])).cxx == ["-O3", "-march=native"]
+
+
+def test_an_architecture_is_ignored_with_a_note_but_its_variant_is_kept() -> None:
+    flags = screen_flags(_request(extra_cuda_cflags=["-O3", "-gencode", "arch=compute_90a,code=sm_90a"]))
+    assert flags.cuda == ["-O3"]
+    assert flags.architecture_suffix == "a"
+    assert "ignored" in flags.notes[0]
+
+
+def test_toolkit_folders_are_ignored_with_a_note() -> None:
+    flags = screen_flags(
+        _request(
+            extra_cflags=["-I/usr/local/cuda/include"], extra_ldflags=["-L/usr/local/cuda/lib64", "-lcublas"]
+        )
+    )
+    assert (flags.cxx, flags.link, len(flags.notes)) == ([], ["-lcublas"], 2)
+
+
+def test_a_library_among_nvcc_flags_goes_to_the_linker() -> None:
+    flags = screen_flags(_request(extra_cuda_cflags=["-lcublas"]))
+    assert (flags.cuda, flags.link) == ([], ["-lcublas"])
