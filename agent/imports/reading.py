@@ -1,0 +1,73 @@
+"""Tells what a path holds, and reads the replies in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from agent.imports.chats import read_chats
+from agent.imports.raw import read_raw
+from agent.imports.reply import ImportedReply, UnreadableImport
+
+MAX_BYTES: Final = 1 << 30
+
+KERNEL_FILE: Final = re.compile(
+    r"level_(?P<level>\w+)_problem_(?P<problem>\w+?)_sample_(?P<sample>\d+)_kernel\.py"
+)
+"""How a KernelBench run folder names its candidates."""
+
+
+def read_replies(path: Path) -> Iterator[ImportedReply]:
+    """Every reply a file or a run folder holds.
+
+    Raises:
+        UnreadableImport: missing, not text, or of no form that is known.
+    """
+    if path.is_dir():
+        yield from _read_folder(path)
+        return
+    text = _read(path)
+    if path.suffix in (".jsonl", ".ndjson") or (path.suffix == ".json" and text.lstrip().startswith("{")):
+        yield from read_chats(text, str(path))
+    elif KERNEL_FILE.fullmatch(path.name):
+        yield _kernel_file(path, text)
+    elif path.suffix == ".py":
+        yield ImportedReply(origin=str(path), text=text, problem=path.stem, is_module=True)
+    else:
+        yield read_raw(text, str(path))
+
+
+def _read_folder(folder: Path) -> Iterator[ImportedReply]:
+    files = sorted(path for path in folder.iterdir() if KERNEL_FILE.fullmatch(path.name))
+    if not files:
+        raise UnreadableImport(
+            f"{folder} is no KernelBench run folder: no file is called level_L_problem_P_sample_S_kernel.py"
+        )
+    for path in files:
+        yield _kernel_file(path, _read(path))
+
+
+def _kernel_file(path: Path, text: str) -> ImportedReply:
+    found = KERNEL_FILE.fullmatch(path.name)
+    if found is None:
+        raise UnreadableImport(f"{path} is not named like a KernelBench candidate")
+    return ImportedReply(
+        origin=str(path),
+        text=text,
+        problem=f"level{found['level']}/{found['problem']}",
+        model=path.resolve().parent.name,
+        is_module=True,
+    )
+
+
+def _read(path: Path) -> str:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise UnreadableImport(f"{path} is larger than {MAX_BYTES} bytes")
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise UnreadableImport(f"cannot read {path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise UnreadableImport(f"{path} is not UTF-8 text: byte {error.start} is invalid") from None
