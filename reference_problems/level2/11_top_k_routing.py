@@ -6,7 +6,7 @@ Two outputs, one of them integer; the rows are short, so a token fits into a few
 import torch
 from torch import nn
 
-TOKENS = 131072
+TOKENS = 262144
 EXPERTS = 128
 CHOSEN = 4
 
