@@ -1,0 +1,106 @@
+"""The launcher's end of the socket to the program inside a sandbox: a plan goes in, lines come out."""
+
+from __future__ import annotations
+
+import marshal
+import os
+import socket
+import struct
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+CREDENTIALS = struct.Struct("iII")
+LINE_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Something said inside."""
+
+    word: str
+    rest: str
+    pid: int
+    """Who said it, in this process's pid namespace: the kernel translates."""
+
+
+class Control:
+    """A socket pair; `child` is the descriptor to pass on."""
+
+    def __init__(self) -> None:
+        self._socket, self._child = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        self._pending: list[Line] = []
+        self._partial = b""
+        self.child = self._child.fileno()
+
+    def fileno(self) -> int:
+        """Our end's descriptor."""
+        return self._socket.fileno()
+
+    def close_child(self) -> None:
+        """Drop our copy of the other end, so that its death shows."""
+        self._child.close()
+
+    def send(self, plan: Mapping[str, object]) -> None:
+        """Send the plan: plain values only."""
+        data = marshal.dumps(dict(plan))
+        self._socket.sendall(f"{len(data):08x}".encode() + data)
+
+    def receive(self, deadline: float) -> Line | None:
+        """The next line, or None when the other end is gone.
+
+        Raises:
+            TimeoutError: nothing came before the deadline, a `time.monotonic()`.
+        """
+        while not self._pending:
+            self._socket.settimeout(max(0.001, deadline - time.monotonic()))
+            if not self._read():
+                return None
+        return self._pending.pop(0)
+
+    def read_available(self) -> list[Line] | None:
+        """Lines there now, once there is something to read; None when the other end is gone."""
+        self._socket.setblocking(False)
+        try:
+            alive = self._read()
+        except BlockingIOError:
+            alive = True
+        lines, self._pending = self._pending, []
+        return lines if alive or lines else None
+
+    def hang_up(self) -> None:
+        """Tell the other end to clean up and end, if it can."""
+        try:
+            self._socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            return
+
+    def close(self) -> None:
+        """Close both ends."""
+        self._socket.close()
+        self._child.close()
+
+    def _read(self) -> bool:
+        try:
+            data, ancillary, _, _ = self._socket.recvmsg(LINE_BYTES, socket.CMSG_SPACE(CREDENTIALS.size))
+        except ConnectionResetError:
+            data, ancillary = b"", []
+        pid = next(
+            (CREDENTIALS.unpack(value)[0] for _, kind, value in ancillary if kind == socket.SCM_CREDENTIALS),
+            0,
+        )
+        *lines, self._partial = (self._partial + data).split(b"\n")
+        self._partial = self._partial[-LINE_BYTES:]
+        for line in lines:
+            word, _, rest = line.decode("utf-8", "replace").partition(" ")
+            self._pending.append(Line(word, rest, pid))
+        return bool(data)
+
+
+def passing_file(name: str, content: bytes) -> int:
+    """An anonymous file with this content, to be passed to a child; the caller closes it."""
+    descriptor = os.memfd_create(name)
+    os.write(descriptor, content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor

@@ -1,0 +1,326 @@
+"""The last trusted program before foreign code: reaps, applies a plan to a forked worker, and executes it.
+
+Run by path with `python -I -S`, never imported, because start-up time is paid for every sandbox: it avoids
+`json`, `signal`, `socket` and `struct`. It reads one marshalled plan from the launcher and answers in lines
+of text: `hello FEATURES`, `worker`, `started`, `failed WHY`, `exited STATUS PEAK_KIB`. Under bubblewrap it
+is pid 1 of the sandbox; otherwise it makes what namespaces it may. What it does not do: decide anything.
+"""
+
+import ctypes
+import marshal
+import os
+import resource
+import select
+import sys
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER = 1, 4, 24, 36
+PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT, PR_SET_SECCOMP = 38, 47, 22
+SIGKILL, SIGPIPE, SIGXFSZ = 9, 13, 25
+LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446
+LANDLOCK_FILE_RIGHTS = 1 | 2 | 4 | 1 << 14 | 1 << 15
+CAP_KILL = 1 << 5
+NAMESPACES = (
+    ("mount", 0x00020000),
+    ("pid", 0x20000000),
+    ("net", 0x40000000),
+    ("ipc", 0x08000000),
+    ("uts", 0x04000000),
+    ("cgroup", 0x02000000),
+)
+USER_NAMESPACE = 0x10000000
+
+
+def check(value: int, what: str) -> int:
+    """The value of a C call, or OSError naming it."""
+    if value < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return value
+
+
+def prctl(option: int, first: int, second: int = 0) -> int:
+    """`prctl` with the unused arguments zero, as some options demand."""
+    return int(LIBC.prctl(option, *(ctypes.c_ulong(value) for value in (first, second, 0, 0))))
+
+
+def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
+    """`mount`, raising OSError."""
+    arguments = (os.fsencode(source), os.fsencode(target), kind.encode() if kind else None)
+    check(LIBC.mount(*arguments, ctypes.c_ulong(flags), options.encode()), f"mount {target}")
+
+
+def say(control: int, line: str) -> None:
+    """One line to the launcher; it may be gone, which its own end will show."""
+    try:
+        os.write(control, line.replace("\n", " ").encode("utf-8", "replace") + b"\n")
+    except OSError:
+        return
+
+
+def receive(control: int) -> dict:  # type: ignore[type-arg]  # a marshalled plan of plain values
+    """The launcher's plan: eight hexadecimal digits of length, then the bytes."""
+    header = read_exactly(control, 8)
+    return dict(marshal.loads(read_exactly(control, int(header, 16))))
+
+
+def read_exactly(control: int, count: int) -> bytes:
+    """Exactly `count` bytes; a launcher that is gone ends this sandbox."""
+    data = b""
+    while len(data) < count:
+        piece = os.read(control, count - len(data))
+        if not piece:
+            os._exit(0)
+        data += piece
+    return data
+
+
+def isolate() -> list[str]:
+    """Make what namespaces this process may; returns their names, in the process that lives in them."""
+    features = []
+    uid, gid = os.getuid(), os.getgid()
+    if uid != 0 and LIBC.unshare(USER_NAMESPACE) == 0:
+        for name, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"{uid} {uid} 1"),
+            ("gid_map", f"{gid} {gid} 1"),
+        ):
+            with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123
+                file.write(text)
+        features.append("user")
+    features += [name for name, flag in NAMESPACES if LIBC.unshare(flag) == 0]
+    if "pid" in features:
+        prctl(PR_SET_PDEATHSIG, SIGKILL)
+        child = os.fork()
+        if child:
+            close_all({0, 1, 2})
+            os.waitpid(child, 0)
+            os._exit(0)
+    return features
+
+
+def arrange(plan: dict, features: list[str]) -> None:  # type: ignore[type-arg]  # plain values
+    """Private /proc, scratch and covers, where this sandbox has a mount namespace of its own."""
+    mount("none", "/", None, MS_REC | MS_PRIVATE)
+    if "pid" in features:
+        mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    for directory, options in plan["covers"]:
+        below = [path for path in plan["visible"] if path.startswith(directory + "/")]
+        kept = [(path, os.open(path, os.O_PATH)) for path in below]
+        mount("tmpfs", directory, "tmpfs", MS_NOSUID | MS_NODEV, options)
+        for path, handle in kept:
+            uncover(path, handle)
+            os.close(handle)
+
+
+def uncover(path: str, handle: int) -> None:
+    """Show a path again below a cover."""
+    if os.path.lexists(path):
+        return
+    os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)  # noqa: PTH103, PTH120
+    if os.fstat(handle).st_mode & 0o170000 == 0o040000:
+        os.mkdir(path)  # noqa: PTH102
+    else:
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
+    mount(f"/proc/self/fd/{handle}", path, None, MS_BIND | MS_REC)
+
+
+def keep_capabilities(mask: int) -> None:
+    """Drop every capability outside the mask, and the bounding set where that is allowed."""
+    prctl(PR_CAP_AMBIENT, 4)
+    for number in range(64):
+        if not mask >> number & 1 and prctl(PR_CAPBSET_DROP, number) < 0:
+            break
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    low, high = mask & 0xFFFFFFFF, mask >> 32
+    LIBC.capset(header, (ctypes.c_uint32 * 6)(low, low, 0, high, high, 0))
+
+
+def confine(landlock: dict) -> None:  # type: ignore[type-arg]  # plain values
+    """Landlock: only the listed paths, no TCP, no signals or abstract sockets to the outside."""
+    attribute = landlock["attribute"]
+    ruleset = check(LIBC.syscall(LANDLOCK_CREATE, attribute, len(attribute), 0), "landlock ruleset")
+    for path, rights in landlock["rules"]:
+        try:
+            handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except OSError:
+            continue
+        if os.fstat(handle).st_mode & 0o170000 != 0o040000:
+            rights &= LANDLOCK_FILE_RIGHTS
+        rule = rights.to_bytes(8, sys.byteorder) + handle.to_bytes(4, sys.byteorder)
+        check(LIBC.syscall(LANDLOCK_ADD, ruleset, 1, rule, 0), f"landlock rule {path}")
+        os.close(handle)
+    check(LIBC.syscall(LANDLOCK_RESTRICT, ruleset, 0), "landlock")
+    os.close(ruleset)
+
+
+def filter_calls(program: bytes, number: int) -> None:
+    """Load a seccomp program; the newer call leaves speculation as fast as outside."""
+    buffer = ctypes.create_string_buffer(program, len(program))
+    address = ctypes.addressof(buffer)
+    header = (len(program) // 8).to_bytes(8, sys.byteorder) + address.to_bytes(8, sys.byteorder)
+    if LIBC.syscall(number, 1, 4, header) != 0:
+        check(LIBC.prctl(PR_SET_SECCOMP, 2, header, 0, 0), "seccomp")
+
+
+def close_all(kept: set[int]) -> None:
+    """Close every descriptor but these."""
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
+        if int(name) not in kept:
+            try:
+                os.close(int(name))
+            except OSError:
+                continue
+
+
+def run(plan: dict, error: int) -> None:  # type: ignore[type-arg]  # plain values
+    """Apply the plan to this process and become the program."""
+    close_all({0, 1, 2, error, *plan["fds"]})
+    prctl(PR_SET_DUMPABLE, 1)
+    for number in (SIGPIPE, SIGXFSZ):
+        LIBC.signal(number, None)
+    os.umask(0o022)
+    with open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
+        file.write("1000")
+    for kind, soft, hard in plan["rlimits"]:
+        resource.setrlimit(kind, (soft, hard))
+    if plan["powerless"]:
+        drop(plan["uid"])
+    prctl(PR_SET_PDEATHSIG, SIGKILL)
+    os.chdir(plan["directory"])
+    if plan["landlock"]:
+        confine(plan["landlock"])
+    if plan["seccomp"]:
+        filter_calls(plan["seccomp"], plan["seccomp_number"])
+    os.execvpe(plan["argv"][0], plan["argv"], plan["environment"])
+
+
+def drop(uid: int | None) -> None:
+    """Become `uid` if there is one, and lose every privilege for good."""
+    for number in range(64):
+        if prctl(PR_CAPBSET_DROP, number) < 0:
+            break
+    if uid is not None:
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+    keep_capabilities(0)
+    check(prctl(PR_SET_NO_NEW_PRIVS, 1), "no_new_privs")
+
+
+def launch(plan: dict, control: int) -> int:  # type: ignore[type-arg]  # plain values
+    """Fork the worker; returns its pid once it runs the program."""
+    reader, writer = os.pipe()
+    worker = os.fork()
+    if worker == 0:
+        try:
+            say(control, "worker")
+            run(plan, writer)
+        except BaseException as error:  # noqa: BLE001  # the only way out of a fork is _exit
+            os.write(writer, str(error).encode("utf-8", "replace")[:1000])
+        os._exit(127)
+    close_all({0, 1, 2, control, reader})
+    failure = os.read(reader, 1000)
+    os.close(reader)
+    if failure:
+        fail(control, failure.decode("utf-8", "replace"))
+    return worker
+
+
+def fail(control: int, why: str) -> None:
+    """Tell why there is no program, and end."""
+    say(control, f"failed {why}")
+    os._exit(1)
+
+
+def reap(worker: int, control: int, *, alone: bool) -> tuple[int, int]:
+    """Wait for the worker, reaping orphans; kills all when the launcher hangs up. Status and peak KiB."""
+    peak = 0
+    waiting = [control]
+    try:
+        waiting.append(os.pidfd_open(worker))
+        pause = 1.0
+    except OSError:
+        pause = 0.02
+    while True:
+        ready, _, _ = select.select(waiting, [], [], pause)
+        if control in ready and not os.read(control, 64):
+            if alone:
+                os._exit(0)
+            waiting.remove(control)
+            kill_all()
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return 0, peak
+            if pid == 0:
+                break
+            peak = max(peak, usage.ru_maxrss)
+            if pid == worker:
+                return status, peak
+
+
+def kill_all() -> None:
+    """Kill every descendant: as their reaper, this process inherits whatever they leave."""
+    while family := descendants():
+        for pid in family:
+            try:
+                os.kill(pid, SIGKILL)
+            except OSError:
+                continue
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                continue
+        except ChildProcessError:
+            return
+
+
+def descendants() -> set[int]:
+    """Live processes below this one."""
+    parents = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+                    fields = file.read().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            if fields[0] not in b"ZX":
+                parents[int(name)] = int(fields[1])
+    family = {os.getpid()}
+    while found := {pid for pid, parent in parents.items() if parent in family} - family:
+        family |= found
+    return family - {os.getpid()}
+
+
+def main() -> None:
+    """Serve one sandbox."""
+    control, mode = int(sys.argv[1]), sys.argv[2]
+    os.chdir("/")
+    features = {"bubblewrap": ["mount", "pid", "net", "ipc"], "none": []}.get(mode)
+    if features is None:
+        features = isolate()
+    alone = "pid" in features
+    prctl(PR_SET_PDEATHSIG, SIGKILL) if alone else prctl(PR_SET_CHILD_SUBREAPER, 1)
+    say(control, "hello " + " ".join(features))
+    plan = receive(control)
+    try:
+        if mode == "confined" and "mount" in features:
+            arrange(plan, features)
+    except OSError as error:
+        fail(control, str(error))
+    prctl(PR_SET_DUMPABLE, 0)
+    worker = launch(plan, control)
+    if plan["powerless"]:
+        keep_capabilities(0 if alone else CAP_KILL)
+    say(control, "started")
+    status, peak = reap(worker, control, alone=alone)
+    if not alone:
+        kill_all()
+    say(control, f"exited {status} {peak}")
+    os._exit(0)
+
+
+main()

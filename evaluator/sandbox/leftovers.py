@@ -1,0 +1,137 @@
+"""Removes the cgroups and scratch folders of launchers that are gone. Stdlib only, and a program of its own.
+
+Everything a launcher makes is named `kernelwright-PIDNS-PID-START-SERIAL-...` after its owner, so whoever
+finds it can tell, without a lock, whether the owner still lives. Run as a program it is a launcher's keeper:
+it waits until its standard input ends, which the kernel sees to even when the driver is killed, then sweeps.
+"""
+
+import os
+import sys
+import time
+
+PREFIX = "kernelwright-"
+SIGKILL = 9
+PATIENCE_S = 5.0
+
+
+def start_time(pid: int) -> str | None:
+    """When a process started, in clock ticks since boot; None when there is no such live process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in (b"Z", b"X") else fields[19].decode()
+
+
+def namespace() -> str:
+    """This pid namespace's number: a pid means nothing outside its own."""
+    return os.readlink("/proc/self/ns/pid").strip("pid:[]")  # noqa: PTH115
+
+
+def owner_name(serial: int) -> str:
+    """What the names of a launcher's things in this process begin with."""
+    pid = os.getpid()
+    return f"{PREFIX}{namespace()}-{pid}-{start_time(pid)}-{serial}-"
+
+
+def is_abandoned(name: str) -> bool:
+    """Whether a name belongs to a launcher of this pid namespace whose process is gone."""
+    if not name.startswith(PREFIX):
+        return False
+    parts = name.removeprefix(PREFIX).split("-")
+    if len(parts) < 4 or not parts[1].isdigit() or parts[0] != namespace():
+        return False
+    return start_time(int(parts[1])) != parts[2]
+
+
+def sweep_abandoned(folders: list[str]) -> None:
+    """Remove what dead launchers left in these folders."""
+    for folder in folders:
+        remove([f"{folder}/{name}" for name in _names(folder) if is_abandoned(name)])
+
+
+def sweep_owner(folders: list[str], owner: str) -> None:
+    """Remove what one launcher left, alive or not."""
+    for folder in folders:
+        remove([f"{folder}/{name}" for name in _names(folder) if name.startswith(owner)])
+
+
+def remove(paths: list[str]) -> None:
+    """Remove cgroups, killing what runs in them, and scratch folders."""
+    for path in paths:
+        if os.path.exists(f"{path}/cgroup.procs"):  # noqa: PTH110
+            remove_cgroup(path)
+        elif os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114
+            import shutil  # slow to import, rarely needed
+
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def write(path: str, text: str) -> bool:
+    """Write a kernel file; False when the kernel refuses or the file is gone."""
+    try:
+        with open(path, "w") as file:  # noqa: PTH123
+            file.write(text)
+    except OSError:
+        return False
+    return True
+
+
+def members(cgroup: str) -> list[int]:
+    """Processes of a cgroup."""
+    try:
+        with open(f"{cgroup}/cgroup.procs") as file:  # noqa: PTH123
+            return [int(line) for line in file]
+    except (OSError, ValueError):
+        return []
+
+
+def kill_cgroup(cgroup: str) -> None:
+    """Kill whatever runs in a cgroup, frozen or not."""
+    if not write(f"{cgroup}/cgroup.kill", "1"):
+        for pid in members(cgroup):
+            try:
+                os.kill(pid, SIGKILL)
+            except OSError:
+                continue
+    if os.path.exists(f"{cgroup}/freezer.state"):  # noqa: PTH110
+        write(f"{cgroup}/freezer.state", "THAWED")
+
+
+def remove_cgroup(cgroup: str) -> bool:
+    """Kill what runs in a cgroup and remove it; False when something in it will not die."""
+    deadline = time.monotonic() + PATIENCE_S
+    pause = 0.0005
+    while True:
+        try:
+            os.rmdir(cgroup)  # noqa: PTH106
+        except FileNotFoundError:
+            return True
+        except OSError:
+            if time.monotonic() > deadline:
+                return False
+        else:
+            return True
+        kill_cgroup(cgroup)
+        time.sleep(pause)
+        pause = min(0.05, pause * 2)
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208
+    except OSError:
+        return []
+
+
+def _keep() -> None:
+    """Outlive the driver by as long as it takes to clean up behind it."""
+    owner, folders = sys.argv[1], sys.argv[2:]
+    while os.read(0, 64):
+        continue
+    sweep_owner(folders, owner)
+
+
+if __name__ == "__main__":
+    _keep()

@@ -1,0 +1,58 @@
+"""One long-lived thread that starts every process: a child asked to die with its parent dies with the
+parent's *thread*, so short-lived callers must not be the ones who fork."""
+
+from __future__ import annotations
+
+import queue
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+
+
+class Spawner:
+    """Starts processes on behalf of any thread."""
+
+    def __init__(self) -> None:
+        self._requests: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="sandbox-spawner", daemon=True)
+        self._thread.start()
+
+    def spawn(
+        self, argv: Sequence[str], *, stdin: int, stdout: int, fds: Sequence[int]
+    ) -> subprocess.Popen[bytes]:
+        """Start a program in a session of its own, with an empty environment and only these descriptors.
+
+        Raises:
+            OSError: it cannot be executed.
+        """
+        answer: Future[subprocess.Popen[bytes]] = Future()
+
+        def start() -> None:
+            try:
+                process = subprocess.Popen(
+                    argv,
+                    stdin=stdin,
+                    stdout=stdout,
+                    stderr=stdout,
+                    pass_fds=fds,
+                    env={},
+                    cwd="/",
+                    start_new_session=True,
+                )
+            except OSError as error:
+                answer.set_exception(error)
+            else:
+                answer.set_result(process)
+
+        self._requests.put(start)
+        return answer.result()
+
+    def close(self) -> None:
+        """End the thread; whatever it started and still runs dies with it."""
+        self._requests.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (request := self._requests.get()) is not None:
+            request()
