@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
+from agent.extraction import Outcome
 from agent.messages import Sampling, Usage
 from evaluator import Dtype, Math, Record, Stage, Status, sha256_text
 
@@ -129,10 +130,12 @@ class CompletionRecorded(Line):
     retries: int = 0
     response_id: str = ""
     completed_at: str
-    outcome: str
-    """What extraction found: `FOUND`, `NO_CODE` or `TRUNCATED`."""
+    outcome: Outcome
+    """Whether the reply holds a candidate."""
     rule: str
     """The extraction rule that decided."""
+    notes: tuple[str, ...] = ()
+    """What else extraction noticed."""
     code: Text | None = None
     """The candidate's source, present when it was found."""
     license: str | None = None
@@ -234,8 +237,10 @@ class RunEnd(StrEnum):
     COMPLETE = "complete"
     BUDGET = "budget"
     INTERRUPTED = "interrupted"
+    INCOMPLETE = "incomplete"
+    """Some questions got no reply, or some replies no verdict; a resume tries them again."""
     BROKEN = "broken"
-    """The evaluator or its machine kept failing."""
+    """A provider, the evaluator or its machine kept failing."""
 
 
 class RunFinished(Line):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
 from agent.budgets import Spent
+from agent.messages import Usage
 from agent.run import (
     AnyLine,
     AssignmentFinished,
@@ -15,25 +18,31 @@ from agent.run import (
     RunResumed,
     RunStarted,
 )
+from evaluator import Status
 
-Assignment = tuple[str, str, str]
-"""Problem id, backend, model."""
+
+@dataclass(slots=True)
+class Seen:
+    """One attempt, as little of it as will do."""
+
+    problem: str
+    completion: int
+    """Where its completion's line begins."""
+    evaluation: int | None = None
+    """Where its latest evaluation's line begins."""
+    passed: bool = False
+    speedup: float | None = None
+    kept: bool = False
 
 
 class Index:
     """Fed every line in order, it answers without reading the log again. A few hundred bytes an attempt."""
 
     def __init__(self) -> None:
-        self.completions: dict[str, int] = {}
-        """Attempt id to the offset of its completion."""
-        self.evaluations: dict[str, int] = {}
-        """Attempt id to the offset of its latest evaluation."""
-        self.finished: set[Assignment] = set()
-        self.kept: set[str] = set()
-        """Attempts whose kernels were kept."""
-        self._judged: dict[tuple[str, str], str] = {}
-        self._attempts = 0
-        self._tokens = 0
+        self.attempts: dict[str, Seen] = {}
+        self.finished: set[tuple[str, str, str]] = set()
+        """Problem, backend and model of the assignments that need nothing more."""
+        self._tokens = Usage().model_dump()
         self._cost_usd = Decimal(0)
         self._earlier_s = 0.0
         self._session_began = ""
@@ -43,19 +52,19 @@ class Index:
         """Take one more line into account."""
         match line:
             case CompletionRecorded():
-                self.completions[line.attempt] = offset
-                self._attempts += 1
-                self._tokens += line.usage.prompt_tokens + line.usage.completion_tokens
-                if line.cost_usd is not None:
-                    self._cost_usd += Decimal(repr(line.cost_usd))
+                self.attempts[line.attempt] = Seen(sys.intern(line.key.problem), offset)
+                for name in self._tokens:
+                    self._tokens[name] += getattr(line.usage, name)
+                self._cost_usd += cost_of(line).cost_usd
             case EvaluationRecorded():
-                self.evaluations[line.attempt] = offset
-                if line.reused_from is None and line.score.candidate_sha:
-                    self._judged[line.score.problem_sha, line.score.candidate_sha] = line.attempt
+                seen = self.attempts[line.attempt]
+                seen.evaluation = offset
+                seen.passed = line.score.status is Status.PASSED
+                seen.speedup = line.score.speedup
             case AssignmentFinished():
                 self.finished.add((line.problem, line.backend, line.model))
             case KernelKept():
-                self.kept.add(line.attempt)
+                self.attempts[line.attempt].kept = True
             case RunStarted() | RunResumed():
                 self._earlier_s += self._session_s()
                 self._session_began = line.at
@@ -63,21 +72,39 @@ class Index:
                 pass
         self._last = line.at
 
-    def judged(self, problem_sha: str, candidate_sha: str) -> str | None:
-        """The attempt whose judging answered for this candidate on this problem, if any did."""
-        return self._judged.get((problem_sha, candidate_sha))
+    def usage(self) -> Usage:
+        """Tokens of every reply."""
+        return Usage(**self._tokens)
 
     def spent(self) -> Spent:
         """Totals of the whole run so far; seconds count only while a process worked on it."""
         return Spent(
-            attempts=self._attempts,
-            tokens=self._tokens,
+            attempts=len(self.attempts),
+            tokens=self._tokens["prompt_tokens"] + self._tokens["completion_tokens"],
             cost_usd=self._cost_usd,
             seconds=self._earlier_s + self._session_s(),
         )
+
+    def best(self) -> dict[str, float]:
+        """The best speedup of each problem that has one."""
+        found: dict[str, float] = {}
+        for seen in self.attempts.values():
+            if seen.passed and seen.speedup is not None:
+                found[seen.problem] = max(found.get(seen.problem, 0.0), seen.speedup)
+        return found
 
     def _session_s(self) -> float:
         if not self._session_began:
             return 0.0
         began, last = datetime.fromisoformat(self._session_began), datetime.fromisoformat(self._last)
         return max(0.0, (last - began).total_seconds())
+
+
+def cost_of(completion: CompletionRecorded) -> Spent:
+    """What one reply cost; a price nobody knows counts as nothing."""
+    usage, cost_usd = completion.usage, completion.cost_usd
+    return Spent(
+        attempts=1,
+        tokens=usage.prompt_tokens + usage.completion_tokens,
+        cost_usd=Decimal(0) if cost_usd is None else Decimal(repr(cost_usd)),
+    )

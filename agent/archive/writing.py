@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import threading
@@ -11,12 +12,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from agent.archive.ballast import Ballast
 from agent.archive.errors import ArchiveError
 from agent.archive.index import Index
 from agent.archive.log import LogFile, parse, read_lines
 from agent.archive.reading import LOG, TEXTS, Archive
 from agent.archive.scores import score
 from agent.archive.texts import Texts
+from agent.extraction import Extraction
 from agent.messages import Completion, CompletionRequest
 from agent.provenance import git_commit, now, run_stamp, versions
 from agent.run import (
@@ -25,13 +28,15 @@ from agent.run import (
     AttemptKey,
     CompletionRecorded,
     EvaluationRecorded,
+    KernelKept,
     LogRepaired,
     ProblemUsed,
     RunResumed,
     RunStarted,
     StoredMessage,
+    Text,
 )
-from evaluator import Evaluation, Problem, sha256_text
+from evaluator import Evaluation, Problem, Record, sha256_text
 
 TORN: Final = "torn"
 """Folder of a run that holds half-written lines a killed writer left."""
@@ -43,10 +48,7 @@ class Answer:
 
     request: CompletionRequest
     completion: Completion
-    outcome: str
-    """`FOUND`, `NO_CODE` or `TRUNCATED`."""
-    rule: str
-    code: str | None
+    extraction: Extraction
     parents: tuple[str, ...] = ()
     license: str | None = None
     origin: str = ""
@@ -114,9 +116,15 @@ class RunLog:
         self._log = LogFile(self.folder / LOG, sync=sync)
         try:
             self._open()
+            self._ballast = Ballast(self.folder / "ballast")
         except BaseException:
             self._log.close()
             raise
+
+    @property
+    def is_disk_full(self) -> bool:
+        """True once only the space set aside made a write possible; begin nothing new then."""
+        return self._ballast.is_dropped
 
     def append(self, line: AnyLine) -> None:
         """Add a line; it is on disk when this returns.
@@ -125,7 +133,10 @@ class RunLog:
             OSError: disk full or device failure; the log is as it was before.
         """
         with self._guard:
-            self.index.observe(line, self._log.append(_line(line)))
+            if isinstance(line, EvaluationRecorded | KernelKept) and line.attempt not in self.index.attempts:
+                raise ArchiveError(f"run {self.run} holds no reply for attempt {line.attempt}")
+            offset = self._ballast.spend(lambda: self._log.append(_line(line)))
+            self.index.observe(line, offset)
 
     def record_completion(self, key: AttemptKey, answer: Answer) -> Attempt:
         """Remember a reply, before anything else is done with it.
@@ -133,20 +144,20 @@ class RunLog:
         Raises:
             ArchiveError: the log already holds a reply for this key.
         """
-        request, completion = answer.request, answer.completion
+        request, completion, found = answer.request, answer.completion, answer.extraction
         line = CompletionRecorded(
             at=now(),
             attempt=key.attempt,
             key=key,
             parents=answer.parents,
-            request_sha=sha256_text(request.model_dump_json()),
+            request_sha=sha256_text(_json(request)),
             prompt=tuple(
-                StoredMessage(role=message.role, content=self._texts.put(message.content))
+                StoredMessage(role=message.role, content=self._put(message.content))
                 for message in request.messages
             ),
             sampling=request.sampling,
-            reply=self._texts.put(completion.text),
-            reasoning=self._texts.put(completion.reasoning),
+            reply=self._put(completion.text),
+            reasoning=self._put(completion.reasoning),
             finish_reason=completion.finish_reason,
             usage=completion.usage,
             cost_usd=completion.cost_usd,
@@ -156,14 +167,15 @@ class RunLog:
             retries=completion.retries,
             response_id=completion.response_id,
             completed_at=completion.completed_at,
-            outcome=answer.outcome,
-            rule=answer.rule,
-            code=None if answer.code is None else self._texts.put(answer.code),
+            outcome=found.outcome,
+            rule=found.rule,
+            notes=found.notes,
+            code=self._put(found.code) if found.code else None,
             license=answer.license,
             origin=answer.origin,
         )
         with self._guard:
-            if line.attempt in self.index.completions:
+            if line.attempt in self.index.attempts:
                 raise ArchiveError(f"run {self.run} already holds a reply for {key}; it is kept")
             self.append(line)
         return Attempt(completion=line)
@@ -172,13 +184,13 @@ class RunLog:
         self, attempt: Attempt, evaluation: Evaluation, *, reused_from: str | None = None
     ) -> Attempt:
         """Remember a verdict; a later one on the same attempt replaces it in every view."""
-        text = evaluation.model_dump_json()
+        text = _json(evaluation)
         line = EvaluationRecorded(
             at=now(),
             attempt=attempt.id,
             evaluation_sha=sha256_text(text),
             score=score(evaluation),
-            evaluation=self._texts.put(text),
+            evaluation=self._put(text),
             reused_from=reused_from,
         )
         self.append(line)
@@ -187,12 +199,11 @@ class RunLog:
     def find(self, attempt_id: str) -> Attempt | None:
         """What the log holds of an attempt; None when it was never answered."""
         with self._guard:
-            offset = self.index.completions.get(attempt_id)
-            judged = self.index.evaluations.get(attempt_id)
-        if offset is None:
+            seen = self.index.attempts.get(attempt_id)
+        if seen is None:
             return None
-        completion = self._line_at(offset)
-        evaluation = None if judged is None else self._line_at(judged)
+        completion = self._line_at(seen.completion)
+        evaluation = None if seen.evaluation is None else self._line_at(seen.evaluation)
         if not isinstance(completion, CompletionRecorded) or not (
             evaluation is None or isinstance(evaluation, EvaluationRecorded)
         ):
@@ -200,7 +211,8 @@ class RunLog:
         return Attempt(completion=completion, evaluation=evaluation)
 
     def close(self) -> None:
-        """Give the run's lock back."""
+        """Give the run's lock and the space set aside back."""
+        self._ballast.remove()
         self._log.close()
 
     def __enter__(self) -> Self:
@@ -215,17 +227,34 @@ class RunLog:
         torn = self._log.repair(self.folder / TORN)
         self._texts.discard_pending()
         for line in read_lines(self._log.path):
-            self.index.observe(parse(line, self._log.path), line.offset)
+            try:
+                self.index.observe(parse(line, self._log.path), line.offset)
+            except KeyError as missing:
+                raise ArchiveError(
+                    f"{self._log.path}, line {line.number} is about attempt {missing}, which has no reply there"
+                ) from None
         for part in torn:
             moved_to = part.moved_to.relative_to(self.folder).as_posix()
             self.append(LogRepaired(at=now(), size=part.size, moved_to=moved_to))
+
+    def _put(self, text: str) -> Text:
+        return self._ballast.spend(lambda: self._texts.put(text))
 
     def _line_at(self, offset: int) -> AnyLine:
         return parse(self._log.line_at(offset), self._log.path)
 
 
 def _line(record: AnyLine) -> bytes:
-    return record.model_dump_json().encode() + b"\n"
+    return _json(record).encode() + b"\n"
+
+
+def _json(record: Record) -> str:
+    try:
+        return record.model_dump_json()
+    except ValueError:
+        # Lone surrogates, as broken output may hold: JSON cannot carry them, the rest of the record can.
+        text = json.dumps(record.model_dump(), ensure_ascii=False, separators=(",", ":"))
+        return text.encode("utf-8", "replace").decode()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -1,0 +1,49 @@
+"""Space set aside on the disk, so that replies which are already paid for fit when it is full."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+SIZE: Final = 16 << 20
+"""Bytes set aside while a run is written: room for some hundred replies in flight."""
+
+T = TypeVar("T")
+
+
+class Ballast:
+    """A file of no use, dropped when its space is needed."""
+
+    def __init__(self, path: Path) -> None:
+        """Set the space aside, as far as there is any."""
+        self.is_dropped = False
+        """True once the disk was found full; whoever writes should come to an end."""
+        self._path = path
+        try:
+            with path.open("wb") as file:
+                os.posix_fallocate(file.fileno(), 0, SIZE)
+        except OSError:
+            # A full disk, or a file system that cannot set space aside: then there is none to drop.
+            path.unlink(missing_ok=True)
+
+    def spend(self, write: Callable[[], T]) -> T:
+        """Write; on a full disk drop the ballast and write again.
+
+        Raises:
+            OSError: there was no room even so, or something else is wrong.
+        """
+        try:
+            return write()
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not self._path.exists():
+                raise
+            self.is_dropped = True
+            self._path.unlink(missing_ok=True)
+            return write()
+
+    def remove(self) -> None:
+        """Give the space back."""
+        self._path.unlink(missing_ok=True)

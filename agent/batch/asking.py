@@ -1,0 +1,183 @@
+"""Asks models: within the budgets, so many at once, and records each reply the moment it arrives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from agent.archive import Answer, RunLog, cost_of
+from agent.batch.events import Asking, AttemptName, BudgetReached, Event, ProviderTrouble, Replied
+from agent.batch.halting import Halt
+from agent.batch.plan import ModelChoice
+from agent.budgets import BudgetReachedError, Hold, Ledger
+from agent.extraction import extract
+from agent.messages import Completion, CompletionRequest, Provider, ProviderError
+from agent.provenance import now
+from agent.run import Attempt, AttemptKey, ProviderFailed, RunEnd
+from agent.strategies import AssignmentSpentError, NoAttemptError, Question
+from agent.tokens import estimate_tokens
+
+STRIKES = 10
+"""Failures in a row, without any reply in between, after which a model is not asked again."""
+
+ESTIMATE_MARGIN = 1.5
+"""Prompt tokens are estimated to about a fifth; a bound must not be below the truth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question on its way: what it is, whom it goes to, and which budget of its own it counts against."""
+
+    key: AttemptKey
+    model: ModelChoice
+    question: Question
+    ledger: Ledger
+
+
+class Asker:
+    """The one door to the providers. Lives in one event loop."""
+
+    def __init__(
+        self,
+        log: RunLog,
+        providers: Mapping[str, Provider],
+        ledger: Ledger,
+        halt: Halt,
+        emit: Callable[[Event], None],
+    ) -> None:
+        self.failures = 0
+        """Questions without a reply."""
+        self.in_flight = 0
+        self._log = log
+        self._providers = providers
+        self._ledger = ledger
+        self._halt = halt
+        self._emit = emit
+        self._strikes: dict[str, int] = {}
+
+    def recall(self, asked: Asked) -> Attempt | None:
+        """The attempt, if an earlier process recorded its reply."""
+        attempt = self._log.find(asked.key.attempt)
+        if attempt is not None:
+            asked.ledger.book(cost_of(attempt.completion))
+            self._report(attempt, recorded=True)
+        return attempt
+
+    async def ask(self, asked: Asked, slots: asyncio.Semaphore) -> Attempt:
+        """Ask, record and report.
+
+        Raises:
+            NoAttemptError: no reply, a spent budget, or the run is stopping.
+            OSError: the log cannot be written.
+        """
+        request = self._request(asked)
+        holds = await self._admit(asked, _bound_tokens(request))
+        try:
+            async with slots:
+                self.refuse_if_over(asked.model.name)
+                completion = await self._complete(asked, request)
+            attempt = await asyncio.to_thread(self._record, asked, request, completion)
+            self._halt.set_if_full(self._log)
+            for ledger, _ in holds:
+                ledger.book(cost_of(attempt.completion))
+        finally:
+            for ledger, hold in holds:
+                ledger.release(hold)
+        self._report(attempt, recorded=False)
+        return attempt
+
+    def refuse_if_over(self, model: str) -> None:
+        """Raise unless a question may still be asked.
+
+        Raises:
+            NoAttemptError: the run is stopping, or the model has failed too often.
+        """
+        if self._halt.is_asking_over:
+            raise NoAttemptError(self._halt.reason)
+        if self._strikes.get(model, 0) >= STRIKES:
+            raise NoAttemptError(f"{model} failed {STRIKES} times in a row")
+
+    def _request(self, asked: Asked) -> CompletionRequest:
+        return CompletionRequest(
+            model=asked.model.name,
+            messages=asked.question.compose(),
+            sampling=asked.model.sampling,
+            problem=asked.key.problem,
+            backend=asked.key.backend,
+            sample=asked.key.sample,
+            turn=asked.key.turn,
+        )
+
+    async def _admit(self, asked: Asked, bound_tokens: int | None) -> list[tuple[Ledger, Hold]]:
+        try:
+            own = await asked.ledger.admit(bound_tokens)
+        except BudgetReachedError as error:
+            raise AssignmentSpentError(str(error)) from None
+        try:
+            return [(asked.ledger, own), (self._ledger, await self._ledger.admit(bound_tokens))]
+        except BudgetReachedError as error:
+            asked.ledger.release(own)
+            if self._halt.set(RunEnd.BUDGET, str(error)):
+                self._emit(BudgetReached(str(error)))
+            raise NoAttemptError(str(error)) from None
+
+    async def _complete(self, asked: Asked, request: CompletionRequest) -> Completion:
+        name = asked.model.name
+        self._emit(Asking(AttemptName.of(asked.key)))
+        self.in_flight += 1
+        try:
+            completion = await self._providers[name].complete(request)
+        except ProviderError as error:
+            self.failures += 1
+            self._strikes[name] = self._strikes.get(name, 0) + 1
+            line = ProviderFailed(at=now(), attempt=asked.key.attempt, key=asked.key, message=str(error))
+            await asyncio.to_thread(self._log.append, line)
+            self._emit(ProviderTrouble(AttemptName.of(asked.key), str(error)))
+            self._stop_if_hopeless(str(error))
+            raise NoAttemptError(str(error)) from None
+        finally:
+            self.in_flight -= 1
+        self._strikes[name] = 0
+        return completion
+
+    def _stop_if_hopeless(self, message: str) -> None:
+        if all(self._strikes.get(name, 0) >= STRIKES for name in self._providers):
+            self._halt.set(RunEnd.BROKEN, f"no reply {STRIKES} times in a row: {message}")
+
+    def _record(self, asked: Asked, request: CompletionRequest, completion: Completion) -> Attempt:
+        found = extract(
+            completion.text, finish_reason=completion.finish_reason, reasoning=completion.reasoning
+        )
+        answer = Answer(
+            request=request,
+            completion=completion,
+            extraction=found,
+            parents=asked.question.parents,
+            license=asked.model.license,
+            origin=asked.model.origin,
+        )
+        return self._log.record_completion(asked.key, answer)
+
+    def _report(self, attempt: Attempt, *, recorded: bool) -> None:
+        line = attempt.completion
+        self._emit(
+            Replied(
+                of=AttemptName.of(line.key),
+                extraction=line.outcome,
+                rule=line.rule,
+                seconds=line.seconds,
+                usage=line.usage,
+                cost_usd=line.cost_usd,
+                recorded=recorded,
+            )
+        )
+
+
+def _bound_tokens(request: CompletionRequest) -> int | None:
+    """The most tokens a question can use; None when the reply's length is open."""
+    longest = request.sampling.max_tokens
+    if longest is None:
+        return None
+    prompt = sum(estimate_tokens(message.content) for message in request.messages)
+    return longest + int(prompt * ESTIMATE_MARGIN)

@@ -1,0 +1,243 @@
+"""Works through a run: every assignment of its plan, side by side, until done, spent, broken or interrupted.
+
+Replies are awaited in one event loop, evaluations run in worker threads, and a bounded room between them
+keeps the asking from running far ahead. What happened is in the log before it counts, so a run that was
+killed at any point goes on where it was: its strategies run again from the start, and the log answers what
+it knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from agent.archive import RunLog
+from agent.batch import events
+from agent.batch.asking import Asker
+from agent.batch.desk import Desk, Floor
+from agent.batch.halting import Halt
+from agent.batch.judging import Evaluate, Judge
+from agent.batch.keeping import Keeper
+from agent.batch.plan import Plan, Task, read_plan, tasks
+from agent.batch.workers import Workers
+from agent.budgets import Ledger
+from agent.messages import Provider
+from agent.provenance import now
+from agent.run import AssignmentFinished, RunEnd, RunFinished
+from agent.strategies import Prompts
+from agent.workspace import Workspace
+from evaluator import ConfigError, Problem
+
+
+def ignore(event: events.Event) -> None:
+    """Watch nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A run, and all it needs to be worked through."""
+
+    log: RunLog
+    workspace: Workspace
+    providers: Mapping[str, Provider]
+    """By the name of the model they are to be asked for."""
+    evaluate: Evaluate
+    """Judges one candidate; called in several threads at once."""
+    prompts: Prompts
+    completions: int = 8
+    """Questions at once."""
+    evaluators: int = 1
+    """Evaluations at once."""
+    backlog: int = 8
+    """Replies that may wait to be judged before no more are asked for."""
+    on_event: Callable[[events.Event], None] = ignore
+    """Called in the thread that runs the batch."""
+
+    def run(self) -> events.RunSummary:
+        """Work until the run stops, and say how it ended.
+
+        Ctrl-C once: nothing more is asked, what is in flight is waited for and recorded. Twice: at once.
+
+        Raises:
+            KeyboardInterrupt: interrupted twice; the log is whole and the run can be resumed.
+            OSError: the log or `generated/` cannot be written; what was recorded is safe.
+            ValueError: the plan names a model that has no provider.
+        """
+        return asyncio.run(_Shift(self).work())
+
+
+class _Shift:
+    """One process's work on a run."""
+
+    def __init__(self, batch: Batch) -> None:
+        log = batch.log
+        self._batch = batch
+        self._plan: Plan = read_plan(log.archive, log.run)
+        missing = [model.name for model in self._plan.models if model.name not in batch.providers]
+        if missing:
+            raise ValueError(f"no provider for {', '.join(missing)}")
+        self._emit = batch.on_event
+        self._halt = Halt()
+        self._problems: dict[str, Problem] = log.archive.problems(log.run)
+        self._ledger = Ledger(self._plan.budget, log.index.spent())
+        self._asker = Asker(log, batch.providers, self._ledger, self._halt, self._emit)
+        self._judge = Judge(log, self._plan.config, batch.evaluate, self._halt, self._emit)
+        self._waiting = {seen.problem for seen in log.index.attempts.values() if seen.evaluation is None}
+        """Problems with replies that are still to be judged; a spent budget does not stop that."""
+        self._complete = True
+
+    async def work(self) -> events.RunSummary:
+        """All assignments that an earlier process did not finish."""
+        batch, index = self._batch, self._batch.log.index
+        todo = [task for task in tasks(self._plan) if task.key not in index.finished]
+        planned = len(list(tasks(self._plan)))
+        self._emit(
+            events.RunOpened(
+                run_id=batch.log.run,
+                assignments=planned,
+                finished=planned - len(todo),
+                attempts_planned=planned * self._plan.strategy.planned,
+                resumed_attempts=len(index.attempts),
+            )
+        )
+        workers = Workers(batch.evaluators)
+        try:
+            with _interrupts(self._interrupt):
+                await self._work_through(todo, workers)
+        finally:
+            workers.close()
+            for provider in set(batch.providers.values()):
+                await provider.close()
+        return await asyncio.to_thread(self._close)
+
+    async def _work_through(self, todo: list[Task], workers: Workers) -> None:
+        batch = self._batch
+        floor = Floor(
+            plan=self._plan,
+            log=batch.log,
+            prompts=batch.prompts,
+            asker=self._asker,
+            judge=self._judge,
+            keeper=Keeper(batch.log, batch.workspace, self._halt, self._emit),
+            workers=workers,
+            room=asyncio.Semaphore(batch.completions + batch.backlog),
+            slots=asyncio.Semaphore(batch.completions),
+        )
+        for name, message in self._impossible():
+            await self._judge.skip(name, message)
+        queue = iter(todo)
+        width = min(len(todo), batch.completions + batch.backlog + batch.evaluators)
+        hands = [asyncio.ensure_future(self._take(queue, floor)) for _ in range(width)]
+        try:
+            await asyncio.gather(*hands)
+        finally:
+            for hand in hands:
+                hand.cancel()
+            await asyncio.gather(*hands, return_exceptions=True)
+
+    def _impossible(self) -> Iterator[tuple[str, str]]:
+        for name in self._plan.problems:
+            try:
+                self._problems[name].overrides(self._plan.config.shapes)
+            except ConfigError as error:
+                yield name, str(error)
+
+    async def _take(self, queue: Iterator[Task], floor: Floor) -> None:
+        for task in queue:
+            if self._halt.is_judging_over or (
+                self._halt.is_asking_over and task.problem not in self._waiting
+            ):
+                self._complete = False
+            elif task.problem not in self._judge.skipped:
+                await self._assign(task, floor)
+
+    async def _assign(self, task: Task, floor: Floor) -> None:
+        self._emit(events.AssignmentStarted(*task.key))
+        desk = Desk(floor, task, self._problems[task.problem])
+        attempts = await self._plan.strategy.solve(desk)
+        skipped = task.problem in self._judge.skipped
+        if desk.is_complete and not skipped:
+            line = AssignmentFinished(
+                at=now(),
+                problem=task.problem,
+                backend=task.backend,
+                model=task.model.name,
+                attempts=len(attempts),
+            )
+            await asyncio.to_thread(self._batch.log.append, line)
+        self._complete = self._complete and (desk.is_complete or skipped)
+        speeds = [attempt.speedup for attempt in attempts if attempt.passed and attempt.speedup is not None]
+        self._emit(
+            events.AssignmentFinished(
+                *task.key,
+                attempts=len(attempts),
+                passed=sum(attempt.passed for attempt in attempts),
+                speedup=max(speeds, default=None),
+                complete=desk.is_complete,
+            )
+        )
+
+    def _interrupt(self) -> None:
+        self._halt.set(RunEnd.INTERRUPTED, "interrupted")
+        self._emit(events.Interrupting(self._asker.in_flight, self._judge.in_flight))
+
+    def _close(self) -> events.RunSummary:
+        log = self._batch.log
+        end = self._halt.end or (RunEnd.COMPLETE if self._complete else RunEnd.INCOMPLETE)
+        reason = self._halt.reason or ("" if self._complete else self._what_is_left())
+        log.append(RunFinished(at=now(), end=end, reason=reason))
+        index, spent = log.index, log.index.spent()
+        summary = events.RunSummary(
+            run_id=log.run,
+            end=end,
+            reason=reason,
+            attempts=len(index.attempts),
+            evaluated=sum(seen.evaluation is not None for seen in index.attempts.values()),
+            passed=sum(seen.passed for seen in index.attempts.values()),
+            kept=sum(seen.kept for seen in index.attempts.values()),
+            provider_failures=self._asker.failures,
+            evaluator_failures=self._judge.failures,
+            skipped=dict(self._judge.skipped),
+            cost_usd=spent.cost_usd,
+            usage=index.usage(),
+            seconds=spent.seconds,
+            best=index.best(),
+        )
+        self._emit(events.RunClosed(summary))
+        return summary
+
+    def _what_is_left(self) -> str:
+        return (
+            f"{self._asker.failures} questions got no reply and {self._judge.failures} replies no verdict; "
+            "a resume tries them again"
+        )
+
+
+@contextmanager
+def _interrupts(stop: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C and SIGTERM ask to stop; the second one stops. Only the main thread can be asked."""
+    loop = asyncio.get_running_loop()
+    asked = False
+
+    def interrupt() -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        stop()
+
+    signals = (signal.SIGINT, signal.SIGTERM)
+    try:
+        for number in signals:
+            loop.add_signal_handler(number, interrupt)
+    except (ValueError, RuntimeError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)

@@ -1,0 +1,115 @@
+"""What a run is to do: stored in its first line, and enough to go on with it later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pydantic import Field, ValidationError
+
+from agent.archive import Archive, ArchiveError, RunLog, begin_run, resume_run
+from agent.budgets import Budget
+from agent.messages import Sampling
+from agent.strategies import AnyStrategy
+from evaluator import EvaluationConfig, Problem, Record, find_backend, sha256_text
+
+
+class ModelChoice(Record):
+    """A model to ask, and how."""
+
+    name: str
+    sampling: Sampling = Sampling()
+    license: str | None = None
+    """Licence of this model's output, as far as the user states it."""
+    origin: str = ""
+    """Where replies come from when no model is asked: handwritten recordings, imported files."""
+
+
+class Plan(Record):
+    """Every problem, with every backend, given to every model."""
+
+    problems: tuple[str, ...] = Field(min_length=1)
+    """Problem ids, in the order to work on them."""
+    backends: tuple[str, ...] = Field(min_length=1)
+    models: tuple[ModelChoice, ...] = Field(min_length=1)
+    strategy: AnyStrategy
+    config: EvaluationConfig = EvaluationConfig()
+    budget: Budget = Budget()
+    """Of the whole run."""
+    problem_budget: Budget = Budget()
+    """Of each assignment."""
+    seed: int = 0
+    """Seeds what strategies choose at random; sent to no model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One assignment of a plan."""
+
+    problem: str
+    backend: str
+    model: ModelChoice
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells it from the others of its run."""
+        return self.problem, self.backend, self.model.name
+
+
+def tasks(plan: Plan) -> Iterator[Task]:
+    """The assignments of a plan, problem by problem."""
+    return (
+        Task(problem=problem, backend=backend, model=model)
+        for problem in plan.problems
+        for backend in plan.backends
+        for model in plan.models
+    )
+
+
+def seed_of(plan: Plan, task: Task) -> int:
+    """A seed of an assignment's own."""
+    return int(sha256_text("\0".join((str(plan.seed), *task.key)))[:12], 16)
+
+
+def begin(archive: Archive, plan: Plan, problems: Sequence[Problem], *, settings: str = "") -> RunLog:
+    """Begin a run; `settings` is the text (TOML) the plan was read from.
+
+    Raises:
+        ConfigError: an unknown backend.
+        ValueError: the plan names a problem that is not given, or a model twice.
+    """
+    for backend in plan.backends:
+        find_backend(backend)
+    given = {problem.id: problem for problem in problems}
+    missing = [name for name in plan.problems if name not in given]
+    names = [model.name for model in plan.models]
+    if missing or len(set(names)) < len(names):
+        raise ValueError(f"problems not given: {missing}; models: {names}, each may be named once")
+    used = [given[name] for name in dict.fromkeys(plan.problems)]
+    return begin_run(archive, plan.model_dump_json(), used, settings=settings)
+
+
+def resume(archive: Archive, run: str | None = None) -> RunLog:
+    """Go on with a run, the newest by default.
+
+    Raises:
+        UnknownRun: no such run.
+        ArchiveError: in use by another process, damaged, or newer than this program.
+    """
+    return resume_run(archive, run)
+
+
+def read_plan(archive: Archive, run: str) -> Plan:
+    """The plan a run began with.
+
+    Raises:
+        ArchiveError: it cannot be read by this version.
+    """
+    started = archive.started(run)
+    try:
+        return Plan.model_validate_json(archive.text(run, started.plan))
+    except ValidationError as error:
+        raise ArchiveError(
+            f"run {run} was planned by kernelwright {started.versions.get('kernelwright', 'unknown')} "
+            f"in a way this version does not read: {error.errors()[0]['msg']}"
+        ) from None

@@ -1,0 +1,38 @@
+"""How a budget of questions is spent on a problem: one seam, `solve(assignment)`, and the ways there are."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Annotated, Final, TypeAlias
+
+from pydantic import Field
+
+from agent.strategies.evolve import Evolve
+from agent.strategies.refine import Refine
+from agent.strategies.sample import Sample
+from agent.strategies.seam import (
+    Assignment,
+    AssignmentSpentError,
+    Exemplar,
+    NoAttemptError,
+    Prompts,
+    Question,
+)
+
+AnyStrategy: TypeAlias = Annotated[Sample | Refine | Evolve, Field(discriminator="name")]
+
+STRATEGIES: Final = MappingProxyType({"sample": Sample, "refine": Refine, "evolve": Evolve})
+
+__all__ = [
+    "STRATEGIES",
+    "AnyStrategy",
+    "Assignment",
+    "AssignmentSpentError",
+    "Evolve",
+    "Exemplar",
+    "NoAttemptError",
+    "Prompts",
+    "Question",
+    "Refine",
+    "Sample",
+]

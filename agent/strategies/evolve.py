@@ -1,0 +1,143 @@
+"""`evolve`: a population in generations; the next one is bred from fast and different kernels.
+
+The first generation is independent samples. Later ones show a few earlier kernels of the same problem and
+their scores; while nothing is right yet, the most promising failures are repaired instead. A candidate that
+differs from an earlier one only in comments and layout is not judged again. Every choice follows from the log
+and the assignment's seed, so a resumed run breeds on as it would have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from typing import Literal
+
+from pydantic import Field
+
+from agent.messages import Message
+from agent.run import Attempt
+from agent.strategies.fingerprint import distance, fingerprint
+from agent.strategies.ranking import worth
+from agent.strategies.refine import answered
+from agent.strategies.seam import Assignment, Exemplar, NoAttemptError, Question
+from evaluator import Record
+
+TOURNAMENT = 2
+
+
+class Evolve(Record):
+    """A population bred by measured speed and diversity."""
+
+    name: Literal["evolve"] = "evolve"
+    population: int = Field(default=4, ge=1)
+    """Attempts in a generation."""
+    generations: int = Field(default=4, ge=1)
+    parents: int = Field(default=2, ge=1)
+    """Most kernels shown to breed one attempt."""
+
+    @property
+    def planned(self) -> int:
+        """Most attempts an assignment makes."""
+        return self.population * self.generations
+
+    async def solve(self, work: Assignment) -> list[Attempt]:
+        """Breed generation after generation; ends early when one brings no attempt at all."""
+        colony = _Colony(work, self)
+        for generation in range(self.generations):
+            if not await colony.breed(generation):
+                break
+        return colony.members
+
+
+class _Colony:
+    """The attempts of one assignment so far."""
+
+    def __init__(self, work: Assignment, settings: Evolve) -> None:
+        self.members: list[Attempt] = []
+        self._work = work
+        self._settings = settings
+        self._marks: dict[str, str] = {}
+        """Attempt id to the fingerprint of its code."""
+        self._verdicts: dict[str, asyncio.Task[Attempt]] = {}
+
+    async def breed(self, generation: int) -> int:
+        """Make one generation; returns how many attempts came of it."""
+        pool = self._distinct()
+        slots = range(self._settings.population)
+        made = await asyncio.gather(*(self._member(pool, generation, slot) for slot in slots))
+        born = [attempt for attempt in made if attempt is not None]
+        self.members += born
+        return len(born)
+
+    def _distinct(self) -> list[Attempt]:
+        """Attempts with code, the first of those whose code means the same, in the order they were asked."""
+        found: dict[str, Attempt] = {}
+        for attempt in sorted(self.members, key=lambda member: (member.key.turn, member.key.sample)):
+            if attempt.id in self._marks:
+                found.setdefault(self._marks[attempt.id], attempt)
+        return list(found.values())
+
+    async def _member(self, pool: list[Attempt], generation: int, slot: int) -> Attempt | None:
+        dice = random.Random(f"{self._work.seed}/{generation}/{slot}")
+        parents = self._choose(pool, slot, dice)
+        question = Question(
+            sample=slot,
+            turn=generation,
+            compose=lambda: compose(self._work, parents),
+            parents=tuple(parent.id for parent in parents),
+        )
+        try:
+            return await self._judge(await self._work.ask(question))
+        except NoAttemptError:
+            return None
+
+    def _choose(self, pool: list[Attempt], slot: int, dice: random.Random) -> list[Attempt]:
+        right = [attempt for attempt in pool if attempt.passed]
+        if right:
+            return choose(self._work, right, self._settings.parents, dice)
+        failed = sorted(pool, key=worth, reverse=True)
+        return [failed[slot % len(failed)]] if failed else []
+
+    async def _judge(self, attempt: Attempt) -> Attempt:
+        code = self._work.code(attempt)
+        if code is None:
+            return await self._work.judge(attempt)
+        mark = self._marks[attempt.id] = fingerprint(code)
+        if mark in self._verdicts:
+            return await self._work.judge(attempt, await self._verdicts[mark])
+        self._verdicts[mark] = asyncio.ensure_future(self._work.judge(attempt))
+        return await self._verdicts[mark]
+
+
+def choose(work: Assignment, right: list[Attempt], count: int, dice: random.Random) -> list[Attempt]:
+    """Parents: the first by a tournament of speed, each further one by speed and distance to those chosen."""
+    speed = _relative_speed(right)
+    first = max(dice.sample(right, min(TOURNAMENT, len(right))), key=lambda attempt: speed[attempt.id])
+    chosen = [first]
+    codes = {attempt.id: work.code(attempt) or "" for attempt in right}
+    while len(chosen) < min(count, len(right)):
+        rest = [attempt for attempt in right if attempt not in chosen]
+        near = {
+            attempt.id: min(distance(codes[attempt.id], codes[other.id]) for other in chosen)
+            for attempt in rest
+        }
+        chosen.append(max(rest, key=lambda attempt: speed[attempt.id] + near[attempt.id]))
+    return sorted(chosen, key=worth, reverse=True)
+
+
+def compose(work: Assignment, parents: list[Attempt]) -> tuple[Message, ...]:
+    """What to ask: plainly, to repair a failure, or to outdo right kernels."""
+    if not parents:
+        return work.prompts.opening(work.problem, work.backend)
+    if not parents[0].passed:
+        return answered(work, parents[0])
+    shown = [Exemplar(work.code(parent) or "", work.evaluation(parent)) for parent in parents]
+    return work.prompts.opening(work.problem, work.backend, shown)
+
+
+def _relative_speed(right: list[Attempt]) -> dict[str, float]:
+    """Speedups on a logarithmic scale from 0 (the slowest here) to 1 (the fastest)."""
+    logs = {attempt.id: math.log(attempt.speedup or 1.0) for attempt in right}
+    low, high = min(logs.values()), max(logs.values())
+    return {name: (value - low) / (high - low) if high > low else 1.0 for name, value in logs.items()}

@@ -1,0 +1,97 @@
+"""`refine`: a conversation in turns; each reply is judged and the model is told what came of it.
+
+The conversation keeps its best reply. A turn that does worse than a right one is rolled back: the next
+question goes on from the best, and says what was tried. A reply without code is not shown again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal
+
+from pydantic import Field
+
+from agent.messages import Message
+from agent.run import Attempt
+from agent.strategies.ranking import best_of, worth
+from agent.strategies.seam import Assignment, NoAttemptError, Question
+from evaluator import Record
+
+
+class Refine(Record):
+    """Conversations with feedback."""
+
+    name: Literal["refine"] = "refine"
+    samples: int = Field(default=1, ge=1)
+    """Independent conversations."""
+    turns: int = Field(default=4, ge=1)
+    """Most replies in a conversation."""
+    enough: float | None = Field(default=None, ge=0)
+    """Speedup at which a conversation ends early; 0 ends it at the first right kernel."""
+
+    @property
+    def planned(self) -> int:
+        """Most attempts an assignment makes."""
+        return self.samples * self.turns
+
+    async def solve(self, work: Assignment) -> list[Attempt]:
+        """Hold every conversation to its end, or to where it broke off."""
+        conversations = await asyncio.gather(
+            *(self._converse(work, sample) for sample in range(self.samples))
+        )
+        return [attempt for conversation in conversations for attempt in conversation]
+
+    async def _converse(self, work: Assignment, sample: int) -> list[Attempt]:
+        history: list[Attempt] = []
+        try:
+            for turn in range(self.turns):
+                question = Question(sample=sample, turn=turn, compose=lambda: next_messages(work, history))
+                history.append(await work.judge(await work.ask(question)))
+                if self._is_enough(history[-1]):
+                    break
+        except NoAttemptError:
+            return history
+        return history
+
+    def _is_enough(self, attempt: Attempt) -> bool:
+        return self.enough is not None and attempt.passed and (attempt.speedup or 0.0) >= self.enough
+
+
+def next_messages(work: Assignment, history: list[Attempt]) -> tuple[Message, ...]:
+    """What to send after these attempts of one conversation; a function of the log alone."""
+    best = best_of(history)
+    if best is None:
+        return work.prompts.opening(work.problem, work.backend)
+    last = history[-1]
+    if best.passed and worth(last) < worth(best):
+        return answered(work, best, worse=last)
+    if last.completion.code is None:
+        return _asked_again(work, history)
+    return answered(work, last)
+
+
+def answered(work: Assignment, attempt: Attempt, worse: Attempt | None = None) -> tuple[Message, ...]:
+    """The conversation up to an attempt with code, and what to say to it."""
+    said = Message(role="assistant", content=spoken(work.reply(attempt)))
+    feedback = work.prompts.feedback(
+        work.evaluation(attempt), work.code(attempt), work.evaluation(worse) if worse else None
+    )
+    return (*work.messages(attempt), said, Message(role="user", content=feedback))
+
+
+def _asked_again(work: Assignment, history: list[Attempt]) -> tuple[Message, ...]:
+    # The question that got no code is put again with a word on that, however often it got none.
+    first = history[-1]
+    for attempt in reversed(history):
+        if attempt.completion.code is not None:
+            break
+        first = attempt
+    *before, question = work.messages(first)
+    feedback = work.prompts.feedback(work.evaluation(history[-1]), None)
+    return (*before, Message(role=question.role, content=f"{question.content}\n\n{feedback}"))
+
+
+def spoken(reply: str) -> str:
+    """A reply without the thoughts before it, which models are not shown again; valid Unicode, not empty."""
+    said = reply.rpartition("</think>")[2].strip() or reply
+    return said.encode("utf-8", "replace").decode()
