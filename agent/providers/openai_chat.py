@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 EXPECTED_REPLY_TOKENS = 4096
 """What a reply is taken to need against a token rate until it has come, when the request sets no maximum."""
 
+TRIES_TO_REACH = 3
+"""Tries before an endpoint that never answered anything is called unreachable."""
+
 
 @dataclass(frozen=True, slots=True)
 class ProviderState:
@@ -185,7 +188,8 @@ class OpenAIProvider:
         """Seconds before the next try; None when there is to be none."""
         patience = self._patience
         asked = trouble.retry_after_s
-        if not trouble.retry or tries >= patience.max_retries:
+        never_there = trouble.unreachable and not self._replies and tries >= TRIES_TO_REACH - 1
+        if not trouble.retry or tries >= patience.max_retries or never_there:
             return None
         if asked is not None and asked > patience.longest_retry_after_s:
             return None
