@@ -7,6 +7,7 @@ import site
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +36,7 @@ PREFIX_PARTS: Final = ("bin", "lib", "lib64", "include", "share", "pyvenv.cfg")
 MOST_LINKS = 16
 
 
+@cache
 def system_binds(*, devices: bool) -> tuple[Bind, ...]:
     """Programs, libraries and what the dynamic loader reads; all of /sys only where devices are passed."""
     hidden = _hidden()
@@ -44,11 +46,13 @@ def system_binds(*, devices: bool) -> tuple[Bind, ...]:
     return tuple(Bind(path.resolve(), path) for path in seen if path.exists())
 
 
+@cache
 def system_links() -> tuple[tuple[str, str], ...]:
     """Top-level names that are links, such as /bin, and where they lead."""
     return tuple((path, str(Path(path).readlink())) for path in SYSTEM if Path(path).is_symlink())
 
 
+@cache
 def python_binds() -> tuple[Bind, ...]:
     """The running interpreter, its packages and the CUDA toolkit, read-only and nothing beside them.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -14,7 +15,6 @@ from typing import Final
 from evaluator.sandbox.binds import python_binds, system_binds, system_links
 from evaluator.sandbox.policy import Bind, SandboxPolicy
 
-INSIDE: Final = "/run/kernelwright-inside.py"
 USER_NAME: Final = "sandbox"
 ANSWER_S = 10.0
 
@@ -47,13 +47,23 @@ def find_bubblewrap() -> Bubblewrap | None:
     return Bubblewrap(Path(found), version.split()[-1], frozenset(re.findall(r"--[a-z0-9-]+", options)))
 
 
+@dataclass(frozen=True, slots=True)
+class Descriptors:
+    """What bubblewrap reads and writes while it starts."""
+
+    passwd: int
+    group: int
+    information: int
+    """Where it tells the pid of the program inside."""
+
+
 def arguments(
-    program: Bubblewrap, policy: SandboxPolicy, uid: int | None, users: tuple[int, int]
+    program: Bubblewrap, policy: SandboxPolicy, uid: int | None, descriptors: Descriptors
 ) -> list[str]:
     """Everything before the command.
 
     With a `uid` (under root) there is no user namespace: the program inside keeps the three capabilities it
-    needs to become that user, and drops them. `users` are descriptors with /etc/passwd and /etc/group.
+    needs to become that user, and drops them.
     """
     words = ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     words += ["--hostname", USER_NAME, "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv"]
@@ -69,16 +79,16 @@ def arguments(
     words += _scratch(program, "/dev/shm", policy.scratch_bytes)
     binds = (*system_binds(devices=bool(policy.devices)), *python_binds(), *policy.binds)
     ordered = _ordered(binds)
-    words += _parents([INSIDE, "/etc/passwd", *(str(bind.target or bind.source) for bind in ordered)])
+    words += _parents(["/etc/passwd", *(str(bind.target or bind.source) for bind in ordered)])
     for bind in ordered:
         words += [
             "--bind" if bind.writable else "--ro-bind",
             str(bind.source),
             str(bind.target or bind.source),
         ]
-    for descriptor, target in zip(users, ("/etc/passwd", "/etc/group"), strict=True):
+    for descriptor, target in ((descriptors.passwd, "/etc/passwd"), (descriptors.group, "/etc/group")):
         words += ["--perms", "0644", "--ro-bind-data", str(descriptor), target]
-    words += ["--ro-bind", str(Path(__file__).with_name("inside.py")), INSIDE]
+    words += ["--info-fd", str(descriptors.information)]
     words += _devices(policy)
     return [*words, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
 
@@ -87,6 +97,15 @@ def users(uid: int) -> tuple[bytes, bytes]:
     """A /etc/passwd and a /etc/group that know one user."""
     passwd = f"{USER_NAME}:x:{uid}:{uid}::/tmp:/bin/sh\n"
     return passwd.encode(), f"{USER_NAME}:x:{uid}:\n".encode()
+
+
+def read_child(information: int) -> int | None:
+    """The pid of the program inside, from the descriptor that bubblewrap writes to; None if it failed."""
+    text = b""
+    while piece := os.read(information, 4096):
+        text += piece
+    found = re.search(rb'"child-pid": *(\d+)', text)
+    return int(found[1]) if found else None
 
 
 def _scratch(program: Bubblewrap, folder: str, size_bytes: int) -> list[str]:

@@ -84,6 +84,11 @@ class ControlGroup:
         return bool(self._memory or self._hierarchies.unified_limits)
 
     @property
+    def bounds_tasks(self) -> bool:
+        """Whether the tree's tasks are bounded here."""
+        return bool(self._pids or self._hierarchies.unified_limits)
+
+    @property
     def freezes(self) -> bool:
         """Whether the tree can be frozen here."""
         return bool(self._unified or self._freezer)
@@ -101,9 +106,13 @@ class ControlGroup:
             (self._pids / "pids.max").write_text(str(tasks))
 
     def add(self, pid: int) -> None:
-        """Move a process in; what it starts from then on stays in."""
+        """Move a process in, unless it is; what it starts from then on stays in.
+
+        Often takes ten milliseconds, in which the kernel waits for all processors.
+        """
         for folder in self._folders:
-            (folder / "cgroup.procs").write_text(str(pid))
+            if pid not in leftovers.members(str(folder)):
+                (folder / "cgroup.procs").write_text(str(pid))
 
     def freeze(self) -> None:
         """Stop every task; returns once they have stopped.

@@ -1,4 +1,4 @@
-"""Tier 2, without bubblewrap: paths that Landlock leaves open, and what is covered where mounts are allowed."""
+"""Tier 2, without bubblewrap: paths that Landlock leaves open, and covers where mounts are allowed."""
 
 from __future__ import annotations
 

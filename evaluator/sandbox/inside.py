@@ -92,9 +92,10 @@ def isolate() -> list[str]:
     features += [name for name, flag in NAMESPACES if LIBC.unshare(flag) == 0]
     if "pid" in features:
         prctl(PR_SET_PDEATHSIG, SIGKILL)
+        descriptors = open_descriptors()  # before the child covers /proc for both
         child = os.fork()
         if child:
-            close_all({0, 1, 2})
+            close_all(descriptors - {0, 1, 2})
             os.waitpid(child, 0)
             os._exit(0)
     return features
@@ -164,19 +165,23 @@ def filter_calls(program: bytes, number: int) -> None:
         check(LIBC.prctl(PR_SET_SECCOMP, 2, header, 0, 0), "seccomp")
 
 
-def close_all(kept: set[int]) -> None:
-    """Close every descriptor but these."""
-    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
-        if int(name) not in kept:
-            try:
-                os.close(int(name))
-            except OSError:
-                continue
+def open_descriptors() -> set[int]:
+    """Every descriptor of this process, and the one used to look."""
+    return {int(name) for name in os.listdir("/proc/self/fd")}  # noqa: PTH208
+
+
+def close_all(descriptors: set[int]) -> None:
+    """Close what of these is open."""
+    for descriptor in descriptors:
+        try:
+            os.close(descriptor)
+        except OSError:
+            continue
 
 
 def run(plan: dict, error: int) -> None:  # type: ignore[type-arg]  # plain values
     """Apply the plan to this process and become the program."""
-    close_all({0, 1, 2, error, *plan["fds"]})
+    close_all(open_descriptors() - {0, 1, 2, error, *plan["fds"]})
     prctl(PR_SET_DUMPABLE, 1)
     for number in (SIGPIPE, SIGXFSZ):
         LIBC.signal(number, None)
@@ -220,7 +225,7 @@ def launch(plan: dict, control: int) -> int:  # type: ignore[type-arg]  # plain 
         except BaseException as error:  # noqa: BLE001  # the only way out of a fork is _exit
             os.write(writer, str(error).encode("utf-8", "replace")[:1000])
         os._exit(127)
-    close_all({0, 1, 2, control, reader})
+    close_all(open_descriptors() - {0, 1, 2, control, reader})
     failure = os.read(reader, 1000)
     os.close(reader)
     if failure:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -11,9 +12,10 @@ from evaluator.config import SandboxTier
 from evaluator.errors import MachineError
 from evaluator.sandbox import landlock, seccomp
 from evaluator.sandbox.bubblewrap import find_bubblewrap
-from evaluator.sandbox.launcher import Launcher, gives_users, hierarchies
+from evaluator.sandbox.launcher import Launcher, hierarchies
 from evaluator.sandbox.policy import SandboxPolicy, SandboxProbe, TierProbe
 from evaluator.sandbox.sandboxed import Sandboxed
+from evaluator.sandbox.starting import gives_users
 
 TRIAL_S = 30.0
 MIB = 1 << 20
@@ -45,8 +47,7 @@ def probe() -> SandboxProbe:
         ),
         bubblewrap=program.path if program else None,
         bubblewrap_version=program.version if program else "",
-        user_namespaces="user" in features
-        or (bubblewrapped.works and not gives_users(SandboxTier.BUBBLEWRAP)),
+        user_namespaces="user" in features or _has_user_namespaces(),
         landlock_abi=landlock.abi(),
         seccomp=seccomp.architecture() is not None,
         limits=groups.limits,
@@ -137,6 +138,14 @@ def _common_gaps() -> list[str]:
 def _limit_gaps() -> list[str]:
     if hierarchies().limits != "rlimits":
         return []
-    return [
-        "memory beyond the limit for up to a tenth of a second: no writable cgroup, a watchdog looks instead"
-    ]
+    return ["memory beyond its limit for up to a tenth of a second: no writable cgroup, only a watchdog"]
+
+
+def _has_user_namespaces() -> bool:
+    """What the kernel's settings say; a security module may still object, which starting a tier shows."""
+    switches = {"/proc/sys/user/max_user_namespaces": "0", "/proc/sys/kernel/unprivileged_userns_clone": "0"}
+    if not Path("/proc/self/ns/user").exists():
+        return False
+    return not any(
+        Path(file).exists() and Path(file).read_text().strip() == off for file, off in switches.items()
+    )
