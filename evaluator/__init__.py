@@ -7,6 +7,7 @@ from evaluator.candidate import Candidate
 from evaluator.config import Dtype, EvaluationConfig, Limits, Math, SandboxTier
 from evaluator.errors import ConfigError, EvaluatorError, MachineError, ProblemError
 from evaluator.evaluation import Evaluation, Finding, Stage, Status
+from evaluator.pipeline import Evaluator, evaluate
 from evaluator.problem import Problem, find_problems, problem_from_source, read_problem
 from evaluator.record import Record, sha256_text
 
@@ -18,6 +19,7 @@ __all__ = [
     "Dtype",
     "Evaluation",
     "EvaluationConfig",
+    "Evaluator",
     "EvaluatorError",
     "Finding",
     "Limits",
@@ -29,6 +31,7 @@ __all__ = [
     "SandboxTier",
     "Stage",
     "Status",
+    "evaluate",
     "find_backend",
     "find_problems",
     "problem_from_source",

@@ -236,6 +236,8 @@ class Evaluation(Record):
     """The last stage entered."""
     detail: str = ""
     """One line for people: why it ended like this."""
+    traceback: str = ""
+    """The candidate's own, when it raised; a claim."""
     problem: str
     """Problem id, such as `level1/01_square_matmul`."""
     problem_sha: str
@@ -251,6 +253,8 @@ class Evaluation(Record):
     sanitization: Sanitization | None = None
     attribution: Attribution | None = None
     plausibility: Plausibility | None = None
+    notes: tuple[str, ...] = ()
+    """What could not be done or measured, and why."""
     problem_flaws: tuple[str, ...] = ()
     """What vetting says is wrong with the problem itself."""
     environment: Environment | None = None

@@ -1,0 +1,140 @@
+"""Calling a model: prepared layouts, timed loops, and the copy of outputs into the referee's slots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from evaluator.devices import Block, Device
+from evaluator.contestant.slots import Slot, view
+from evaluator.contestant.trees import Tree, UnsupportedValue, dtype_name, flatten, leaf_paths, same_structure, unflatten
+
+
+@dataclass(slots=True)
+class Layout:
+    """Where the arguments and outputs of `count` calls lie; views are made once, outside any timing."""
+
+    arguments: list[tuple[list[Any], dict[str, Any]]]
+    outputs: list[list[torch.Tensor]]
+    output_tree: Tree
+    output_slots: list[Slot]
+    kept: list[list[torch.Tensor]] = field(default_factory=list)
+    """Outputs of the last run, for the null protocol."""
+
+
+def prepare(message: dict[str, Any], blocks: list[Block]) -> Layout:
+    """Make the views a layout message describes."""
+    count = int(message["count"])
+    slots: list[Slot] = message["input_slots"]
+    output_slots: list[Slot] = message["output_slots"]
+
+    def argument(tree: Tree, index: int) -> Any:
+        return unflatten(tree, lambda leaf: view(blocks[slots[leaf]["block"]].data, slots[leaf], index))
+
+    def called_with(index: int) -> tuple[list[Any], dict[str, Any]]:
+        return argument(message["args"], index), argument(message["kwargs"], index)
+
+    return Layout(
+        arguments=[called_with(index) for index in range(count)],
+        outputs=[
+            [view(blocks[slot["block"]].data, slot, index) for slot in output_slots] for index in range(count)
+        ],
+        output_tree=message["output_tree"],
+        output_slots=output_slots,
+    )
+
+
+def run(model: Any, layout: Layout, device: Device, *, first: int, count: int) -> tuple[float, str, str]:
+    """Call the model on `count` prepared calls, then copy what it returned into the output slots.
+
+    Returns the calls' own milliseconds, and kind and text of the first complaint about structure, shape or dtype.
+    """
+    calls = layout.arguments[first : first + count]
+    returned: list[Any] = []
+    timer = device.timer()
+    with torch.no_grad():
+        device.synchronize()
+        timer.start()
+        for args, kwargs in calls:
+            returned.append(model(*args, **kwargs))
+        timer.stop()
+        device.synchronize()
+        inner_ms = timer.elapsed_ms()
+        layout.kept = []
+        kind, complaint = collect(returned, layout, first)
+        device.synchronize()
+    return inner_ms, kind, complaint
+
+
+def run_null(layout: Layout, device: Device, *, first: int, count: int) -> float:
+    """The same protocol around no work at all: what loop, collection and messages cost by themselves."""
+    kept = layout.kept
+    timer = device.timer()
+    returned: list[Any] = []
+    with torch.no_grad():
+        device.synchronize()
+        timer.start()
+        for index in range(count):
+            returned.append(kept[index])
+        timer.stop()
+        device.synchronize()
+        inner_ms = timer.elapsed_ms()
+        for index, leaves in enumerate(returned):
+            _store(layout.outputs[first + index], leaves)
+        device.synchronize()
+    return inner_ms
+
+
+def collect(returned: list[Any], layout: Layout, first: int) -> tuple[str, str]:
+    """Copy outputs into their slots; stop at the first that does not fit and say why."""
+    for index, value in enumerate(returned):
+        try:
+            tree, leaves = flatten(value, numbers_as_tensors=True)
+        except UnsupportedValue as error:
+            return "shape", f"the output holds {error}"
+        kind, complaint = _complaint(tree, leaves, layout)
+        if complaint:
+            return kind, complaint
+        _store(layout.outputs[first + index], leaves)
+        layout.kept.append(leaves)
+    return "", ""
+
+
+def _store(slots: list[torch.Tensor], leaves: list[torch.Tensor]) -> None:
+    for slot, leaf in zip(slots, leaves, strict=True):
+        slot.copy_(leaf)
+
+
+def _complaint(tree: Tree, leaves: list[torch.Tensor], layout: Layout) -> tuple[str, str]:
+    if not same_structure(tree, layout.output_tree):
+        return (
+            "shape",
+            f"the output nests differently: {_sketch(tree)} instead of {_sketch(layout.output_tree)}",
+        )
+    for path, leaf, slot in zip(leaf_paths(tree), leaves, layout.output_slots, strict=True):
+        where = f"output{path}"
+        if type(leaf) not in (torch.Tensor, nn.Parameter):
+            return "dtype", f"{where} is a {type(leaf).__qualname__}, not a plain tensor"
+        if list(leaf.shape) != slot["shape"]:
+            return "shape", f"{where} has shape {tuple(leaf.shape)} instead of {tuple(slot['shape'])}"
+        if dtype_name(leaf.dtype) != slot["dtype"]:
+            return "dtype", f"{where} is {dtype_name(leaf.dtype)} instead of {slot['dtype']}"
+        expected = layout.outputs[0][0].device.type if not slot.get("number") else leaf.device.type
+        if leaf.device.type != expected:
+            return "dtype", f"{where} is on {leaf.device} instead of {expected}"
+        if leaf.layout is not torch.strided:
+            return "dtype", f"{where} is a {leaf.layout} tensor instead of a dense one"
+    return "", ""
+
+
+def _sketch(tree: Tree) -> str:
+    match tree["k"]:
+        case "list" | "tuple":
+            return "(" + ", ".join(_sketch(item) for item in tree["v"]) + ")"
+        case "dict":
+            return "{" + ", ".join(f"{key.get('v')!r}: {_sketch(item)}" for key, item in tree["v"]) + "}"
+        case kind:
+            return str(kind)

@@ -1,0 +1,163 @@
+"""The contestant's main loop: obeys the referee's messages, one candidate, one process.
+
+Started as `python -I entry.py FD` inside the sandbox, with this package copied beside a bare `evaluator` package.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import tempfile
+import threading
+import traceback
+import types
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from evaluator.devices import Block, Device, open_device
+from evaluator.protocol import Channel, Message
+from evaluator.contestant import loading
+from evaluator.contestant.calls import Layout, prepare, run, run_null
+from evaluator.contestant.math import apply_math
+from evaluator.contestant.slots import Slot, view
+from evaluator.contestant.trees import Tree, dtype_from, unflatten
+from evaluator.contestant.weights import construct, load_state
+
+_TEXT_LIMIT = 8000
+
+
+class Contestant:
+    """State of one contestant: its device, its shared blocks, the loaded module and its models."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._building = threading.Lock()
+        self._device: Device = open_device("cpu")
+        self._blocks: list[Block] = []
+        self._module = types.ModuleType("candidate")
+        self._models: dict[str, Any] = {}
+        self._layouts: dict[str, Layout] = {}
+
+    def serve(self) -> None:
+        """Answer messages until the referee hangs up."""
+        operations = {
+            "setup": self._setup,
+            "attach": self._attach,
+            "load": self._load,
+            "construct": self._construct,
+            "prepare": self._prepare,
+            "run": self._run,
+            "null": self._null,
+        }
+        self._channel.send({"op": "ready"})
+        while True:
+            message = self._channel.receive(with_fds=True)
+            try:
+                reply = operations[message["op"]](message)
+            except BaseException as error:  # noqa: BLE001  (the candidate's code may raise anything at all)
+                reply = _failure(error)
+            self._channel.send(reply)
+
+    def _setup(self, message: Message) -> Message:
+        torch.set_num_threads(int(message["threads"]))
+        apply_math(str(message["math"]))
+        self._device = open_device(message["device"])
+        loading.install(self._build)
+        return {"op": "done"}
+
+    def _attach(self, message: Message) -> Message:
+        fds = self._channel.take_fds()
+        for descriptor in message["blocks"]:
+            needed = fds[: int(descriptor["fds"])]
+            del fds[: len(needed)]
+            self._blocks.append(self._device.attach(descriptor, needed))
+        return {"op": "done"}
+
+    def _load(self, message: Message) -> Message:
+        path = Path(tempfile.gettempdir()) / "candidate.py"
+        path.write_text(message["source"], "utf-8")
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"cannot load {path}")
+        self._module = importlib.util.module_from_spec(spec)
+        sys.modules[path.stem] = self._module
+        spec.loader.exec_module(self._module)
+        vars(self._module).update(message["overrides"])
+        if not callable(getattr(self._module, message["class"], None)):
+            raise AttributeError(f"the module defines no class {message['class']}")
+        return {"op": "done"}
+
+    def _construct(self, message: Message) -> Message:
+        args, kwargs = (self._value(message[part], message["slots"]) for part in ("args", "kwargs"))
+        model = construct(
+            getattr(self._module, message["class"]), args, kwargs, int(message["seed"]), vary=message["vary"]
+        )
+        if isinstance(model, torch.nn.Module):
+            model.to(self._device.torch_device)
+            if message["dtype"]:
+                model.to(dtype_from(message["dtype"]))
+            if message["state"] is not None:
+                names, tree = message["state"]["names"], message["state"]["tree"]
+                load_state(model, dict(zip(names, self._value(tree, message["slots"]), strict=True)))
+        if message["compile"]:
+            model = torch.compile(model)
+        self._models[message["model"]] = model
+        return {"op": "done"}
+
+    def _prepare(self, message: Message) -> Message:
+        self._layouts[message["layout"]] = prepare(message, self._blocks)
+        return {"op": "done"}
+
+    def _run(self, message: Message) -> Message:
+        model = self._models[message["model"]]
+        buffers = _buffers(model) if message["restore"] else {}
+        inner_ms, kind, complaint = run(
+            model,
+            self._layouts[message["layout"]],
+            self._device,
+            first=int(message["first"]),
+            count=int(message["count"]),
+        )
+        for buffer, saved in buffers.items():
+            buffer.copy_(saved)
+        return {"op": "done", "inner_ms": inner_ms, "kind": kind, "complaint": complaint}
+
+    def _null(self, message: Message) -> Message:
+        layout = self._layouts[message["layout"]]
+        inner_ms = run_null(layout, self._device, first=int(message["first"]), count=int(message["count"]))
+        return {"op": "done", "inner_ms": inner_ms, "kind": "", "complaint": ""}
+
+    def _value(self, tree: Tree, slots: list[Slot]) -> Any:
+        return unflatten(
+            tree, lambda leaf: view(self._blocks[slots[leaf]["block"]].data, slots[leaf], 0).clone()
+        )
+
+    def _build(self, request: dict[str, Any]) -> dict[str, Any]:
+        with self._building:
+            self._channel.send({"op": "build", "request": request})
+            reply: dict[str, Any] = self._channel.receive()
+            return reply
+
+
+def _buffers(model: Any) -> dict[torch.Tensor, torch.Tensor]:
+    if not isinstance(model, torch.nn.Module):
+        return {}
+    return {buffer: buffer.clone() for buffer in model.buffers()}
+
+
+def _failure(error: BaseException) -> Message:
+    frames = traceback.format_exception(error)
+    return {
+        "op": "failed",
+        "type": type(error).__name__,
+        "message": str(error)[:_TEXT_LIMIT],
+        "traceback": "".join(frames)[-_TEXT_LIMIT:],
+        "out_of_memory": isinstance(error, (MemoryError, torch.OutOfMemoryError)),
+    }
+
+
+def main() -> None:
+    """Serve the referee on the descriptor named on the command line."""
+    Contestant(Channel.from_fd(int(sys.argv[1]))).serve()

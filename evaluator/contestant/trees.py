@@ -1,0 +1,157 @@
+"""Nested Python values as a JSON tree plus a list of tensors: how arguments and outputs cross a process border."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+# Any: a tree is JSON, and the values it stands for are whatever a problem's author wrote.
+Tree = dict[str, Any]
+
+_SCALARS = (bool, int, str, type(None))
+
+
+class UnsupportedValue(TypeError):
+    """A value that cannot cross: not a tensor, number, string, dtype, device or container of those."""
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """`float32` for `torch.float32`."""
+    return str(dtype).removeprefix("torch.")
+
+
+def dtype_from(name: str) -> torch.dtype:
+    """The dtype of that name.
+
+    Raises:
+        ValueError: no such dtype.
+    """
+    dtype = getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype):
+        raise ValueError(f"no dtype called {name!r}")
+    return dtype
+
+
+def flatten(value: Any, *, numbers_as_tensors: bool = False) -> tuple[Tree, list[torch.Tensor]]:
+    """Split a value into its structure and its tensors, in order.
+
+    With `numbers_as_tensors`, ints, floats and bools become 0-dim float64 tensors: outputs are all compared alike.
+
+    Raises:
+        UnsupportedValue: something inside cannot cross a process border.
+    """
+    leaves: list[torch.Tensor] = []
+    return _flatten(value, leaves, numbers_as_tensors), leaves
+
+
+def _flatten(value: Any, leaves: list[torch.Tensor], numbers: bool) -> Tree:
+    if isinstance(value, torch.Tensor):
+        leaves.append(value)
+        return {"k": "tensor", "i": len(leaves) - 1}
+    if numbers and isinstance(value, (bool, int, float)):
+        leaves.append(torch.tensor(float(value), dtype=torch.float64))
+        return {"k": "tensor", "i": len(leaves) - 1}
+    if isinstance(value, _SCALARS):
+        return {"k": "value", "v": value}
+    if isinstance(value, (list, tuple)):
+        kind = "list" if isinstance(value, list) else "tuple"
+        return {"k": kind, "v": [_flatten(item, leaves, numbers) for item in value]}
+    if isinstance(value, Mapping):
+        return {
+            "k": "dict",
+            "v": [[_atom(key), _flatten(item, leaves, numbers)] for key, item in value.items()],
+        }
+    return _atom(value)
+
+
+def _atom(value: Any) -> Tree:
+    match value:
+        case None | bool() | int() | str():
+            return {"k": "value", "v": value}
+        case float():
+            return {"k": "float", "v": value.hex()}
+        case complex():
+            return {"k": "complex", "v": [value.real.hex(), value.imag.hex()]}
+        case torch.dtype():
+            return {"k": "dtype", "v": dtype_name(value)}
+        case torch.device():
+            return {"k": "device", "v": str(value)}
+        case slice():
+            return {"k": "slice", "v": [value.start, value.stop, value.step]}
+        case _:
+            raise UnsupportedValue(f"a value of type {type(value).__qualname__} cannot be handed over")
+
+
+def unflatten(tree: Tree, leaf: Callable[[int], Any]) -> Any:
+    """Rebuild a value; `leaf(i)` gives its i-th tensor.
+
+    Raises:
+        ValueError: the tree is malformed.
+    """
+    kind, content = tree.get("k"), tree.get("v")
+    match kind:
+        case "tensor":
+            return leaf(int(tree["i"]))
+        case "value":
+            return content
+        case "float":
+            return float.fromhex(str(content))
+        case "complex" if isinstance(content, list):
+            return complex(float.fromhex(content[0]), float.fromhex(content[1]))
+        case "dtype":
+            return dtype_from(str(content))
+        case "device":
+            return torch.device(str(content))
+        case "slice" if isinstance(content, list):
+            return slice(*content)
+        case "list" if isinstance(content, list):
+            return [unflatten(item, leaf) for item in content]
+        case "tuple" if isinstance(content, list):
+            return tuple(unflatten(item, leaf) for item in content)
+        case "dict" if isinstance(content, list):
+            return {unflatten(key, leaf): unflatten(item, leaf) for key, item in content}
+        case _:
+            raise ValueError(f"malformed tree node of kind {kind!r}")
+
+
+def same_structure(left: Tree, right: Tree) -> bool:
+    """Whether two outputs nest alike; lists and tuples are one (C++ bindings return lists)."""
+    kinds = {"list": "sequence", "tuple": "sequence"}
+    if kinds.get(left["k"], left["k"]) != kinds.get(right["k"], right["k"]):
+        return False
+    match left["k"]:
+        case "tensor":
+            return True
+        case "list" | "tuple":
+            return len(left["v"]) == len(right["v"]) and all(
+                same_structure(a, b) for a, b in zip(left["v"], right["v"], strict=True)
+            )
+        case "dict":
+            ours = {str(key): item for key, item in left["v"]}
+            theirs = {str(key): item for key, item in right["v"]}
+            return ours.keys() == theirs.keys() and all(
+                same_structure(ours[key], theirs[key]) for key in ours
+            )
+        case _:
+            return bool(left == right)
+
+
+def leaf_paths(tree: Tree, prefix: str = "") -> list[str]:
+    """Where each tensor sits, such as `[0]["logits"]`, in leaf order."""
+    match tree["k"]:
+        case "tensor":
+            return [prefix]
+        case "list" | "tuple":
+            return [
+                path
+                for index, item in enumerate(tree["v"])
+                for path in leaf_paths(item, f"{prefix}[{index}]")
+            ]
+        case "dict":
+            return [
+                path for key, item in tree["v"] for path in leaf_paths(item, f"{prefix}[{key.get('v')!r}]")
+            ]
+        case _:
+            return []

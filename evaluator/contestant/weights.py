@@ -1,0 +1,121 @@
+"""Making two constructions of a model agree: seeds, parameters that are not left at ones and zeros, state dicts.
+
+A candidate that drops `weight * x + bias` because a fresh LayerNorm has ones and zeros there is wrong for every
+trained model. Under `varied_constants` whatever would be initialised to a constant gets noise instead, keyed by
+shape, constant and order, so that reference and candidate agree without sharing a random stream.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+_AMPLITUDE = 0.5
+
+
+def seed_everything(seed: int) -> None:
+    """Seed torch's generators as the field does before constructing a model."""
+    torch.manual_seed(seed)
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)
+
+
+class _Noise:
+    """Draws the k-th noise for a shape and constant, the same in every process."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._drawn: Counter[tuple[tuple[int, ...], float]] = Counter()
+
+    def vary(self, tensor: torch.Tensor) -> None:
+        """Add noise to a floating tensor that holds one constant."""
+        if not (tensor.is_floating_point() and tensor.numel()):
+            return
+        constant = float(tensor.detach().flatten()[0])
+        key = (tuple(tensor.shape), constant)
+        text = f"{self._seed}:{key}:{self._drawn[key]}"
+        self._drawn[key] += 1
+        digest = hashlib.sha256(text.encode()).digest()
+        generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "little"))
+        noise = torch.rand(tuple(tensor.shape), generator=generator, dtype=torch.float32) - 0.5
+        with torch.no_grad():
+            tensor.copy_(constant + 2 * _AMPLITUDE * noise)
+
+
+@contextlib.contextmanager
+def varied_constants(seed: int) -> Iterator[None]:
+    """While active, parameters initialised by `nn.init` constants or `torch.ones` and kin get noise instead."""
+    noise = _Noise(seed)
+    filled: dict[int, weakref.ref[torch.Tensor]] = {}
+    patches: list[tuple[Any, str, Any]] = []
+
+    def patch(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        original = getattr(owner, name)
+        patches.append((owner, name, original))
+        setattr(owner, name, make(original))
+
+    def initialiser(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+        def fill(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+            original(tensor, *args, **kwargs)
+            if isinstance(tensor, nn.Parameter):
+                noise.vary(tensor)
+            return tensor
+
+        return fill
+
+    def factory(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+        def make(*args: Any, **kwargs: Any) -> torch.Tensor:
+            tensor = original(*args, **kwargs)
+            filled[id(tensor)] = weakref.ref(tensor)
+            return tensor
+
+        return make
+
+    def parameter(original: Callable[..., nn.Parameter]) -> Callable[..., nn.Parameter]:
+        def new(cls: Any, data: Any = None, requires_grad: bool = True) -> nn.Parameter:
+            made = original(cls, data, requires_grad)
+            reference = filled.get(id(data))
+            if reference is not None and reference() is data:
+                noise.vary(made)
+            return made
+
+        return new
+
+    try:
+        for name in ("ones_", "zeros_", "constant_"):
+            patch(nn.init, name, initialiser)
+        for name in ("ones", "zeros", "full", "ones_like", "zeros_like", "full_like"):
+            patch(torch, name, factory)
+        patch(nn.Parameter, "__new__", parameter)
+        yield
+    finally:
+        for owner, name, original in reversed(patches):
+            setattr(owner, name, original)
+
+
+def construct(model_class: Any, args: list[Any], kwargs: dict[str, Any], seed: int, *, vary: bool) -> Any:
+    """Build a model under a disclosed seed; with `vary`, constant parameters are moved off their constants."""
+    with varied_constants(seed) if vary else contextlib.nullcontext():
+        seed_everything(seed)
+        return model_class(*args, **kwargs)
+
+
+def load_state(model: nn.Module, state: dict[str, torch.Tensor]) -> None:
+    """Load a reference's state by name, or, where names differ, by position among tensors of equal shapes.
+
+    Raises:
+        ValueError: the shapes do not line up, so nothing can be loaded.
+    """
+    own = dict(model.state_dict())
+    if own.keys() != state.keys() or any(own[name].shape != state[name].shape for name in own):
+        if [tensor.shape for tensor in own.values()] != [tensor.shape for tensor in state.values()]:
+            raise ValueError("the parameters do not line up with the reference's, by name or by shape")
+        state = dict(zip(own, state.values(), strict=True))
+    model.load_state_dict(state)

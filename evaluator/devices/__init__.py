@@ -1,0 +1,91 @@
+"""Where tensors live and how two processes share them: one module per kind of device.
+
+Both sides import this package; the referee allocates, the contestant attaches.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+
+
+class Block(Protocol):
+    """A span of device memory that two processes see."""
+
+    @property
+    def data(self) -> torch.Tensor:
+        """The whole span, uint8, on its device."""
+        ...
+
+    def descriptor(self) -> dict[str, Any]:
+        """What the other side needs to attach, as JSON."""
+        ...
+
+    def fds(self) -> tuple[int, ...]:
+        """Descriptors that must travel with it."""
+        ...
+
+    def close(self) -> None:
+        """Give the memory back; every view of it must be gone."""
+        ...
+
+
+class Device(Protocol):
+    """One device, from one process."""
+
+    @property
+    def torch_device(self) -> torch.device:
+        """Where tensors of this device live."""
+        ...
+
+    def allocate(self, size: int) -> Block:
+        """New memory to share, `size` bytes, zeroed."""
+        ...
+
+    def attach(self, descriptor: dict[str, Any], fds: list[int]) -> Block:
+        """Memory the other side allocated."""
+        ...
+
+    def synchronize(self) -> None:
+        """Wait for everything this process queued on the device, on every stream."""
+        ...
+
+    def timer(self) -> Timer:
+        """A fresh stopwatch."""
+        ...
+
+    def free_bytes(self) -> int:
+        """Memory that may still be taken."""
+        ...
+
+    def flush_cache(self) -> None:
+        """Push inputs out of the last-level cache."""
+        ...
+
+
+class Timer(Protocol):
+    """A stopwatch on the device's own time line."""
+
+    def start(self) -> None:
+        """Mark the beginning."""
+        ...
+
+    def stop(self) -> None:
+        """Mark the end."""
+        ...
+
+    def elapsed_ms(self) -> float:
+        """Milliseconds between the marks; waits for the end mark."""
+        ...
+
+
+def open_device(name: str) -> Device:
+    """The device called `cpu`, `cuda` or `cuda:N`, ready to use in this process."""
+    if name == "cpu":
+        from evaluator.devices.cpu import CpuDevice
+
+        return CpuDevice()
+    from evaluator.devices.cuda import CudaDevice
+
+    return CudaDevice(name)

@@ -1,0 +1,158 @@
+"""A CUDA device: memory of its own `cudaMalloc`, shared by CUDA IPC, events as stopwatch.
+
+torch's caching allocator is not used for shared memory: its IPC handles cover whole segments, which hold
+other tensors, and its reference counts depend on the other side.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+_IPC_LAZY_PEER_ACCESS: Final = 1
+_FLUSH_FACTOR: Final = 3
+
+
+class _IpcHandle(ctypes.Structure):
+    _fields_ = (("reserved", ctypes.c_char * 64),)
+
+
+@cache
+def _runtime() -> ctypes.CDLL:
+    """The CUDA runtime torch already loaded into this process."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        path = line.rpartition(" ")[2]
+        if "libcudart" in path:
+            library = ctypes.CDLL(path)
+            library.cudaGetErrorString.restype = ctypes.c_char_p
+            return library
+    raise RuntimeError("torch has not loaded the CUDA runtime; is this a CPU build of torch?")
+
+
+def _check(code: int, action: str) -> None:
+    if code != 0:
+        raise RuntimeError(f"{action} failed: {_runtime().cudaGetErrorString(code).decode()}")
+
+
+class _Span:
+    """A raw device pointer, as `torch.as_tensor` wants to see it."""
+
+    def __init__(self, pointer: int, size: int) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": (size,),
+            "typestr": "|u1",
+            "data": (pointer, False),
+            "version": 3,
+        }
+
+
+class CudaBlock:
+    """Device memory two processes see."""
+
+    def __init__(self, pointer: int, size: int, device: torch.device, *, owned: bool) -> None:
+        self._pointer = pointer
+        self._size = size
+        self._owned = owned
+        self.data = torch.as_tensor(_Span(pointer, size), device=device)
+
+    @classmethod
+    def create(cls, size: int, device: torch.device) -> CudaBlock:
+        """New zeroed device memory."""
+        pointer = ctypes.c_void_p()
+        _check(_runtime().cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(size)), f"cudaMalloc({size})")
+        block = cls(int(pointer.value or 0), size, device, owned=True)
+        block.data.zero_()
+        return block
+
+    def descriptor(self) -> dict[str, Any]:
+        """Size and IPC handle."""
+        handle = _IpcHandle()
+        _check(
+            _runtime().cudaIpcGetMemHandle(ctypes.byref(handle), ctypes.c_void_p(self._pointer)),
+            "cudaIpcGetMemHandle",
+        )
+        return {"kind": "cuda_ipc", "size": self._size, "handle": bytes(handle).hex()}
+
+    def fds(self) -> tuple[int, ...]:
+        """None: the handle is plain bytes."""
+        return ()
+
+    def close(self) -> None:
+        """Free owned memory; the process on the other side must be gone."""
+        del self.data
+        if self._owned:
+            _check(_runtime().cudaFree(ctypes.c_void_p(self._pointer)), "cudaFree")
+
+
+class CudaTimer:
+    """A pair of CUDA events on the current stream."""
+
+    def __init__(self) -> None:
+        self._start = torch.cuda.Event(enable_timing=True)
+        self._stop = torch.cuda.Event(enable_timing=True)
+
+    def start(self) -> None:
+        """Record the first event."""
+        self._start.record()
+
+    def stop(self) -> None:
+        """Record the second event."""
+        self._stop.record()
+
+    def elapsed_ms(self) -> float:
+        """Device time between the events; waits for the second."""
+        self._stop.synchronize()
+        return self._start.elapsed_time(self._stop)
+
+
+class CudaDevice:
+    """One GPU."""
+
+    def __init__(self, name: str) -> None:
+        device = torch.device(name)
+        self.torch_device = torch.device("cuda", device.index or 0)
+        torch.cuda.set_device(self.torch_device)
+        torch.zeros(1, device=self.torch_device)
+        self._flush: torch.Tensor | None = None
+
+    def allocate(self, size: int) -> CudaBlock:
+        """New device memory to share."""
+        return CudaBlock.create(max(size, 512), self.torch_device)
+
+    def attach(self, descriptor: dict[str, Any], fds: list[int]) -> CudaBlock:
+        """Open the other side's memory."""
+        del fds
+        handle = _IpcHandle.from_buffer_copy(bytes.fromhex(descriptor["handle"]))
+        pointer = ctypes.c_void_p()
+        _check(
+            _runtime().cudaIpcOpenMemHandle(
+                ctypes.byref(pointer), handle, ctypes.c_uint(_IPC_LAZY_PEER_ACCESS)
+            ),
+            "cudaIpcOpenMemHandle",
+        )
+        return CudaBlock(int(pointer.value or 0), int(descriptor["size"]), self.torch_device, owned=False)
+
+    def synchronize(self) -> None:
+        """`cudaDeviceSynchronize`: every stream of this process."""
+        torch.cuda.synchronize(self.torch_device)
+
+    def timer(self) -> CudaTimer:
+        """A fresh pair of events."""
+        return CudaTimer()
+
+    def free_bytes(self) -> int:
+        """Free device memory, as the driver counts it."""
+        return torch.cuda.mem_get_info(self.torch_device)[0]
+
+    def flush_cache(self) -> None:
+        """Overwrite more memory than L2 holds."""
+        if self._flush is None:
+            size = torch.cuda.get_device_properties(self.torch_device).L2_cache_size
+            self._flush = torch.empty(
+                _FLUSH_FACTOR * max(size, 8 << 20), dtype=torch.uint8, device=self.torch_device
+            )
+        self._flush.zero_()

@@ -1,0 +1,130 @@
+"""Messages between the three processes: JSON lines over a socket pair.
+
+Standard library only: the contestant's side imports this too. A message from a contestant is a claim, never
+evidence, so everything read here is bounded in size and time and nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import select
+import socket
+import time
+from collections.abc import Sequence
+from typing import Any
+
+# Any: a message is free-form JSON; whoever receives one checks every field it uses.
+Message = dict[str, Any]
+
+MAX_MESSAGE_BYTES = 32 << 20
+MAX_FDS = 8
+
+
+class ChannelError(Exception):
+    """The other side is gone or does not speak the protocol."""
+
+
+class ChannelClosed(ChannelError):
+    """The other side closed its end or died."""
+
+
+class ChannelGarbled(ChannelError):
+    """The other side sent something that is not a message."""
+
+
+class ChannelTimeout(ChannelError):
+    """No message within the time allowed."""
+
+
+class Channel:
+    """One end of a socket pair that carries JSON lines and, when asked, file descriptors."""
+
+    def __init__(self, end: socket.socket) -> None:
+        end.setblocking(False)
+        self._end = end
+        self._buffer = bytearray()
+        self._fds: list[int] = []
+
+    @classmethod
+    def from_fd(cls, fd: int) -> Channel:
+        """Take over an inherited descriptor."""
+        return cls(socket.socket(fileno=fd))
+
+    def send(self, message: Message, fds: Sequence[int] = (), *, timeout_s: float = 30.0) -> None:
+        """Send one message, with descriptors riding on its first byte.
+
+        Raises:
+            ChannelClosed: the other side is gone.
+            ChannelTimeout: the other side does not read.
+        """
+        data = memoryview(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+        deadline = time.monotonic() + timeout_s
+        try:
+            if fds:
+                self._wait(select.POLLOUT, deadline)
+                data = data[socket.send_fds(self._end, [data], list(fds)) :]
+            while data:
+                try:
+                    data = data[self._end.send(data) :]
+                except BlockingIOError:
+                    self._wait(select.POLLOUT, deadline)
+        except OSError as error:
+            raise ChannelClosed(f"the other side is gone: {error}") from error
+
+    def receive(self, timeout_s: float | None = None, *, with_fds: bool = False) -> Message:
+        """Next message.
+
+        Raises:
+            ChannelClosed, ChannelGarbled, ChannelTimeout: as their names say.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        scanned = 0
+        while (end := self._buffer.find(b"\n", scanned)) < 0:
+            scanned = len(self._buffer)
+            if scanned > MAX_MESSAGE_BYTES:
+                raise ChannelGarbled(f"a message longer than {MAX_MESSAGE_BYTES} bytes")
+            self._wait(select.POLLIN, deadline)
+            self._read(with_fds)
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise ChannelGarbled(f"not JSON: {error}") from error
+        if not isinstance(message, dict):
+            raise ChannelGarbled("not a JSON object")
+        return message
+
+    def take_fds(self) -> list[int]:
+        """Descriptors that arrived since the last call; the caller owns them."""
+        fds, self._fds = self._fds, []
+        return fds
+
+    def close(self) -> None:
+        """Close this end."""
+        with contextlib.suppress(OSError):
+            self._end.close()
+
+    def _read(self, with_fds: bool) -> None:
+        try:
+            if with_fds:
+                data, fds, _, _ = socket.recv_fds(self._end, 1 << 20, MAX_FDS)
+                self._fds += fds
+            else:
+                # A plain recv drops any descriptors a hostile peer attaches.
+                data = self._end.recv(1 << 20)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            raise ChannelClosed(f"the other side is gone: {error}") from error
+        if not data:
+            raise ChannelClosed("the other side closed its end")
+        self._buffer += data
+
+    def _wait(self, event: int, deadline: float | None) -> None:
+        poller = select.poll()
+        poller.register(self._end, event)
+        wait_ms = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1e3
+        if not poller.poll(wait_ms):
+            raise ChannelTimeout("no message in time")

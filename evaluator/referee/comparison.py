@@ -1,0 +1,122 @@
+"""Comparing outputs: expected values against what a contestant wrote, by group, in norm and by element."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from evaluator.contestant.trees import leaf_paths
+from evaluator.evaluation import Mismatch
+from evaluator.referee.errorscale import PEAK_FACTOR, Expected, grouped, rms
+
+_CHUNK_ELEMENTS = 1 << 24
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How one call's outputs compare."""
+
+    error_ratio: float
+    """Worst group error over its scale; infinite where NaN or infinity does not match."""
+    mismatch: Mismatch | None
+
+
+def compare(expected: Expected, actual: list[torch.Tensor], *, limit: float, trial: str) -> Comparison:
+    """Compare every output tensor of one call; `limit` is a multiple of the error scale."""
+    worst = 0.0
+    paths = leaf_paths(expected.output.tree)
+    for index, (path, got) in enumerate(zip(paths, actual, strict=True)):
+        exact, scale = expected.exact[index], expected.scales[index]
+        if scale is None:
+            wrong = (got != exact) & (got != expected.output.leaves[index])
+            ratio = float("inf") if bool(wrong.any()) else 0.0
+        else:
+            ratio, wrong = _floating(exact, scale, got, limit)
+        worst = max(worst, ratio)
+        if bool(wrong.any()):
+            mismatch = _describe(path, exact, got, wrong, ratio=ratio, limit=limit, trial=trial)
+            return Comparison(worst, mismatch)
+    return Comparison(worst, None)
+
+
+def _floating(
+    exact: torch.Tensor, scale: torch.Tensor, got: torch.Tensor, limit: float
+) -> tuple[float, torch.Tensor]:
+    """Worst ratio, and a mask of the elements that are wrong, in chunks of groups to bound memory."""
+    rows, values = grouped(exact), grouped(got)
+    step = max(1, _CHUNK_ELEMENTS // max(rows.shape[1], 1))
+    worst, masks = 0.0, []
+    for begin in range(0, rows.shape[0], step):
+        part, have = rows[begin : begin + step], values[begin : begin + step].double()
+        finite = part.isfinite()
+        odd = torch.where(finite, ~have.isfinite(), ~_same_nonfinite(part, have))
+        error = torch.where(finite & have.isfinite(), (have - part).abs(), 0.0)
+        unit = scale[begin : begin + step].unsqueeze(1)
+        ratios = rms(error) / unit.squeeze(1)
+        # Written as "not within" so that a NaN in the arithmetic counts as wrong.
+        beyond = ~(error <= PEAK_FACTOR * limit * unit)
+        loud = ~(ratios <= limit)
+        wrong = odd | beyond | (loud.unsqueeze(1) & (error > limit * unit * 0.5))
+        wrong |= loud.unsqueeze(1) & ~wrong.any(1, keepdim=True)
+        worst = max(worst, float(ratios.max()), float("inf") if bool(odd.any()) else 0.0)
+        masks.append(wrong)
+    mask = torch.cat(masks) if masks else torch.zeros_like(rows, dtype=torch.bool)
+    return worst, mask.reshape(exact.shape)
+
+
+def _same_nonfinite(expected: torch.Tensor, got: torch.Tensor) -> torch.Tensor:
+    return (expected.isnan() & got.isnan()) | (expected == got)
+
+
+def _describe(
+    path: str,
+    exact: torch.Tensor,
+    got: torch.Tensor,
+    wrong: torch.Tensor,
+    *,
+    ratio: float,
+    limit: float,
+    trial: str,
+) -> Mismatch:
+    flat = wrong.flatten().nonzero().flatten()
+    first = flat[:_SHOWN]
+    shape = tuple(exact.shape)
+    indices = [tuple(int(i) for i in torch.unravel_index(position, shape)) for position in first.cpu()]
+    difference = (got.flatten()[flat].double() - exact.flatten()[flat].double()).abs()
+    finite = difference[difference.isfinite()]
+    return Mismatch(
+        output=path,
+        trial=trial,
+        wrong=flat.numel(),
+        total=exact.numel(),
+        first_indices=tuple(indices),
+        expected=tuple(float(v) for v in exact.flatten()[first].cpu()),
+        actual=tuple(float(v) for v in got.flatten()[first].cpu()),
+        max_abs_error=float(finite.max()) if finite.numel() else float("inf"),
+        error_ratio=ratio,
+        limit_ratio=limit,
+        pattern=pattern(wrong, exact, got),
+    )
+
+
+def pattern(wrong: torch.Tensor, exact: torch.Tensor, got: torch.Tensor) -> str:
+    """What the wrong places look like, for people and for feedback."""
+    if bool((got.double() == 0).all()):
+        return "the output is all zeros"
+    if bool(got.isnan().all()) if got.is_floating_point() else False:
+        return "nothing was written: every element still holds the poison"
+    share = float(wrong.double().mean())
+    if exact.dim() >= 2 and exact.shape[-1] == exact.shape[-2]:
+        if torch.allclose(got.double(), exact.double().transpose(-1, -2), rtol=1e-3, atol=1e-5):
+            return "the output is transposed"
+    for dimension in range(exact.dim() - 1, -1, -1):
+        other = [axis for axis in range(exact.dim()) if axis != dimension]
+        lines = (wrong.any(dim=tuple(other)) if other else wrong).nonzero().flatten()
+        size = exact.shape[dimension]
+        if 0 < lines.numel() < size and int(lines[-1] - lines[0]) + 1 == lines.numel():
+            return f"only indices {int(lines[0])}..{int(lines[-1])} of dimension {dimension} (size {size})"
+    if share > 0.99:
+        return "everything is off"
+    return f"{share:.2%} of the elements, scattered"

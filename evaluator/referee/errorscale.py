@@ -1,0 +1,139 @@
+"""How far from the exact answer an honest computation may be, measured for this problem and these inputs.
+
+The scale of a group of output elements is the largest of three root mean squares: the reference's own error
+against float64; the float64 reference's response to inputs and parameters moved by one unit roundoff of the
+allowed precision (a randomised first-order condition estimate, after the CESTAC idea of Vignes, 1993); and half
+an ulp of the values themselves. Limits are multiples of that scale.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import nn
+
+from evaluator.referee.reference import Arguments, Output, Reference
+
+UNIT_ROUNDOFF: Final = {"fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8}
+
+ZERO_MEAN_LIMIT: Final = 32.0
+"""Norm-wise limit where terms cancel: honest sequential float32 stays below 7, TF32 starts near 800."""
+OTHER_LIMIT: Final = 192.0
+"""Norm-wise limit elsewhere: sequential float32 reached 23 for sums of 16384 positive terms."""
+REDUCED_LIMIT: Final = 16.0
+"""Norm-wise limit when the policy itself allows reduced precision."""
+PEAK_FACTOR: Final = 8.0
+"""A single element may err this many times the norm-wise limit."""
+
+_LONG_SUM = 16384
+_SMALL_GROUP = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The right answer for one set of inputs, and how much error is honest."""
+
+    output: Output
+    """The reference's own output, in the problem's dtypes."""
+    exact: list[torch.Tensor]
+    """float64 values (floating leaves) or the values themselves."""
+    scales: list[torch.Tensor | None]
+    """Per floating leaf, the error scale of each group, shape [groups]."""
+    in_double: bool
+    """False where the reference cannot run in float64."""
+
+
+def group_columns(leaf: torch.Tensor) -> int:
+    """Elements a group has: a row of the last dimension, or enough trailing dimensions to reach 32."""
+    columns = 1
+    for size in reversed(leaf.shape):
+        columns *= size
+        if columns >= _SMALL_GROUP:
+            break
+    return max(columns, 1)
+
+
+def grouped(leaf: torch.Tensor) -> torch.Tensor:
+    """A leaf as [groups, columns]."""
+    return leaf.reshape(-1, group_columns(leaf)) if leaf.numel() else leaf.reshape(0, 1)
+
+
+def rms(values: torch.Tensor) -> torch.Tensor:
+    """Root mean square of each group of a float64 [groups, columns] tensor."""
+    return values.square().mean(1).sqrt()
+
+
+def expect(reference: Reference, model: nn.Module, arguments: Arguments, math_policy: str) -> Expected:
+    """Compute the right answer and its error scales."""
+    output = reference.call(model, arguments)
+    double = reference.in_double(model, arguments)
+    oracle = double or output
+    moved = _moved(reference, model, arguments, UNIT_ROUNDOFF[math_policy], in_double=double is not None)
+    exact: list[torch.Tensor] = []
+    scales: list[torch.Tensor | None] = []
+    for index, leaf in enumerate(output.leaves):
+        if not leaf.is_floating_point():
+            exact.append(oracle.leaves[index])
+            scales.append(None)
+            continue
+        own = leaf.double()
+        best = torch.where(own.isfinite(), oracle.leaves[index].double(), own)
+        exact.append(best)
+        scales.append(_scale(own, best, moved.leaves[index].double(), leaf.dtype))
+    return Expected(output, exact, scales, double is not None)
+
+
+def _scale(own: torch.Tensor, best: torch.Tensor, moved: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    information = torch.finfo(dtype)
+    values = _finite(grouped(best))
+    return (
+        torch.stack(
+            [
+                rms(_finite(grouped(own - best))),
+                rms(_finite(grouped(moved - best))),
+                rms(values) * (information.eps / 4),
+            ]
+        ).amax(0)
+        + information.tiny
+    )
+
+
+def _finite(values: torch.Tensor) -> torch.Tensor:
+    return torch.where(values.isfinite(), values, 0.0)
+
+
+def _moved(
+    reference: Reference, model: nn.Module, arguments: Arguments, roundoff: float, *, in_double: bool
+) -> Output:
+    """The answer when every input and parameter is moved by one roundoff of random sign."""
+    generator = torch.Generator(device=reference.device).manual_seed(20_261_121)
+
+    def move(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point():
+            return tensor
+        wide = tensor.double() if in_double else tensor
+        signs = torch.randint(0, 2, wide.shape, generator=generator, device=wide.device, dtype=torch.int8)
+        return wide * (1 + roundoff * (2 * signs - 1).to(wide.dtype))
+
+    moved_model = copy.deepcopy(model).double() if in_double else copy.deepcopy(model)
+    with torch.no_grad():
+        for parameter in moved_model.parameters():
+            parameter.copy_(move(parameter))
+    moved_arguments = arguments.with_leaves([move(leaf) for leaf in arguments.leaves])
+    result = (
+        reference.in_double(moved_model, moved_arguments)
+        if in_double
+        else reference.call(moved_model, moved_arguments)
+    )
+    return result or reference.call(model, arguments)
+
+
+def limit(math_policy: str, *, zero_mean: bool, terms: int) -> float:
+    """Norm-wise limit as a multiple of the scale; long sums earn the square root of their extra length."""
+    if math_policy != "fp32":
+        return REDUCED_LIMIT
+    return (ZERO_MEAN_LIMIT if zero_mean else OTHER_LIMIT) * math.sqrt(max(1.0, terms / _LONG_SUM))

@@ -1,0 +1,115 @@
+"""The decision: one candidate through load, verify, time, on one screen."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from evaluator.config import EvaluationConfig
+from evaluator.evaluation import Measurement, Plausibility, Stage, Status, Verification
+from evaluator.referee.lanes import Ground, call_bytes, load, start
+from evaluator.referee.sides import Side, Verdict
+from evaluator.referee.timing import Timer
+from evaluator.referee.trials import TrialPool
+from evaluator.referee.verifying import Verifier
+
+
+class Judge:
+    """Judges candidates of one problem."""
+
+    def __init__(
+        self, ground: Ground, pool: TrialPool, config: EvaluationConfig, secret: random.Random
+    ) -> None:
+        self._ground = ground
+        self._pool = pool
+        self._config = config
+        self._secret = secret
+        self._timer = Timer(ground, pool, config, secret)
+
+    def judge(self, source: str) -> dict[str, Any]:
+        """The answer's fields, as JSON: status, detail, stage and everything measured."""
+        outcome = _Outcome()
+        side: Side | None = None
+        try:
+            self._announce(outcome, Stage.LOAD)
+            if self._config.measure and self._ground.device.torch_device.type == "cuda":
+                self._hold_device(exclusive=True)
+                self._timer.baselines()
+            side = start(self._ground, role="candidate")
+            load(self._ground, side, source, class_name="ModelNew")
+            self._hold_device(exclusive=False)
+            self._announce(outcome, Stage.VERIFY)
+            self._verify(side, outcome)
+            if self._config.measure:
+                self._announce(outcome, Stage.TIME)
+                side.freeze()
+                self._hold_device(exclusive=True)
+                self._timer.baselines()
+                side.thaw()
+                outcome.measurement = self._timer.time(side)
+            self._announce(outcome, Stage.DECIDE)
+            outcome.plausibility = self._plausibility()
+        except Verdict as verdict:
+            outcome.status, outcome.detail, outcome.facts = verdict.status, verdict.detail, verdict.facts
+        finally:
+            if side is not None:
+                side.close()
+            self._ground.driver.call("release")
+        return outcome.fields() | {"notes": [*self._timer.notes, *self._pool.notes()]}
+
+    def close(self) -> None:
+        """End the baseline process."""
+        self._timer.close()
+
+    def _verify(self, side: Side, outcome: _Outcome) -> None:
+        verifier = Verifier(
+            self._ground, side, self._pool, secret=self._secret, call_s=self._config.limits.call_s
+        )
+        try:
+            verifier.verify(self._config.trials)
+        except Verdict as verdict:
+            outcome.verification = verifier.record(verdict.facts.get("mismatch"))
+            raise
+        outcome.verification = verifier.record()
+
+    def _plausibility(self) -> Plausibility:
+        base = self._pool.bases[0]
+        return Plausibility(bytes_moved=call_bytes(base.arguments, base.expected.output))
+
+    def _announce(self, outcome: _Outcome, stage: Stage) -> None:
+        outcome.stage = stage
+        self._ground.driver.call("stage", stage=stage.value)
+
+    def _hold_device(self, *, exclusive: bool) -> None:
+        self._ground.driver.call("hold", exclusive=exclusive)
+
+
+class _Outcome:
+    """What has been found out so far."""
+
+    def __init__(self) -> None:
+        self.status = Status.PASSED
+        self.stage = Stage.LOAD
+        self.detail = ""
+        self.facts: dict[str, Any] = {}
+        self.verification: Verification | None = None
+        self.measurement: Measurement | None = None
+        self.plausibility: Plausibility | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """As JSON."""
+        records = {
+            "verification": self.verification,
+            "measurement": self.measurement,
+            "plausibility": self.plausibility,
+        }
+        return {
+            "status": self.status.value,
+            "stage": self.stage.value,
+            "detail": self.detail,
+            "traceback": str(self.facts.get("traceback", "")),
+            **{
+                name: record.model_dump(mode="json") if record is not None else None
+                for name, record in records.items()
+            },
+        }

@@ -1,0 +1,94 @@
+"""The referee's main loop: opens a problem once, then judges candidates until the driver hangs up."""
+
+from __future__ import annotations
+
+import random
+import sys
+import traceback
+from typing import Any
+
+import torch
+
+from evaluator.config import EvaluationConfig
+from evaluator.contestant.math import apply_math
+from evaluator.devices import open_device
+from evaluator.errors import ProblemError
+from evaluator.protocol import Channel, ChannelClosed, Message
+from evaluator.referee.judge import Judge
+from evaluator.referee.lanes import Ground
+from evaluator.referee.reference import Reference
+from evaluator.referee.sides import DriverLink
+from evaluator.referee.trials import TrialPool
+
+
+class Referee:
+    """State of one referee process."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._judge: Judge | None = None
+
+    def serve(self) -> None:
+        """Answer the driver until it hangs up."""
+        while True:
+            try:
+                message = self._channel.receive()
+            except ChannelClosed:
+                return
+            try:
+                reply = self._answer(message)
+            except ProblemError as error:
+                reply = {"op": "problem_error", "message": str(error)}
+            except ChannelClosed:
+                return
+            except Exception:  # noqa: BLE001  (our own fault: the driver raises it as an EvaluatorError)
+                reply = {"op": "crashed", "message": traceback.format_exc()}
+            self._channel.send(reply)
+
+    def _answer(self, message: Message) -> dict[str, Any]:
+        if message["op"] == "open":
+            return self._open(message)
+        if self._judge is None:
+            raise RuntimeError("asked to judge before a problem was opened")
+        return {"op": "judged"} | self._judge.judge(message["source"])
+
+    def _open(self, message: Message) -> dict[str, Any]:
+        config = EvaluationConfig.model_validate(message["config"])
+        torch.set_num_threads(message["threads"])
+        apply_math(config.math.value)
+        device = open_device(message["device"])
+        reference = Reference(
+            message["problem"],
+            message["source"],
+            message["overrides"],
+            device=device.torch_device,
+            dtype=config.dtype.value,
+        )
+        ground = Ground(
+            driver=DriverLink(self._channel),
+            device=device,
+            reference=reference,
+            overrides=message["overrides"],
+            device_name=message["device"],
+            threads=message["threads"],
+            math=config.math.value,
+            dtype=config.dtype.value,
+            load_s=config.limits.load_s,
+        )
+        secret = (
+            random.Random(config.secret_seed) if config.secret_seed is not None else random.SystemRandom()
+        )
+        pool = TrialPool(reference, math=config.math.value, secret=secret)
+        self._judge = Judge(ground, pool, config, secret)
+        return {"op": "opened", **_facts(device.torch_device)}
+
+
+def _facts(device: torch.device) -> dict[str, str]:
+    """What this process can say of its machine."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
+    return {"device_name": name, "torch": torch.__version__, "cuda": torch.version.cuda or ""}
+
+
+def main() -> None:
+    """Serve the driver on the descriptor named on the command line."""
+    Referee(Channel.from_fd(int(sys.argv[1]))).serve()

@@ -1,0 +1,177 @@
+"""The reference: a problem's module, run here and nowhere near a candidate."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import linecache
+import random
+import sys
+import sys
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from evaluator.contestant.trees import Tree, flatten, unflatten
+from evaluator.contestant.weights import construct, seed_everything
+from evaluator.errors import ProblemError
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """Arguments of one call: their structure, and their tensors in order."""
+
+    args: Tree
+    kwargs: Tree
+    leaves: list[torch.Tensor]
+
+    def with_leaves(self, leaves: list[torch.Tensor]) -> Arguments:
+        """The same structure around other tensors."""
+        return Arguments(self.args, self.kwargs, leaves)
+
+    def values(self) -> tuple[list[Any], dict[str, Any]]:
+        """Positional and keyword arguments, ready to call with."""
+        leaf = self.leaves.__getitem__
+        return unflatten(self.args, leaf), unflatten(self.kwargs, leaf)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a call returned: structure, tensors, and which of them were plain numbers."""
+
+    tree: Tree
+    leaves: list[torch.Tensor]
+    numbers: list[bool]
+
+
+class Reference:
+    """A problem's `Model`, `get_inputs` and `get_init_inputs`, on one device and in one dtype."""
+
+    def __init__(
+        self, problem: str, source: str, overrides: dict[str, Any], *, device: torch.device, dtype: str
+    ) -> None:
+        self.problem = problem
+        self.device = device
+        self.dtype = {"as_is": None, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[
+            dtype
+        ]
+        self.source = source
+        self._module = types.ModuleType("problem")
+        filename = f"<problem {problem}>"
+        linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+        with self._blaming("cannot be imported"):
+            sys.modules["problem"] = self._module
+            exec(compile(source, filename, "exec", dont_inherit=True), vars(self._module))
+        vars(self._module).update(overrides)
+
+    def init_arguments(self) -> Arguments:
+        """What `Model` and `ModelNew` are constructed with; a dictionary means keyword arguments.
+
+        `[[...], {...}]`, a list and a dictionary, is read as positional and keyword arguments when `Model`
+        cannot be constructed otherwise.
+        """
+        get = getattr(self._module, "get_init_inputs", None)
+        with self._blaming("get_init_inputs() failed"):
+            value = get() if get is not None else []
+        return self._arguments(value, "get_init_inputs()")
+
+    def inputs(self, seed: int) -> Arguments:
+        """Fresh inputs under a secret seed, on the device, floating tensors cast to the chosen dtype."""
+        seed_everything(seed)
+        random.seed(seed)
+        with self._blaming("get_inputs() failed"), self._default_device():
+            arguments = self._arguments(self._module.get_inputs(), "get_inputs()")
+        return arguments.with_leaves([self.cast(leaf.detach()).to(self.device) for leaf in arguments.leaves])
+
+    def model(self, seed: int, *, vary: bool = False) -> nn.Module:
+        """A fresh reference model under a weight seed."""
+        args, kwargs = self.init_arguments().values()
+        with self._blaming("Model could not be constructed"):
+            model = construct(self._module.Model, args, kwargs, seed, vary=vary)
+            model = model.to(self.device)
+            return model.to(self.dtype) if self.dtype is not None else model
+
+    def cast(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Floating tensors to the chosen dtype, others untouched."""
+        return tensor.to(self.dtype) if self.dtype is not None and tensor.is_floating_point() else tensor
+
+    def call(self, model: nn.Module, arguments: Arguments) -> Output:
+        """Call on copies of the arguments; the model's buffers are put back afterwards."""
+        copies = arguments.with_leaves([leaf.clone() for leaf in arguments.leaves])
+        saved = [(buffer, buffer.clone()) for buffer in model.buffers()]
+        args, kwargs = copies.values()
+        with self._blaming("forward failed"), torch.no_grad():
+            value = model(*args, **kwargs)
+            for buffer, before in saved:
+                buffer.copy_(before)
+            tree, leaves = flatten(value)
+            _, all_leaves = flatten(value, numbers_as_tensors=True)
+        if not all_leaves:
+            raise ProblemError(f"problem {self.problem}: forward returned no tensor")
+        if len(leaves) == len(all_leaves):
+            return Output(tree, leaves, [False] * len(leaves))
+        tree, _ = flatten(value, numbers_as_tensors=True)
+        tensors = {id(leaf) for leaf in leaves}
+        return Output(tree, all_leaves, [id(leaf) not in tensors for leaf in all_leaves])
+
+    def mutates(self, model: nn.Module, arguments: Arguments) -> bool:
+        """Whether the reference itself writes to its inputs."""
+        copies = arguments.with_leaves([leaf.clone() for leaf in arguments.leaves])
+        args, kwargs = copies.values()
+        with torch.no_grad():
+            model(*args, **kwargs)
+        return any(
+            not torch.equal(before.nan_to_num(), after.nan_to_num())
+            for before, after in zip(arguments.leaves, copies.leaves, strict=True)
+        )
+
+    def in_double(self, model: nn.Module, arguments: Arguments) -> Output | None:
+        """The same call in float64, or None where the reference cannot run in it."""
+        doubled = arguments.with_leaves(
+            [leaf.double() if leaf.is_floating_point() else leaf for leaf in arguments.leaves]
+        )
+        default = torch.get_default_dtype()
+        try:
+            torch.set_default_dtype(torch.float64)
+            output = self.call(copy.deepcopy(model).double(), doubled)
+        except (ProblemError, TypeError, RuntimeError):
+            return None
+        finally:
+            torch.set_default_dtype(default)
+        if any(leaf.is_floating_point() and leaf.dtype != torch.float64 for leaf in output.leaves):
+            return None
+        return output
+
+    def _arguments(self, value: Any, origin: str) -> Arguments:
+        args, kwargs = ([], value) if isinstance(value, dict) else (value, {})
+        if not isinstance(args, (list, tuple)):
+            args = [args]
+        if len(args) == 2 and isinstance(args[0], (list, tuple)) and isinstance(args[1], dict):
+            args, kwargs = args
+        with self._blaming(f"{origin} returned something unusable"):
+            tree, leaves = flatten([list(args), kwargs])
+        return Arguments(tree["v"][0], tree["v"][1], leaves)
+
+    @contextlib.contextmanager
+    def _default_device(self) -> Iterator[None]:
+        """Draw inputs on the CPU, as the problem's author wrote it."""
+        yield
+
+    @contextlib.contextmanager
+    def _blaming(self, action: str) -> Iterator[None]:
+        try:
+            yield
+        except ProblemError:
+            raise
+        except torch.OutOfMemoryError:
+            raise ProblemError(
+                f"problem {self.problem}: out of device memory; choose smaller --shapes"
+            ) from None
+        except Exception as error:
+            raise ProblemError(
+                f"problem {self.problem}: {action}: {type(error).__name__}: {error}"
+            ) from error

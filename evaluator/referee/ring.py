@@ -1,0 +1,146 @@
+"""Fresh inputs for timed calls: secret draws times secret noise, written straight into shared memory.
+
+No timed call sees inputs that any earlier call saw, so an answer kept by address, shape, fingerprint or content is
+an answer to another question. The write is the publication: it happens while the contestant is frozen.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from evaluator.contestant.slots import Slot, stacked
+from evaluator.referee.errorscale import group_columns
+from evaluator.referee.reference import Arguments
+from evaluator.referee.trials import Trial
+
+_SMALLEST_FACTOR = 0.98
+_NOISE_SLACK = 65536
+_INTEGER_ONLY_CALLS = 32
+_ALLOWED_INDEX_FLIPS = 1e-4
+_CHUNK_ELEMENTS = 1 << 24
+_TINY = 1e-37
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How the inputs of one batch are made; the same for both sides of a turn."""
+
+    bases: torch.Tensor
+    """Which draw each call starts from, shape [count]."""
+    offset: int
+    stride: int
+    fresh: list[Arguments] | None = None
+    """Whole new draws, for problems whose inputs carry no floating tensor."""
+
+    @property
+    def count(self) -> int:
+        """Calls in the batch."""
+        return self.bases.numel()
+
+
+class Ring:
+    """Makes and publishes inputs, and checks what both sides made of them."""
+
+    def __init__(
+        self, bases: list[Trial], fresh: Callable[[], Arguments], *, secret: random.Random, limit: float
+    ) -> None:
+        self._fresh = fresh
+        self._secret = secret
+        self._limit = limit
+        leaves = [trial.arguments.leaves for trial in bases]
+        self._stacks = [torch.stack(group) if _alike(group) else None for group in zip(*leaves, strict=True)]
+        self._draws = len(bases)
+        floating = [stack for stack in self._stacks if stack is not None and stack.is_floating_point()]
+        self.integer_only = not floating or None in self._stacks
+        self._noise: dict[torch.dtype, torch.Tensor] = {}
+        longest = max((stack[0].numel() for stack in floating), default=0)
+        for stack in floating:
+            if stack.dtype not in self._noise:
+                drawn = torch.rand(longest + _NOISE_SLACK, device=stack.device)
+                factors = _SMALLEST_FACTOR + (1 - _SMALLEST_FACTOR) * drawn
+                self._noise[stack.dtype] = factors.to(stack.dtype)
+        self._scales = [
+            torch.stack([trial.expected.scales[index] for trial in bases])  # type: ignore[arg-type]  # checked
+            if all(trial.expected.scales[index] is not None for trial in bases)
+            else None
+            for index in range(len(bases[0].expected.scales))
+        ]
+
+    def most_calls(self, wanted: int) -> int:
+        """Integer-only inputs are drawn anew each time, which is slow."""
+        return min(wanted, _INTEGER_ONLY_CALLS) if self.integer_only else wanted
+
+    def recipe(self, count: int) -> Recipe:
+        """Decide on the inputs of a batch."""
+        bases = torch.tensor([self._secret.randrange(self._draws) for _ in range(count)])
+        fresh = [self._fresh() for _ in range(count)] if self.integer_only else None
+        stride = self._secret.randrange(1, max(2, _NOISE_SLACK // (2 * count)))
+        offset = self._secret.randrange(max(1, _NOISE_SLACK - stride * count))
+        return Recipe(bases, offset, stride, fresh)
+
+    def publish(self, memory: torch.Tensor, slots: list[Slot], recipe: Recipe) -> None:
+        """Write a batch's inputs into a side's shared memory."""
+        for index, slot in enumerate(slots):
+            places = stacked(memory, slot, 0, recipe.count)
+            if recipe.fresh is not None:
+                for place, arguments in zip(places, recipe.fresh, strict=True):
+                    place.copy_(arguments.leaves[index])
+                continue
+            stack = self._stacks[index]
+            if stack is None:
+                raise RuntimeError("inputs of varying shape have no stack")
+            if not stack.is_floating_point():
+                for place, base in zip(places, recipe.bases.tolist(), strict=True):
+                    place.copy_(stack[base])
+                continue
+            noise = self._noise[stack.dtype]
+            numel, shape = stack[0].numel(), stack.shape[1:]
+            for call, base in enumerate(recipe.bases.tolist()):
+                begin = recipe.offset + call * recipe.stride
+                torch.mul(stack[base], noise[begin : begin + numel].view(shape), out=places[call])
+
+    def disagreement(self, ours: list[torch.Tensor], theirs: list[torch.Tensor], recipe: Recipe) -> str:
+        """Compare timed outputs, each leaf [count, *shape], with the baseline's; empty when they agree."""
+        for leaf, (own, other) in enumerate(zip(ours, theirs, strict=True)):
+            if own.numel() == 0:
+                continue
+            step = max(1, _CHUNK_ELEMENTS // own[0].numel())
+            for begin in range(0, recipe.count, step):
+                part = slice(begin, begin + step)
+                scale = self._scale(leaf, recipe, part)
+                complaint = self._disagree(own[part], other[part], scale)
+                if complaint:
+                    return f"output {leaf}, timed calls {begin + 1} to {begin + len(own[part])}: {complaint}"
+        return ""
+
+    def _scale(self, leaf: int, recipe: Recipe, part: slice) -> torch.Tensor | None:
+        """Error scales [calls, groups] of a leaf for some calls of a batch."""
+        scales = self._scales[leaf]
+        if scales is None:
+            return None
+        if recipe.fresh is not None:
+            return scales.median().expand(recipe.bases[part].numel(), scales.shape[1]) * 8
+        return scales[recipe.bases[part].to(scales.device)]
+
+    def _disagree(self, own: torch.Tensor, other: torch.Tensor, scale: torch.Tensor | None) -> str:
+        if scale is None:
+            flips = float((own != other).float().mean())
+            return "" if flips <= _ALLOWED_INDEX_FLIPS else f"{flips:.2%} of the values differ"
+        shape = (own.shape[0], -1, group_columns(own[0]))
+        rows, reference = own.reshape(shape).float(), other.reshape(shape).float()
+        finite = reference.isfinite()
+        if bool((finite != rows.isfinite()).any()):
+            return "NaN or infinity where the reference has none, or the other way round"
+        reference = torch.where(finite, reference, 0.0)
+        error = torch.where(finite, rows - reference, 0.0).square().mean(-1).sqrt()
+        floor = reference.square().mean(-1).sqrt() * torch.finfo(other.dtype).eps
+        worst = float((error / torch.maximum(scale.float(), floor).clamp_min(_TINY)).max())
+        return "" if worst <= 2 * self._limit else f"error {worst:.3g} times the rounding error's scale"
+
+
+def _alike(leaves: tuple[torch.Tensor, ...]) -> bool:
+    return all(leaf.shape == leaves[0].shape and leaf.dtype == leaves[0].dtype for leaf in leaves)

@@ -1,0 +1,184 @@
+"""A process under the referee's command: a contestant, or the baseline that runs the reference by the same protocol."""
+
+from __future__ import annotations
+
+import socket
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from evaluator.devices import Block, Device
+from evaluator.evaluation import Status
+from evaluator.protocol import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout, Message
+
+START_S = 120.0
+
+
+class Verdict(Exception):
+    """The candidate's evaluation ends here."""
+
+    def __init__(self, status: Status, detail: str, **facts: Any) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.facts = facts
+
+
+class DriverLink:
+    """The referee's line to the driver, who owns processes, builds and the device lock."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+
+    def call(self, op: str, **fields: Any) -> Message:
+        """Ask the driver for something and wait for it."""
+        self.channel.send({"op": op, **fields})
+        return self.channel.receive(with_fds=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What one run message gave."""
+
+    inner_ms: float
+    """The other side's claim."""
+    outer_ms: float
+    """From our message to its answer, on our clock, builds not counted."""
+    kind: str
+    complaint: str
+
+
+class Side:
+    """One sandboxed process and the memory shared with it."""
+
+    def __init__(self, driver: DriverLink, device: Device, *, role: str) -> None:
+        self._driver = driver
+        self._device = device
+        self.role = role
+        reply = driver.call("start", role=role)
+        self.id = int(reply["id"])
+        self._channel = Channel(socket.socket(fileno=driver.channel.take_fds()[0]))
+        self.blocks: list[Block] = []
+        self.frozen = False
+        self.builds_failed = False
+        self.lost = False
+        self._receive(START_S)
+
+    def setup(self, **fields: Any) -> None:
+        """Choose device, threads and precision flags."""
+        self.ask({"op": "setup", **fields}, START_S)
+
+    def attach(self, sizes: list[int]) -> list[int]:
+        """Allocate blocks for this process alone; returns their indices."""
+        blocks = [self._device.allocate(size) for size in sizes]
+        descriptors = [block.descriptor() | {"fds": len(block.fds())} for block in blocks]
+        fds = [fd for block in blocks for fd in block.fds()]
+        first = len(self.blocks)
+        self.blocks += blocks
+        self.ask({"op": "attach", "blocks": descriptors}, START_S, fds=fds)
+        return list(range(first, len(self.blocks)))
+
+    def ask(self, message: Message, timeout_s: float, fds: list[int] | None = None) -> Message:
+        """Send one message and wait for its answer; builds asked for meanwhile are passed on.
+
+        Raises:
+            Verdict: the process failed, died, hung, or does not speak the protocol.
+        """
+        try:
+            self._channel.send(message, fds or [])
+        except (ChannelClosed, ChannelTimeout):
+            raise self._dead() from None
+        reply = self._receive(timeout_s)
+        if reply.get("op") == "failed":
+            raise self._failed(reply)
+        if reply.get("op") != "done":
+            raise Verdict(Status.TAMPERED, f"an answer out of order: {str(reply)[:200]}")
+        return reply
+
+    def run(
+        self, layout: str, *, model: str, first: int, count: int, timeout_s: float, restore: bool = False
+    ) -> Ran:
+        """Run prepared calls and stop our clock at the answer."""
+        op = "null" if model == "null" else "run"
+        message = {
+            "op": op,
+            "layout": layout,
+            "model": model,
+            "first": first,
+            "count": count,
+            "restore": restore,
+        }
+        started = time.perf_counter_ns()
+        reply = self.ask(message, timeout_s)
+        outer_ms = (time.perf_counter_ns() - started) / 1e6
+        inner = reply.get("inner_ms")
+        claimed = float(inner) if isinstance(inner, (int, float)) else -1.0
+        return Ran(claimed, outer_ms, str(reply.get("kind", "")), str(reply.get("complaint", ""))[:500])
+
+    def freeze(self) -> None:
+        """Stop every task of the process."""
+        if not self.frozen:
+            self._driver.call("freeze", id=self.id)
+            self.frozen = True
+
+    def thaw(self) -> None:
+        """Let it run again."""
+        if self.frozen:
+            self._driver.call("thaw", id=self.id)
+            self.frozen = False
+
+    def close(self) -> Message:
+        """Kill the process with everything it started and free what was shared with it."""
+        self._channel.close()
+        report = self._driver.call("kill", id=self.id)
+        while self.blocks:
+            self.blocks.pop().close()
+        return report
+
+    def _receive(self, timeout_s: float) -> Message:
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                reply = self._channel.receive(max(0.0, deadline - time.monotonic()))
+                if reply.get("op") != "build":
+                    return reply
+                asked = time.monotonic()
+                built = self._driver.call("build", id=self.id, request=reply.get("request"))
+                deadline += time.monotonic() - asked
+                self.builds_failed |= not built.get("ok")
+                self._channel.send({key: built.get(key) for key in ("ok", "path", "module_name", "log")})
+            except ChannelTimeout:
+                self.lost = True
+                raise Verdict(Status.TIMED_OUT, f"no answer within {timeout_s:.0f} s") from None
+            except ChannelGarbled as error:
+                self.lost = True
+                raise Verdict(
+                    Status.TAMPERED, f"the channel carried something else than answers: {error}"
+                ) from None
+            except ChannelClosed:
+                raise self._dead() from None
+
+    def _dead(self) -> Verdict:
+        """Why the process is gone, from the operating system and not from the process."""
+        self.lost = True
+        report = self._driver.call("kill", id=self.id)
+        if report.get("out_of_memory"):
+            return Verdict(Status.OUT_OF_MEMORY, f"the process ran out of memory: {report.get('reason', '')}")
+        if report.get("signal"):
+            return Verdict(Status.RUNTIME_ERROR, f"the process died of {report.get('reason', '')}")
+        return Verdict(
+            Status.RUNTIME_ERROR,
+            f"the process ended without answering (exit status {report.get('returncode')})",
+        )
+
+    def _failed(self, reply: Message) -> Verdict:
+        kind, text = str(reply.get("type", ""))[:200], str(reply.get("message", ""))[:4000]
+        detail = f"{kind}: {text}"
+        facts = {"traceback": str(reply.get("traceback", ""))[:8000]}
+        if reply.get("out_of_memory"):
+            return Verdict(Status.OUT_OF_MEMORY, detail, **facts)
+        if "illegal memory access" in text or "misaligned address" in text:
+            return Verdict(Status.MEMORY_ERROR, detail, **facts)
+        if self.builds_failed and "Error building extension" in text:
+            return Verdict(Status.COMPILE_ERROR, detail, **facts)
+        return Verdict(Status.RUNTIME_ERROR, detail, **facts)

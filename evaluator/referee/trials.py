@@ -1,0 +1,209 @@
+"""What a candidate is tried on: draws of the problem's own inputs, and variants that keep the reference finite."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from evaluator.contestant.trees import same_structure
+from evaluator.errors import ProblemError
+from evaluator.referee.errorscale import Expected, expect, limit
+from evaluator.referee.reference import Arguments, Reference
+
+_ASSERTING = re.compile(r"binary_cross_entropy\(|BCELoss\(|bernoulli|multinomial")
+"""Operations that kill the CUDA context when an input leaves its domain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One set of inputs with its right answer."""
+
+    name: str
+    arguments: Arguments
+    expected: Expected
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """One weight draw: the disclosed seed, whether constant parameters were varied, and its trials."""
+
+    seed: int
+    vary: bool
+    model: nn.Module
+    trials: list[Trial]
+
+
+Variant = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
+
+
+def _zero_mean(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    del generator
+    return values - values.mean(dtype=torch.float32).to(values.dtype)
+
+
+def _large(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    del generator
+    return values * 16
+
+
+def _tiny(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    del generator
+    return values * 2.0**-12
+
+
+def _sparse(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    kept = torch.rand(values.shape, generator=generator) < 1 / 16
+    signs = torch.where(torch.rand(values.shape, generator=generator) < 0.5, -0.0, 0.0)
+    return torch.where(kept.to(values.device), values, signs.to(values))
+
+
+def _outliers(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    return _poke(values, generator, count=max(1, values.numel() // 1024), factor=100.0)
+
+
+def _near_duplicate(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    return _poke(values, generator, count=3, factor=64.0)
+
+
+def _poke(values: torch.Tensor, generator: torch.Generator, *, count: int, factor: float) -> torch.Tensor:
+    """A copy with a few elements, at secret places, far out."""
+    changed = values.clone().contiguous()
+    places = torch.randint(changed.numel(), (min(count, changed.numel()),), generator=generator)
+    reach = float(values.abs().max()) or 1.0
+    changed.view(-1)[places.to(values.device)] = factor * reach
+    return changed.as_strided(values.shape, values.stride()) if values.is_contiguous() else changed
+
+
+VARIANTS: dict[str, Variant] = {
+    "near_duplicate": _near_duplicate,
+    "zero_mean": _zero_mean,
+    "sparse": _sparse,
+    "large": _large,
+    "tiny": _tiny,
+    "outliers": _outliers,
+}
+
+
+class TrialPool:
+    """Secret trials of one problem, computed once and shared by its candidates."""
+
+    def __init__(self, reference: Reference, *, math: str, secret: random.Random) -> None:
+        self._reference = reference
+        self._math = math
+        self._secret = secret
+        self.draws: list[Draw] = []
+        self.skipped: list[str] = []
+        """Variants this problem's reference does not stay finite on."""
+        first = self._seed()
+        model = reference.model(first)
+        base = self.fresh()
+        self.terms = _terms(reference, model, base)
+        self.bases = [self.trial("as_drawn", self.fresh(), model) for _ in range(4)]
+        self._first_draw(first, model)
+        self._second_draw()
+
+    def fresh(self) -> Arguments:
+        """New inputs under a new secret seed."""
+        return self._reference.inputs(self._seed())
+
+    def trial(self, name: str, arguments: Arguments, model: nn.Module) -> Trial:
+        """Compute the right answer for inputs."""
+        bound = limit(self._math, zero_mean=name == "zero_mean", terms=self.terms)
+        return Trial(name, arguments, expect(self._reference, model, arguments, self._math), bound)
+
+    def notes(self) -> list[str]:
+        """What could not be tried on this problem."""
+        return [f"variants not applicable: {', '.join(self.skipped)}"] if self.skipped else []
+
+    def _first_draw(self, seed: int, model: nn.Module) -> None:
+        base = self.bases[0]
+        trials = [base]
+        for name, variant in VARIANTS.items():
+            varied = self._varied(variant, base.arguments)
+            made = self._attempt(name, varied, model, base.expected) if varied is not None else None
+            if made is None:
+                self.skipped.append(name)
+            else:
+                trials.append(made)
+        self.draws.append(Draw(seed, False, model, trials))
+
+    def _second_draw(self) -> None:
+        seed = self._seed()
+        model = self._reference.model(seed, vary=True)
+        base = self.trial("other_weights", self.fresh(), model)
+        trials = [base]
+        if "zero_mean" not in self.skipped:
+            varied = self._varied(_zero_mean, self.fresh())
+            made = self._attempt("zero_mean", varied, model, base.expected) if varied is not None else None
+            trials += [made] if made is not None else []
+        self.draws.append(Draw(seed, True, model, trials))
+
+    def _varied(self, variant: Variant, arguments: Arguments) -> Arguments | None:
+        if not any(_variable(leaf) for leaf in arguments.leaves):
+            return None
+        if self._reference.device.type == "cuda" and _ASSERTING.search(self._reference.source):
+            return None
+        generator = torch.Generator().manual_seed(self._seed())
+        return arguments.with_leaves(
+            [variant(leaf, generator) if _variable(leaf) else leaf for leaf in arguments.leaves]
+        )
+
+    def _attempt(self, name: str, varied: Arguments, model: nn.Module, base: Expected) -> Trial | None:
+        try:
+            made = self.trial(name, varied, model)
+        except ProblemError:
+            return None
+        if not same_structure(made.expected.output.tree, base.output.tree):
+            return None
+        comparable = all(
+            new.shape == old.shape and (bool(new.isfinite().all()) or not bool(old.isfinite().all()))
+            for new, old in zip(made.expected.output.leaves, base.output.leaves, strict=True)
+        )
+        return made if comparable else None
+
+    def _seed(self) -> int:
+        return self._secret.getrandbits(48)
+
+
+def _variable(leaf: torch.Tensor) -> bool:
+    """Floating, not empty, and not a mask of zeros and ones."""
+    return (
+        leaf.is_floating_point()
+        and leaf.numel() > 0
+        and not bool(((leaf == 0) | (leaf == 1) | leaf.isinf()).all())
+    )
+
+
+class _LongestSum(TorchFunctionMode):
+    """Watches products go by and keeps the longest sum an element of one of them needs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.terms = 1
+
+    # Any: whatever torch hands to a function mode.
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        tensors = [arg for arg in args if isinstance(arg, torch.Tensor) and arg.dim()]
+        if "conv" in name and len(tensors) > 1:
+            self.terms = max(self.terms, tensors[1][0].numel())
+        elif tensors and any(word in name for word in ("mm", "matmul", "linear", "einsum", "attention")):
+            self.terms = max(self.terms, *(max(tensor.shape[-2:]) for tensor in tensors[:2]))
+        return func(*args, **(kwargs or {}))
+
+
+def _terms(reference: Reference, model: nn.Module, arguments: Arguments) -> int:
+    """About how many terms an output element sums: from products seen, or inputs per output."""
+    with _LongestSum() as longest:
+        output = reference.call(model, arguments)
+    produced = max(1, min(leaf.numel() for leaf in output.leaves))
+    consumed = max((leaf.numel() for leaf in arguments.leaves), default=1)
+    return max(longest.terms, consumed // produced)

@@ -1,0 +1,213 @@
+"""Verification: the candidate's outputs on secret trials, under two weight draws, against exact values."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import torch
+
+from evaluator.contestant.slots import view
+from evaluator.evaluation import Mismatch, Status, Verification
+from evaluator.referee.clock import Lane
+from evaluator.referee.comparison import Comparison, compare
+from evaluator.referee.lanes import Ground, construct, lay_out, write
+from evaluator.referee.sides import Side, Verdict
+from evaluator.referee.trials import Draw, Trial, TrialPool
+
+_SLOTS = 4
+_RETRIES = 2
+
+
+@dataclass(slots=True)
+class Tally:
+    """What verification has seen so far."""
+
+    trials: int = 0
+    error_ratio: float = 0.0
+    names: tuple[str, ...] = ()
+    weights: str = "none"
+    parameters: str = "none"
+    repeatable: bool | None = None
+
+
+class Verifier:
+    """Verifies one candidate."""
+
+    def __init__(
+        self, ground: Ground, side: Side, pool: TrialPool, *, secret: random.Random, call_s: float
+    ) -> None:
+        self._ground = ground
+        self._side = side
+        self._pool = pool
+        self._secret = secret
+        self._call_s = call_s
+        self.tally = Tally()
+        first = pool.draws[0].trials[0]
+        self._lane: Lane = lay_out(side, "verify", first.arguments, first.expected.output, _SLOTS)
+        self._mutation_allowed = ground.reference.mutates(pool.draws[0].model, first.arguments)
+
+    def verify(self, trials: int) -> None:
+        """Check both weight draws; afterwards the side holds model `m` of the first draw.
+
+        Raises:
+            Verdict: the candidate is wrong, failed, or changed its inputs.
+        """
+        first, second = self._pool.draws
+        base, *others = first.trials
+        self.tally.weights = self._agree(first, base, model="m")
+        duplicate = [trial for trial in others if trial.name == "near_duplicate"]
+        rest = [trial for trial in others if trial.name != "near_duplicate"]
+        precise = [trial for trial in rest if trial.name == "zero_mean"]
+        rest = [trial for trial in rest if trial.name != "zero_mean"]
+        self._secret.shuffle(rest)
+        chosen = [*duplicate, *precise, *rest][: max(1, trials - 1)]
+        for trial in chosen:
+            self._insist(trial, "m")
+        self._repeat(base)
+        self._hold([base, *chosen][:_SLOTS])
+        self.tally.parameters = self._agree(second, second.trials[0], model="n")
+        for trial in second.trials[1:]:
+            self._insist(trial, "n")
+
+    def record(self, mismatch: Mismatch | None = None) -> Verification:
+        """What was checked."""
+        return Verification(
+            trials=self.tally.trials,
+            distributions=tuple(dict.fromkeys(self.tally.names)),
+            weights=self.tally.weights,
+            parameters=self.tally.parameters,
+            error_ratio=self.tally.error_ratio if self.tally.trials else None,
+            limit_ratio=min(trial.limit for trial in self._pool.draws[0].trials),
+            bitwise_repeatable=self.tally.repeatable,
+            mismatch=mismatch,
+        )
+
+    def _agree(self, draw: Draw, trial: Trial, *, model: str) -> str:
+        """Construct under the seed, else with the reference's state; wrong only if both are."""
+        self._construct(draw, model, state=None)
+        seeded = self._check(trial, model)
+        if seeded.mismatch is None:
+            return "seed" if any(True for _ in draw.model.parameters()) else "none"
+        state = draw.model.state_dict()
+        if state:
+            try:
+                self._construct(draw, model, state=state)
+            except Verdict as verdict:
+                if verdict.status is not Status.RUNTIME_ERROR or self._side.lost:
+                    raise
+            else:
+                if self._check(trial, model).mismatch is None:
+                    return "state_dict"
+        self._construct(draw, model, state=None)
+        self._insist(trial, model)
+        return "seed"
+
+    def _construct(self, draw: Draw, model: str, *, state: dict[str, torch.Tensor] | None) -> None:
+        construct(
+            self._ground,
+            self._side,
+            class_name="ModelNew",
+            model=model,
+            seed=draw.seed,
+            vary=draw.vary,
+            state=state,
+        )
+
+    def _insist(self, trial: Trial, model: str) -> None:
+        """The candidate must be right on this trial, every time."""
+        comparison = self._check(trial, model)
+        if comparison.mismatch is None:
+            return
+        for _ in range(_RETRIES):
+            if self._check(trial, model).mismatch is None:
+                raise self._wrong(
+                    comparison.mismatch, Status.NONDETERMINISTIC, "right on some repeats, wrong on others"
+                )
+        raise self._wrong(comparison.mismatch, Status.WRONG_VALUES, "")
+
+    def _wrong(self, mismatch: Mismatch, status: Status, note: str) -> Verdict:
+        detail = (
+            f"output{mismatch.output} on {mismatch.trial} inputs: {mismatch.wrong} of {mismatch.total} wrong, "
+            f"error {mismatch.error_ratio:.3g} times the reference's own (limit {mismatch.limit_ratio:.3g}); "
+            f"{mismatch.pattern}"
+        )
+        return Verdict(status, f"{note}; {detail}" if note else detail, mismatch=mismatch)
+
+    def _check(self, trial: Trial, model: str, *, index: int = 0) -> Comparison:
+        self._publish(trial, index)
+        self._run(model, first=index, count=1)
+        self._unchanged(trial, index)
+        comparison = compare(trial.expected, self._outputs(index), limit=trial.limit, trial=trial.name)
+        self.tally.trials += 1
+        if comparison.mismatch is None:
+            self.tally.names += (trial.name,)
+            self.tally.error_ratio = max(self.tally.error_ratio, comparison.error_ratio)
+        return comparison
+
+    def _repeat(self, trial: Trial) -> None:
+        """Same inputs, other address, twice: record whether the bits are the same."""
+        seen = []
+        for index in (self._secret.randrange(1, _SLOTS), 0):
+            comparison = self._check(trial, "m", index=index)
+            if comparison.mismatch is not None:
+                raise self._wrong(
+                    comparison.mismatch, Status.NONDETERMINISTIC, "right at first, wrong on a repeat"
+                )
+            seen.append(self._outputs(index))
+        self.tally.repeatable = all(
+            torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(*seen, strict=True)
+        )
+
+    def _hold(self, trials: list[Trial]) -> None:
+        """Several calls before any output is read: a later call must not change an earlier answer."""
+        for index, trial in enumerate(trials):
+            self._publish(trial, index)
+        self._run("m", first=0, count=len(trials))
+        for index, trial in enumerate(trials):
+            comparison = compare(trial.expected, self._outputs(index), limit=trial.limit, trial=trial.name)
+            if comparison.mismatch is not None:
+                raise self._wrong(
+                    comparison.mismatch,
+                    Status.WRONG_VALUES,
+                    f"call {index + 1} of {len(trials)} in a row: an output did not survive later calls",
+                )
+
+    def _publish(self, trial: Trial, index: int) -> None:
+        write(self._side, self._lane.input_slots, trial.arguments.leaves, index)
+        for slot, exact in zip(self._lane.output_slots, trial.expected.output.leaves, strict=True):
+            poison(view(self._side.blocks[slot["block"]].data, slot, index), exact)
+        self._ground.device.synchronize()
+
+    def _run(self, model: str, *, first: int, count: int) -> None:
+        ran = self._side.run(
+            "verify", model=model, first=first, count=count, timeout_s=self._call_s * count, restore=True
+        )
+        if ran.complaint:
+            raise Verdict(Status.WRONG_SHAPE if ran.kind == "shape" else Status.WRONG_DTYPE, ran.complaint)
+
+    def _unchanged(self, trial: Trial, index: int) -> None:
+        if self._mutation_allowed:
+            return
+        for number, (slot, leaf) in enumerate(
+            zip(self._lane.input_slots, trial.arguments.leaves, strict=True)
+        ):
+            now = view(self._side.blocks[slot["block"]].data, slot, index)
+            if not torch.equal(now.nan_to_num(), leaf.nan_to_num()):
+                raise Verdict(Status.INPUT_MUTATED, f"input {number} was changed by the call")
+
+    def _outputs(self, index: int) -> list[torch.Tensor]:
+        return [
+            view(self._side.blocks[slot["block"]].data, slot, index).clone()
+            for slot in self._lane.output_slots
+        ]
+
+
+def poison(place: torch.Tensor, exact: torch.Tensor) -> None:
+    """Fill an output's memory with what cannot be the answer: NaN, or another value than the expected one."""
+    if place.is_floating_point() or place.is_complex():
+        place.fill_(float("nan"))
+    elif place.dtype == torch.bool:
+        place.copy_(~exact)
+    else:
+        place.copy_(exact + 1)

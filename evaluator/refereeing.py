@@ -1,0 +1,275 @@
+"""The driver's end of one referee: starts it and the processes it asks for, serves its requests, reads its answer."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from pydantic import ValidationError
+
+from evaluator.building.builder import Builder
+from evaluator.building.request import BuildRequest
+from evaluator.candidate import Candidate
+from evaluator.config import EvaluationConfig
+from evaluator.errors import EvaluatorError, ProblemError
+from evaluator.evaluation import Build, Stage
+from evaluator.leasing import DeviceLease
+from evaluator.machine import gpu_of, threads
+from evaluator.problem import Problem
+from evaluator.protocol import Channel, ChannelClosed, ChannelError, Message
+from evaluator.sandbox import Launcher, Sandboxed
+from evaluator.staging import Staging
+
+_OPEN_S = 900.0
+_SERIAL = itertools.count(1)
+
+
+class Memory(Protocol):
+    """What is remembered of a problem between referees: measured ratios of its baselines."""
+
+    def recall(self, key: str) -> Message:
+        """What was remembered under a key; empty if nothing."""
+        ...
+
+    def remember(self, key: str, facts: Message) -> None:
+        """Keep facts under a key."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """What referees of one evaluator share."""
+
+    launcher: Launcher
+    builder: Builder
+    staging: Staging
+    memory: Memory
+
+
+@dataclass(slots=True)
+class _Process:
+    sandboxed: Sandboxed
+    libraries: Path
+    role: str
+
+
+@dataclass(slots=True)
+class Job:
+    """One candidate's evaluation as the driver sees it."""
+
+    on_stage: Callable[[Stage], None]
+    builds: list[Build] = field(default_factory=list)
+    output_tail: str = ""
+
+
+class RefereeHandle:
+    """One running referee with one problem open."""
+
+    def __init__(self, workshop: Workshop, problem: Problem, config: EvaluationConfig, device: str) -> None:
+        """Start a referee and let it prepare the problem.
+
+        Raises:
+            ProblemError: the problem does not run here.
+            EvaluatorError: the referee failed.
+        """
+        self._workshop = workshop
+        self._config = config
+        self._device = device
+        self._threads = threads(config.threads)
+        self._processes: dict[int, _Process] = {}
+        self._lease = DeviceLease(device)
+        self._job = Job(on_stage=lambda stage: None)
+        self._channel, self._sandboxed = self._spawn_referee()
+        self.report = self._sandboxed.report
+        self._key = f"{problem.sha}:{config.shapes}:{config.dtype}:{config.math}:{device}:{self._threads}"
+        self._lease.share()
+        try:
+            self.facts = self._converse(
+                {
+                    "op": "open",
+                    "problem": problem.id,
+                    "source": problem.source,
+                    "overrides": problem.overrides(config.shapes),
+                    "config": config.model_dump(mode="json"),
+                    "device": "cpu" if device == "cpu" else "cuda",
+                    "threads": self._threads,
+                }
+            )
+            self._key += f":{self.facts['torch']}:{self.facts['device_name']}"
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            self._lease.release()
+
+    def judge(self, candidate: Candidate, job: Job) -> Message:
+        """Have one candidate judged; returns the referee's answer.
+
+        Raises:
+            ProblemError, MachineError, EvaluatorError: nothing can be said about the candidate.
+        """
+        self._job = job
+        return self._converse({"op": "judge", "source": candidate.source})
+
+    def close(self) -> None:
+        """Kill the referee and everything started for it."""
+        self._channel.close()
+        self._sandboxed.kill()
+        for number in list(self._processes):
+            self._kill(number)
+        self._lease.close()
+
+    def _spawn_referee(self) -> tuple[Channel, Sandboxed]:
+        ours, theirs = socket.socketpair()
+        staging = self._workshop.staging
+        with theirs:
+            sandboxed = self._workshop.launcher.start(
+                staging.command("referee", theirs.fileno()),
+                staging.referee_policy(device=self._device, threads=self._threads),
+                fds=(theirs.fileno(),),
+            )
+        return Channel(ours), sandboxed
+
+    def _converse(self, message: Message) -> Message:
+        """Send one message and serve requests until its answer arrives."""
+        serve = {
+            "start": self._start,
+            "kill": lambda request: self._kill(int(request["id"])),
+            "freeze": self._freeze,
+            "thaw": self._thaw,
+            "build": self._build,
+            "stage": self._stage,
+            "hold": self._hold,
+            "release": self._release,
+            "recall": lambda request: self._workshop.memory.recall(self._key),
+            "remember": self._remember,
+        }
+        try:
+            self._channel.send(message)
+            while True:
+                request = self._channel.receive(_OPEN_S + self._config.limits.total_s)
+                handler = serve.get(request["op"])
+                if handler is None:
+                    return self._answer(request)
+                reply = handler(request)
+                fds = reply.pop("fds", [])
+                self._channel.send(reply, fds)
+                for fd in fds:
+                    os.close(fd)
+        except ChannelError as error:
+            raise self._lost(error) from error
+
+    def _answer(self, reply: Message) -> Message:
+        match reply["op"]:
+            case "opened" | "judged":
+                return reply
+            case "problem_error":
+                raise ProblemError(str(reply["message"]))
+            case _:
+                raise EvaluatorError(f"the referee failed: {reply.get('message')}")
+
+    def _lost(self, error: ChannelError) -> EvaluatorError:
+        report = self._sandboxed.kill()
+        if report.out_of_memory:
+            return ProblemError(f"the reference ran out of memory; choose smaller --shapes ({report.reason})")
+        if not isinstance(error, ChannelClosed):
+            return EvaluatorError(f"the referee does not answer: {error}")
+        tail = self._sandboxed.output()[-2000:].strip()
+        return EvaluatorError(f"the referee died ({report.reason}){': ' + tail if tail else ''}")
+
+    def _start(self, request: Message) -> Message:
+        ours, theirs = socket.socketpair()
+        number = next(_SERIAL)
+        staging = self._workshop.staging
+        libraries = staging.library_folder(str(number))
+        try:
+            sandboxed = self._workshop.launcher.start(
+                staging.command("contestant", theirs.fileno()),
+                staging.contestant_policy(
+                    self._config, device=self._device, libraries=libraries, threads=self._threads
+                ),
+                fds=(theirs.fileno(),),
+                output_bytes=self._config.limits.output_kib << 10,
+            )
+        finally:
+            theirs.close()
+        self._processes[number] = _Process(sandboxed, libraries, request["role"])
+        return {"id": number, "fds": [ours.detach()]}
+
+    def _kill(self, number: int) -> Message:
+        process = self._processes.get(number)
+        if process is None:
+            return {}
+        report = process.sandboxed.kill()
+        if process.role == "candidate":
+            self._job.output_tail = process.sandboxed.output()[-4000:]
+        shutil.rmtree(process.libraries, ignore_errors=True)
+        return {
+            "returncode": report.returncode,
+            "signal": report.signal,
+            "out_of_memory": report.out_of_memory,
+            "reason": report.reason,
+        }
+
+    def _freeze(self, request: Message) -> Message:
+        self._processes[int(request["id"])].sandboxed.freeze()
+        return {}
+
+    def _thaw(self, request: Message) -> Message:
+        self._processes[int(request["id"])].sandboxed.thaw()
+        return {}
+
+    def _build(self, request: Message) -> Message:
+        """Build what a contestant asked for; the device is free meanwhile."""
+        self._job.on_stage(Stage.BUILD)
+        try:
+            wanted = BuildRequest.model_validate(request["request"])
+        except ValidationError as error:
+            return {"ok": False, "path": "", "module_name": "", "log": f"not a valid build: {error}"}
+        gpu = gpu_of(self._device)
+        if self._device == "cpu":
+            self._lease.share()
+        try:
+            outcome = self._workshop.builder.build(
+                wanted,
+                architecture=gpu.architecture if gpu else None,
+                timeout_s=self._config.limits.build_s,
+            )
+        finally:
+            self._lease.release()
+        self._job.builds.append(outcome.build)
+        path = ""
+        if outcome.shared_object is not None:
+            process = self._processes[int(request["id"])]
+            copy = process.libraries / f"{len(self._job.builds)}-{outcome.shared_object.name}"
+            shutil.copyfile(outcome.shared_object, copy)
+            copy.chmod(0o755)
+            path = str(self._workshop.staging.seen(copy))
+        build = outcome.build
+        return {"ok": build.ok, "path": path, "module_name": outcome.module_name, "log": build.log}
+
+    def _stage(self, request: Message) -> Message:
+        self._job.on_stage(Stage(request["stage"]))
+        return {}
+
+    def _hold(self, request: Message) -> Message:
+        if request["exclusive"]:
+            self._lease.take()
+        else:
+            self._lease.share()
+        return {}
+
+    def _release(self, request: Message) -> Message:
+        del request
+        self._lease.release()
+        return {}
+
+    def _remember(self, request: Message) -> Message:
+        self._workshop.memory.remember(self._key, {k: v for k, v in request.items() if k != "op"})
+        return {}

@@ -1,0 +1,41 @@
+"""Facts worth keeping between runs on one machine: baseline ratios, as small JSON files in the cache."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from evaluator.protocol import Message
+from evaluator.record import sha256_text
+
+_VERSION = 1
+
+
+class FileMemory:
+    """One file a key; a lost or broken file is only forgotten."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def recall(self, key: str) -> Message:
+        """What was remembered; empty if nothing usable was."""
+        try:
+            facts = json.loads(self._path(key).read_text("utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return facts if isinstance(facts, dict) and facts.get("key") == key else {}
+
+    def remember(self, key: str, facts: Message) -> None:
+        """Keep facts, atomically; a full disk forgets."""
+        with contextlib.suppress(OSError):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            fd, name = tempfile.mkstemp(dir=self._folder)
+            with os.fdopen(fd, "w", encoding="utf-8") as file:
+                json.dump(facts | {"key": key}, file)
+            Path(name).replace(self._path(key))
+
+    def _path(self, key: str) -> Path:
+        return self._folder / f"{sha256_text(f'{_VERSION}:{key}')[:32]}.json"

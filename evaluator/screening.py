@@ -1,0 +1,68 @@
+"""Screening: reads a candidate's text. Advice, except for what breaks the contract: not Python, or no `ModelNew`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Final
+
+from evaluator.candidate import Candidate
+from evaluator.evaluation import Finding
+
+MAX_SOURCE_BYTES: Final = 8 << 20
+
+_REMARKS: Final = (
+    ("subprocess", re.compile(r"\bsubprocess\b|\bos\.system\b|\bpopen\b"), "starts other programs"),
+    ("network", re.compile(r"\bsocket\b|\burllib\b|\brequests\b"), "mentions the network; there is none"),
+    ("patching", re.compile(r"\bsetattr\s*\(\s*(torch|time)|^\s*(torch|time)\.[\w.]+\s*=[^=]"), "assigns into a library"),
+    ("frames", re.compile(r"\b_getframe\b|\bgc\.get_objects\b|\bgc\.get_referrers\b"), "looks at other code's objects"),
+    ("compiler", re.compile(r"\btorch\.compile\b|\btorch\.jit\b"), "leans on a compiler of torch"),
+    ("data_ptr_key", re.compile(r"\[\s*\w+\.data_ptr\(\)\s*\]"), "keeps something under an input's address"),
+)  # fmt: skip
+
+
+def screen(candidate: Candidate) -> tuple[Finding, ...]:
+    """Findings in source order; a fatal one means the candidate cannot be run at all."""
+    source = candidate.source
+    if len(source.encode("utf-8", "surrogatepass")) > MAX_SOURCE_BYTES:
+        return (_fatal("size", None, f"the source is larger than {MAX_SOURCE_BYTES} bytes"),)
+    if not source.strip():
+        return (_fatal("empty", None, "the candidate is empty"),)
+    try:
+        source.encode("utf-8")
+        tree = ast.parse(source)
+    except SyntaxError as error:
+        return (_fatal("syntax", error.lineno, f"not valid Python: {error.msg}"),)
+    except (ValueError, RecursionError, MemoryError) as error:
+        return (_fatal("syntax", None, f"not valid Python: {error}"),)
+    if not _defines_model(tree):
+        return (_fatal("contract", None, "the module defines no ModelNew at its top level"),)
+    return tuple(_remarks(source))
+
+
+def _defines_model(tree: ast.Module) -> bool:
+    """Whether `ModelNew` is bound anywhere that runs at import: class, assignment, import, under `if` or `try`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(name="ModelNew") | ast.FunctionDef(name="ModelNew"):
+                return True
+            case ast.Name(id="ModelNew", ctx=ast.Store()):
+                return True
+            case ast.alias(name=name, asname=asname) if (asname or name) == "ModelNew":
+                return True
+            case _:
+                continue
+    return False
+
+
+def _remarks(source: str) -> list[Finding]:
+    return [
+        Finding(rule=rule, line=number, message=message)
+        for number, line in enumerate(source.splitlines(), 1)
+        for rule, expression, message in _REMARKS
+        if expression.search(line.partition("#")[0])
+    ]
+
+
+def _fatal(rule: str, line: int | None, message: str) -> Finding:
+    return Finding(rule=rule, line=line, message=message, fatal=True)

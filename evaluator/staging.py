@@ -1,0 +1,119 @@
+"""What sandboxed processes of ours run from: a read-only copy of just the modules their side needs."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from evaluator.config import EvaluationConfig, SandboxTier
+from evaluator.machine import gpu_nodes
+from evaluator.sandbox import Bind, SandboxPolicy, python_binds
+
+_PACKAGE = Path(__file__).parent
+_CONTESTANT_PARTS = ("protocol.py", "contestant", "devices")
+_INSIDE = Path("/kernelwright")
+_REFEREE_MEMORY_GIB = 64
+_SCRATCH_BYTES = 1 << 30
+
+_CONTESTANT_MAIN = "from evaluator.contestant.entry import main"
+_REFEREE_MAIN = "from evaluator.referee.process import main"
+
+
+class Staging:
+    """Folders on the host that sandboxes see read-only."""
+
+    def __init__(self, tier: SandboxTier) -> None:
+        self._tier = tier
+        self.root = Path(tempfile.mkdtemp(prefix="kernelwright-"))
+        self.root.chmod(0o755)
+        contestant = self.root / "contestant" / "evaluator"
+        contestant.mkdir(parents=True)
+        (contestant / "__init__.py").touch()
+        ignore = shutil.ignore_patterns("__pycache__")
+        for part in _CONTESTANT_PARTS:
+            source = _PACKAGE / part
+            if source.is_dir():
+                shutil.copytree(source, contestant / part, ignore=ignore)
+            else:
+                shutil.copy(source, contestant / part)
+        shutil.copytree(_PACKAGE, self.root / "referee" / "evaluator", ignore=ignore)
+        for path in self.root.rglob("*"):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+
+    def library_folder(self, name: str) -> Path:
+        """A fresh folder one contestant finds its built libraries in."""
+        folder = self.root / "libraries" / name
+        folder.mkdir(parents=True)
+        folder.chmod(0o755)
+        return folder
+
+    def seen(self, path: Path) -> Path:
+        """Where a sandboxed process sees a path below the root."""
+        if self._tier is not SandboxTier.BUBBLEWRAP:
+            return path
+        return _INSIDE / path.relative_to(self.root)
+
+    def bind(self, path: Path) -> Bind:
+        """Show a path below the root."""
+        return Bind(path, self.seen(path))
+
+    def command(self, side: str, fd: int) -> list[str]:
+        """How to start a `contestant` or `referee` that speaks on descriptor `fd`."""
+        main = _CONTESTANT_MAIN if side == "contestant" else _REFEREE_MAIN
+        folder = self.seen(self.root / side)
+        program = f"import sys; sys.path.insert(0, {str(folder)!r}); {main}; main()"
+        return [sys.executable, "-I", "-B", "-W", "ignore", "-c", program, str(fd)]
+
+    def contestant_policy(
+        self, config: EvaluationConfig, *, device: str, libraries: Path, threads: int
+    ) -> SandboxPolicy:
+        """Bounds of a process that runs foreign code."""
+        limits = config.limits
+        return SandboxPolicy(
+            tier=self._tier,
+            binds=(*python_binds(), self.bind(self.root / "contestant"), self.bind(libraries)),
+            devices=gpu_nodes(device),
+            environment=_environment(threads, device),
+            memory_bytes=int(limits.memory_gib * 2**30),
+            processes=limits.processes,
+            file_bytes=limits.file_mib << 20,
+            scratch_bytes=limits.file_mib << 20,
+        )
+
+    def referee_policy(self, *, device: str, threads: int) -> SandboxPolicy:
+        """Bounds of the process that runs the problem."""
+        return SandboxPolicy(
+            tier=self._tier,
+            binds=(*python_binds(), self.bind(self.root / "referee")),
+            devices=gpu_nodes(device),
+            environment=_environment(threads, device),
+            memory_bytes=_REFEREE_MEMORY_GIB << 30,
+            processes=1024,
+            file_bytes=_SCRATCH_BYTES,
+            scratch_bytes=_SCRATCH_BYTES,
+        )
+
+    def close(self) -> None:
+        """Remove the folders."""
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+def _environment(threads: int, device: str) -> dict[str, str]:
+    """The whole environment of a sandboxed process of ours; no secret is ever in it."""
+    environment = {
+        "PATH": "/usr/local/cuda/bin:/usr/local/bin:/usr/bin:/bin",
+        "HOME": "/tmp",
+        "USER": "kernelwright",
+        "LANG": "C.UTF-8",
+        "OMP_NUM_THREADS": str(threads),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUNBUFFERED": "1",
+        "TORCHINDUCTOR_CACHE_DIR": "/tmp/inductor",
+        "TRITON_CACHE_DIR": "/tmp/triton",
+    }
+    if device != "cpu":
+        environment["CUDA_VISIBLE_DEVICES"] = device.partition(":")[2]
+        environment["CUDA_MODULE_LOADING"] = "LAZY"
+    return environment
