@@ -17,7 +17,7 @@ $(READY): pyproject.toml .ci/constraints.txt .ci/setup
 	@.ci/setup $(PYTHON)
 	@echo "installing into $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) install -c .ci/constraints.txt hatchling editables
+	@$(PIP) install -c .ci/constraints.txt hatchling
 	@$(PIP) install -c .ci/constraints.txt --no-build-isolation -e '.[test,lint]'
 	@touch $@
 

@@ -1,0 +1,10 @@
+"""The `kernelwright` command: one file a command, each of which parses, wires and prints."""
+
+from __future__ import annotations
+
+
+def main() -> None:
+    """Run the command line."""
+    from agent.cli.app import app
+
+    app(prog_name="kernelwright")

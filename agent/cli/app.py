@@ -1,0 +1,80 @@
+"""The command table: names, order and the options every command shares. Imports nothing heavy."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from agent.cli import (
+    doctor,
+    evaluate,
+    importing,
+    kernels,
+    leaderboard,
+    problems,
+    prompt,
+    replay,
+    run,
+    verify,
+)
+from agent.cli.failures import Guarded
+
+MAKE = "Make kernels"
+JUDGE = "Judge kernels"
+LOOK = "Look around"
+
+app = typer.Typer(
+    cls=Guarded,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Turn PyTorch reference models into faster kernels with an LLM, and prove every score.",
+    epilog="Exit status: 0 passed, 1 did not pass, 2 usage, 3 machine or evaluator failure, 130 interrupted.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"kernelwright {version('kernelwright')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _every_command(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True),
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", envvar="KERNELWRIGHT_DEBUG", help="Show tracebacks of failures.")
+    ] = False,
+) -> None:
+    """Options of every command; the guard reads `debug` from the context."""
+
+
+def _add(name: str, command: Callable[..., None], panel: str) -> None:
+    app.command(name, rich_help_panel=panel, help=_paragraphs(command))(command)
+
+
+def _paragraphs(command: Callable[..., None]) -> str:
+    # Typer keeps the line breaks of a docstring; a terminal is not as wide as our source.
+    text = inspect.cleandoc(command.__doc__ or "")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+
+
+_add("run", run.run, MAKE)
+_add("import", importing.import_files, MAKE)
+_add("replay", replay.replay, MAKE)
+_add("evaluate", evaluate.evaluate, JUDGE)
+_add("verify", verify.verify, JUDGE)
+_add("leaderboard", leaderboard.leaderboard, LOOK)
+app.add_typer(kernels.app, name="kernels", rich_help_panel=LOOK)
+_add("show", kernels.show, LOOK)
+app.add_typer(problems.app, name="problems", rich_help_panel=LOOK)
+_add("prompt", prompt.prompt, LOOK)
+_add("doctor", doctor.doctor, LOOK)

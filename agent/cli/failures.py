@@ -1,0 +1,98 @@
+"""Exit codes, and the one place where an exception becomes a line and an exit code."""
+
+from __future__ import annotations
+
+import errno
+import sys
+import traceback
+from enum import IntEnum
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+
+class ExitCode(IntEnum):
+    """What the command's exit status says."""
+
+    PASSED = 0
+    DID_NOT_PASS = 1
+    USAGE = 2
+    MACHINE = 3
+    INTERRUPTED = 130
+
+
+class Usage(Exception):
+    """The user asked for something that cannot be: a missing file, contradictory options."""
+
+
+def did_pass(passed: bool) -> typer.Exit:
+    """The exit that says whether what was judged passed."""
+    return typer.Exit(ExitCode.PASSED if passed else ExitCode.DID_NOT_PASS)
+
+
+class Guarded(TyperGroup):
+    """A command group that turns every failure into one line on standard error and the right exit code."""
+
+    def invoke(self, ctx: Any) -> Any:  # Any: typer's own context class moved between its releases
+        try:
+            return super().invoke(ctx)
+        except (typer.Exit, typer.Abort):
+            raise
+        except KeyboardInterrupt:
+            say("interrupted")
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
+        except Exception as error:
+            if _is_parsing_error(error) or isinstance(error, BrokenPipeError):
+                raise
+            code = exit_code(error)
+            if ctx.params.get("debug"):
+                traceback.print_exception(error, file=sys.stderr)
+            else:
+                say(describe(error))
+            raise typer.Exit(code) from None
+
+
+def say(line: str) -> None:
+    """Print one line for people on standard error."""
+    print(f"kernelwright: {line}", file=sys.stderr, flush=True)
+
+
+def exit_code(error: BaseException) -> ExitCode:
+    """Whose failure an exception is, as an exit status."""
+    from agent.archive import UnknownRun
+    from agent.imports import UnreadableImport
+    from agent.workspace import UnknownKernel
+    from evaluator import ConfigError, ProblemError
+
+    match error:
+        case Usage() | ConfigError() | ProblemError() | UnknownRun() | UnknownKernel() | UnreadableImport():
+            return ExitCode.USAGE
+        case FileNotFoundError() | IsADirectoryError() | NotADirectoryError() | FileExistsError():
+            return ExitCode.USAGE
+        case _:
+            return ExitCode.MACHINE
+
+
+def describe(error: BaseException) -> str:
+    """One line that names the value and the way out."""
+    from agent.archive import ArchiveError
+    from agent.imports import UnreadableImport
+    from agent.messages import ProviderError
+    from evaluator import EvaluatorError
+
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        place = f" while writing {error.filename}" if error.filename else ""
+        return f"disk full{place}; free some space and try again; a run goes on with --resume"
+    if isinstance(error, OSError):
+        place = f"{error.filename}: " if error.filename else ""
+        return f"{place}{error.strerror or error}"
+    if isinstance(error, (Usage, UnreadableImport, EvaluatorError, ProviderError, ArchiveError)):
+        return " ".join(str(error).split())
+    cause = " ".join(str(error).split()) or "no message"
+    return f"internal error, nothing was scored: {type(error).__name__}: {cause} (--debug shows where)"
+
+
+def _is_parsing_error(error: Exception) -> bool:
+    # Click's own usage errors print themselves and exit with 2; the class moved between typer's releases.
+    return hasattr(error, "exit_code") and hasattr(error, "show")

@@ -1,0 +1,75 @@
+"""`kernelwright import`: replies made elsewhere become attempts like any other."""
+
+from __future__ import annotations
+
+import json as json_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agent.cli import options
+from agent.cli.failures import did_pass
+
+
+def import_files(
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="Reply files, JSON Lines of chat completions, KernelBench run folders."),
+    ],
+    problem: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--problem",
+            "-p",
+            help="Where the problems are: files, folders or ids. One problem takes every reply.",
+            show_default="all of ours",
+        ),
+    ] = None,
+    backend: Annotated[
+        str | None, typer.Option("--backend", "-b", help="How they are written.", show_default="guessed")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Who wrote those that do not say.")
+    ] = None,
+    evaluate: Annotated[bool, typer.Option("--evaluate", help="Judge them now.")] = False,
+    device: options.Device = None,
+    shapes: options.Shapes = None,
+    dtype: options.CastTo = None,
+    math: options.Precision = None,
+    baselines: options.Baselines = None,
+    sandbox: options.Sandbox = None,
+    time: options.Time = None,
+    limit: options.Limit = None,
+    workspace: options.Workspace = Path(),
+    cache: options.Cache = None,
+    json: options.Json = False,
+) -> None:
+    """Take in replies made elsewhere as a run of their own.
+
+    A reply's problem is found by the name its file gives; a doubtful match is said, an unmatched reply is
+    kept and cannot be judged. Exit status 1 means that nothing passed (with --evaluate) or held code.
+    """
+    from agent.cli.intake import Intake, print_rows, take_in
+    from agent.cli.running import Session, Shown
+
+    config = options.evaluation_config(
+        options.policy(
+            device=device,
+            shapes=shapes,
+            dtype=dtype,
+            math=math,
+            baselines=baselines,
+            sandbox=sandbox,
+            time=time,
+            limit=limit,
+        )
+    )
+    intake = Intake(problem or (), backend, model, config, evaluate)
+    session = Session(workspace, cache, record=None, shown=Shown.QUIET if json else Shown.LIVE)
+    rows = take_in(intake, files, session)
+    if json:
+        print(json_module.dumps([row.summary() for row in rows], indent=2))
+    else:
+        print_rows(rows, session)
+    raise did_pass(any(row.is_good(judged=evaluate) for row in rows))

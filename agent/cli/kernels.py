@@ -1,0 +1,99 @@
+"""`kernelwright kernels` and `kernelwright show`: what was kept."""
+
+from __future__ import annotations
+
+import json as json_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agent.cli import options
+
+if TYPE_CHECKING:
+    from agent.workspace import Kernel
+
+app = typer.Typer(no_args_is_help=True, help="List and show kept kernels.")
+
+KernelName = Annotated[str, typer.Argument(help="A kernel's id, or an unmistakable beginning of it.")]
+
+
+@app.command("list")
+def list_kernels(
+    workspace: options.Workspace = Path(),
+    problem: Annotated[
+        str | None, typer.Option(help="Only kernels of problems whose id contains this.")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """List kept kernels, fastest first within a problem."""
+    from rich.table import Table
+
+    from agent.cli.screen import milliseconds, out
+    from agent.workspace import Workspace
+
+    kernels = [
+        kernel
+        for kernel in Workspace(workspace).kernels()
+        if problem is None or problem in kernel.record.problem
+    ]
+    kernels.sort(key=lambda kernel: (kernel.record.problem, -(kernel.best.speedup or 0.0)))
+    if json:
+        print(json_module.dumps([_summary(kernel) for kernel in kernels], indent=2))
+        return
+    if not kernels:
+        out().print(f"no kernels below {workspace.resolve() / 'generated'}")
+        return
+    table = Table(box=None, pad_edge=False)
+    for heading in ("kernel", "problem", "backend", "speedup", "time", "measured on", "by"):
+        table.add_column(heading, justify="right" if heading in ("speedup", "time") else "left")
+    for kernel in kernels:
+        best = kernel.best
+        table.add_row(
+            kernel.id,
+            kernel.record.problem,
+            kernel.record.backend,
+            f"{best.speedup:.2f}×" if best.speedup is not None else "-",
+            milliseconds(best.measurement.candidate.median_ms) if best.measurement else "-",
+            best.environment.device_name if best.environment else "-",
+            kernel.record.provenance.model or "-",
+        )
+    out().print(table)
+
+
+@app.command("show")
+def show(kernel: KernelName, workspace: options.Workspace = Path(), json: options.Json = False) -> None:
+    """Show a kept kernel: its source, its score and where it came from."""
+    from rich.syntax import Syntax
+
+    from agent.cli.card import card
+    from agent.cli.screen import out
+    from agent.workspace import Workspace
+
+    kept = Workspace(workspace).kernel(kernel)
+    if json:
+        record = kept.record.model_dump(mode="json")
+        print(json_module.dumps(_summary(kept) | {"source": kept.source, "record": record}, indent=2))
+        return
+    console = out()
+    if console.is_terminal:
+        console.print(Syntax(kept.source, "python", background_color="default"))
+    else:
+        print(kept.source, end="" if kept.source.endswith("\n") else "\n")
+    console.print(card(kept.best))
+    origin = kept.record.provenance.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    console.print("from   " + ", ".join(f"{name} {value}" for name, value in origin.items()))
+    console.print(f"lies   {kept.folder}")
+
+
+def _summary(kernel: Kernel) -> dict[str, object]:
+    best = kernel.best
+    return {
+        "kernel": kernel.id,
+        "problem": kernel.record.problem,
+        "backend": kernel.record.backend,
+        "speedup": best.speedup,
+        "scores": len(kernel.record.scores),
+        "device": best.environment.device_name if best.environment else None,
+        "folder": str(kernel.folder),
+    }

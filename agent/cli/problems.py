@@ -1,0 +1,73 @@
+"""`kernelwright problems`: what there is to solve."""
+
+from __future__ import annotations
+
+import json as json_module
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agent.cli import options
+
+if TYPE_CHECKING:
+    from evaluator import Problem
+
+app = typer.Typer(no_args_is_help=True, help="List and show reference problems.")
+
+
+@app.command("list")
+def list_problems(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Files, folders, ids or levels.", show_default="all of ours")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """List problems with their named shapes."""
+    from rich.table import Table
+
+    from agent.cli.library import read_problems
+    from agent.cli.screen import out
+
+    problems = read_problems(names or ["all"])
+    if json:
+        print(json_module.dumps([_summary(problem) for problem in problems], indent=2))
+        return
+    table = Table(box=None, pad_edge=False)
+    for heading in ("problem", "shapes", "about"):
+        table.add_column(heading, no_wrap=heading != "about")
+    for problem in problems:
+        table.add_row(problem.id, ", ".join(problem.shapes) or "-", _about(problem))
+    out().print(table)
+
+
+@app.command("show")
+def show_problem(
+    problem: Annotated[str, typer.Argument(help="A file, an id, or an unmistakable part of one.")],
+    json: options.Json = False,
+) -> None:
+    """Print one problem's source."""
+    from rich.syntax import Syntax
+
+    from agent.cli.library import one_problem
+    from agent.cli.screen import out
+
+    found = one_problem(problem)
+    if json:
+        print(json_module.dumps(_summary(found) | {"source": found.source}, indent=2))
+        return
+    console = out()
+    if console.is_terminal:
+        console.print(Syntax(found.source, "python", background_color="default"))
+    else:
+        print(found.source, end="")
+
+
+def _summary(problem: Problem) -> dict[str, object]:
+    return {"id": problem.id, "sha": problem.sha, "shapes": problem.shapes, "about": _about(problem)}
+
+
+def _about(problem: Problem) -> str:
+    import ast
+
+    text = ast.get_docstring(ast.parse(problem.source)) or ""
+    return text.partition("\n")[0]

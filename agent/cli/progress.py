@@ -1,0 +1,192 @@
+"""What a watcher of a run sees: a line for every verdict, and below them what is going on right now."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from agent.batch import events
+from agent.cli.screen import colour, notes, plain, seconds
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.live import Live
+    from rich.text import Text
+
+MAX_ROWS: Final = 16
+"""Attempts in flight that are shown; the rest is a count."""
+
+STATES: Final = {
+    "screen": "screening",
+    "build": "building",
+    "load": "loading",
+    "verify": "verifying",
+    "time": "timing",
+    "attribute": "attributing",
+    "sanitize": "sanitizing",
+    "decide": "deciding",
+}
+
+
+@dataclass(slots=True)
+class _Flight:
+    """One attempt between its question and its verdict."""
+
+    of: events.AttemptName
+    state: str
+    since: float
+
+
+@dataclass(slots=True)
+class _Totals:
+    assignments: int = 0
+    finished: int = 0
+    asked: int = 0
+    judged: int = 0
+    passed: int = 0
+    cost_usd: float = 0.0
+    tokens: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    def line(self, running: bool) -> str:
+        spent = time.monotonic() - self.started
+        parts = [
+            f"{self.finished}/{self.assignments} problems",
+            f"{self.judged} judged, {self.passed} passed",
+            f"{self.tokens:,} tokens",
+        ]
+        if self.cost_usd:
+            parts.append(f"${self.cost_usd:.2f}")
+        if self.judged:
+            parts.append(f"{60 * self.judged / spent:.1f} a minute")
+        if running and self.finished:
+            parts.append(f"about {seconds(spent / self.finished * (self.assignments - self.finished))} left")
+        return " · ".join([*parts, seconds(spent)])
+
+
+class Watcher:
+    """Follows a run's events; safe to call from any thread."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or notes()
+        self._lock = threading.RLock()
+        self._flights: dict[str, _Flight] = {}
+        self._totals = _Totals()
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        from rich.live import Live
+
+        if self._console.is_terminal:
+            self._live = Live(
+                console=self._console, refresh_per_second=4, transient=True, get_renderable=self._render
+            )
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, event: events.Event) -> None:
+        with self._lock:
+            self._follow(event)
+            line = describe(event)
+        if line is not None:
+            self._console.print(line, soft_wrap=not self._console.is_terminal)
+
+    def _follow(self, event: events.Event) -> None:
+        match event:
+            case events.RunOpened():
+                self._totals = _Totals(assignments=event.assignments)
+            case events.AssignmentFinished():
+                self._totals.finished += 1
+            case events.Asking():
+                self._set(event.of, "asking")
+            case events.Replied():
+                self._set(event.of, "queued for judging")
+                self._totals.asked += 1
+                self._totals.tokens += event.usage.prompt_tokens + event.usage.completion_tokens
+                self._totals.cost_usd += event.cost_usd or 0.0
+            case events.Judging():
+                self._set(event.of, "judging")
+            case events.StageEntered():
+                self._set(event.of, STATES.get(event.stage, str(event.stage)))
+            case events.Judged():
+                self._flights.pop(event.of.attempt, None)
+                self._totals.judged += 1
+                self._totals.passed += event.status == "PASSED"
+            case events.ProviderTrouble() | events.EvaluatorTrouble():
+                self._flights.pop(event.of.attempt, None)
+            case _:
+                pass
+
+    def _set(self, of: events.AttemptName, state: str) -> None:
+        self._flights[of.attempt] = _Flight(of, state, time.monotonic())
+
+    def _render(self) -> RenderableType:
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        with self._lock:
+            flights = list(self._flights.values())
+            totals = self._totals.line(running=True)
+        table = Table.grid(padding=(0, 2))
+        now = time.monotonic()
+        for flight in flights[:MAX_ROWS]:
+            waited = seconds(now - flight.since)
+            table.add_row(
+                flight.of.problem, flight.of.model, f"turn {flight.of.turn + 1}", flight.state, waited
+            )
+        more = [Text(f"and {len(flights) - MAX_ROWS} more", style="dim")] if len(flights) > MAX_ROWS else []
+        return Group(Text(totals, style="bold"), table, *more)
+
+
+def describe(event: events.Event) -> Text | None:
+    """The line an event deserves, if it deserves one."""
+    match event:
+        case events.Judged():
+            return _verdict(event)
+        case events.ProviderTrouble():
+            return _line("no reply", "yellow", f"{event.of.problem}: {event.message}")
+        case events.EvaluatorTrouble():
+            return _line("not judged", "yellow", f"{event.of.problem}: {event.message}")
+        case events.Skipped():
+            return _line("skipped", "yellow", f"{event.problem}: {event.message}")
+        case events.BudgetReached():
+            return _line("budget", "yellow", f"{event.what}: nothing more is asked")
+        case events.Interrupting():
+            waiting = f"{event.replies} replies and {event.evaluations} evaluations"
+            return _line("stopping", "yellow", f"waiting for {waiting}; Ctrl-C again stops at once")
+        case _:
+            return None
+
+
+def _verdict(event: events.Judged) -> Text:
+    turn = f"turn {event.of.turn + 1}" + (f" of sample {event.of.sample + 1}" if event.of.sample else "")
+    speed = f"{event.speedup:.2f}×  " if event.speedup is not None else ""
+    again = "  (same code as before)" if event.reused else ""
+    line = f"{event.of.problem}  {turn}  {speed}{event.detail if not speed else ''}{again}"
+    return _line(event.status, colour(event.status), line)
+
+
+def _line(label: str, style: str, text: str) -> Text:
+    from rich.text import Text
+
+    line = Text(f"{label:<16}", style=style)
+    return line.append(plain(" ".join(text.split("\n"))), style="default")
+
+
+def json_lines(event: events.Event) -> None:
+    """Print an event as one line of JSON on standard output."""
+    print(events.event_line(event), flush=True)
+
+
+Follow = Callable[[events.Event], None]

@@ -1,0 +1,97 @@
+"""`kernelwright run`: from options to settings; `agent.cli.running` does the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from agent.cli import options
+from agent.cli import run_options as asked
+from agent.cli.durations import parse_seconds
+
+
+def run(
+    problems: asked.Problems = None,
+    backend: asked.Backends = None,
+    model: asked.Models = None,
+    provider: asked.Provider = None,
+    base_url: asked.BaseUrl = None,
+    recordings: asked.Recordings = None,
+    record: asked.Record = None,
+    temperature: asked.Temperature = None,
+    reply_tokens: asked.ReplyTokens = None,
+    stream: asked.Stream = None,
+    strategy: asked.Strategy = None,
+    samples: asked.Samples = None,
+    turns: asked.Turns = None,
+    enough: asked.Enough = None,
+    seed: asked.Seed = None,
+    max_cost: asked.MaxCost = None,
+    max_tokens: asked.MaxTokens = None,
+    max_time: asked.MaxTime = None,
+    max_attempts: asked.MaxAttempts = None,
+    concurrency: asked.Concurrency = None,
+    evaluators: asked.Evaluators = None,
+    device: options.Device = None,
+    shapes: options.Shapes = None,
+    dtype: options.CastTo = None,
+    math: options.Precision = None,
+    baselines: options.Baselines = None,
+    sandbox: options.Sandbox = None,
+    time: options.Time = None,
+    limit: options.Limit = None,
+    workspace: options.Workspace = Path(),
+    cache: options.Cache = None,
+    config: asked.Config = None,
+    resume: asked.Resume = None,
+    quiet: asked.Quiet = False,
+    json_lines: asked.JsonLines = False,
+) -> None:
+    """Ask a model for kernels, judge every reply, keep what passes, and print a leaderboard.
+
+    Without a key and without a base URL recorded replies are replayed. Keys come from KERNELWRIGHT_API_KEY
+    or OPENAI_API_KEY. Exit status 0 means that something passed, 1 that nothing did.
+    """
+    from agent.cli.running import Session, Shown, go
+
+    judging = options.policy(
+        device=device,
+        shapes=shapes,
+        dtype=dtype,
+        math=math,
+        baselines=baselines,
+        sandbox=sandbox,
+        time=time,
+        limit=limit,
+    )
+    bounds = {
+        "cost_usd": max_cost,
+        "tokens": max_tokens,
+        "seconds": parse_seconds(max_time) if max_time is not None else None,
+        "attempts": max_attempts,
+    }
+    given = {
+        "problems": tuple(problems) if problems else None,
+        "backends": tuple(backend) if backend else None,
+        "models": tuple(model) if model else None,
+        "provider": provider,
+        "base_url": base_url,
+        "recordings": str(recordings.resolve()) if recordings else None,
+        "stream": stream,
+        "sampling": options.present({"temperature": temperature, "max_tokens": reply_tokens}) or None,
+        "strategy": strategy,
+        "options": options.present({"samples": samples, "turns": turns, "enough": enough}) or None,
+        "seed": seed,
+        "evaluation": judging or None,
+        "budget": options.present(bounds) or None,
+        "completions": concurrency,
+        "evaluators": evaluators,
+    }
+    session = Session(
+        workspace=workspace,
+        cache=cache,
+        record=record,
+        shown=Shown.JSON_LINES if json_lines else Shown.QUIET if quiet else Shown.LIVE,
+    )
+    raise typer.Exit(go(session, options.present(given), config=config, resume=resume))

@@ -1,0 +1,96 @@
+"""The options of `kernelwright run`, grouped as its help shows them. None means: not given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+ASK = "Whom to ask"
+SEARCH = "How to search"
+BOUNDS = "Bounds"
+SHOW = "What is shown"
+
+Problems = Annotated[
+    list[str] | None, typer.Argument(help="Files, folders, ids or levels; `all` is all of ours.")
+]
+Backends = Annotated[
+    list[str] | None,
+    typer.Option("--backend", "-b", help="How kernels are written; may be repeated.", show_default="cuda"),
+]
+Models = Annotated[
+    list[str] | None,
+    typer.Option("--model", "-m", help="Model to ask; may be repeated.", rich_help_panel=ASK),
+]
+Provider = Annotated[
+    Literal["openai", "replay"] | None,
+    typer.Option(
+        help="A live endpoint, or recorded replies.",
+        show_default="openai with a key or a base URL, else replay",
+        rich_help_panel=ASK,
+    ),
+]
+BaseUrl = Annotated[
+    str | None,
+    typer.Option(help="An OpenAI-compatible endpoint.", show_default="$OPENAI_BASE_URL", rich_help_panel=ASK),
+]
+Recordings = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder that --provider replay answers from.", show_default="ours", rich_help_panel=ASK
+    ),
+]
+Record = Annotated[Path | None, typer.Option(help="Also save replies here, for replay.", rich_help_panel=ASK)]
+Temperature = Annotated[float | None, typer.Option(min=0, help="Sampling temperature.", rich_help_panel=ASK)]
+ReplyTokens = Annotated[
+    int | None, typer.Option(min=1, help="Most tokens of one reply.", rich_help_panel=ASK)
+]
+Stream = Annotated[
+    bool | None,
+    typer.Option("--stream/--no-stream", help="Ask for streams.", show_default="stream", rich_help_panel=ASK),
+]
+Strategy = Annotated[
+    Literal["sample", "refine", "evolve"] | None,
+    typer.Option("--strategy", "-s", help="What to ask next.", show_default="refine", rich_help_panel=SEARCH),
+]
+Samples = Annotated[
+    int | None, typer.Option("--samples", "-n", min=1, help="Independent tries.", rich_help_panel=SEARCH)
+]
+Turns = Annotated[
+    int | None, typer.Option("--turns", "-t", min=1, help="Turns of a conversation.", rich_help_panel=SEARCH)
+]
+Enough = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        help="Speedup that ends a conversation; 0 ends it at the first right kernel.",
+        rich_help_panel=SEARCH,
+    ),
+]
+Seed = Annotated[int | None, typer.Option(help="Seed of the strategy.", rich_help_panel=SEARCH)]
+MaxCost = Annotated[
+    float | None, typer.Option(min=0, help="Dollars the whole run may cost.", rich_help_panel=BOUNDS)
+]
+MaxTokens = Annotated[
+    int | None, typer.Option(min=1, help="Tokens the whole run may use.", rich_help_panel=BOUNDS)
+]
+MaxTime = Annotated[str | None, typer.Option(help="Wall time: 90s, 10m, 2h.", rich_help_panel=BOUNDS)]
+MaxAttempts = Annotated[
+    int | None, typer.Option(min=1, help="Replies the whole run may ask for.", rich_help_panel=BOUNDS)
+]
+Concurrency = Annotated[
+    int | None,
+    typer.Option("--concurrency", "-c", min=1, help="Replies awaited at once.", rich_help_panel=BOUNDS),
+]
+Evaluators = Annotated[
+    int | None, typer.Option(min=1, help="Candidates judged at once.", rich_help_panel=BOUNDS)
+]
+Config = Annotated[Path | None, typer.Option(help="Settings in TOML; options given here win.")]
+Resume = Annotated[
+    str | None, typer.Option(help="Go on with a run: an unmistakable prefix of its id, or `last`.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show only the end.", rich_help_panel=SHOW)]
+JsonLines = Annotated[
+    bool, typer.Option("--json-lines", help="Events as JSON Lines on stdout.", rich_help_panel=SHOW)
+]

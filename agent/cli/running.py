@@ -1,0 +1,237 @@
+"""From settings to a finished run: opens log, endpoint, evaluator and watcher, and closes them again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from agent.archive import Archive, RunLog
+from agent.batch import Batch, ModelChoice, Plan, RunSummary, begin, read_plan
+from agent.batch import resume as resume_log
+from agent.batch.events import Event
+from agent.cli.endpoint import api_key, base_url, key_variable
+from agent.cli.failures import Usage, say
+from agent.cli.library import data_folder, read_problems
+from agent.cli.options import explain
+from agent.cli.progress import Watcher, json_lines
+from agent.cli.settings import ProviderKind, RunSettings, parse_settings, read_settings, to_toml
+from agent.messages import Provider
+from agent.prompts import PromptBook
+from agent.providers.endpoint import Endpoint
+from agent.providers.limits import RateLimits
+from agent.providers.openai_chat import OpenAIProvider
+from agent.providers.prices import read_prices
+from agent.providers.recording import RecordingProvider
+from agent.providers.replay import MODEL as REPLAY_MODEL
+from agent.providers.replay import ReplayServer
+from agent.strategies import AnyStrategy, Imported
+from agent.workspace import Workspace
+from evaluator import Candidate, Evaluation, EvaluationConfig, Evaluator, Problem, Stage, find_backend
+
+CHANGEABLE = frozenset({"provider", "base_url", "recordings", "stream", "completions", "evaluators"})
+"""Settings that do not change what a run is, and so may be given anew with `--resume`."""
+
+
+_STRATEGY: TypeAdapter[AnyStrategy] = TypeAdapter(AnyStrategy)
+
+
+class Shown(StrEnum):
+    """What is printed while a run goes on."""
+
+    LIVE = "live"
+    QUIET = "quiet"
+    JSON_LINES = "json_lines"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What belongs to this process and not to the run."""
+
+    workspace: Path
+    cache: Path | None
+    record: Path | None
+    shown: Shown
+
+
+def go(session: Session, given: Mapping[str, object], *, config: Path | None, resume: str | None) -> int:
+    """Begin or go on with a run, and see it to its end; returns the exit status.
+
+    Raises:
+        Usage, EvaluatorError, ProviderError, ArchiveError, OSError: nothing could be begun.
+    """
+    place = Workspace(session.workspace)
+    archive = place.archive()
+    if resume is None:
+        settings = _resolve(read_settings(config, given))
+        log = _begin(archive, settings)
+    else:
+        run = archive.find(None if resume == "last" else resume)
+        settings = _settings_again(archive, run, given, config)
+        log = resume_log(archive, run)
+    with log:
+        summary = _run(session, settings, log)
+    _print_end(session, place, summary)
+    return summary.exit_code
+
+
+def _begin(archive: Archive, settings: RunSettings) -> RunLog:
+    if not settings.problems:
+        raise Usage("which problems? name files, folders, ids or levels, or `all`")
+    for backend in settings.backends:
+        find_backend(backend)
+    problems = read_problems(settings.problems)
+    plan = Plan(
+        problems=tuple(problem.id for problem in problems),
+        backends=settings.backends,
+        models=_models(settings),
+        strategy=_strategy(settings),
+        config=settings.evaluation,
+        budget=settings.budget,
+        problem_budget=settings.problem_budget,
+        seed=settings.seed,
+    )
+    return begin(archive, plan, problems, settings=to_toml(settings))
+
+
+def _settings_again(
+    archive: Archive, run: str, given: Mapping[str, object], config: Path | None
+) -> RunSettings:
+    refused = sorted(set(given) - CHANGEABLE)
+    if refused or config is not None:
+        what = "--config" if config is not None else ", ".join(refused)
+        raise Usage(f"--resume goes on with the plan of run {run}; leave out: {what}")
+    stored = parse_settings(archive.text(run, archive.started(run).settings))
+    return stored.model_copy(update=dict(read_settings(None, given).model_dump(include=set(given))))
+
+
+def _resolve(settings: RunSettings) -> RunSettings:
+    """The settings with whom to ask made explicit, so that a resumed run asks the same."""
+    address = settings.base_url or base_url()
+    live = settings.provider or (ProviderKind.OPENAI if api_key() or address else ProviderKind.REPLAY)
+    if live is ProviderKind.REPLAY:
+        models = settings.models or (REPLAY_MODEL,)
+        return settings.model_copy(update={"provider": live, "models": models})
+    if not settings.models:
+        raise Usage("which model? --model NAME; it may be repeated")
+    return settings.model_copy(update={"provider": live, "base_url": address})
+
+
+def _models(settings: RunSettings) -> tuple[ModelChoice, ...]:
+    return tuple(
+        ModelChoice(
+            name=name,
+            sampling=settings.sampling,
+            license=settings.licenses.get(name),
+            origin="recording" if settings.provider is ProviderKind.REPLAY else "",
+        )
+        for name in dict.fromkeys(settings.models)
+    )
+
+
+def _strategy(settings: RunSettings) -> AnyStrategy:
+    try:
+        return _STRATEGY.validate_python({"name": settings.strategy, **settings.options})
+    except ValidationError as error:
+        raise Usage(f"strategy {settings.strategy}: {explain(error)}") from None
+
+
+def judge_recorded(session: Session, log: RunLog) -> RunSummary:
+    """Judge what a log holds and nobody has judged yet; asks nobody.
+
+    Raises:
+        EvaluatorError, OSError: nothing is lost.
+    """
+    return _work(session, RunSettings(), log, endpoint=None)
+
+
+def _run(session: Session, settings: RunSettings, log: RunLog) -> RunSummary:
+    if isinstance(read_plan(log.archive, log.run).strategy, Imported):
+        return judge_recorded(session, log)
+    with _endpoint(settings, session.shown) as endpoint:
+        return _work(session, settings, log, endpoint=endpoint)
+
+
+def _work(session: Session, settings: RunSettings, log: RunLog, *, endpoint: Endpoint | None) -> RunSummary:
+    with ExitStack() as stack:
+        evaluator = stack.enter_context(Evaluator(cache=session.cache))
+
+        def evaluate(
+            problem: Problem,
+            candidate: Candidate,
+            config: EvaluationConfig,
+            on_stage: Callable[[Stage], None],
+        ) -> Evaluation:
+            return evaluator.evaluate(problem, candidate, config, on_stage=on_stage)
+
+        providers = dict.fromkeys(settings.models, _provider(session, settings, endpoint)) if endpoint else {}
+        batch = Batch(
+            log=log,
+            workspace=Workspace(session.workspace),
+            providers=providers,
+            evaluate=evaluate,
+            prompts=PromptBook(),
+            completions=settings.completions,
+            evaluators=settings.evaluators,
+            on_event=stack.enter_context(_follower(session.shown)),
+        )
+        return batch.run()
+
+
+def _provider(session: Session, settings: RunSettings, endpoint: Endpoint) -> Provider:
+    limits = RateLimits(
+        max_concurrency=settings.completions,
+        requests_per_minute=settings.requests_per_minute,
+        tokens_per_minute=settings.tokens_per_minute,
+    )
+    prices = read_prices(*(Path(table) for table in settings.prices))
+    asked = OpenAIProvider(endpoint, limits=limits, prices=prices)
+    return RecordingProvider(asked, session.record) if session.record is not None else asked
+
+
+@contextmanager
+def _endpoint(settings: RunSettings, shown: Shown) -> Iterator[Endpoint]:
+    if settings.provider is ProviderKind.REPLAY:
+        folder = Path(settings.recordings) if settings.recordings else data_folder("prompts") / "recordings"
+        if not folder.is_dir():
+            raise Usage(f"no folder of recordings: {folder}")
+        with ReplayServer(folder) as server:
+            if shown is not Shown.QUIET:
+                say(f"no key is set: replaying recorded replies of {folder} at {server.base_url}")
+            yield Endpoint(name="replay", base_url=server.base_url, stream=settings.stream)
+        return
+    address = settings.base_url or base_url()
+    if not api_key() and address is None:
+        raise Usage(
+            f"no key and no base URL; set {key_variable()}, or ask recorded replies: --provider replay"
+        )
+    yield Endpoint(
+        base_url=address or Endpoint().base_url,
+        api_key=api_key(),
+        key_variable=key_variable(),
+        stream=settings.stream,
+    )
+
+
+@contextmanager
+def _follower(shown: Shown) -> Iterator[Callable[[Event], None]]:
+    match shown:
+        case Shown.LIVE:
+            with Watcher() as watcher:
+                yield watcher
+        case Shown.JSON_LINES:
+            yield json_lines
+        case Shown.QUIET:
+            yield lambda event: None
+
+
+def _print_end(session: Session, place: Workspace, summary: RunSummary) -> None:
+    if session.shown is Shown.JSON_LINES:
+        return
+    from agent.cli.ending import print_end
+
+    print_end(place, summary)

@@ -1,0 +1,66 @@
+"""What people see: consoles, colours of statuses, and text of strangers made safe to print."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from evaluator import Status
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def out() -> Console:
+    """The console for answers: standard output, without guesses about markup in other people's text."""
+    from rich.console import Console
+
+    return Console(markup=False, emoji=False, highlight=False)
+
+
+def notes() -> Console:
+    """The console for progress and remarks: standard error."""
+    from rich.console import Console
+
+    return Console(stderr=True, markup=False, emoji=False, highlight=False)
+
+
+def is_watched() -> bool:
+    """Whether a person watches standard error."""
+    return sys.stderr.isatty()
+
+
+def plain(text: str) -> str:
+    """A stranger's text without control characters, escape sequences or direction overrides."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n").expandtabs(4))
+
+
+def colour(status: Status) -> str:
+    """The colour a status is shown in."""
+    from evaluator import Status
+
+    if status is Status.PASSED:
+        return "green"
+    if status in (Status.TAMPERED, Status.IMPLAUSIBLE):
+        return "magenta"
+    if status in (Status.NO_CODE, Status.TRUNCATED):
+        return "yellow"
+    return "red"
+
+
+def seconds(value: float) -> str:
+    """A duration for people: `4.2 s`, `3 m 05 s`, `2 h 10 m`."""
+    if value < 60:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    if minutes < 60:
+        return f"{minutes} m {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} m"
+
+
+def milliseconds(value: float) -> str:
+    """A time per call, with three figures."""
+    return f"{value:.3g} ms" if value < 1000 else f"{value:,.0f} ms"

@@ -1,0 +1,143 @@
+"""What a run was asked to do: one record from a TOML file and flags, kept with the run as TOML again."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, JsonValue, ValidationError
+
+from agent.budgets import Budget
+from agent.cli.failures import Usage
+from agent.cli.options import explain
+from agent.messages import Sampling
+from evaluator import EvaluationConfig, Record
+
+
+class ProviderKind(StrEnum):
+    """Who answers."""
+
+    OPENAI = "openai"
+    REPLAY = "replay"
+
+
+class RunSettings(Record):
+    """Everything `kernelwright run` can be told, except where its secrets come from."""
+
+    problems: tuple[str, ...] = ()
+    """Files, folders, ids or levels."""
+    backends: tuple[str, ...] = ("cuda",)
+    models: tuple[str, ...] = ()
+    licenses: dict[str, str] = {}
+    """Licence of a model's replies, by model; recorded with every attempt."""
+    provider: ProviderKind | None = None
+    """None: `openai` when a key or a base URL is there, else `replay`."""
+    base_url: str | None = None
+    recordings: str | None = None
+    """Folder the replay server answers from; None means ours."""
+    stream: bool = True
+    """Whether replies are asked for as streams."""
+    sampling: Sampling = Sampling()
+    strategy: Literal["sample", "refine", "evolve"] = "refine"
+    options: dict[str, JsonValue] = {}
+    """Fields of the strategy, such as `samples` and `turns`."""
+    evaluation: EvaluationConfig = EvaluationConfig()
+    budget: Budget = Budget()
+    """For the whole run."""
+    problem_budget: Budget = Budget()
+    """For each problem, model and backend."""
+    completions: int = Field(default=8, ge=1, le=4096)
+    """Replies awaited at once."""
+    requests_per_minute: float | None = Field(default=None, gt=0)
+    """What the endpoint allows, where it says so."""
+    tokens_per_minute: float | None = Field(default=None, gt=0)
+    prices: tuple[str, ...] = ()
+    """Price tables (TOML) that come before ours."""
+    evaluators: int = Field(default=1, ge=1, le=256)
+    """Candidates judged at once; timing is exclusive whatever this says."""
+    seed: int = 0
+
+
+def read_settings(path: Path | None, given: Mapping[str, object]) -> RunSettings:
+    """Settings from a TOML file with what the command line gave on top; nested tables merge.
+
+    Raises:
+        Usage: unreadable, not TOML, or a value that cannot be.
+    """
+    written: dict[str, object] = {}
+    if path is not None:
+        try:
+            written = tomllib.loads(path.read_text("utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise Usage(f"cannot read settings {path}: {error}") from None
+        except tomllib.TOMLDecodeError as error:
+            raise Usage(f"settings {path} are not TOML: {error}") from None
+    return _check(_merge(written, given), path)
+
+
+def parse_settings(text: str) -> RunSettings:
+    """Settings as a run stored them.
+
+    Raises:
+        Usage: not settings of this version.
+    """
+    return _check(tomllib.loads(text), None)
+
+
+def to_toml(settings: RunSettings) -> str:
+    """The settings as TOML, defaults left out."""
+    lines: list[str] = []
+    _write_table(settings.model_dump(mode="json", exclude_defaults=True, exclude_none=True), "", lines)
+    return "\n".join(lines).strip() + "\n"
+
+
+def _check(values: Mapping[str, object], path: Path | None) -> RunSettings:
+    try:
+        return RunSettings.model_validate(values)
+    except ValidationError as error:
+        place = f"settings {path}: " if path else ""
+        raise Usage(f"{place}{explain(error)}") from None
+
+
+def _merge(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            merged[key] = _merge(old, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _write_table(table: Mapping[str, object], name: str, lines: list[str]) -> None:
+    plain = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
+    if name and (plain or not table):
+        lines += ["", f"[{name}]"]
+    lines += [f"{_key(key)} = {_value(value)}" for key, value in plain.items()]
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            _write_table(value, f"{name}.{_key(key)}" if name else _key(key), lines)
+
+
+def _value(value: object) -> str:
+    match value:
+        case bool() | int() | str():
+            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        case float():
+            return repr(value)
+        case list() | tuple():
+            return f"[{', '.join(_value(item) for item in value)}]"
+        case Mapping():
+            return f"{{{', '.join(f'{_key(key)} = {_value(item)}' for key, item in value.items())}}}"
+        case _:
+            raise Usage(f"settings cannot hold {value!r}: TOML has no such value")
+
+
+def _key(name: str) -> str:
+    bare = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if bare else _value(name)

@@ -1,0 +1,143 @@
+"""Makes a run of replies made elsewhere: each becomes an attempt, with everything its file said.
+
+Such a run asks nobody; going on with it judges what is not judged yet.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from agent.archive import Answer, Archive, RunLog, begin_run
+from agent.batch import ModelChoice, Plan
+from agent.dialects import guess_backend
+from agent.extraction import Extraction, Outcome, Rule, extract
+from agent.imports.matching import Match, match_problem
+from agent.imports.reply import ImportedReply
+from agent.messages import Completion, CompletionRequest
+from agent.modules import read_module
+from agent.provenance import now
+from agent.run import AttemptKey
+from agent.strategies import Imported
+from evaluator import BACKENDS, EvaluationConfig, Problem
+
+UNKNOWN: Final = "unknown"
+
+DEFAULT_BACKEND: Final = "cuda"
+"""Of a reply that says nothing and uses no backend's words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is known about replies whose files do not say it themselves."""
+
+    problems: Mapping[str, Problem]
+    """By id; with a single one every reply is for it."""
+    backend: str | None = None
+    model: str | None = None
+    config: EvaluationConfig = field(default_factory=EvaluationConfig)
+    """How they are to be judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A reply, what was found in it, and the attempt it becomes."""
+
+    reply: ImportedReply
+    match: Match | None
+    extraction: Extraction
+    key: AttemptKey
+
+
+def record_replies(
+    archive: Archive, replies: Sequence[ImportedReply], source: Source
+) -> tuple[RunLog, list[Taken]]:
+    """Begin a run and record every reply in it; the caller closes the log.
+
+    Raises:
+        OSError: the archive cannot be written.
+    """
+    labelled = _label(replies, source)
+    used = {entry.match.problem: source.problems[entry.match.problem] for entry in labelled if entry.match}
+    plan = Plan(
+        problems=tuple(used) or (UNKNOWN,),
+        backends=tuple(dict.fromkeys(entry.key.backend for entry in labelled)) or (DEFAULT_BACKEND,),
+        models=tuple(ModelChoice(name=name) for name in dict.fromkeys(entry.key.model for entry in labelled))
+        or (ModelChoice(name=UNKNOWN),),
+        strategy=Imported(samples=1 + max((entry.key.sample for entry in labelled), default=0)),
+        config=source.config,
+    )
+    log = begin_run(archive, plan.model_dump_json(), list(used.values()))
+    taken = [
+        Taken(entry.reply, entry.match, entry.extraction, entry.key.model_copy(update={"run": log.run}))
+        for entry in labelled
+    ]
+    for entry in taken:
+        log.record_completion(entry.key, _answer(entry))
+    return log, taken
+
+
+def _label(replies: Sequence[ImportedReply], source: Source) -> list[Taken]:
+    counts: Counter[tuple[str, str, str]] = Counter()
+    labelled = []
+    for reply in replies:
+        match = _match(reply, source)
+        extraction = _extract(reply)
+        place = (
+            match.problem if match else reply.problem or UNKNOWN,
+            _backend(reply, extraction, source),
+            reply.model or source.model or UNKNOWN,
+        )
+        problem, backend, model = place
+        key = AttemptKey(
+            run="",
+            problem=problem,
+            backend=backend,
+            model=model,
+            strategy=Imported().name,
+            sample=counts[place],
+        )
+        counts[place] += 1
+        labelled.append(Taken(reply, match, extraction, key))
+    return labelled
+
+
+def _match(reply: ImportedReply, source: Source) -> Match | None:
+    if len(source.problems) == 1:
+        return Match(next(iter(source.problems)), how="name")
+    return match_problem(reply.problem, source.problems) if reply.problem else None
+
+
+def _extract(reply: ImportedReply) -> Extraction:
+    if not reply.is_module:
+        return extract(reply.text, finish_reason=reply.finish_reason or None, reasoning=reply.reasoning)
+    if read_module(reply.text).is_model:
+        return Extraction(outcome=Outcome.CODE, code=reply.text, rule=Rule.UNFENCED)
+    return Extraction(outcome=Outcome.NO_CODE, rule=Rule.NO_MODEL_NEW)
+
+
+def _backend(reply: ImportedReply, extraction: Extraction, source: Source) -> str:
+    if reply.backend in BACKENDS:
+        return str(reply.backend)
+    return source.backend or guess_backend(extraction.code or reply.text) or DEFAULT_BACKEND
+
+
+def _answer(entry: Taken) -> Answer:
+    key, reply = entry.key, entry.reply
+    request = CompletionRequest(
+        model=key.model, messages=reply.messages, problem=key.problem, backend=key.backend, sample=key.sample
+    )
+    completion = Completion(
+        provider=key.strategy,
+        model=reply.model or key.model,
+        text=reply.text,
+        reasoning=reply.reasoning,
+        finish_reason=reply.finish_reason or UNKNOWN,
+        usage=reply.usage,
+        seconds=0.0,
+        response_id=reply.response_id,
+        completed_at=reply.generated_at or now(),
+    )
+    return Answer(request=request, completion=completion, extraction=entry.extraction, origin=reply.origin)

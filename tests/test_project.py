@@ -1,0 +1,92 @@
+"""The project's shape: short files, one-way imports, and a command line that loads nothing heavy."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+MAX_LINES = 400
+OURS = sorted(
+    path
+    for folder in ("agent", "evaluator", "tests")
+    for path in (ROOT / folder).rglob("*.py")
+    if "corpus" not in path.parts
+)
+HEAVY = ("torch", "openai", "httpx2", "numpy", "jinja2", "evaluator", "asyncio")
+
+
+def loaded_after(code: str, modules: tuple[str, ...]) -> list[str]:
+    """Which of the modules a fresh interpreter has loaded after running some code."""
+    script = f"""
+import atexit, sys
+atexit.register(lambda: print([name for name in {modules!r} if name in sys.modules], file=sys.stderr))
+{code}
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    loaded = ast.literal_eval(done.stderr.strip().splitlines()[-1])
+    assert isinstance(loaded, list)
+    return loaded
+
+
+def test_no_file_is_longer_than_a_reader_wants() -> None:
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text("utf-8").splitlines()) for path in OURS}
+    assert {name: length for name, length in lengths.items() if length > MAX_LINES} == {}
+
+
+@pytest.mark.parametrize("package", ["agent", "evaluator"])
+def test_importing_a_package_loads_no_torch_and_no_client(package: str) -> None:
+    assert loaded_after(f"import {package}", ("torch", "openai", "typer", "rich", "jinja2", "asyncio")) == []
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["evaluate", "--help"], ["--version"]])
+def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+    code = f"sys.argv = ['kernelwright', *{arguments!r}]; from agent.cli import main; main()"
+    assert loaded_after(code, HEAVY) == []
+
+
+def test_import_contracts_hold() -> None:
+    linter = Path(sys.executable).with_name("lint-imports")
+    if not linter.exists():
+        pytest.skip("import-linter is not installed")
+    done = subprocess.run(
+        [linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_only_the_referee_and_the_contestant_import_torch() -> None:
+    allowed = ("referee", "contestant", "devices")
+    importers = [
+        str(path.relative_to(ROOT))
+        for path in OURS
+        if path.is_relative_to(ROOT / "agent") or path.is_relative_to(ROOT / "evaluator")
+        if not set(allowed) & set(path.parts)
+        if imports_torch(ast.parse(path.read_text("utf-8")))
+    ]
+    assert importers == []
+
+
+def imports_torch(tree: ast.Module) -> bool:
+    """Whether a module imports torch anywhere, functions included."""
+    names = [
+        alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
+    ] + [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    return any(name.partition(".")[0] == "torch" for name in names)
+
+
+def test_every_test_file_mirrors_a_package() -> None:
+    strays = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("__init__.py")]
+    assert strays == []
+
+
+def test_the_version_is_written_once() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert f"## {project['version']} " in (ROOT / "CHANGELOG.md").read_text("utf-8")
