@@ -10,6 +10,7 @@ from evaluator.evaluation import Evaluation, Finding, Stage, Status
 from evaluator.pipeline import Evaluator, evaluate
 from evaluator.problem import Problem, find_problems, problem_from_source, read_problem
 from evaluator.record import Record, sha256_text
+from evaluator.sandbox import probe
 
 __all__ = [
     "BACKENDS",
@@ -34,6 +35,7 @@ __all__ = [
     "evaluate",
     "find_backend",
     "find_problems",
+    "probe",
     "problem_from_source",
     "read_problem",
     "sha256_text",
