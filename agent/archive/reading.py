@@ -27,7 +27,8 @@ class Archive:
 
     def runs(self) -> list[str]:
         """Ids of the runs, oldest first."""
-        return sorted(path.parent.name for path in self.folder.glob(f"*/{LOG}"))
+        names = (path.parent.name for path in self.folder.glob(f"*/{LOG}"))
+        return sorted(name for name in names if not name.startswith("."))
 
     def find(self, name: str | None = None) -> str:
         """The run that an id or the unmistakable beginning of one names; the newest run for None.

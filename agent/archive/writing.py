@@ -115,8 +115,8 @@ class RunLog:
         self._texts = Texts(self.folder / TEXTS, sync=sync)
         self._log = LogFile(self.folder / LOG, sync=sync)
         try:
-            self._open()
             self._ballast = Ballast(self.folder / "ballast")
+            self._open()
         except BaseException:
             self._log.close()
             raise
@@ -231,7 +231,7 @@ class RunLog:
                 self.index.observe(parse(line, self._log.path), line.offset)
             except KeyError as missing:
                 raise ArchiveError(
-                    f"{self._log.path}, line {line.number} is about attempt {missing}, which has no reply there"
+                    f"{self._log.path}, line {line.number} is about attempt {missing}, which has no reply"
                 ) from None
         for part in torn:
             moved_to = part.moved_to.relative_to(self.folder).as_posix()

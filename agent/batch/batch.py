@@ -27,7 +27,7 @@ from agent.budgets import Ledger
 from agent.messages import Provider
 from agent.provenance import now
 from agent.run import AssignmentFinished, RunEnd, RunFinished
-from agent.strategies import Prompts
+from agent.strategies import Imported, Prompts
 from agent.workspace import Workspace
 from evaluator import ConfigError, Problem
 
@@ -76,8 +76,9 @@ class _Shift:
         log = batch.log
         self._batch = batch
         self._plan: Plan = read_plan(log.archive, log.run)
+        asks = not isinstance(self._plan.strategy, Imported)
         missing = [model.name for model in self._plan.models if model.name not in batch.providers]
-        if missing:
+        if asks and missing:
             raise ValueError(f"no provider for {', '.join(missing)}")
         self._emit = batch.on_event
         self._halt = Halt()

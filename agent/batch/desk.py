@@ -68,9 +68,14 @@ class Desk:
         """What may be said."""
         return self._floor.prompts
 
+    def has(self, sample: int, turn: int) -> bool:
+        """Whether the log holds that reply already."""
+        return self._key(sample, turn).attempt in self._floor.log.index.attempts
+
     async def ask(self, question: Question) -> Attempt:
         """The recorded reply, or a new one."""
-        asked = Asked(self._key(question), self._task.model, question, self._ledger)
+        key = self._key(question.sample, question.turn)
+        asked = Asked(key, self._task.model, question, self._ledger)
         recorded = self._floor.asker.recall(asked)
         if recorded is not None:
             return recorded
@@ -113,15 +118,15 @@ class Desk:
             raise NoAttemptError(f"attempt {attempt.id} was not judged")
         return evaluation
 
-    def _key(self, question: Question) -> AttemptKey:
+    def _key(self, sample: int, turn: int) -> AttemptKey:
         return AttemptKey(
             run=self._floor.log.run,
             problem=self._task.problem,
             backend=self._task.backend,
             model=self._task.model.name,
             strategy=self._floor.plan.strategy.name,
-            sample=question.sample,
-            turn=question.turn,
+            sample=sample,
+            turn=turn,
         )
 
     async def _ask(self, asked: Asked) -> Attempt:

@@ -8,6 +8,7 @@ from typing import Annotated, Final, TypeAlias
 from pydantic import Field
 
 from agent.strategies.evolve import Evolve
+from agent.strategies.imported import Imported
 from agent.strategies.refine import Refine
 from agent.strategies.sample import Sample
 from agent.strategies.seam import (
@@ -19,9 +20,10 @@ from agent.strategies.seam import (
     Question,
 )
 
-AnyStrategy: TypeAlias = Annotated[Sample | Refine | Evolve, Field(discriminator="name")]
+AnyStrategy: TypeAlias = Annotated[Sample | Refine | Evolve | Imported, Field(discriminator="name")]
 
 STRATEGIES: Final = MappingProxyType({"sample": Sample, "refine": Refine, "evolve": Evolve})
+"""Those that ask; by the word people use."""
 
 __all__ = [
     "STRATEGIES",
@@ -30,6 +32,7 @@ __all__ = [
     "AssignmentSpentError",
     "Evolve",
     "Exemplar",
+    "Imported",
     "NoAttemptError",
     "Prompts",
     "Question",

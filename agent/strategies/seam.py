@@ -79,6 +79,10 @@ class Assignment(Protocol):
         """What may be said."""
         ...
 
+    def has(self, sample: int, turn: int) -> bool:
+        """Whether the log holds that reply already."""
+        ...
+
     async def ask(self, question: Question) -> Attempt:
         """A reply, recorded; `judge` must follow.
 

@@ -1,0 +1,43 @@
+"""`imported`: judges replies that the log holds already; asks nobody."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal
+
+from pydantic import Field
+
+from agent.messages import Message
+from agent.run import Attempt
+from agent.strategies.seam import Assignment, NoAttemptError, Question
+from evaluator import Record
+
+
+class Imported(Record):
+    """Replies made elsewhere, numbered as samples."""
+
+    name: Literal["imported"] = "imported"
+    samples: int = Field(default=1, ge=1)
+    """Most replies an assignment holds."""
+
+    @property
+    def planned(self) -> int:
+        """Most attempts an assignment makes."""
+        return self.samples
+
+    async def solve(self, work: Assignment) -> list[Attempt]:
+        """Judge what there is."""
+        found = [sample for sample in range(self.samples) if work.has(sample, 0)]
+        made = await asyncio.gather(*(_one(work, sample) for sample in found))
+        return [attempt for attempt in made if attempt is not None]
+
+
+async def _one(work: Assignment, sample: int) -> Attempt | None:
+    try:
+        return await work.judge(await work.ask(Question(sample=sample, turn=0, compose=_nothing)))
+    except NoAttemptError:
+        return None
+
+
+def _nothing() -> tuple[Message, ...]:
+    raise NoAttemptError("an imported reply is missing from the log")
