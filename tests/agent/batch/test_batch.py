@@ -210,7 +210,7 @@ def test_a_budget_of_tokens_or_money_is_overshot_by_one_attempt_at_most(
     assert summary.end is RunEnd.BUDGET
     assert summary.attempts == 13
     assert summary.cost_usd == sum(
-        (type(summary.cost_usd)(str(attempt.completion.cost_usd)) for attempt in bench.attempts().values())
+        type(summary.cost_usd)(str(attempt.completion.cost_usd)) for attempt in bench.attempts().values()
     )
 
 
