@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from evaluator.config import SandboxTier
 from evaluator.errors import MachineError
 from evaluator.evaluation import SandboxReport
 from evaluator.sandbox import tree
@@ -85,6 +86,12 @@ class Sandboxed:
         self._capture = capture
         self._policy = policy
         self._on_end = on_end
+        own = (
+            {processes.init}
+            if policy.tier is SandboxTier.BUBBLEWRAP
+            else {processes.monitor.pid, processes.init}
+        )
+        self._own_tasks = len(own)
         self._lock = threading.Lock()
         self._gone = threading.Event()
         self._killed_for = ""
@@ -153,7 +160,7 @@ class Sandboxed:
             if self._ended or self._gone.is_set():
                 return 0
             counted = self._resources.group.tasks() if self._resources.group else None
-            return tree.tasks(self._processes.init) if counted is None else max(0, counted - 1)
+            return tree.tasks(self._processes.init) if counted is None else max(0, counted - self._own_tasks)
 
     def hear(self) -> float | None:
         """Read what the program inside says; called when there is something. None when it is gone."""
