@@ -5,12 +5,12 @@ from torch.utils.cpp_extension import load_inline
 
 declarations = """
 #include <torch/extension.h>
-torch::Tensor square(torch::Tensor x);
+torch::Tensor squared(torch::Tensor x);
 torch::Tensor sum_of_squares(torch::Tensor x, int64_t dim, bool keepdim = false);
 """
 
 definitions = """
-torch::Tensor square(torch::Tensor x) {
+torch::Tensor squared(torch::Tensor x) {
     auto out = torch::zeros_like(x);
     float* o = out.data_ptr<float>();
     const float* i = x.data_ptr<float>();
@@ -21,18 +21,18 @@ torch::Tensor square(torch::Tensor x) {
 
 more = """
 torch::Tensor sum_of_squares(torch::Tensor x, int64_t dim, bool keepdim) {
-    return square(x.contiguous()).sum(dim, keepdim);
+    return squared(x.contiguous()).sum(dim, keepdim);
 }
 """
 
 ext = load_inline(
     name="several_sources",
     cpp_sources=[declarations, definitions, more],
-    functions=["square", "sum_of_squares"],
+    functions=["squared", "sum_of_squares"],
     extra_cflags=[""],
 )
 
 
 def check():
     x = torch.randn(6, 7)
-    return [(ext.square(x), x * x), (ext.sum_of_squares(x, 1, True), (x * x).sum(1, keepdim=True))]
+    return [(ext.squared(x), x * x), (ext.sum_of_squares(x, 1, True), (x * x).sum(1, keepdim=True))]
