@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from evaluator.errors import ConfigError
+from evaluator.errors import ConfigError, MachineError
 from evaluator.sandbox import landlock
 from evaluator.sandbox.binds import python_binds, system_binds
 from evaluator.sandbox.policy import Bind, SandboxPolicy
@@ -51,20 +51,27 @@ def restriction(
     """The Landlock ruleset of a policy; None without Landlock."""
     if not landlock.abi():
         return None
+    if "mount" not in features:
+        _check_nesting(policy.binds)
     return landlock.restriction(_rights(policy, features, scratch), network="net" in features)
 
 
-def covers(policy: SandboxPolicy, uid: int | None) -> Mapping[str, object]:
-    """Folders to cover with empty ones, and the paths below them that stay visible."""
-    options = [(folder, f"size={policy.scratch_bytes},mode=1777") for folder in SCRATCH]
-    options.append(("/run", "size=64k,mode=755"))
+def mounts(policy: SandboxPolicy, uid: int | None) -> Mapping[str, object]:
+    """Folders to cover with empty ones, and the paths to mount again: what a cover hides, and every bind."""
+    options = dict.fromkeys(SCRATCH, f"size={policy.scratch_bytes},mode=1777")
+    options["/run"] = "size=64k,mode=755"
     binds = visible(policy)
     if uid is not None:
         closed = {folder for bind in binds if (folder := closed_ancestor(bind.source))}
-        options += [
-            (str(folder), "size=64k,mode=755") for folder in sorted(closed) if str(folder) not in SCRATCH
-        ]
-    return {"covers": options, "visible": sorted({str(bind.source.resolve()) for bind in binds})}
+        apart = {str(folder) for folder in closed if not any(map(folder.is_relative_to, options))}
+        options |= dict.fromkeys(sorted(apart), "size=64k,mode=755")
+    shown: dict[Path, bool] = {}
+    for bind in binds:
+        source = bind.source.resolve()
+        if bind in policy.binds or any(source.is_relative_to(folder) for folder in options):
+            shown[source] = shown.get(source, False) or bind.writable
+    rows = [(str(path), shown[path]) for path in sorted(shown, key=lambda path: path.parts)]
+    return {"covers": list(options.items()), "visible": rows}
 
 
 def visible(policy: SandboxPolicy) -> tuple[Bind, ...]:
@@ -85,6 +92,17 @@ def relocated(text: str, scratch: Path) -> str:
     if text == "/tmp" or text.startswith("/tmp/"):
         return f"{scratch}{text.removeprefix('/tmp')}"
     return text
+
+
+def _check_nesting(binds: tuple[Bind, ...]) -> None:
+    """Refuse what Landlock cannot say: that something inside a writable folder is read-only."""
+    for outer in binds:
+        for inner in binds:
+            if outer.writable and not inner.writable and inner.source.is_relative_to(outer.source):
+                raise MachineError(
+                    f"{inner.source} cannot be read-only inside writable {outer.source} without a mount "
+                    "namespace: install bubblewrap"
+                )
 
 
 def _rights(

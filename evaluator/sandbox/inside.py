@@ -20,6 +20,7 @@ PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT, PR_SET_SECCOMP = 38, 47, 22
 SIGKILL, SIGPIPE, SIGXFSZ = 9, 13, 25
 LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446
 LANDLOCK_FILE_RIGHTS = 1 | 2 | 4 | 1 << 14 | 1 << 15
+MOUNT_SETATTR, MOUNT_READ_ONLY, AT_RECURSIVE = 442, 1, 0x8000
 CAP_KILL = 1 << 5
 NAMESPACES = (
     ("mount", 0x00020000),
@@ -106,25 +107,30 @@ def arrange(plan: dict, features: list[str]) -> None:  # type: ignore[type-arg] 
     mount("none", "/", None, MS_REC | MS_PRIVATE)
     if "pid" in features:
         mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    kept = [(path, writable, os.open(path, os.O_PATH)) for path, writable in plan["visible"]]
     for directory, options in plan["covers"]:
-        below = [path for path in plan["visible"] if path.startswith(directory + "/")]
-        kept = [(path, os.open(path, os.O_PATH)) for path in below]
         mount("tmpfs", directory, "tmpfs", MS_NOSUID | MS_NODEV, options)
-        for path, handle in kept:
-            uncover(path, handle)
-            os.close(handle)
+    for path, writable, handle in kept:
+        show(path, handle, writable=writable)
+        os.close(handle)
 
 
-def uncover(path: str, handle: int) -> None:
-    """Show a path again below a cover."""
-    if os.path.lexists(path):
-        return
-    os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)  # noqa: PTH103, PTH120
-    if os.fstat(handle).st_mode & 0o170000 == 0o040000:
-        os.mkdir(path)  # noqa: PTH102
-    else:
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
+def show(path: str, handle: int, *, writable: bool) -> None:
+    """Mount what a handle refers to at its own path, which a cover may have hidden.
+
+    Read-only must be said of the mount: Landlock lets rights on a folder reach everything mounted below it.
+    """
+    if not os.path.lexists(path):
+        os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)  # noqa: PTH103, PTH120
+        if os.fstat(handle).st_mode & 0o170000 == 0o040000:
+            os.mkdir(path)  # noqa: PTH102
+        else:
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
     mount(f"/proc/self/fd/{handle}", path, None, MS_BIND | MS_REC)
+    if not writable:
+        attributes = b"".join(value.to_bytes(8, sys.byteorder) for value in (MOUNT_READ_ONLY, 0, 0, 0))
+        done = LIBC.syscall(MOUNT_SETATTR, -100, os.fsencode(path), AT_RECURSIVE, attributes, len(attributes))
+        check(done, f"read-only {path}")
 
 
 def keep_capabilities(mask: int) -> None:

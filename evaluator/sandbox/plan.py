@@ -55,7 +55,7 @@ def plan(
         "uid": setting.uid,
         "powerless": policy.tier is not SandboxTier.NONE,
         "landlock": confinement.restriction(policy, setting.features, setting.scratch) if confined else None,
-        **(confinement.covers(policy, setting.uid) if confined else {}),
+        **(confinement.mounts(policy, setting.uid) if confined else {}),
         **_filter(policy, setting),
     }
 
@@ -85,7 +85,7 @@ def _rlimits(policy: SandboxPolicy, setting: Setting) -> list[tuple[int, int, in
     limits[resource.RLIMIT_NOFILE] = OPEN_FILES
     if not setting.memory_bounded and not policy.devices:
         limits[resource.RLIMIT_DATA] = policy.memory_bytes
-    if setting.uid is not None or "user" in setting.features:
+    if setting.uid is not None or ("user" in setting.features and _counts_by_namespace()):
         limits[resource.RLIMIT_NPROC] = policy.processes + OWN_TASKS
     elif not setting.tasks_bounded:
         limits[resource.RLIMIT_NPROC] = policy.processes + OWN_TASKS + _own_tasks()
@@ -102,6 +102,12 @@ def _within_hard_limit(row: tuple[int, int, int]) -> tuple[int, int, int]:
     if allowed == resource.RLIM_INFINITY:
         return row
     return kind, min(soft, allowed), min(hard, allowed)
+
+
+def _counts_by_namespace() -> bool:
+    """Whether a user namespace has a count of tasks of its own: since Linux 5.14."""
+    major, minor, *_ = os.uname().release.split(".")
+    return (int(major), int("".join(character for character in minor if character.isdigit()))) >= (5, 14)
 
 
 def _own_tasks() -> int:

@@ -86,12 +86,8 @@ class Sandboxed:
         self._capture = capture
         self._policy = policy
         self._on_end = on_end
-        own = (
-            {processes.init}
-            if policy.tier is SandboxTier.BUBBLEWRAP
-            else {processes.monitor.pid, processes.init}
-        )
-        self._own_tasks = len(own)
+        monitored = policy.tier is not SandboxTier.BUBBLEWRAP
+        self._own_tasks = len({processes.init} | ({processes.monitor.pid} if monitored else set()))
         self._lock = threading.Lock()
         self._gone = threading.Event()
         self._killed_for = ""

@@ -98,6 +98,8 @@ def introduce(
     hello = _expect(resources.control, "hello", capture, deadline)
     _bound(resources.group, policy, hello.pid)
     features = frozenset(hello.rest.split())
+    if policy.tier is SandboxTier.BUBBLEWRAP and resources.lease is None:
+        features |= {"user"}
     uid = _user(resources, policy, features)
     if "mount" not in features:
         resources.scratch = Path(tempfile.mkdtemp(prefix=f"{owner}scratch-"))

@@ -148,6 +148,7 @@ def test_a_read_only_bind_is_read_only_and_a_writable_one_is_not(inside: Inside,
         folder.mkdir()
         folder.chmod(0o755)
     (given / "input").write_text("data")
+    (given / "input").chmod(0o666)
     (job / "old").write_text("old")
     code = """
 import os, sys
