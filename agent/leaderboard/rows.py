@@ -1,0 +1,138 @@
+"""What a leaderboard keeps of an attempt while it reads: a few small fields, so that 100,000 fit anywhere."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from agent.run import Attempt
+from evaluator import Dtype, Math, Status
+
+CONTRACT_RULES: Final = frozenset({"contract", "empty", "size", "syntax"})
+"""Screening rules that reject what is broken; every other rejection is of a cheat."""
+
+UNKNOWN_HARDWARE: Final = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Under what terms a score was made; scores are compared within one policy and hardware only."""
+
+    math: Math
+    dtype: Dtype
+    shapes: str | None
+
+    def __str__(self) -> str:
+        parts = [self.math.value]
+        parts += [f"as {self.dtype}"] if self.dtype is not Dtype.AS_IS else []
+        parts += [f"shapes {self.shapes}"] if self.shapes else []
+        return ", ".join(parts)
+
+
+@dataclass(slots=True)
+class Row:
+    """One judged attempt."""
+
+    run: str
+    problem: str
+    backend: str
+    model: str
+    strategy: str
+    sample: int
+    attempt: str
+    status: Status
+    policy: Policy
+    hardware: str | None
+    speedup: float | None
+    low: float | None
+    high: float | None
+    track: str | None
+    speed_of_light: float | None
+    is_cheat: bool
+    tokens: int
+    cost_usd: float | None
+
+
+@dataclass(slots=True)
+class Rows:
+    """Judged attempts, and how many were not judged."""
+
+    judged: list[Row]
+    unjudged: int
+
+
+def read_rows(attempts: Iterable[Attempt], *, track: str | None = None) -> Rows:
+    """Reduce attempts to rows; with a `track`, a pass on another one counts as a failure.
+
+    What never reached a device counts for the hardware its run used.
+    """
+    rows = Rows(judged=[], unjudged=0)
+    policies: dict[Policy, Policy] = {}
+    for attempt in attempts:
+        if attempt.evaluation is None:
+            rows.unjudged += 1
+        else:
+            rows.judged.append(_row(attempt, policies, track))
+    _settle_hardware(rows.judged)
+    return rows
+
+
+def _row(attempt: Attempt, policies: dict[Policy, Policy], track: str | None) -> Row:
+    key, line = attempt.key, attempt.completion
+    judged = attempt.evaluation
+    if judged is None:
+        raise ValueError(f"attempt {attempt.id} was not judged")
+    score = judged.score
+    policy = Policy(math=score.math, dtype=score.dtype, shapes=score.shapes)
+    counts = track is None or score.track == track
+    return Row(
+        run=sys.intern(key.run),
+        problem=sys.intern(key.problem),
+        backend=sys.intern(key.backend),
+        model=sys.intern(key.model),
+        strategy=sys.intern(key.strategy),
+        sample=key.sample,
+        attempt=attempt.id,
+        status=score.status,
+        policy=policies.setdefault(policy, policy),
+        hardware=sys.intern(score.hardware) if score.hardware else None,
+        speedup=_speed(score.status, score.speedup) if counts else None,
+        low=score.low,
+        high=score.high,
+        track=sys.intern(score.track) if score.track else None,
+        speed_of_light=score.speed_of_light,
+        is_cheat=is_cheat(score.status, score.fatal),
+        tokens=line.usage.prompt_tokens + line.usage.completion_tokens,
+        cost_usd=line.cost_usd,
+    )
+
+
+def is_cheat(status: Status, fatal: tuple[str, ...]) -> bool:
+    """Whether a candidate was refused for deceiving, and not for being wrong or broken."""
+    return status is Status.TAMPERED or (status is Status.REJECTED and not CONTRACT_RULES.issuperset(fatal))
+
+
+def _speed(status: Status, speedup: float | None) -> float | None:
+    """None for a failure; a right kernel that was not timed counts as no faster than the reference."""
+    if status is not Status.PASSED:
+        return None
+    return 1.0 if speedup is None else speedup
+
+
+def _settle_hardware(rows: list[Row]) -> None:
+    used: dict[tuple[object, ...], Counter[str]] = {}
+    for row in rows:
+        if row.hardware is not None:
+            for place in _places(row):
+                used.setdefault(place, Counter())[row.hardware] += 1
+    for row in rows:
+        if row.hardware is None:
+            counts = next((used[place] for place in _places(row) if place in used), None)
+            row.hardware = counts.most_common(1)[0][0] if counts else UNKNOWN_HARDWARE
+
+
+def _places(row: Row) -> tuple[tuple[object, ...], ...]:
+    return (row.run, row.backend, row.policy), (row.run, row.backend)

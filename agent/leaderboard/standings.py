@@ -1,0 +1,227 @@
+"""Works a leaderboard out from a stream of attempts; `agent.leaderboard.entries` says what its units are."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import Final
+
+from agent.leaderboard.entries import (
+    AtK,
+    Best,
+    Board,
+    Entry,
+    Estimate,
+    FastP,
+    ProblemEntry,
+    Quartiles,
+    Standing,
+)
+from agent.leaderboard.rows import Row, read_rows
+from agent.leaderboard.statistics import (
+    Interval,
+    best_at_k,
+    bootstrap,
+    fast_p,
+    geometric_mean,
+    mean,
+    pass_at_k,
+    quantile,
+    ranks,
+)
+from agent.run import Attempt
+from evaluator import Status, sha256_text
+
+POINTS: Final = (0.0, 1.0, 1.5, 2.0)
+"""The p of `fast_p`."""
+KS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
+"""The k of pass@k and best@k, as far as every problem has that many samples."""
+
+WHOLE: Final = frozenset({"evolve"})
+"""Strategies whose attempts at a problem depend on each other: all of a run are one sample."""
+
+
+def board(
+    attempts: Iterable[Attempt], *, samples: int = 1000, seed: int = 0, track: str | None = None
+) -> Board:
+    """Work everything out from a stream of attempts.
+
+    `samples` are bootstrap resamples. With a `track` (`own`, `mixed`, `library`) a right kernel of another
+    track counts as a failure.
+    """
+    rows = read_rows(attempts, track=track)
+    groups: defaultdict[tuple[str, ...], list[Row]] = defaultdict(list)
+    problems: defaultdict[tuple[str, ...], list[Row]] = defaultdict(list)
+    for row in rows.judged:
+        place = (row.backend, row.hardware or "", str(row.policy))
+        groups[(*place, row.model, row.strategy)].append(row)
+        problems[(*place, row.problem)].append(row)
+    unranked = [_entry(groups[place], samples=samples, seed=seed) for place in sorted(groups)]
+    return Board(
+        entries=tuple(_ranked(unranked)),
+        problems=tuple(_problem(problems[place]) for place in sorted(problems)),
+        attempts=len(rows.judged),
+        unjudged=rows.unjudged,
+    )
+
+
+def _entry(rows: list[Row], *, samples: int, seed: int) -> Entry:
+    by_problem = _by_problem(rows)
+    best = [_best(problem_samples) for problem_samples in by_problem.values()]
+    solved = [speedup for speedup in best if speedup is not None]
+    logs = [_log(speedup) for speedup in best]
+    tokens, costs = (
+        sum(row.tokens for row in rows),
+        [row.cost_usd for row in rows if row.cost_usd is not None],
+    )
+    cheats = sum(row.is_cheat for row in rows)
+    around = bootstrap(logs, samples=samples, seed=seed)
+    cost_usd = math.fsum(costs)
+    return Entry(
+        of=_standing(rows[0]),
+        rank=0,
+        problems=len(by_problem),
+        problem_set=sha256_text("\0".join(sorted(by_problem)))[:8],
+        solved=len(solved),
+        attempts=len(rows),
+        samples=sum(len(problem_samples) for problem_samples in by_problem.values()),
+        statuses=_counts(row.status.value for row in rows),
+        fast_p=tuple(_fast_p(rows, best, p, samples=samples, seed=seed) for p in POINTS),
+        geomean=_estimate(
+            math.exp(mean(logs)), around and Interval(math.exp(around.low), math.exp(around.high))
+        ),
+        geomean_solved=geometric_mean(solved),
+        at_k=tuple(_at_k(list(by_problem.values()))),
+        tracks=_counts(row.track or "unknown" for row in rows if row.status is Status.PASSED),
+        speed_of_light=_quartiles(rows),
+        cheats=cheats,
+        cheating_rate=cheats / len(rows),
+        tokens=tokens,
+        cost_usd=cost_usd,
+        unpriced=len(rows) - len(costs),
+        tokens_per_solved=tokens / len(solved) if solved else None,
+        cost_per_solved_usd=cost_usd / len(solved) if solved else None,
+    )
+
+
+def _ranked(entries: list[Entry]) -> list[Entry]:
+    """Entries with their ranks, best first, boards by backend, hardware and policy."""
+    boards: defaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
+    for entry in entries:
+        of = entry.of
+        boards[of.backend, of.hardware, of.math, of.dtype, of.shapes or ""].append(entry)
+    ranked: list[Entry] = []
+    for place in sorted(boards):
+        members = sorted(boards[place], key=lambda entry: -entry.geomean.value)
+        around = [_interval(entry.geomean) for entry in members]
+        pairs = zip(members, ranks(around), strict=True)
+        named = [entry.model_copy(update={"rank": rank}) for entry, rank in pairs]
+        ranked += sorted(named, key=lambda entry: entry.rank)
+    return ranked
+
+
+def _by_problem(rows: list[Row]) -> dict[str, list[float | None]]:
+    """Each problem's samples, as the best speedup of each; None where no attempt of it was right."""
+    found: dict[str, dict[tuple[str, int], float | None]] = {}
+    for row in rows:
+        samples = found.setdefault(row.problem, {})
+        place = row.run, 0 if row.strategy in WHOLE else row.sample
+        samples[place] = _best([samples.get(place), row.speedup])
+    return {problem: list(samples.values()) for problem, samples in sorted(found.items())}
+
+
+def _best(speedups: Iterable[float | None]) -> float | None:
+    return max((speedup for speedup in speedups if speedup is not None), default=None)
+
+
+def _log(speedup: float | None) -> float:
+    """Logarithm of a speedup; a failure counts as 1.0, for the reference is still there."""
+    return 0.0 if speedup is None else math.log(speedup)
+
+
+def _fast_p(rows: list[Row], best: list[float | None], p: float, *, samples: int, seed: int) -> FastP:
+    attempts: defaultdict[str, list[float | None]] = defaultdict(list)
+    for row in rows:
+        attempts[row.problem].append(row.speedup)
+    hits = [fast_p([speedup], p) for speedup in best]
+    return FastP(
+        p=p,
+        per_attempt=mean([fast_p(speedups, p) for speedups in attempts.values()]),
+        best=_estimate(mean(hits), bootstrap(hits, samples=samples, seed=seed)),
+    )
+
+
+def _at_k(problems: list[list[float | None]]) -> Iterable[AtK]:
+    most = min(len(samples) for samples in problems)
+    # Any right kernel is preferred to a failure, even one slower than the reference.
+    rising = [sorted(samples, key=lambda speedup: speedup or 0.0) for samples in problems]
+    for k in (k for k in KS if k <= most):
+        right = [pass_at_k(len(samples), sum(s is not None for s in samples), k) for samples in rising]
+        logs = [best_at_k([_log(speedup) for speedup in samples], k) for samples in rising]
+        yield AtK(k=k, passed=mean(right), speedup=math.exp(mean(logs)))
+
+
+def _quartiles(rows: list[Row]) -> Quartiles | None:
+    values = sorted(
+        row.speed_of_light for row in rows if row.status is Status.PASSED and row.speed_of_light is not None
+    )
+    if not values:
+        return None
+    return Quartiles(low=quantile(values, 0.25), median=quantile(values, 0.5), high=quantile(values, 0.75))
+
+
+def _counts(words: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(words).items()))
+
+
+def _estimate(value: float, around: Interval | None) -> Estimate:
+    return Estimate(value=value, low=around.low if around else None, high=around.high if around else None)
+
+
+def _interval(estimate: Estimate) -> Interval | None:
+    if estimate.low is None or estimate.high is None:
+        return None
+    return Interval(low=estimate.low, high=estimate.high)
+
+
+def _standing(row: Row) -> Standing:
+    return Standing(
+        model=row.model,
+        strategy=row.strategy,
+        backend=row.backend,
+        hardware=row.hardware or "",
+        math=row.policy.math,
+        dtype=row.policy.dtype,
+        shapes=row.policy.shapes,
+    )
+
+
+def _problem(rows: list[Row]) -> ProblemEntry:
+    of = _standing(rows[0])
+    right = [row for row in rows if row.speedup is not None]
+    fastest = max(right, key=lambda row: row.speedup or 0.0, default=None)
+    return ProblemEntry(
+        problem=rows[0].problem,
+        backend=of.backend,
+        hardware=of.hardware,
+        math=of.math,
+        dtype=of.dtype,
+        shapes=of.shapes,
+        attempts=len(rows),
+        passed=len(right),
+        best=_fastest(fastest) if fastest else None,
+    )
+
+
+def _fastest(row: Row) -> Best:
+    return Best(
+        model=row.model,
+        strategy=row.strategy,
+        run=row.run,
+        attempt=row.attempt,
+        speedup=row.speedup or 1.0,
+        low=row.low,
+        high=row.high,
+        track=row.track,
+    )

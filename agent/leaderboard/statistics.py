@@ -1,0 +1,102 @@
+"""The numbers of a leaderboard: pure functions over speedups, each with its source."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+CONFIDENCE: Final = 0.95
+FEWEST: Final = 5
+"""Values below which nothing is resampled: an interval from fewer would look surer than it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A two-sided 95 % interval."""
+
+    low: float
+    high: float
+
+
+def mean(values: Sequence[float]) -> float:
+    """The arithmetic mean; 0 of nothing."""
+    return math.fsum(values) / len(values) if values else 0.0
+
+
+def fast_p(speedups: Sequence[float | None], p: float) -> float:
+    """Share that is right and more than p times as fast as the baseline (KernelBench, Ouyang et al. 2025).
+
+    None is a failure, so `fast_0` is the share that is right.
+    """
+    return (
+        sum(speedup is not None and speedup > p for speedup in speedups) / len(speedups) if speedups else 0.0
+    )
+
+
+def geometric_mean(speedups: Iterable[float]) -> float | None:
+    """The geometric mean; None of nothing."""
+    logs = [math.log(speedup) for speedup in speedups]
+    return math.exp(mean(logs)) if logs else None
+
+
+def pass_at_k(n: int, right: int, k: int) -> float:
+    """Chance that k of n samples hold a right one: 1 - C(n-c, k) / C(n, k) (Chen et al. 2021, unbiased).
+
+    Raises:
+        ValueError: fewer than k samples.
+    """
+    if not 0 < k <= n:
+        raise ValueError(f"pass@{k} needs at least {k} samples, not {n}")
+    return 1.0 - math.comb(n - right, k) / math.comb(n, k)
+
+
+def best_at_k(values: Sequence[float], k: int) -> float:
+    """Expected value of the best of k samples drawn from these without replacement, unbiased.
+
+    `values` are in rising order of preference. The best of a draw is the i-th of n with chance
+    C(i-1, k-1) / C(n, k), the same argument as for pass@k.
+
+    Raises:
+        ValueError: fewer than k values.
+    """
+    n = len(values)
+    if not 0 < k <= n:
+        raise ValueError(f"best@{k} needs at least {k} samples, not {n}")
+    chance, expected = k / n, 0.0
+    for i in range(n, k - 1, -1):
+        expected += chance * values[i - 1]
+        chance *= (i - k) / (i - 1) if i > 1 else 0.0
+    return expected
+
+
+def bootstrap(values: Sequence[float], *, samples: int, seed: int) -> Interval | None:
+    """Percentile bootstrap interval of the mean (Efron and Tibshirani 1993); None of fewer than `FEWEST`."""
+    if len(values) < FEWEST:
+        return None
+    dice = random.Random(seed)
+    means = sorted(math.fsum(dice.choices(values, k=len(values))) / len(values) for _ in range(samples))
+    tail = (1.0 - CONFIDENCE) / 2.0
+    return Interval(low=quantile(means, tail), high=quantile(means, 1.0 - tail))
+
+
+def quantile(rising: Sequence[float], share: float) -> float:
+    """A quantile of sorted values, linear between neighbours (Hyndman and Fan 1996, type 7)."""
+    place = share * (len(rising) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(rising) - 1)
+    return rising[below] + (rising[above] - rising[below]) * (place - below)
+
+
+def ranks(intervals: Sequence[Interval | None]) -> list[int]:
+    """Each one's rank: one more than the number of those that are surely better.
+
+    Surely better is an interval that lies wholly above; without an interval nothing is sure. So whoever
+    overlaps the leader shares rank 1.
+    """
+    return [
+        1 + sum(mine is not None and other is not None and other.low > mine.high for other in intervals)
+        for mine in intervals
+    ]

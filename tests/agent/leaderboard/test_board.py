@@ -1,0 +1,194 @@
+"""Standings from real logs: what is counted, where, and how it is shown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console
+
+from agent.leaderboard import Board, Entry, board, render, to_csv, to_json
+from evaluator import EvaluationConfig, Finding, Math, Status
+
+if TYPE_CHECKING:
+    from tests.agent.conftest import Make
+
+
+def only(standing: Board) -> Entry:
+    (entry,) = standing.entries
+    return entry
+
+
+def problem(number: int) -> str:
+    return f"level1/{number:02}_p"
+
+
+def test_counts_shares_and_means_are_over_problems(tmp_path: Path, make: Make) -> None:
+    outcomes = {1: [3.0, None], 2: [None, None], 3: [0.5, 1.2], 4: [1.0, 1.0]}
+    with make.log(tmp_path) as log:
+        for number, speedups in outcomes.items():
+            for sample, speedup in enumerate(speedups):
+                status = Status.WRONG_VALUES if speedup is None else Status.PASSED
+                make.attempt(log, status, problem=problem(number), sample=sample, speedup=speedup)
+    standing = board(log.archive.attempts())
+    entry = only(standing)
+    assert (entry.problems, entry.solved, entry.attempts, entry.samples) == (4, 3, 8, 8)
+    assert entry.statuses == {"PASSED": 5, "WRONG_VALUES": 3}
+    assert {point.p: point.best.value for point in entry.fast_p} == {
+        0.0: 0.75,
+        1.0: 0.5,
+        1.5: 0.25,
+        2.0: 0.25,
+    }
+    per_attempt = {point.p: point.per_attempt for point in entry.fast_p}
+    assert per_attempt == {0.0: (0.5 + 0 + 1 + 1) / 4, 1.0: (0.5 + 0 + 0.5 + 0) / 4, 1.5: 0.125, 2.0: 0.125}
+    assert entry.geomean.value == pytest.approx((3.0 * 1.0 * 1.2 * 1.0) ** (1 / 4))
+    assert entry.geomean_solved == pytest.approx((3.0 * 1.2 * 1.0) ** (1 / 3))
+    assert [at.k for at in entry.at_k] == [1, 2]
+    assert entry.at_k[0].passed == pytest.approx(2.5 / 4)
+    assert entry.at_k[1].speedup == pytest.approx(entry.geomean.value)
+    first = (math.log(3) / 2 + 0 + (math.log(0.5) + math.log(1.2)) / 2 + 0) / 4
+    assert entry.at_k[0].speedup == pytest.approx(math.exp(first))
+    assert (entry.tokens, entry.tokens_per_solved) == (800, pytest.approx(800 / 3))
+    assert entry.cost_usd == pytest.approx(0.08)
+    best = {row.problem: row.best.speedup if row.best else None for row in standing.problems}
+    assert best == {problem(1): 3.0, problem(2): None, problem(3): 1.2, problem(4): 1.0}
+
+
+def test_a_slow_right_kernel_is_preferred_to_a_failure_and_counts_as_slow(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        make.attempt(log, Status.PASSED, speedup=0.5)
+        make.attempt(log, Status.WRONG_VALUES, sample=1)
+    entry = only(board(log.archive.attempts()))
+    assert entry.geomean.value == pytest.approx(0.5)
+    assert entry.at_k[1].speedup == pytest.approx(0.5)
+
+
+def test_a_conversation_is_one_sample_and_a_population_is_too(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        for turn in range(3):
+            status = Status.PASSED if turn == 1 else Status.COMPILE_ERROR
+            make.attempt(log, status, strategy="refine", sample=0, turn=turn)
+            make.attempt(log, Status.COMPILE_ERROR, strategy="refine", sample=1, turn=turn)
+            make.attempt(log, status, strategy="evolve", sample=turn, turn=0)
+    refine, evolve = sorted(board(log.archive.attempts()).entries, key=lambda entry: -entry.samples)
+    assert (refine.samples, refine.at_k[0].passed, refine.at_k[1].passed) == (2, 0.5, 1.0)
+    assert (evolve.samples, [at.k for at in evolve.at_k]) == (1, [1])
+
+
+def test_what_never_reached_a_device_counts_where_its_run_ran(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        make.attempt(log, Status.NO_CODE, sample=0)
+        make.attempt(log, Status.COMPILE_ERROR, sample=1)
+        make.attempt(log, Status.PASSED, sample=2)
+    with make.log(tmp_path) as nowhere:
+        make.attempt(nowhere, Status.NO_CODE, backend="cuda")
+    entries = {entry.of.backend: entry for entry in board(log.archive.attempts()).entries}
+    assert entries["cpp"].of.hardware == "Test CPU"
+    assert entries["cpp"].statuses == {"COMPILE_ERROR": 1, "NO_CODE": 1, "PASSED": 1}
+    assert entries["cuda"].of.hardware == "unknown"
+
+
+def test_policies_and_hardware_are_never_mixed(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        for sample, config in enumerate(
+            [EvaluationConfig(), EvaluationConfig(math=Math.TF32), EvaluationConfig(shapes="small")]
+        ):
+            attempt = make.attempt(log, None, sample=sample)
+            log.record_evaluation(attempt, make.evaluation(config=config))
+        attempt = make.attempt(log, None, sample=9)
+        log.record_evaluation(attempt, make.evaluation(device="NVIDIA H200"))
+    assert len(board(log.archive.attempts()).entries) == 4
+
+
+def test_cheats_are_told_from_broken_candidates(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        make.attempt(log, Status.TAMPERED, sample=0)
+        for sample, rule in enumerate(["contract", "patching"], 1):
+            attempt = make.attempt(log, None, sample=sample)
+            finding = Finding(rule=rule, message="m", fatal=True)
+            log.record_evaluation(attempt, make.evaluation(Status.REJECTED, findings=(finding,)))
+        make.attempt(log, Status.PASSED, sample=3)
+    entry = only(board(log.archive.attempts()))
+    assert (entry.cheats, entry.cheating_rate) == (2, 0.5)
+
+
+def test_unjudged_replies_count_nowhere_and_are_said(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        make.attempt(log, None, sample=0)
+        make.attempt(log, Status.PASSED, sample=1)
+    standing = board(log.archive.attempts())
+    assert (standing.unjudged, standing.attempts, only(standing).attempts) == (1, 1, 1)
+    assert "1 replies wait" in shown(standing)
+
+
+def test_an_untimed_pass_is_right_and_no_faster(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        make.attempt(log, Status.PASSED, speedup=None)
+    entry = only(board(log.archive.attempts()))
+    assert [point.best.value for point in entry.fast_p] == [1.0, 0.0, 0.0, 0.0]
+    assert entry.geomean.value == 1.0
+
+
+def test_a_track_counts_only_its_own_kernels(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        for sample, track in enumerate(["own", "library"]):
+            attempt = make.attempt(log, None, sample=sample)
+            log.record_evaluation(attempt, make.evaluation(speedup=2.0 + sample, track=track))
+    assert only(board(log.archive.attempts())).tracks == {"library": 1, "own": 1}
+    assert only(board(log.archive.attempts(), track="own")).geomean.value == pytest.approx(2.0)
+
+
+def test_models_within_noise_share_the_first_rank_and_a_clear_loser_does_not(
+    tmp_path: Path, make: Make
+) -> None:
+    speed = {"model-a": 2.0, "model-b": 1.95, "model-c": 1.0}
+    with make.log(tmp_path) as log:
+        for model, factor in speed.items():
+            for number in range(8):
+                make.attempt(log, model=model, problem=problem(number), speedup=factor * (1 + number / 10))
+    entries = board(log.archive.attempts()).entries
+    assert [(entry.of.model, entry.rank) for entry in entries] == [
+        ("model-a", 1),
+        ("model-b", 1),
+        ("model-c", 3),
+    ]
+    for entry in entries:
+        assert entry.geomean.low is not None and entry.geomean.high is not None
+        assert entry.geomean.low < entry.geomean.value < entry.geomean.high
+    assert len({entry.problem_set for entry in entries}) == 1
+
+
+def shown(standing: Board, width: int = 120) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(render(standing))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_json_csv_and_terminal_say_the_same(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        for number in range(6):
+            make.attempt(log, Status.PASSED, problem=problem(number), speedup=1.0 + number)
+            make.attempt(log, Status.NO_CODE, problem=problem(number), sample=1, model="model, b")
+    standing = board(log.archive.attempts())
+    assert Board.model_validate_json(to_json(standing)) == standing
+    assert json.loads(to_json(standing))["entries"][0]["rank"] == 1
+    lines = list(csv.DictReader(io.StringIO(to_csv(standing))))
+    assert [line["model"] for line in lines] == ["model-a", "model, b"]
+    assert float(lines[0]["geomean"]) == standing.entries[0].geomean.value
+    assert lines[1]["NO_CODE"] == "6" and lines[1]["geomean_solved"] == ""
+    text = shown(standing)
+    for words in ("cpp · Test CPU · fp32", "model-a", "6/6", "fast_1.5", "level1/05_p", "6.00×", "$0.01"):
+        assert words in text
+
+
+def test_nothing_gives_an_empty_board() -> None:
+    standing = board([])
+    assert (standing.entries, standing.problems, to_csv(standing)) == ((), (), "")
+    assert shown(standing)
