@@ -18,7 +18,7 @@ _REFEREE_MEMORY_GIB = 64
 _SCRATCH_BYTES = 1 << 30
 
 _CONTESTANT_MAIN = "from evaluator.contestant.entry import main"
-_REFEREE_MAIN = "from evaluator.referee.process import main"
+_REFEREE_MAIN = "from evaluator.referee.entry import main"
 
 
 class Staging:
