@@ -7,6 +7,7 @@ import json
 import re
 import sys
 import tempfile
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from evaluator.building.toolchain import Toolchain
 from evaluator.config import SandboxTier
 from evaluator.errors import MachineError
 from evaluator.sandbox import Bind, Launcher, SandboxPolicy, python_binds
+from evaluator.sandbox.binds import SYSTEM
 
 MEMORY_BYTES: Final = 8 << 30
 LIBRARY_BYTES: Final = 512 << 20
@@ -90,7 +92,6 @@ class BuildSandbox:
             raise MachineError(f"the build sandbox gave no report: {ended.reason} {said}") from None
 
     def _policy(self, timeout_s: float) -> SandboxPolicy:
-        folders = (*self.toolchain.folders(), *self.folders, _INSIDE)
         return SandboxPolicy(
             tier=self.tier,
             memory_bytes=MEMORY_BYTES,
@@ -103,9 +104,17 @@ class BuildSandbox:
                 "TMPDIR": "/tmp",
                 "LC_ALL": "C",
             },
-            binds=(*python_binds(), *(Bind(folder) for folder in folders)),
+            binds=_binds((*self.toolchain.folders(), *self.folders, _INSIDE)),
             cpu_s=timeout_s,
         )
+
+
+def _binds(places: Iterable[Path]) -> tuple[Bind, ...]:
+    """The interpreter, and what is not below it or a system folder, which sandboxes see anyway."""
+    python = python_binds()
+    seen = [*map(Path, SYSTEM), *(bind.target or bind.source for bind in python)]
+    missing = [place for place in places if not any(place.is_relative_to(folder) for folder in seen)]
+    return (*python, *(Bind(place) for place in missing))
 
 
 def _judge(steps: list[dict[str, Any]], library: Path) -> Compiled:  # Any: JSON of our own script

@@ -78,16 +78,11 @@ class Toolchain:
     """None where no CUDA toolkit is installed."""
 
     def folders(self) -> tuple[Path, ...]:
-        """Folders a build sandbox must be able to read, besides the interpreter's."""
-        found = [Path(path) for path in ("/usr", "/lib", "/lib64", "/bin", "/etc/alternatives")]
-        found += [self.cxx.path.resolve().parent.parent, self.torch.root, self.python_include]
+        """Folders compilers and headers lie in."""
+        found = [self.cxx.path.resolve().parent.parent, self.torch.root, self.python_include]
         if self.cuda:
             found += [self.cuda.home, *self.cuda.include_dirs, *self.cuda.library_dirs]
-        kept: list[Path] = []
-        for path in found:
-            if path.exists() and not any(path.is_relative_to(outer) for outer in kept):
-                kept.append(path)
-        return tuple(kept)
+        return tuple(dict.fromkeys(path for path in found if path.exists()))
 
 
 def find_toolchain() -> Toolchain:
