@@ -113,7 +113,13 @@ def _binds(places: Iterable[Path]) -> tuple[Bind, ...]:
     """The interpreter, and what is not below it or a system folder, which sandboxes see anyway."""
     python = python_binds()
     seen = [*map(Path, SYSTEM), *(bind.target or bind.source for bind in python)]
-    missing = [place for place in places if not any(place.is_relative_to(folder) for folder in seen)]
+    missing = [
+        place
+        for place in places
+        if not any(place.is_relative_to(folder) for folder in seen)
+        # Never a folder that holds the system's own, such as / for a compiler in a folder of its own.
+        and not any(Path(folder).is_relative_to(place) for folder in SYSTEM)
+    ]
     return (*python, *(Bind(place) for place in missing))
 
 
