@@ -57,23 +57,17 @@ def _sandbox() -> list[Check]:
     found = probe()
     checks = []
     for tier, answer in found.tiers.items():
-        if tier is SandboxTier.NONE:
-            continue
-        gaps = f"; does not stop: {', '.join(answer.gaps)}" if answer.gaps else ""
-        checks.append(
-            Check(
-                f"sandbox {tier}",
-                "ok" if answer.works else "weak",
-                ("works" if answer.works else "no") + gaps,
-                answer.reason,
-            )
-        )
+        if tier is not SandboxTier.NONE:
+            works = "works" if answer.works else "does not work"
+            checks.append(Check(f"sandbox {tier}", "ok" if answer.works else "weak", works, answer.reason))
     if not any(check.verdict == "ok" for check in checks):
         checks.append(
             Check(
                 "sandbox", "missing", "no tier works here", "install bubblewrap (apt-get install bubblewrap)"
             )
         )
+    gaps = next((tier.gaps for tier in found.tiers.values() if tier.works), ())
+    checks.append(Check("not stopped", "ok", "; ".join(gaps)))
     checks.append(Check("limits", "weak" if found.limits == "rlimits" else "ok", found.limits))
     checks.append(Check("seccomp", "ok" if found.seccomp else "weak", "yes" if found.seccomp else "no"))
     if os.geteuid() == 0:
@@ -132,12 +126,13 @@ def _torch() -> list[Check]:
 
 
 def _keys() -> list[Check]:
-    from agent.cli.endpoint import api_key, base_url
+    from agent.cli.endpoint import api_key, base_url, key_variable
 
-    if api_key() is None and base_url() is None:
+    if not api_key() and base_url() is None:
         remedy = "set OPENAI_API_KEY (and OPENAI_BASE_URL) to ask a live model"
         return [Check("model", "weak", "no key: recorded replies are replayed", remedy)]
-    return [Check("model", "ok", f"{base_url() or 'the default endpoint'}, {'a' if api_key() else 'no'} key")]
+    where = base_url() or "OpenAI's own endpoint"
+    return [Check("model", "ok", f"{where}, {f'key from {key_variable()}' if api_key() else 'no key'}")]
 
 
 def _output(command: list[str]) -> str:

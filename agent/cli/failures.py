@@ -45,7 +45,7 @@ class Guarded(TyperGroup):
         except Exception as error:
             if _is_parsing_error(error) or isinstance(error, BrokenPipeError):
                 raise
-            code = exit_code(error)
+            code = ExitCode.MACHINE if isinstance(error, ImportError) else exit_code(error)
             if ctx.params.get("debug"):
                 traceback.print_exception(error, file=sys.stderr)
             else:
@@ -76,6 +76,8 @@ def exit_code(error: BaseException) -> ExitCode:
 
 def describe(error: BaseException) -> str:
     """One line that names the value and the way out."""
+    if isinstance(error, ImportError):
+        return f"this installation is incomplete: {error}; install kernelwright again"
     from agent.archive import ArchiveError
     from agent.imports import UnreadableImport
     from agent.messages import ProviderError

@@ -11,11 +11,11 @@ from agent.cli.failures import Usage
 from evaluator import Problem, ProblemError, find_problems, read_problem
 
 
-def data_folder(name: str) -> Path:
-    """A folder that comes along: inside the installed package, or beside it in a checkout."""
+def installed_problems() -> Path:
+    """The folder of reference problems: inside the installed package, or beside it in a checkout."""
     package = Path(agent.__file__).parent
-    installed = package / "installed" / name
-    return installed if installed.is_dir() else package.parent / name
+    installed = package / "installed" / "reference_problems"
+    return installed if installed.is_dir() else package.parent / "reference_problems"
 
 
 def read_problems(names: Sequence[str]) -> list[Problem]:
@@ -51,7 +51,7 @@ def _locate(name: str) -> list[Path]:
     path = Path(name).expanduser()
     if path.exists() or path.suffix == ".py":
         return find_problems([path])
-    root = data_folder("reference_problems")
+    root = installed_problems()
     by_id = {f"{file.parent.name}/{file.stem}": file for file in find_problems([root])}
     if name.rstrip("/") in ("all", *{key.partition("/")[0] for key in by_id}):
         return [

@@ -2,6 +2,48 @@
 
 from __future__ import annotations
 
+import json as json_module
+from typing import Annotated
 
-def prompt() -> None:
-    """Print exactly what would be sent."""
+import typer
+
+from agent.cli import options
+
+
+def prompt(
+    problem: Annotated[str, typer.Argument(help="A file, an id, or an unmistakable part of one.")],
+    backend: Annotated[
+        str, typer.Option("--backend", "-b", help="How the kernel is to be written.")
+    ] = "cuda",
+    target: Annotated[
+        str | None, typer.Option(help="Hardware it is for, such as h200.", show_default="this machine")
+    ] = None,
+    shapes: options.Shapes = None,
+    dtype: options.CastTo = None,
+    math: options.Precision = None,
+    json: options.Json = False,
+) -> None:
+    """Print exactly what would be sent first for a problem, with token counts; asks nobody.
+
+    The messages go to standard output, the counts to standard error. Counts are estimates.
+    """
+    from agent.cli.library import one_problem
+    from agent.cli.screen import notes, plain
+    from agent.cli.wording import open_prompts
+    from agent.tokens import estimate_tokens
+
+    given = options.present({"shapes": shapes, "dtype": dtype, "math": math})
+    prompts = open_prompts(options.evaluation_config(given), [backend], target)
+    messages = prompts.opening(one_problem(problem), backend)
+    counts = [estimate_tokens(message.content) for message in messages]
+    if json:
+        answer = {
+            "messages": [message.model_dump() for message in messages],
+            "estimated_tokens": counts,
+        }
+        print(json_module.dumps(answer, indent=2))
+        return
+    for message in messages:
+        print(f"=== {message.role}\n{plain(message.content)}")
+    said = ", ".join(f"{message.role} {count:,}" for message, count in zip(messages, counts, strict=True))
+    notes().print(f"about {sum(counts):,} tokens ({said})", style="bold")

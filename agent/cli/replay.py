@@ -24,11 +24,11 @@ def replay(
     Recordings lie in FOLDER/PROBLEM/BACKEND/NN.md, one file a turn; `kernelwright run --record FOLDER` writes
     them.
     """
-    from agent.cli.library import data_folder
+    from agent.prompts import installed_prompts
     from agent.providers.recordings import recorded_problems
     from agent.providers.replay import MODEL, ReplayServer
 
-    place = folder or data_folder("prompts") / "recordings"
+    place = folder or installed_prompts() / "recordings"
     if not place.is_dir():
         raise Usage(f"no folder of recordings: {place}")
     with ReplayServer(place, port=port) as server:

@@ -86,6 +86,12 @@ Concurrency = Annotated[
 Evaluators = Annotated[
     int | None, typer.Option(min=1, help="Candidates judged at once.", rich_help_panel=BOUNDS)
 ]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        help="Hardware that prompts speak of, such as h200.", show_default="this machine", rich_help_panel=ASK
+    ),
+]
 Config = Annotated[Path | None, typer.Option(help="Settings in TOML; options given here win.")]
 Resume = Annotated[
     str | None, typer.Option(help="Go on with a run: an unmistakable prefix of its id, or `last`.")

@@ -16,12 +16,13 @@ from agent.batch import resume as resume_log
 from agent.batch.events import Event
 from agent.cli.endpoint import api_key, base_url, key_variable
 from agent.cli.failures import Usage, say
-from agent.cli.library import data_folder, read_problems
+from agent.cli.library import read_problems
 from agent.cli.options import explain
 from agent.cli.progress import Watcher, json_lines
 from agent.cli.settings import ProviderKind, RunSettings, parse_settings, read_settings, to_toml
+from agent.cli.wording import open_prompts
 from agent.messages import Provider
-from agent.prompts import PromptBook
+from agent.prompts import installed_prompts
 from agent.providers.endpoint import Endpoint
 from agent.providers.limits import RateLimits
 from agent.providers.openai_chat import OpenAIProvider
@@ -157,6 +158,7 @@ def _run(session: Session, settings: RunSettings, log: RunLog) -> RunSummary:
 
 
 def _work(session: Session, settings: RunSettings, log: RunLog, *, endpoint: Endpoint | None) -> RunSummary:
+    plan = read_plan(log.archive, log.run)
     with ExitStack() as stack:
         evaluator = stack.enter_context(Evaluator(cache=session.cache))
 
@@ -174,7 +176,7 @@ def _work(session: Session, settings: RunSettings, log: RunLog, *, endpoint: End
             workspace=Workspace(session.workspace),
             providers=providers,
             evaluate=evaluate,
-            prompts=PromptBook(),
+            prompts=open_prompts(plan.config, plan.backends, settings.target),
             completions=settings.completions,
             evaluators=settings.evaluators,
             on_event=stack.enter_context(_follower(session.shown)),
@@ -196,7 +198,7 @@ def _provider(session: Session, settings: RunSettings, endpoint: Endpoint) -> Pr
 @contextmanager
 def _endpoint(settings: RunSettings, shown: Shown) -> Iterator[Endpoint]:
     if settings.provider is ProviderKind.REPLAY:
-        folder = Path(settings.recordings) if settings.recordings else data_folder("prompts") / "recordings"
+        folder = Path(settings.recordings) if settings.recordings else installed_prompts() / "recordings"
         if not folder.is_dir():
             raise Usage(f"no folder of recordings: {folder}")
         with ReplayServer(folder) as server:

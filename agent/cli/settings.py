@@ -31,6 +31,8 @@ class RunSettings(Record):
     problems: tuple[str, ...] = ()
     """Files, folders, ids or levels."""
     backends: tuple[str, ...] = ("cuda",)
+    target: str | None = None
+    """Hardware that prompts speak of; None means this machine's."""
     models: tuple[str, ...] = ()
     licenses: dict[str, str] = {}
     """Licence of a model's replies, by model; recorded with every attempt."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli.failures import Usage
-from agent.cli.library import data_folder, one_problem, read_problems
+from agent.cli.library import installed_problems, one_problem, read_problems
 from evaluator import ProblemError
 
 SOURCE = "class Model: ...\ndef get_inputs(): return []\ndef get_init_inputs(): return []\n"
@@ -17,7 +17,7 @@ def test_our_own_problems_are_found_wherever_the_command_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert data_folder("reference_problems").is_dir()
+    assert installed_problems().is_dir()
     assert one_problem("level1/01_square_matmul") == one_problem("square_matmul")
     assert {problem.id.partition("/")[0] for problem in read_problems(["level1"])} == {"level1"}
     assert len(read_problems(["all"])) >= 24
