@@ -198,7 +198,7 @@ def without_code(case: Case, config: EvaluationConfig) -> Evaluation:
     return Evaluation(
         status=Status(line.outcome),
         stage=Stage.SCREEN,
-        detail=line.rule,
+        detail="; ".join(line.notes) or line.rule.replace("_", " "),
         problem=case.problem.id,
         problem_sha=case.problem.sha,
         candidate_sha="",
