@@ -6,7 +6,7 @@ from evaluator.backends import BACKENDS, Backend, find_backend
 from evaluator.candidate import Candidate
 from evaluator.config import Dtype, EvaluationConfig, Limits, Math, SandboxTier
 from evaluator.errors import ConfigError, EvaluatorError, MachineError, ProblemError
-from evaluator.evaluation import Evaluation, Finding, Stage, Status
+from evaluator.evaluation import Evaluation, Finding, Measurement, Mismatch, Stage, Status
 from evaluator.pipeline import Evaluator, evaluate
 from evaluator.problem import Problem, find_problems, problem_from_source, read_problem
 from evaluator.record import Record, sha256_text
@@ -26,6 +26,8 @@ __all__ = [
     "Limits",
     "MachineError",
     "Math",
+    "Measurement",
+    "Mismatch",
     "Problem",
     "ProblemError",
     "Record",

@@ -1,0 +1,194 @@
+"""Reads what compilers and Python say: the first real error, and the candidate's lines it points at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+CONTEXT: Final = 2
+"""Source lines shown before and behind the one an error points at."""
+LONGEST_MESSAGE: Final = 400
+NOTES: Final = 2
+"""Compiler notes kept with an error."""
+
+_ERROR: Final = re.compile(
+    r"""^(?:
+        (?P<file>[^\s:(][^:(\n]*)
+        (?:\((?P<line>\d+)\)|:(?P<line2>\d+)(?::\d+)?)
+        :[ ](?:catastrophic[ ]|fatal[ ])?error(?:[ ]\#[\w-]+)?:[ ](?P<message>.*)
+      | (?P<tool>ptxas|nvlink|ld\.lld|\S*/?ld(?:\.\w+)?|collect2|nvcc|clang|g\+\+|cc1plus)
+        (?:[ ]*:)?[ ]*(?:fatal[ ])?error[ ]*:[ ]*(?P<said>.*)
+      | .*?(?P<unlinked>undefined[ ](?:reference[ ]to|symbol).*)
+    )$""",
+    re.VERBOSE,
+)
+_NOTE: Final = re.compile(r"^[^\s:(][^:(\n]*(?:\(\d+\)|:\d+(?::\d+)?): note(?: #[\w-]+)?: (?P<message>.*)$")
+_QUOTED: Final = re.compile(r"^\s*\d+ \| (?P<text>.*)$")
+_FRAME: Final = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
+_NEEDED: Final = re.compile(
+    r"^(?P<gcc>[^\s:][^:\n]*:\d+):\d+:\s+required from here|at line (?P<line>\d+) of (?P<nvcc>\S+)$"
+)
+_SYSTEM: Final = re.compile(r"site-packages|/torch/include/|^/usr/|/cuda[\w.-]*/|^/opt/|lib/python3")
+_AFTERMATH: Final = re.compile(r"ld returned \d+ exit status|linker command failed|compilation terminated")
+_PATH: Final = re.compile(r"(?<![\w.)\]])(?:/[\w.+-]+)+/(?=[\w.+-])")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """One line of the candidate."""
+
+    number: int
+    text: str
+    marked: bool
+    """Whether the error points at it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The first real error of a log, and how many more there are."""
+
+    message: str
+    place: str = ""
+    """File and line as the tool names them, without folders."""
+    source: tuple[SourceLine, ...] = ()
+    """The candidate's lines around it; empty when it lies elsewhere."""
+    quoted: str = ""
+    """The line the compiler itself shows, where the candidate has none like it."""
+    notes: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    """The next different errors."""
+    more: int = 0
+
+
+def read_compiler_log(log: str, code: str) -> Diagnosis | None:
+    """The cause of a failed build; None when the log names no error.
+
+    Errors in the candidate's own sources come before those in headers, which they usually cause.
+    """
+    lines = log.splitlines()
+    errors = [error for error in _errors(lines) if not _AFTERMATH.search(error.message)]
+    if not errors:
+        return None
+    first = next((error for error in errors if not error.in_headers), errors[0])
+    different = list(dict.fromkeys(_headline(error) for error in errors if error.message != first.message))
+    source = _around(code, first.quoted)
+    return Diagnosis(
+        message=first.message,
+        place=first.place,
+        source=source,
+        quoted="" if source else first.quoted,
+        notes=first.notes,
+        others=tuple(different[:2]),
+        more=max(0, len(different) - 2),
+    )
+
+
+def read_traceback(text: str, code: str) -> Diagnosis | None:
+    """The last exception of a traceback, with the candidate's line that led to it; None without one."""
+    lines = text.splitlines()
+    frames = [(index, match) for index, line in enumerate(lines) if (match := _FRAME.match(line))]
+    if not frames:
+        return None
+    last = frames[-1][0]
+    said = [line for line in lines[last + 1 :] if line.strip() and not line.startswith((" ", "\t"))]
+    source: tuple[SourceLine, ...] = ()
+    own = code.splitlines()
+    for index, match in reversed(frames):
+        number = int(match["line"])
+        shown = lines[index + 1].strip() if index + 1 < len(lines) else ""
+        if shown and number <= len(own) and own[number - 1].strip() == shown:
+            source = _window(own, number)
+            break
+    return Diagnosis(message=shortened(" ".join(said)) or "an exception", source=source)
+
+
+def shortened(text: str, limit: int = LONGEST_MESSAGE) -> str:
+    """One line without folders in its paths, cut to a length."""
+    line = _PATH.sub("", " ".join(text.split()))
+    return line if len(line) <= limit else f"{line[: limit - 3]}..."
+
+
+def tail(text: str, *, lines: int, characters: int) -> str:
+    """The end of a text, whole lines where they fit, paths without folders."""
+    kept = "\n".join(text.strip("\n").splitlines()[-lines:])
+    return _PATH.sub("", kept[-characters:])
+
+
+@dataclass(frozen=True, slots=True)
+class _Error:
+    message: str
+    place: str
+    quoted: str
+    in_headers: bool
+    notes: tuple[str, ...]
+
+
+def _errors(lines: list[str]) -> Iterator[_Error]:
+    for index, line in enumerate(lines):
+        match = _ERROR.match(line)
+        if match is None:
+            continue
+        file, number = match["file"] or "", match["line"] or match["line2"] or ""
+        message = match["message"] or match["said"] or match["unlinked"]
+        yield _Error(
+            message=shortened(message),
+            place=f"{file.rpartition('/')[2]}:{number}" if file else match["tool"] or "linker",
+            quoted=_quoted(lines[index + 1 : index + 8]) if file else "",
+            in_headers=bool(_SYSTEM.search(file)),
+            notes=tuple([*_needed_at(lines, index), *_notes(lines[index + 1 : index + 40])][:NOTES]),
+        )
+
+
+def _quoted(following: list[str]) -> str:
+    """The source line a compiler shows under its message: the one above the caret."""
+    for above, line in pairwise(following):
+        if "^" in line and not line.strip(" \t|~^"):
+            numbered = _QUOTED.match(above)
+            return (numbered["text"] if numbered else above).strip()
+    return ""
+
+
+def _needed_at(lines: list[str], index: int) -> Iterator[str]:
+    """Which line of the candidate's sources made a compiler look into the header where it failed.
+
+    g++ says so above its message, nvcc below.
+    """
+    for line in (*reversed(lines[max(0, index - 3) : index]), *lines[index + 1 : index + 12]):
+        needed = _NEEDED.search(line)
+        if needed is not None and not _SYSTEM.search(line):
+            place = needed["gcc"] or f"{needed['nvcc']}:{needed['line']}"
+            yield f"needed at {place.rpartition('/')[2]}"
+            return
+
+
+def _notes(following: list[str]) -> list[str]:
+    notes: list[str] = []
+    for line in following:
+        if _ERROR.match(line):
+            break
+        note = _NOTE.match(line)
+        if note and not _SYSTEM.search(line):
+            notes.append(shortened(note["message"], 200))
+    return notes[:NOTES]
+
+
+def _headline(error: _Error) -> str:
+    return f"{error.place}: {shortened(error.message, 200)}"
+
+
+def _around(code: str, quoted: str) -> tuple[SourceLine, ...]:
+    lines = code.splitlines()
+    if not quoted:
+        return ()
+    found = [number for number, line in enumerate(lines, 1) if line.strip() == quoted]
+    return _window(lines, found[0]) if found else ()
+
+
+def _window(lines: list[str], number: int) -> tuple[SourceLine, ...]:
+    begin, end = max(1, number - CONTEXT), min(len(lines), number + CONTEXT)
+    return tuple(
+        SourceLine(at, lines[at - 1][:200].rstrip(), marked=at == number) for at in range(begin, end + 1)
+    )

@@ -1,0 +1,188 @@
+"""Turns an evaluation into the facts a model can act on: short, and complete enough for the next try.
+
+The words are in `prompts/feedback.md.j2`; here is only what they are about.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from agent.diagnostics import Diagnosis, read_compiler_log, read_traceback, shortened, tail
+from agent.hardware import Hardware
+from evaluator import Evaluation, Finding, Measurement, Mismatch, Status
+
+LAUNCH_BOUND_MS: Final = 0.02
+"""Below this a GPU kernel spends its time on being launched."""
+EXAMPLES: Final = 6
+"""Wrong elements shown."""
+FINDINGS: Final = 4
+_OUTPUT_LINES: Final = 15
+_OUTPUT_CHARACTERS: Final = 1500
+
+
+class Bound(StrEnum):
+    """What keeps a right kernel from being faster."""
+
+    MEMORY = "memory"
+    ARITHMETIC = "arithmetic"
+    LAUNCH = "launch"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class WrongElement:
+    """One wrong value."""
+
+    index: str
+    expected: str
+    actual: str
+
+
+@dataclass(frozen=True, slots=True)
+class WrongValues:
+    """Where an output is wrong, how far, and in what pattern."""
+
+    output: str
+    trial: str
+    wrong: int
+    total: int
+    share: float
+    """Wrong elements of all, 0 to 1."""
+    elements: tuple[WrongElement, ...]
+    max_abs_error: float
+    error_ratio: float
+    limit_ratio: float
+    pattern: str
+
+    @property
+    def is_slight(self) -> bool:
+        """Whether it looks like rounding rather than a mistake: within some thousand times the limit."""
+        return self.error_ratio < 5000 * self.limit_ratio and self.share > 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """How fast a right kernel is, and what bounds it."""
+
+    speedup: float
+    low: float
+    high: float
+    against: str
+    median_ms: float
+    baselines_ms: dict[str, float]
+    bound: Bound
+    light_ms: float | None
+    """Time at the target's peak rates."""
+    fraction: float | None
+    """Of the speed of light, 0 to about 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """What an evaluation says about a candidate."""
+
+    status: Status
+    stage: str
+    detail: str
+    diagnosis: Diagnosis | None
+    output_tail: str
+    wrong: WrongValues | None
+    speed: Speed | None
+    rules: tuple[Finding, ...]
+    """Rules of the screening that the candidate broke."""
+    sanitizer: tuple[str, ...]
+    track: str
+    """`own`, `mixed`, `library` or empty: whose kernels did the work."""
+    flags: tuple[str, ...]
+    """What builds did with the candidate's flags."""
+
+
+def collect(evaluation: Evaluation, code: str | None, hardware: Hardware | None = None) -> Feedback:
+    """The facts of an evaluation; `code` is the candidate's source, if the reply held one."""
+    source = code or ""
+    verification, sanitization = evaluation.verification, evaluation.sanitization
+    mismatch = verification.mismatch if verification else None
+    return Feedback(
+        status=evaluation.status,
+        stage=evaluation.stage.value,
+        detail=shortened(evaluation.detail, 600),
+        diagnosis=_diagnosis(evaluation, source),
+        output_tail=tail(evaluation.output_tail, lines=_OUTPUT_LINES, characters=_OUTPUT_CHARACTERS),
+        wrong=_wrong_values(mismatch) if mismatch else None,
+        speed=_speed(evaluation, evaluation.measurement, hardware) if evaluation.measurement else None,
+        rules=tuple(finding for finding in evaluation.findings if finding.fatal)[:FINDINGS],
+        sanitizer=tuple(shortened(text) for text in sanitization.findings[:FINDINGS]) if sanitization else (),
+        track=evaluation.attribution.track if evaluation.attribution else "",
+        flags=tuple(
+            dict.fromkeys(shortened(note, 200) for build in evaluation.builds for note in build.notes)
+        ),
+    )
+
+
+def _diagnosis(evaluation: Evaluation, code: str) -> Diagnosis | None:
+    failed = next((build for build in evaluation.builds if not build.ok), None)
+    if evaluation.status is Status.COMPILE_ERROR and failed is not None:
+        found = read_compiler_log(failed.log, code)
+        return found or Diagnosis(message=tail(failed.log, lines=12, characters=1200) or "no message")
+    if evaluation.status in (Status.RUNTIME_ERROR, Status.COMPILE_ERROR):
+        return read_traceback(evaluation.output_tail, code) or read_traceback(evaluation.detail, code)
+    return None
+
+
+def _wrong_values(mismatch: Mismatch) -> WrongValues:
+    elements = [
+        WrongElement(index=", ".join(map(str, index)), expected=f"{expected:.6g}", actual=f"{actual:.6g}")
+        for index, expected, actual in zip(
+            mismatch.first_indices, mismatch.expected, mismatch.actual, strict=False
+        )
+    ]
+    return WrongValues(
+        output=mismatch.output,
+        trial=mismatch.trial.replace("_", " "),
+        wrong=mismatch.wrong,
+        total=mismatch.total,
+        share=mismatch.wrong / max(1, mismatch.total),
+        elements=tuple(elements[:EXAMPLES]),
+        max_abs_error=mismatch.max_abs_error,
+        error_ratio=mismatch.error_ratio,
+        limit_ratio=mismatch.limit_ratio,
+        pattern=mismatch.pattern,
+    )
+
+
+def _speed(evaluation: Evaluation, measured: Measurement, hardware: Hardware | None) -> Speed:
+    median_ms = measured.candidate.median_ms
+    bound, light_ms = _light(evaluation, hardware)
+    fraction = evaluation.plausibility.speed_of_light if evaluation.plausibility else None
+    if fraction is None and light_ms is not None and median_ms > 0:
+        fraction = light_ms / median_ms
+    if hardware is not None and hardware.kind == "cuda" and median_ms < LAUNCH_BOUND_MS:
+        bound = Bound.LAUNCH
+    return Speed(
+        speedup=measured.speedup,
+        low=measured.interval.low,
+        high=measured.interval.high,
+        against=measured.against,
+        median_ms=median_ms,
+        baselines_ms={name: timing.median_ms for name, timing in measured.baselines.items()},
+        bound=bound,
+        light_ms=light_ms,
+        fraction=fraction,
+    )
+
+
+def _light(evaluation: Evaluation, hardware: Hardware | None) -> tuple[Bound, float | None]:
+    """What bounds the work on this target and its time at peak rates, milliseconds."""
+    work = evaluation.plausibility
+    if work is None or hardware is None:
+        return Bound.UNKNOWN, None
+    bandwidth, peak = hardware.bandwidth_gb_s, hardware.peak_tflops(evaluation.config.math)
+    memory_ms = work.bytes_moved / bandwidth / 1e6 if bandwidth else None
+    arithmetic_ms = work.flops / peak / 1e9 if peak and work.flops else None
+    if memory_ms is None or (arithmetic_ms is None and work.flops):
+        return Bound.UNKNOWN, None
+    if arithmetic_ms is not None and arithmetic_ms > memory_ms:
+        return Bound.ARITHMETIC, arithmetic_ms
+    return Bound.MEMORY, memory_ms
