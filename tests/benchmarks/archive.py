@@ -39,7 +39,7 @@ def builders() -> ModuleType:
     spec = importlib.util.spec_from_file_location("builders", ROOT / "tests/agent/conftest.py")
     if spec is None or spec.loader is None:
         raise FileNotFoundError("tests/agent/conftest.py")
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
@@ -63,7 +63,7 @@ def write(folder: Path, attempts: int, text_kib: int) -> float:
     return time.perf_counter() - began
 
 
-def write_one(make: object, log: RunLog, number: int, words: str, dice: random.Random, text_kib: int) -> None:
+def write_one(make: Any, log: RunLog, number: int, words: str, dice: random.Random, text_kib: int) -> None:
     """Record one reply of the given median length and a verdict on it."""
     problem = make.problem(f"level{1 + number % PROBLEMS % 3}/{number % PROBLEMS:03}_problem")
     key = make.key(

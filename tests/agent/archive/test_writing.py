@@ -238,13 +238,14 @@ from pathlib import Path
 sys.path.insert(0, {str(ROOT)!r})
 import importlib.util
 spec = importlib.util.spec_from_file_location("builders", {str(ROOT / "tests/agent/conftest.py")!r})
-builders = importlib.util.module_from_spec(spec); spec.loader.exec_module(builders)
+builders = sys.modules["builders"] = importlib.util.module_from_spec(spec); spec.loader.exec_module(builders)
 make = builders.Make()
 log = make.log(Path({str(tmp_path)!r}))
 def work(thread):
     for sample in range(10_000):
         key = make.key(log.run, sample=sample, turn=thread)
-        attempt = log.record_completion(key, make.answer(key, make.reply(f"{{thread}} {{sample}}" + "x" * 3000)))
+        text = make.reply(f"{{thread}} {{sample}}" + "x" * 3000)
+        attempt = log.record_completion(key, make.answer(key, text))
         print(attempt.id, flush=True)
         log.record_evaluation(attempt, make.evaluation(output_tail="t" * 2000))
 print("begun", flush=True)

@@ -131,11 +131,11 @@ def load(name, path):
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-tools = load("tools", root / "tests/agent/batch/conftest.py")
+tools = load("tools", root / "tests/agent/conftest.py")
 these = load("these", root / "tests/agent/batch/test_resume.py")
 bench = tools.Bench(folder)
 def script(request):
-    text = these.reply_to(tools.make.reply, request)
+    text = these.reply_to(tools.MAKE.reply, request)
     with asked.open("a") as file:
         file.write(f"{request.problem} {request.sample} {request.turn}\\n")
     return text

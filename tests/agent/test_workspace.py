@@ -1,0 +1,135 @@
+"""Kept kernels: only what passed, each once, with the best score of every hardware and policy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent import workspace as module
+from agent.archive import ArchiveError
+from agent.workspace import Provenance, UnknownKernel, Workspace
+from evaluator import Candidate, EvaluationConfig, Math, Status
+
+if TYPE_CHECKING:
+    from tests.agent.conftest import Make
+
+FROM = Provenance(model="model-a", run="r", license="MIT")
+
+
+def test_everything_lies_below_one_root(tmp_path: Path) -> None:
+    place = Workspace(tmp_path)
+    assert [
+        folder.relative_to(tmp_path).parts[0] for folder in (place.runs, place.generated, place.cache)
+    ] == [
+        "runs",
+        "generated",
+        ".kernelwright",
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_kept_kernel_comes_back_with_its_score_and_origin(tmp_path: Path, make: Make) -> None:
+    place = Workspace(tmp_path)
+    evaluation = make.evaluation(speedup=2.5)
+    kept = place.keep(make.code(), evaluation, FROM)
+    assert kept.folder == tmp_path / "generated/cpp/01_add" / evaluation.candidate_sha[:12]
+    assert (kept.folder / "kernel.py").read_text() == make.code()
+    (found,) = place.kernels()
+    assert found == kept == place.kernel(kept.id[:5])
+    assert found.record.provenance == FROM
+    assert found.best == evaluation
+
+
+def test_the_score_file_is_the_same_bytes_every_time(tmp_path: Path, make: Make) -> None:
+    one, other = Workspace(tmp_path / "one"), Workspace(tmp_path / "other")
+    scores = [make.evaluation(device=device) for device in ("B", "A")]
+    for score in scores:
+        kept = one.keep(make.code(), score, FROM)
+    for score in reversed(scores):
+        again = other.keep(make.code(), score, FROM)
+    assert (kept.folder / "score.json").read_bytes() == (again.folder / "score.json").read_bytes()
+    text = (kept.folder / "score.json").read_text()
+    assert text == json.dumps(json.loads(text), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+@pytest.mark.parametrize("status", [status for status in Status if status is not Status.PASSED])
+def test_only_what_passed_is_kept(tmp_path: Path, make: Make, status: Status) -> None:
+    with pytest.raises(ValueError, match="only what passed"):
+        Workspace(tmp_path).keep(make.code(), make.evaluation(status), FROM)
+    assert not (tmp_path / "generated").exists()
+
+
+def test_a_score_of_other_source_is_refused(tmp_path: Path, make: Make) -> None:
+    with pytest.raises(ValueError, match="only what passed"):
+        Workspace(tmp_path).keep("other", make.evaluation(), FROM)
+
+
+def test_the_surer_score_stays_and_each_hardware_and_policy_has_its_own(tmp_path: Path, make: Make) -> None:
+    place = Workspace(tmp_path)
+    for evaluation in (
+        make.evaluation(speedup=2.0),
+        make.evaluation(speedup=2.4, measurement=make.measurement(2.4, low=1.1, high=9.0)),
+        make.evaluation(speedup=1.9),
+        make.evaluation(speedup=4.0, device="NVIDIA H200"),
+        make.evaluation(speedup=3.0, config=EvaluationConfig(math=Math.TF32)),
+        make.evaluation(speedup=1.0, config=EvaluationConfig(shapes="small")),
+    ):
+        kept = place.keep(make.code(), evaluation, FROM)
+    assert [score.speedup for score in kept.record.scores] == [4.0, 2.0, 3.0, 1.0]
+    assert kept.best.speedup == 4.0
+
+
+def test_a_taken_short_id_grows(tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ID_DIGITS", 1)
+    place = Workspace(tmp_path)
+    for number in range(40):
+        source = make.code(number)
+        place.keep(source, make.evaluation(source=source), FROM)
+    kernels = list(place.kernels())
+    assert len(kernels) == 40
+    assert {kernel.record.sha for kernel in kernels} == {
+        Candidate(source=make.code(number), backend="cpp").sha for number in range(40)
+    }
+    assert all(kernel.record.sha.startswith(kernel.id) for kernel in kernels)
+
+
+def test_the_same_source_for_another_problem_of_that_name_is_another_kernel(
+    tmp_path: Path, make: Make
+) -> None:
+    place = Workspace(tmp_path)
+    for name in ("level1/01_add", "level2/01_add"):
+        place.keep(make.code(), make.evaluation(problem=make.problem(name)), FROM)
+    assert [kernel.record.problem for kernel in place.kernels()] == ["level1/01_add", "level2/01_add"]
+
+
+def test_an_unknown_or_unclear_name_is_said(tmp_path: Path, make: Make) -> None:
+    place = Workspace(tmp_path)
+    for number in range(3):
+        place.keep(make.code(number), make.evaluation(source=make.code(number)), FROM)
+    with pytest.raises(UnknownKernel, match="no kept kernel 'zz'"):
+        place.kernel("zz")
+    with pytest.raises(UnknownKernel, match="could be"):
+        place.kernel("")
+
+
+def test_an_edited_kernel_or_damaged_score_is_said(tmp_path: Path, make: Make) -> None:
+    place = Workspace(tmp_path)
+    kept = place.keep(make.code(), make.evaluation(), FROM)
+    (kept.folder / "kernel.py").write_text("import os")
+    with pytest.raises(ArchiveError, match="not the source that was scored"):
+        place.kernel(kept.id)
+    (kept.folder / "score.json").write_text("{}")
+    with pytest.raises(ArchiveError, match="damaged"):
+        place.kernel(kept.id)
+    (kept.folder / "score.json").write_text('{"schema_version": 99}')
+    with pytest.raises(ArchiveError, match="newer"):
+        place.kernel(kept.id)
+
+
+def test_windows_newlines_in_a_source_survive(tmp_path: Path, make: Make) -> None:
+    source = make.code().replace("\n", "\r\n")
+    kept = Workspace(tmp_path).keep(source, make.evaluation(source=source), FROM)
+    assert Workspace(tmp_path).kernel(kept.id).source == source
