@@ -48,6 +48,14 @@ class Spent:
             seconds=self.seconds + other.seconds,
         )
 
+    def __sub__(self, other: Spent) -> Spent:
+        return Spent(
+            attempts=self.attempts - other.attempts,
+            tokens=self.tokens - other.tokens,
+            cost_usd=self.cost_usd - other.cost_usd,
+            seconds=self.seconds - other.seconds,
+        )
+
 
 class BudgetReachedError(Exception):
     """A budget is spent; the message says which."""
@@ -70,7 +78,9 @@ class Ledger:
         self.budget = budget
         self._spent = spent or Spent()
         self._largest: Spent | None = None
-        self._holds: list[Hold] = []
+        self._in_flight = 0
+        self._held = Spent()
+        """What those in flight are expected to cost."""
         self._clock = clock
         self._began = clock()
         self._changed = asyncio.Event()
@@ -91,8 +101,9 @@ class Ledger:
         while True:
             self.check()
             hold = Hold(self._expected(bound_tokens))
-            if not self._holds or self._fits(hold, known=bound_tokens is not None):
-                self._holds.append(hold)
+            if not self._in_flight or self._fits(hold, known=bound_tokens is not None):
+                self._in_flight += 1
+                self._held += hold.expected
                 return hold
             self._changed.clear()
             await self._changed.wait()
@@ -122,7 +133,8 @@ class Ledger:
 
     def release(self, hold: Hold) -> None:
         """Give an admitted attempt's place back: it cost nothing, or was booked."""
-        self._holds.remove(hold)
+        self._in_flight -= 1
+        self._held -= hold.expected
         self.wake()
 
     def wake(self) -> None:
@@ -138,7 +150,7 @@ class Ledger:
         guessing = self._largest is None and (
             self.budget.cost_usd is not None or (self.budget.tokens is not None and not known)
         )
-        after = sum((other.expected for other in self._holds), self.spent + hold.expected)
+        after = self.spent + self._held + hold.expected
         return not guessing and all(
             spent <= limit for name, limit, spent in self._limits(after) if name != "seconds"
         )

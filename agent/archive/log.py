@@ -1,7 +1,7 @@
 """One append-only file of JSON lines: read as a stream, written by one process, repaired when torn.
 
-A line is one `write` on a file opened for appending and is synced before `append` returns, so a reply that
-was reported as recorded survives a power cut. What a full disk leaves of a line is cut off again.
+A line is one `write` on a file opened for appending, so a killed writer leaves it whole or torn at the very
+end. Synced lines survive a power cut. What a full disk leaves of a line is cut off again.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class LogFile:
         self._size = os.fstat(self._file).st_size
 
     def append(self, data: bytes) -> int:
-        """Add one line, newline included, and return where it begins.
+        """Add one line, newline included, and return where it begins; `sync` makes it last.
 
         Raises:
             OSError: disk full or device failure; the log is as it was before.
@@ -106,14 +106,17 @@ class LogFile:
                 written = os.write(self._file, data)
                 if written != len(data):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
-                if self._sync:
-                    os.fdatasync(self._file)
             except OSError as error:
                 os.ftruncate(self._file, offset)
                 error.filename = error.filename or str(self.path)
                 raise
             self._size += len(data)
             return offset
+
+    def sync(self) -> None:
+        """Wait until everything appended is on the disk; threads that wait at once share the wait."""
+        if self._sync:
+            os.fdatasync(self._file)
 
     def line_at(self, offset: int) -> Placed:
         """The line that begins at an offset which `append` or a scan gave."""

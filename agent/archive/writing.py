@@ -127,16 +127,18 @@ class RunLog:
         return self._ballast.is_dropped
 
     def append(self, line: AnyLine) -> None:
-        """Add a line; it is on disk when this returns.
+        """Add a line; it is on the disk when this returns.
 
         Raises:
+            ArchiveError: a second reply for an attempt, or a verdict without a reply.
             OSError: disk full or device failure; the log is as it was before.
         """
         with self._guard:
-            if isinstance(line, EvaluationRecorded | KernelKept) and line.attempt not in self.index.attempts:
-                raise ArchiveError(f"run {self.run} holds no reply for attempt {line.attempt}")
+            self._refuse_if_out_of_order(line)
             offset = self._ballast.spend(lambda: self._log.append(_line(line)))
             self.index.observe(line, offset)
+        # Outside the lock: the threads of a busy run wait for the disk together.
+        self._log.sync()
 
     def record_completion(self, key: AttemptKey, answer: Answer) -> Attempt:
         """Remember a reply, before anything else is done with it.
@@ -174,10 +176,7 @@ class RunLog:
             license=answer.license,
             origin=answer.origin,
         )
-        with self._guard:
-            if line.attempt in self.index.attempts:
-                raise ArchiveError(f"run {self.run} already holds a reply for {key}; it is kept")
-            self.append(line)
+        self.append(line)
         return Attempt(completion=line)
 
     def record_evaluation(
@@ -198,8 +197,7 @@ class RunLog:
 
     def find(self, attempt_id: str) -> Attempt | None:
         """What the log holds of an attempt; None when it was never answered."""
-        with self._guard:
-            seen = self.index.attempts.get(attempt_id)
+        seen = self.index.attempts.get(attempt_id)
         if seen is None:
             return None
         completion = self._line_at(seen.completion)
@@ -236,6 +234,13 @@ class RunLog:
         for part in torn:
             moved_to = part.moved_to.relative_to(self.folder).as_posix()
             self.append(LogRepaired(at=now(), size=part.size, moved_to=moved_to))
+
+    def _refuse_if_out_of_order(self, line: AnyLine) -> None:
+        known = self.index.attempts
+        if isinstance(line, CompletionRecorded) and line.attempt in known:
+            raise ArchiveError(f"run {self.run} already holds a reply for {line.key}; it is kept")
+        if isinstance(line, EvaluationRecorded | KernelKept) and line.attempt not in known:
+            raise ArchiveError(f"run {self.run} holds no reply for attempt {line.attempt}")
 
     def _put(self, text: str) -> Text:
         return self._ballast.spend(lambda: self._texts.put(text))

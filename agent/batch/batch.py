@@ -110,7 +110,7 @@ class _Shift:
                 await self._work_through(todo, workers)
         finally:
             workers.close()
-            for provider in set(batch.providers.values()):
+            for provider in {id(provider): provider for provider in batch.providers.values()}.values():
                 await provider.close()
         return await asyncio.to_thread(self._close)
 
