@@ -7,6 +7,7 @@ writable. Freezing and killing need no controller, so a version 2 group may serv
 from __future__ import annotations
 
 import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,11 +59,16 @@ def find_hierarchies() -> Hierarchies:
     unified, limits = _find_unified(own, mounts)
     memory = pids = freezer = None
     if not limits:
-        memory = _usable(_version_1("memory", own, mounts), "memory.limit_in_bytes")
-        pids = _usable(_version_1("pids", own, mounts), "pids.max")
+        memory = _usable(_folder("memory", own, mounts), "memory.limit_in_bytes")
+        pids = _usable(_folder("pids", own, mounts), "pids.max")
     if unified is None:
-        freezer = _usable(_version_1("freezer", own, mounts), "freezer.state")
+        freezer = version_1_freezer()
     return Hierarchies(memory, pids, freezer, unified, limits)
+
+
+def version_1_freezer() -> Path | None:
+    """The version 1 freezer, which `find_hierarchies` passes over where version 2 can freeze."""
+    return _usable(_folder("freezer", _own_groups(), _mounts()), "freezer.state")
 
 
 class ControlGroup:
@@ -188,8 +194,9 @@ def _field(file: Path, name: str) -> int:
 
 def _own_groups() -> dict[str, str]:
     """Controller name (empty for version 2) to this process's group."""
+    file = Path("/proc/self/cgroup")
     groups = {}
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
+    for line in file.read_text().splitlines() if file.exists() else ():
         _, controllers, group = line.split(":", 2)
         groups.update(dict.fromkeys(controllers.split(","), group))
     return groups
@@ -217,10 +224,6 @@ def _folder(controller: str, own: dict[str, str], mounts: dict[str, tuple[Path, 
     below = group.removeprefix(root.rstrip("/")) if group.startswith(root) else "/"
     folder = point / below.strip("/")
     return folder if folder.is_dir() else point
-
-
-def _version_1(controller: str, own: dict[str, str], mounts: dict[str, tuple[Path, str]]) -> Path | None:
-    return _folder(controller, own, mounts)
 
 
 def _find_unified(own: dict[str, str], mounts: dict[str, tuple[Path, str]]) -> tuple[Path | None, bool]:
@@ -254,7 +257,8 @@ def _usable(folder: Path | None, file: str) -> Path | None:
     except OSError:
         return None
     try:
-        with subprocess.Popen(("sleep", "10"), stdin=subprocess.DEVNULL) as sleeper:
+        argv = (sys.executable, "-I", "-S", "-c", "input()")
+        with subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as sleeper:
             try:
                 works = (trial / file).exists() and leftovers.write(f"{trial}/cgroup.procs", str(sleeper.pid))
             finally:

@@ -21,6 +21,7 @@ SIGKILL, SIGPIPE, SIGXFSZ = 9, 13, 25
 LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446
 LANDLOCK_FILE_RIGHTS = 1 | 2 | 4 | 1 << 14 | 1 << 15
 MOUNT_SETATTR, MOUNT_READ_ONLY, AT_RECURSIVE = 442, 1, 0x8000
+SET_INTERFACE_FLAGS = 0x8914
 CAP_KILL = 1 << 5
 NAMESPACES = (
     ("mount", 0x00020000),
@@ -91,6 +92,8 @@ def isolate() -> list[str]:
                 file.write(text)
         features.append("user")
     features += [name for name, flag in NAMESPACES if LIBC.unshare(flag) == 0]
+    if "net" in features:
+        raise_loopback()
     if "pid" in features:
         prctl(PR_SET_PDEATHSIG, SIGKILL)
         descriptors = open_descriptors()  # before the child covers /proc for both
@@ -100,6 +103,14 @@ def isolate() -> list[str]:
             os.waitpid(child, 0)
             os._exit(0)
     return features
+
+
+def raise_loopback() -> None:
+    """Bring up the only interface of a new network namespace."""
+    handle = LIBC.socket(2, 2, 0)
+    if handle >= 0:
+        LIBC.ioctl(handle, SET_INTERFACE_FLAGS, b"lo".ljust(16, b"\0") + b"\x41".ljust(24, b"\0"))
+        os.close(handle)
 
 
 def arrange(plan: dict, features: list[str]) -> None:  # type: ignore[type-arg]  # plain values
@@ -248,18 +259,19 @@ def fail(control: int, why: str) -> None:
 def reap(worker: int, control: int, *, alone: bool) -> tuple[int, int]:
     """Wait for the worker, reaping orphans; kills all when the launcher hangs up. Status and peak KiB."""
     peak = 0
-    waiting = [control]
+    waiting = select.poll()
+    waiting.register(control, select.POLLIN)
     try:
-        waiting.append(os.pidfd_open(worker))
-        pause = 1.0
+        waiting.register(os.pidfd_open(worker), select.POLLIN)
+        pause_ms = 1000
     except OSError:
-        pause = 0.02
+        pause_ms = 20
     while True:
-        ready, _, _ = select.select(waiting, [], [], pause)
+        ready = [descriptor for descriptor, _ in waiting.poll(pause_ms)]
         if control in ready and not os.read(control, 64):
             if alone:
                 os._exit(0)
-            waiting.remove(control)
+            waiting.unregister(control)
             kill_all()
         while True:
             try:

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from evaluator.config import SandboxTier
-from evaluator.errors import ConfigError
+from evaluator.errors import ConfigError, MachineError
 from evaluator.evaluation import SandboxReport
 from evaluator.sandbox import confinement, leftovers, plan, starting
 from evaluator.sandbox.attendant import Attendant, Capture
@@ -36,11 +36,13 @@ def hierarchies() -> Hierarchies:
 class Launcher:
     """Starts sandboxed programs and ends every one of them when closed. Usable from any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, groups: Hierarchies | None = None) -> None:
+        """`groups` replaces the control groups found on this machine."""
         self._owner = leftovers.owner_name(next(SERIALS))
         self._numbers = itertools.count(1)
-        self._hierarchies = hierarchies()
-        self._lock = threading.Lock()
+        self._hierarchies = hierarchies() if groups is None else groups
+        self._lock = threading.Condition()
+        self._starting = 0
         self._running: set[Sandboxed] = set()
         self._closed = False
         folders = [*map(str, self._hierarchies.folders()), tempfile.gettempdir()]
@@ -64,8 +66,56 @@ class Launcher:
             MachineError: the tier does not work here, or the program cannot be executed.
             ConfigError: the tier cannot show a bind's source at its target.
         """
-        self._check(policy)
-        order = starting.Order(argv, policy, fds)
+        if policy.tier is not SandboxTier.BUBBLEWRAP:
+            confinement.check_targets(policy.binds)
+        with self._lock:
+            if self._closed:
+                raise ConfigError("this launcher is closed")
+            self._starting += 1
+        try:
+            return self._start(starting.Order(argv, policy, fds), output_bytes)
+        finally:
+            with self._lock:
+                self._starting -= 1
+                self._lock.notify_all()
+
+    def close(self) -> None:
+        """Kill everything it started.
+
+        Raises:
+            MachineError: something cannot be killed; everything else has been.
+        """
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._lock.wait_for(lambda: self._starting == 0)
+            running = list(self._running)
+        undead = []
+        for sandboxed in running:
+            try:
+                sandboxed.kill()
+            except MachineError as error:
+                undead.append(error)
+        self._spawner.close()
+        self._attendant.close()
+        if self._keeper.stdin:
+            self._keeper.stdin.close()
+        self._keeper.wait()
+        os.close(self._inside)
+        if undead:
+            raise undead[0]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _start(self, order: starting.Order, output_bytes: int) -> Sandboxed:
+        policy = order.policy
         resources = Resources(Control())
         monitor: subprocess.Popen[bytes] | None = None
         try:
@@ -83,36 +133,6 @@ class Launcher:
             resources.release()
             raise
         return self._adopt(processes, resources, capture, policy, uid)
-
-    def close(self) -> None:
-        """Kill everything it started."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            running = list(self._running)
-        for sandboxed in running:
-            sandboxed.kill()
-        self._spawner.close()
-        self._attendant.close()
-        if self._keeper.stdin:
-            self._keeper.stdin.close()
-        self._keeper.wait()
-        os.close(self._inside)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _check(self, policy: SandboxPolicy) -> None:
-        if self._closed:
-            raise ConfigError("this launcher is closed")
-        if policy.tier is not SandboxTier.BUBBLEWRAP:
-            confinement.check_targets(policy.binds)
 
     def _start_keeper(self, folders: list[str]) -> subprocess.Popen[bytes]:
         argv = (starting.interpreter(), "-I", "-S", "-B", leftovers.__file__, self._owner, *folders)
@@ -152,8 +172,6 @@ class Launcher:
         self._attendant.watch(resources.control.fileno(), sandboxed.hear)
         if resources.scratch or not (resources.group and resources.group.bounds_memory):
             self._attendant.tick(sandboxed.inspect)
-        if self._closed:
-            sandboxed.kill()
         return sandboxed
 
     def _forget(self, sandboxed: Sandboxed) -> None:

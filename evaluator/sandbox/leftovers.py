@@ -26,7 +26,10 @@ def start_time(pid: int) -> str | None:
 
 def namespace() -> str:
     """This pid namespace's number: a pid means nothing outside its own."""
-    return os.readlink("/proc/self/ns/pid").strip("pid:[]")  # noqa: PTH115
+    try:
+        return os.readlink("/proc/self/ns/pid").strip("pid:[]")  # noqa: PTH115
+    except OSError:
+        return "0"
 
 
 def owner_name(serial: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import cache
 from pathlib import Path
@@ -22,8 +23,8 @@ MIB = 1 << 20
 INSTALL: Final = "install bubblewrap (apt-get install bubblewrap)"
 LAST_RESORT: Final = "pass --sandbox none for candidates you trust"
 NAMESPACE_GAPS: Final = (
-    ("pid", "sees the host's process ids; may outlive the driver if it kills its reaper"),
-    ("mount", "sees file names and metadata outside its binds, though no contents; no size-limited /tmp"),
+    ("pid", "no process namespace: processes are found and killed by their parentage"),
+    ("mount", "no /tmp of a limited size: a watchdog measures its scratch folder"),
     ("net", "no network namespace: only the system-call filter stands between it and the network"),
     ("ipc", "shares System V IPC and POSIX queues with the host"),
 )
@@ -87,7 +88,10 @@ def _probe_bubblewrap(launcher: Launcher) -> TierProbe:
         _try(launcher, SandboxTier.BUBBLEWRAP)
     except MachineError as error:
         return TierProbe(works=False, reason=f"{error}; allow user namespaces, or {LAST_RESORT}")
-    return TierProbe(works=True, reason="", gaps=(*_common_gaps(), *_limit_gaps()))
+    gaps = [*_common_gaps(), *_limit_gaps()]
+    if os.geteuid() == 0 and not gives_users(SandboxTier.BUBBLEWRAP):
+        gaps.insert(0, "runs as root of a user namespace: files of root that it sees count as its own")
+    return TierProbe(works=True, reason="", gaps=tuple(gaps))
 
 
 def _probe_confined(launcher: Launcher) -> tuple[TierProbe, frozenset[str]]:
@@ -95,13 +99,16 @@ def _probe_confined(launcher: Launcher) -> tuple[TierProbe, frozenset[str]]:
         reason = f"this kernel has no Landlock, so files would lie open: {INSTALL}, or {LAST_RESORT}"
         return TierProbe(works=False, reason=reason), frozenset()
     try:
-        features = _try(launcher, SandboxTier.CONFINED).features
+        trial = _try(launcher, SandboxTier.CONFINED)
     except MachineError as error:
         return TierProbe(works=False, reason=f"{error}; {INSTALL}, or {LAST_RESORT}"), frozenset()
+    features = trial.features
     gaps = [gap for name, gap in NAMESPACE_GAPS if name not in features]
+    if os.geteuid() == 0 and trial.report.uid == "own":
+        gaps.append("runs as root, without capabilities: other users cannot reach the interpreter's folder")
     gaps.append("file names and metadata outside its binds can be seen (stat), contents cannot be read")
-    if landlock.abi() < 6 and "pid" not in features:
-        gaps.append("may signal other processes of the same user (Landlock before version 6)")
+    if landlock.abi() < 6 and "pid" not in features and trial.report.uid == "own":
+        gaps.append("may kill processes of the same user, its reaper included (Landlock before version 6)")
     return TierProbe(works=True, reason="", gaps=(*gaps, *_common_gaps(), *_limit_gaps())), features
 
 

@@ -165,9 +165,9 @@ class Sandboxed:
             self._gone.set()
             return None
         for line in lines:
-            if line.word == "exited" and line.pid == self._processes.init:
-                status, peak_kib = (int(word) for word in line.rest.split())
-                self._status, self._peak_bytes = status, peak_kib * tree.KIB
+            words = line.rest.split()
+            if line.word == "exited" and len(words) == 2 and all(map(str.isdecimal, words)):
+                self._status, self._peak_bytes = int(words[0]), int(words[1]) * tree.KIB
         return 0.0
 
     def inspect(self) -> bool:

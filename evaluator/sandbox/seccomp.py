@@ -21,6 +21,7 @@ NEW_NAMESPACES = 0x7E020000
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET."""
 TERMINAL_INJECTIONS = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX: typing into the terminal that started us."""
+F_SETSIG = 10
 AF_UNIX, AF_INET, AF_INET6 = 1, 2, 10
 STREAM_TYPES = (1, 5)
 """SOCK_STREAM and SOCK_SEQPACKET: once paired they cannot be sent elsewhere."""
@@ -48,11 +49,12 @@ class Architecture:
     socket: int
     socketpair: int
     ioctl: int
+    fcntl: int
 
 
 ARCHITECTURES: Final = {
-    "x86_64": Architecture(0xC000003E, 0, 317, 56, 435, 41, 53, 16),
-    "aarch64": Architecture(0xC00000B7, 1, 277, 220, 435, 198, 199, 29),
+    "x86_64": Architecture(0xC000003E, 0, 317, 56, 435, 41, 53, 16, 72),
+    "aarch64": Architecture(0xC00000B7, 1, 277, 220, 435, 198, 199, 29, 25),
 }
 
 CALLS: Final[dict[str, tuple[int | None, int | None]]] = {
@@ -71,6 +73,7 @@ CALLS: Final[dict[str, tuple[int | None, int | None]]] = {
     "fsmount": (432, 432),
     "fspick": (433, 433),
     "mount_setattr": (442, 442),
+    "open_tree_attr": (467, 467),
     "open_by_handle_at": (304, 265),
     "name_to_handle_at": (303, 264),
     "fanotify_init": (300, 262),
@@ -123,7 +126,7 @@ TIMERS: Final[dict[str, tuple[int | None, int | None]]] = {
     "timer_create": (222, 107),
     "mq_notify": (244, 184),
 }
-"""Can be set to send SIGCONT, which would undo a freeze by signals."""
+"""Can be set to send SIGCONT, which would undo a freeze by signals; so can `fcntl`."""
 
 
 def architecture() -> Architecture | None:
@@ -134,7 +137,7 @@ def architecture() -> Architecture | None:
 def program(machine: Architecture, *, sockets: Sockets, nested: bool, timers: bool) -> bytes:
     """The filter as an array of `sock_filter`.
 
-    `nested` allows ptrace; `timers` allows timers that send signals of the caller's choice.
+    `nested` allows ptrace; `timers` allows what has the kernel send a signal of the caller's choice later.
     """
     denied = dict(CALLS)
     if not nested:
@@ -156,6 +159,8 @@ def program(machine: Architecture, *, sockets: Sockets, nested: bool, timers: bo
     code += [_op(JUMP_EQUAL, machine.clone3, 0, 1), _refuse(ENOSYS)]
     code += _when(machine.clone, [_op(LOAD, 16), _op(JUMP_ANY_BIT, NEW_NAMESPACES, 0, 1), _refuse(EPERM)])
     code += _when(machine.ioctl, [_op(LOAD, 24), *_refuse_values(TERMINAL_INJECTIONS, EPERM)])
+    if not timers:
+        code += _when(machine.fcntl, [_op(LOAD, 24), *_refuse_values((F_SETSIG,), EPERM)])
     code += _when(machine.socket, _sockets(sockets))
     code += _when(machine.socketpair, _pairs(sockets))
     return b"".join([*code, _op(RETURN, ALLOW)])

@@ -15,6 +15,8 @@ class Spawner:
 
     def __init__(self) -> None:
         self._requests: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._closed = False
         self._thread = threading.Thread(target=self._run, name="sandbox-spawner", daemon=True)
         self._thread.start()
 
@@ -45,12 +47,17 @@ class Spawner:
             else:
                 answer.set_result(process)
 
-        self._requests.put(start)
+        with self._lock:
+            if self._closed:
+                raise OSError("the launcher is closed")
+            self._requests.put(start)
         return answer.result()
 
     def close(self) -> None:
         """End the thread; whatever it started and still runs dies with it."""
-        self._requests.put(None)
+        with self._lock:
+            self._closed = True
+            self._requests.put(None)
         self._thread.join()
 
     def _run(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
+from evaluator import SandboxTier
 from evaluator.sandbox import probe
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def test_an_output_flood_is_bounded_and_does_not_block(inside: Inside) -> None:
     code = """
 import os
 os.write(1, b"first words\\n")
-for _ in range(256):
+for _ in range(64):
     os.write(1, b"x" * 65536)
 os.write(2, b"last words\\n")
 """
@@ -154,4 +155,5 @@ def test_the_report_says_what_protected_the_machine(inside: Inside) -> None:
     assert report.tier == inside.policy.tier
     assert report.limits == probe().limits
     assert report.seccomp
-    assert report.uid == ("dedicated" if probe().dedicated_uid else "own")
+    if inside.policy.tier is SandboxTier.BUBBLEWRAP:
+        assert report.uid == ("dedicated" if probe().dedicated_uid else "own")

@@ -42,15 +42,16 @@ def canary() -> Iterator[Path]:
 
 
 def test_it_has_no_privileges(inside: Inside) -> None:
-    _, output = inside.run(
-        "import os; print(open('/proc/self/status').read()); print(os.getresuid(), os.getgroups())"
-    )
+    code = "import os; print(open('/proc/self/status').read(), os.getresuid(), os.getgroups())"
+    _, output = inside.run(code)
     fields = dict(re.findall(r"^(\w+):\s*(\S+)", output, re.MULTILINE))
     for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
         assert int(fields[name], 16) == 0, name
     assert fields["NoNewPrivs"] == "1"
     assert fields["Seccomp"] == "2"
-    assert "(0," not in output
+    if not any("as root" in gap for gap in probe().tiers[inside.policy.tier].gaps):
+        assert "(0, " not in output
+        assert "[]" in output or os.getuid() != 0
 
 
 def test_its_environment_is_what_the_policy_says(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,8 +63,8 @@ def test_its_environment_is_what_the_policy_says(inside: Inside, monkeypatch: py
 
 def test_the_drivers_environment_is_out_of_reach(inside: Inside) -> None:
     code = """
-import glob
-for file in glob.glob("/proc/[0-9]*/environ"):
+import glob, sys
+for file in [f"/proc/{sys.argv[1]}/environ", *glob.glob("/proc/[0-9]*/environ")]:
     try:
         print(file, open(file).read())
     except OSError as error:
@@ -71,13 +72,13 @@ for file in glob.glob("/proc/[0-9]*/environ"):
 """
     canary = secrets.token_hex(8)
     driver = f"""
-import sys
+import os, sys
 from evaluator.sandbox import Launcher, SandboxPolicy
 from evaluator import SandboxTier
 with Launcher() as launcher:
     policy = SandboxPolicy(tier=SandboxTier({inside.policy.tier.value!r}), memory_bytes=1 << 28, processes=16,
         file_bytes=1 << 20, scratch_bytes=1 << 20, environment={{}})
-    running = launcher.start((sys.executable, "-I", "-c", {code!r}), policy)
+    running = launcher.start((sys.executable, "-I", "-c", {code!r}, str(os.getpid())), policy)
     print(running.wait(60), running.output())
 """
     environment = {**os.environ, "SECRET_KEY": canary, "PYTHONPATH": str(Path(evaluator.__file__).parents[1])}
@@ -132,7 +133,6 @@ for folder in sys.argv[1:]:
         print("WROTE", folder)
     except OSError:
         pass
-open("/tmp/mine", "w").write("x") if __import__("os").path.isdir("/tmp") else None
 print("tried")
 """
     _, output = inside.run(code, *targets)
@@ -212,7 +212,7 @@ import os
 reaper = os.getppid()
 for attempt in (
     lambda: open(f"/proc/{reaper}/mem", "r+b"),
-    lambda: os.listdir(f"/proc/{reaper}/fd"),
+    lambda: os.readlink(f"/proc/{reaper}/fd/0"),
     lambda: open(f"/proc/{reaper}/environ").read(),
     lambda: os.kill(reaper, 0) or os.kill(reaper, 9) or os.kill(reaper, 9),
 ):
