@@ -34,10 +34,12 @@ def versions() -> dict[str, str]:
 
 
 def git_commit(folder: Path) -> str | None:
-    """The commit of the checkout a folder lies in, `-dirty` appended when it has changes; None elsewhere."""
+    """The commit of a checkout, `-dirty` appended when it has changes; None of any other folder."""
+    if not (folder / ".git").exists():
+        return None
     try:
         head = _git(folder, "rev-parse", "HEAD")
-        return f"{head}-dirty" if _git(folder, "status", "--porcelain", "--", ".") else head
+        return f"{head}-dirty" if _git(folder, "status", "--porcelain") else head
     except (OSError, subprocess.SubprocessError):
         return None
 

@@ -76,7 +76,7 @@ def begin_run(
             for problem in problems
         ),
         versions=versions(),
-        git_commit=git_commit(Path(__file__).parent),
+        git_commit=git_commit(Path(__file__).parents[2]),
     )
     log = LogFile(hidden / LOG, sync=sync)
     log.append(_line(started))

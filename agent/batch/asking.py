@@ -21,6 +21,9 @@ from agent.tokens import estimate_tokens
 STRIKES = 10
 """Failures in a row, without any reply in between, after which a model is not asked again."""
 
+LONGEST_MESSAGE = 1000
+"""Characters kept of a provider's complaint; some answer with a web page."""
+
 ESTIMATE_MARGIN = 1.5
 """Prompt tokens are estimated to about a fifth; a bound must not be below the truth."""
 
@@ -99,10 +102,14 @@ class Asker:
             raise NoAttemptError(f"{model} failed {STRIKES} times in a row")
 
     def _request(self, asked: Asked) -> CompletionRequest:
+        sampling = asked.model.sampling
+        if sampling.seed is not None:
+            # One seed for all would make every independent sample the same reply.
+            sampling = sampling.model_copy(update={"seed": sampling.seed + asked.key.sample})
         return CompletionRequest(
             model=asked.model.name,
             messages=asked.question.compose(),
-            sampling=asked.model.sampling,
+            sampling=sampling,
             problem=asked.key.problem,
             backend=asked.key.backend,
             sample=asked.key.sample,
@@ -131,11 +138,12 @@ class Asker:
         except ProviderError as error:
             self.failures += 1
             self._strikes[name] = self._strikes.get(name, 0) + 1
-            line = ProviderFailed(at=now(), attempt=asked.key.attempt, key=asked.key, message=str(error))
+            message = str(error)[:LONGEST_MESSAGE]
+            line = ProviderFailed(at=now(), attempt=asked.key.attempt, key=asked.key, message=message)
             await asyncio.to_thread(self._log.append, line)
-            self._emit(ProviderTrouble(AttemptName.of(asked.key), str(error)))
-            self._stop_if_hopeless(str(error))
-            raise NoAttemptError(str(error)) from None
+            self._emit(ProviderTrouble(AttemptName.of(asked.key), message))
+            self._stop_if_hopeless(message)
+            raise NoAttemptError(message) from None
         finally:
             self.in_flight -= 1
         self._strikes[name] = 0

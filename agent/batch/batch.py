@@ -112,7 +112,9 @@ class _Shift:
             workers.close()
             for provider in {id(provider): provider for provider in batch.providers.values()}.values():
                 await provider.close()
-        return await asyncio.to_thread(self._close)
+        summary = await asyncio.to_thread(self._close)
+        self._emit(events.RunClosed(summary))
+        return summary
 
     async def _work_through(self, todo: list[Task], workers: Workers) -> None:
         batch = self._batch
@@ -191,7 +193,7 @@ class _Shift:
         reason = self._halt.reason or ("" if self._complete else self._what_is_left())
         log.append(RunFinished(at=now(), end=end, reason=reason))
         index, spent = log.index, log.index.spent()
-        summary = events.RunSummary(
+        return events.RunSummary(
             run_id=log.run,
             end=end,
             reason=reason,
@@ -207,8 +209,6 @@ class _Shift:
             seconds=spent.seconds,
             best=index.best(),
         )
-        self._emit(events.RunClosed(summary))
-        return summary
 
     def _what_is_left(self) -> str:
         return (

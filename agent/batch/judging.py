@@ -29,6 +29,9 @@ from evaluator import (
 STRIKES = 3
 """Failures of the evaluator in a row after which a run stops."""
 
+LONGEST_MESSAGE = 1000
+"""Characters kept of what the evaluator says when it fails."""
+
 Evaluate: TypeAlias = Callable[[Problem, Candidate, EvaluationConfig, Callable[[Stage], None]], Evaluation]
 
 
@@ -171,7 +174,8 @@ class Judge:
         return evaluation
 
     async def _failure(self, attempt: Attempt, error: Exception) -> NoAttemptError:
-        message = str(error) if isinstance(error, EvaluatorError) else f"{type(error).__name__}: {error}"
+        name = "" if isinstance(error, EvaluatorError) else f"{type(error).__name__}: "
+        message = f"{name}{error}"[:LONGEST_MESSAGE]
         self.failures += 1
         self._strikes += 1
         line = EvaluatorFailed(at=now(), attempt=attempt.id, message=message)

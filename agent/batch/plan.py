@@ -60,8 +60,8 @@ def tasks(plan: Plan) -> Iterator[Task]:
     """The assignments of a plan, problem by problem."""
     return (
         Task(problem=problem, backend=backend, model=model)
-        for problem in plan.problems
-        for backend in plan.backends
+        for problem in dict.fromkeys(plan.problems)
+        for backend in dict.fromkeys(plan.backends)
         for model in plan.models
     )
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +16,7 @@ from agent.batch import ModelChoice
 from agent.batch import events as seen
 from agent.batch.events import event_line
 from agent.budgets import Budget
-from agent.messages import ProviderError
+from agent.messages import ProviderError, Sampling
 from agent.run import (
     AssignmentFinished,
     EvaluatorFailed,
@@ -256,6 +259,30 @@ def test_events_tell_the_story_in_order_and_as_json(bench, scripted, says) -> No
     assert [line["event"] for line in told] == names
     assert told[6]["of"]["problem"] == "level1/00_p"
     assert told[-1]["summary"]["end"] == "complete"
+
+
+def test_a_seed_differs_between_samples_and_a_problem_named_twice_is_worked_on_once(
+    bench, scripted, says
+) -> None:
+    provider = scripted(lambda request: says(f"PASSED 2 {request.sample}"))
+    plan = bench.plan(1, models=(ModelChoice(name="model-a", sampling=Sampling(seed=7)),))
+    plan = plan.model_copy(update={"problems": plan.problems * 2})
+    assert bench.run(plan, provider).attempts == 2
+    assert [request.sampling.seed for request in provider.requests] == [7, 8]
+    assert {attempt.completion.sampling.seed for attempt in bench.attempts().values()} == {7, 8}
+
+
+def test_nothing_heavy_is_imported() -> None:
+    program = (
+        "import sys, agent.batch, agent.leaderboard, agent.workspace;"
+        "heavy = ('torch', 'rich', 'openai', 'numpy', 'jinja2', 'typer');"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    root = Path(__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=root, check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "[]\n"
 
 
 def test_a_model_without_a_provider_is_said_before_anything_is_asked(bench, scripted) -> None:
