@@ -15,7 +15,7 @@ from agent.budgets import Ledger
 from agent.messages import Message
 from agent.run import Attempt, AttemptKey
 from agent.strategies import AssignmentSpentError, NoAttemptError, Prompts, Question
-from evaluator import Evaluation, Problem
+from evaluator import ConfigError, Evaluation, Problem, ProblemError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +136,11 @@ class Desk:
             self._floor.asker.refuse_if_over(self._task.model.name)
             self._refuse_if_skipped()
             return await self._floor.asker.ask(asked, self._floor.slots)
+        except (ProblemError, ConfigError) as error:
+            # The prompt cannot be made for this problem; the others may still be asked about.
+            self._leave(asked.key.attempt)
+            await self._floor.judge.skip(self._problem.id, str(error))
+            raise NoAttemptError(str(error)) from None
         except BaseException:
             self._leave(asked.key.attempt)
             raise

@@ -324,6 +324,11 @@ def scripted() -> type[ScriptedProvider]:
 
 
 @pytest.fixture
+def plain_prompts() -> type[PlainPrompts]:
+    return PlainPrompts
+
+
+@pytest.fixture
 def says() -> Callable[[str], str]:
     """A reply whose candidate earns the verdict."""
     return MAKE.reply

@@ -1,4 +1,4 @@
-"""The lines of a log, byte for byte, as they lie on disks: a change needs a reason, and old lines must read."""
+"""The lines of a log, byte for byte, as they lie on disks: changes need a reason, and old lines must read."""
 
 from __future__ import annotations
 

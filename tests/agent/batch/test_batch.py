@@ -27,7 +27,7 @@ from agent.run import (
     RunFinished,
 )
 from agent.strategies import Refine, Sample
-from evaluator import EvaluationConfig, MachineError, ProblemError, Status
+from evaluator import ConfigError, EvaluationConfig, MachineError, ProblemError, Status
 
 
 def lines_of(bench: Any, kind: type) -> list[Any]:
@@ -168,6 +168,18 @@ def test_a_shape_name_that_no_problem_has_costs_no_question(bench, scripted, say
     assert provider.requests == []
     assert summary.exit_code == 2
     assert "no shapes named 'tiny'" in summary.skipped["level1/00_p"]
+
+
+def test_a_prompt_that_cannot_be_made_skips_its_problem(bench, scripted, says, plain_prompts) -> None:
+    class Broken(plain_prompts):
+        def opening(self, problem, backend, exemplars=()):
+            if problem.id.endswith("00_p"):
+                raise ConfigError("no template for it")
+            return super().opening(problem, backend, exemplars)
+
+    summary = bench.run(bench.plan(), scripted(lambda request: says("PASSED 2")), prompts=Broken())
+    assert summary.skipped == {"level1/00_p": "no template for it"}
+    assert (summary.passed, summary.end) == (2, RunEnd.COMPLETE)
 
 
 def test_asking_is_bounded_and_does_not_run_ahead_of_judging(bench, scripted, says) -> None:
