@@ -147,7 +147,7 @@ class RefereeHandle:
             "stage": self._stage,
             "hold": self._hold,
             "release": self._release,
-            "recall": lambda request: self._workshop.memory.recall(self._key),
+            "recall": lambda request: self._workshop.memory.recall(self._memory_key(request)),
             "remember": self._remember,
         }
         try:
@@ -271,5 +271,11 @@ class RefereeHandle:
         return {}
 
     def _remember(self, request: Message) -> Message:
-        self._workshop.memory.remember(self._key, {k: v for k, v in request.items() if k != "op"})
+        facts = {key: value for key, value in request.items() if key not in ("op", "about")}
+        self._workshop.memory.remember(self._memory_key(request), facts)
         return {}
+
+    def _memory_key(self, request: Message) -> str:
+        """Facts are about this problem and policy, or, with `about`, about the device alone."""
+        about = request.get("about")
+        return f"device:{self._device}:{self._threads}:{about}" if about else self._key
