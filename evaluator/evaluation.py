@@ -190,12 +190,19 @@ class Plausibility(Record):
     """The time against what the hardware allows."""
 
     bytes_moved: int
-    """Compulsory bytes: inputs read once and outputs written once."""
+    """Inputs and parameters, as far as the reference looks at them, read once, and outputs written once."""
     flops: int | None = None
+    """Counted in the reference's products, convolutions and attention; a multiply-add is two."""
+    certain_bytes: int | None = None
+    """The part of the inputs and outputs that any kernel must move; None where it was not determined."""
     floor_ms: float | None = None
-    """Below this the time cannot be true."""
+    """Below this the time cannot be true; None where everything could come from the cache."""
     speed_of_light: float | None = None
-    """Fraction of the roofline reached, 0 to about 1."""
+    """Fraction of the roofline reached, 0 to about 1; above 1 is a mark for a look, never a conviction."""
+    gigabytes_per_s: float | None = None
+    """This device's measured copy rate, read plus written."""
+    teraflops: float | None = None
+    """This device's measured matrix product rate in the problem's precision."""
 
 
 class Environment(Record):
