@@ -6,15 +6,17 @@ second streams the replies. The long texts are not touched.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from agent.archive.log import Placed, parse, read_lines
 from agent.run import Attempt, CompletionRecorded, EvaluationRecorded
 
-# Inside a JSON string every quote is escaped, so these bytes occur only where they mean what they say.
-_EVALUATION = b'"kind":"evaluation"'
-_COMPLETION = b'"kind":"completion"'
+# How this program writes an evaluation's line; inside a JSON string the quotes would be escaped. A line in any
+# other layout is parsed to see what it is.
+_EVALUATION: Final = re.compile(rb'"kind":"evaluation","attempt":"([0-9a-f]+)"')
 
 
 def fold(path: Path) -> Iterator[Attempt]:
@@ -25,13 +27,12 @@ def fold(path: Path) -> Iterator[Attempt]:
     """
     latest: dict[str, int] = {}
     for line in read_lines(path):
-        if _EVALUATION in line.data:
-            latest[_evaluation(line, path).attempt] = line.offset
+        attempt = _judged(line, path)
+        if attempt is not None:
+            latest[attempt] = line.offset
     with path.open("rb") as file:
         for line in read_lines(path):
-            if _COMPLETION not in line.data:
-                continue
-            completion = parse(line, path)
+            completion = None if _EVALUATION.search(line.data) else parse(line, path)
             if not isinstance(completion, CompletionRecorded):
                 continue
             offset = latest.get(completion.attempt)
@@ -39,12 +40,17 @@ def fold(path: Path) -> Iterator[Attempt]:
                 yield Attempt(completion=completion)
                 continue
             file.seek(offset)
-            judged = Placed(offset=offset, number=line.number, data=file.readline())
-            yield Attempt(completion=completion, evaluation=_evaluation(judged, path))
+            verdict = parse(Placed(offset=offset, number=line.number, data=file.readline()), path)
+            if isinstance(verdict, EvaluationRecorded):
+                yield Attempt(completion=completion, evaluation=verdict)
 
 
-def _evaluation(line: Placed, path: Path) -> EvaluationRecorded:
-    record = parse(line, path)
-    if not isinstance(record, EvaluationRecorded):
-        raise TypeError(f"{path}, line {line.number}: expected an evaluation, found {record.kind}")
-    return record
+def _judged(line: Placed, path: Path) -> str | None:
+    """The attempt whose evaluation a line is."""
+    match = _EVALUATION.search(line.data)
+    if match is not None:
+        return match[1].decode()
+    if b'"evaluation"' in line.data:
+        record = parse(line, path)
+        return record.attempt if isinstance(record, EvaluationRecorded) else None
+    return None

@@ -42,7 +42,8 @@ class Index:
         self.attempts: dict[str, Seen] = {}
         self.finished: set[tuple[str, str, str]] = set()
         """Problem, backend and model of the assignments that need nothing more."""
-        self._tokens = Usage().model_dump()
+        self._tokens = [0, 0, 0, 0]
+        """Prompt, completion, reasoning and cached."""
         self._cost_usd = Decimal(0)
         self._earlier_s = 0.0
         self._session_began = ""
@@ -53,9 +54,7 @@ class Index:
         match line:
             case CompletionRecorded():
                 self.attempts[line.attempt] = Seen(sys.intern(line.key.problem), offset)
-                for name in self._tokens:
-                    self._tokens[name] += getattr(line.usage, name)
-                self._cost_usd += cost_of(line).cost_usd
+                self._count(line)
             case EvaluationRecorded():
                 seen = self.attempts[line.attempt]
                 seen.evaluation = offset
@@ -74,13 +73,19 @@ class Index:
 
     def usage(self) -> Usage:
         """Tokens of every reply."""
-        return Usage(**self._tokens)
+        prompt, completion, reasoning, cached = self._tokens
+        return Usage(
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            reasoning_tokens=reasoning,
+            cached_tokens=cached,
+        )
 
     def spent(self) -> Spent:
         """Totals of the whole run so far; seconds count only while a process worked on it."""
         return Spent(
             attempts=len(self.attempts),
-            tokens=self._tokens["prompt_tokens"] + self._tokens["completion_tokens"],
+            tokens=self._tokens[0] + self._tokens[1],
             cost_usd=self._cost_usd,
             seconds=self._earlier_s + self._session_s(),
         )
@@ -92,6 +97,15 @@ class Index:
             if seen.passed and seen.speedup is not None:
                 found[seen.problem] = max(found.get(seen.problem, 0.0), seen.speedup)
         return found
+
+    def _count(self, line: CompletionRecorded) -> None:
+        usage, tokens = line.usage, self._tokens
+        tokens[0] += usage.prompt_tokens
+        tokens[1] += usage.completion_tokens
+        tokens[2] += usage.reasoning_tokens
+        tokens[3] += usage.cached_tokens
+        if line.cost_usd is not None:
+            self._cost_usd += Decimal(repr(line.cost_usd))
 
     def _session_s(self) -> float:
         if not self._session_began:

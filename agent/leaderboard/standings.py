@@ -76,7 +76,8 @@ def _entry(rows: list[Row], *, samples: int, seed: int) -> Entry:
         [row.cost_usd for row in rows if row.cost_usd is not None],
     )
     cheats = sum(row.is_cheat for row in rows)
-    around = bootstrap(logs, samples=samples, seed=seed)
+    hits = [[fast_p([speedup], p) for speedup in best] for p in POINTS]
+    around, *shares = bootstrap([logs, *hits], samples=samples, seed=seed)
     cost_usd = math.fsum(costs)
     return Entry(
         of=_standing(rows[0]),
@@ -87,7 +88,10 @@ def _entry(rows: list[Row], *, samples: int, seed: int) -> Entry:
         attempts=len(rows),
         samples=sum(len(problem_samples) for problem_samples in by_problem.values()),
         statuses=_counts(row.status.value for row in rows),
-        fast_p=tuple(_fast_p(rows, best, p, samples=samples, seed=seed) for p in POINTS),
+        fast_p=tuple(
+            FastP(p=p, per_attempt=_per_attempt(rows, p), best=_estimate(mean(hit), share))
+            for p, hit, share in zip(POINTS, hits, shares, strict=True)
+        ),
         geomean=_estimate(
             math.exp(mean(logs)), around and Interval(math.exp(around.low), math.exp(around.high))
         ),
@@ -140,16 +144,11 @@ def _log(speedup: float | None) -> float:
     return 0.0 if speedup is None else math.log(speedup)
 
 
-def _fast_p(rows: list[Row], best: list[float | None], p: float, *, samples: int, seed: int) -> FastP:
+def _per_attempt(rows: list[Row], p: float) -> float:
     attempts: defaultdict[str, list[float | None]] = defaultdict(list)
     for row in rows:
         attempts[row.problem].append(row.speedup)
-    hits = [fast_p([speedup], p) for speedup in best]
-    return FastP(
-        p=p,
-        per_attempt=mean([fast_p(speedups, p) for speedups in attempts.values()]),
-        best=_estimate(mean(hits), bootstrap(hits, samples=samples, seed=seed)),
-    )
+    return mean([fast_p(speedups, p) for speedups in attempts.values()])
 
 
 def _at_k(problems: list[list[float | None]]) -> Iterable[AtK]:

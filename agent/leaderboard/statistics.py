@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final
 
 CONFIDENCE: Final = 0.95
@@ -72,14 +73,27 @@ def best_at_k(values: Sequence[float], k: int) -> float:
     return expected
 
 
-def bootstrap(values: Sequence[float], *, samples: int, seed: int) -> Interval | None:
-    """Percentile bootstrap interval of the mean (Efron and Tibshirani 1993); None of fewer than `FEWEST`."""
-    if len(values) < FEWEST:
-        return None
-    dice = random.Random(seed)
-    means = sorted(math.fsum(dice.choices(values, k=len(values))) / len(values) for _ in range(samples))
+def bootstrap(columns: Sequence[Sequence[float]], *, samples: int, seed: int) -> list[Interval | None]:
+    """Percentile bootstrap interval of the mean of each column (Efron and Tibshirani 1993).
+
+    Columns are as long as each other and resampled together, row by row. Of fewer than `FEWEST` rows there is
+    no interval.
+    """
+    size = len(columns[0]) if columns else 0
+    if size < FEWEST:
+        return [None] * len(columns)
+    dice, rows = random.Random(seed), range(size)
+    means: list[list[float]] = [[] for _ in columns]
+    for _ in range(samples):
+        pick = itemgetter(*dice.choices(rows, k=size))
+        for column, found in zip(columns, means, strict=True):
+            found.append(sum(pick(column)) / size)
+    return [_middle(sorted(found)) for found in means]
+
+
+def _middle(rising: list[float]) -> Interval:
     tail = (1.0 - CONFIDENCE) / 2.0
-    return Interval(low=quantile(means, tail), high=quantile(means, 1.0 - tail))
+    return Interval(low=quantile(rising, tail), high=quantile(rising, 1.0 - tail))
 
 
 def quantile(rising: Sequence[float], share: float) -> float:

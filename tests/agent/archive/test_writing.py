@@ -146,6 +146,17 @@ def test_wall_time_counts_only_while_a_process_worked(tmp_path: Path, make: Make
         assert again.index.spent().seconds == 10.0
 
 
+def test_a_log_that_another_program_wrote_anew_still_folds(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        make.attempt(log, Status.PASSED, sample=0)
+        make.attempt(log, None, sample=1)
+    before = list(log.archive.attempts())
+    path = log.archive.log_path(log.run)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(line, sort_keys=True) + "\n" for line in lines))
+    assert list(log.archive.attempts()) == before
+
+
 def test_a_torn_line_is_moved_aside_and_noted(tmp_path: Path, make: Make) -> None:
     with make.log(tmp_path) as log:
         make.attempt(log, None, sample=0)

@@ -89,7 +89,7 @@ def test_a_quantile_is_numpys(values: list[float], share: float) -> None:
 def test_the_bootstrap_interval_is_scipys(size: int) -> None:
     dice = random.Random(size)
     values = [dice.lognormvariate(0, 0.7) for _ in range(size)]
-    ours = bootstrap(values, samples=20_000, seed=1)
+    (ours,) = bootstrap([values], samples=20_000, seed=1)
     theirs = scipy.stats.bootstrap(
         (np.array(values),), np.mean, n_resamples=20_000, method="percentile", rng=np.random.default_rng(2)
     ).confidence_interval
@@ -104,7 +104,7 @@ def test_the_bootstrap_interval_covers_the_truth_about_as_often_as_it_says() -> 
     dice = random.Random(5)
     hits = 0
     for trial in range(300):
-        interval = bootstrap([dice.gauss(1.0, 1.0) for _ in range(30)], samples=300, seed=trial)
+        (interval,) = bootstrap([[dice.gauss(1.0, 1.0) for _ in range(30)]], samples=300, seed=trial)
         assert interval is not None
         hits += interval.low <= 1.0 <= interval.high
     assert 0.88 <= hits / 300 <= 0.99
@@ -112,8 +112,10 @@ def test_the_bootstrap_interval_covers_the_truth_about_as_often_as_it_says() -> 
 
 def test_the_bootstrap_repeats_itself_and_declines_too_few() -> None:
     values = [1.0, 2.0, 3.0, 4.0, 5.0]
-    assert bootstrap(values, samples=100, seed=3) == bootstrap(values, samples=100, seed=3)
-    assert bootstrap(values[: FEWEST - 1], samples=100, seed=3) is None
+    both = bootstrap([values, values], samples=100, seed=3)
+    assert both == bootstrap([values], samples=100, seed=3) * 2
+    assert bootstrap([values[: FEWEST - 1]], samples=100, seed=3) == [None]
+    assert bootstrap([], samples=100, seed=3) == []
 
 
 def test_overlapping_intervals_share_a_rank() -> None:
