@@ -14,8 +14,8 @@ from typing import Final
 from agent.archive.log import Placed, parse, read_lines
 from agent.run import Attempt, CompletionRecorded, EvaluationRecorded
 
-# How this program writes an evaluation's line; inside a JSON string the quotes would be escaped. A line in any
-# other layout is parsed to see what it is.
+# How this program writes an evaluation's line; inside a JSON string the quotes would be escaped. A line in
+# any other layout is parsed to see what it is.
 _EVALUATION: Final = re.compile(rb'"kind":"evaluation","attempt":"([0-9a-f]+)"')
 
 
