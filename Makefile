@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 DEMO := runs/demo
+DEMO_PROBLEMS := 01_square_matmul 05_odd_size_matmul 10_layer_norm 11_rms_norm 14_max_reduction 23_swish \
+  02_gemm_scale_leaky_relu 08_residual_rms_norm 09_cross_entropy
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-all test-gpu lint format bench bench-gpu clean
@@ -23,8 +25,11 @@ $(READY): pyproject.toml .ci/constraints.txt .ci/setup
 
 install: $(READY)  ## Install into .venv, and Debian's packages where we may
 
-demo: $(READY)  ## Run the whole pipeline on 8 problems, with no key and no GPU
-	@.ci/demo $(BIN) $(DEMO)
+demo: $(READY)  ## Run the whole pipeline on 9 problems, with no key and no GPU
+	@echo "small shapes, timed against eager only: compiling baselines takes long on a CPU"
+	@$(BIN)/kernelwright run $(DEMO_PROBLEMS) --provider replay --backend cpp --strategy refine --turns 2 \
+	  --enough 1 --shapes small --baselines eager --workspace $(DEMO) --cache $(DEMO)/cache
+	@echo "look     $(BIN)/kernelwright kernels list --workspace $(DEMO)"
 
 test: $(READY)  ## Run the tests, offline
 	@$(BIN)/python -m pytest -m 'not gpu and not slow'

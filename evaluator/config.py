@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 from pydantic import Field
 
@@ -65,7 +66,7 @@ class EvaluationConfig(Record):
     """A name in the problem's `SHAPES`; None means the problem's own constants."""
     dtype: Dtype = Dtype.AS_IS
     math: Math = Math.FP32
-    baselines: tuple[str, ...] = ("eager", "compile")
+    baselines: tuple[Literal["eager", "compile"], ...] = ("eager", "compile")
     """Timings of the reference to take; the headline speedup is against the fastest of them."""
     trials: int = Field(default=5, ge=1, le=100)
     """Verified calls on fresh inputs before timing starts, per weight draw at least one."""

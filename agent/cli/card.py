@@ -100,8 +100,9 @@ def _surroundings(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
         yield "where", f"{where.device_name}, {where.threads} threads, torch {where.torch}"
         yield "sandbox", f"{box.tier}, {seccomp}, {box.limits}, {box.uid} uid"
     if evaluation.stage_seconds:
-        stages = ", ".join(f"{name} {seconds(spent)}" for name, spent in evaluation.stage_seconds.items())
-        yield "stages", stages
+        spent = evaluation.stage_seconds
+        order = [stage for stage in type(evaluation.stage) if stage in spent]
+        yield "stages", ", ".join(f"{stage} {seconds(spent[stage])}" for stage in order)
 
 
 def _excerpts(evaluation: Evaluation) -> Iterator[str]:

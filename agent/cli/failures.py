@@ -68,8 +68,6 @@ def exit_code(error: BaseException) -> ExitCode:
     match error:
         case Usage() | ConfigError() | ProblemError() | UnknownRun() | UnknownKernel() | UnreadableImport():
             return ExitCode.USAGE
-        case FileNotFoundError() | IsADirectoryError() | NotADirectoryError() | FileExistsError():
-            return ExitCode.USAGE
         case _:
             return ExitCode.MACHINE
 

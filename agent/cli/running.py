@@ -14,6 +14,7 @@ from agent.archive import Archive, RunLog
 from agent.batch import Batch, ModelChoice, Plan, RunSummary, begin, read_plan
 from agent.batch import resume as resume_log
 from agent.batch.events import Event
+from agent.cli.ending import print_end
 from agent.cli.endpoint import api_key, base_url, key_variable
 from agent.cli.failures import Usage, say
 from agent.cli.library import read_problems
@@ -22,7 +23,7 @@ from agent.cli.progress import Watcher, json_lines
 from agent.cli.settings import ProviderKind, RunSettings, parse_settings, read_settings, to_toml
 from agent.cli.wording import open_prompts
 from agent.messages import Provider
-from agent.prompts import installed_prompts
+from agent.prompts import TemplatePrompts, installed_prompts
 from agent.providers.endpoint import Endpoint
 from agent.providers.limits import RateLimits
 from agent.providers.openai_chat import OpenAIProvider
@@ -59,6 +60,15 @@ class Session:
     shown: Shown
 
 
+@dataclass(frozen=True, slots=True)
+class _Undertaking:
+    """A run that could begin or go on, with everything about it checked that can be."""
+
+    plan: Plan
+    settings: RunSettings
+    open_log: Callable[[], RunLog]
+
+
 def go(session: Session, given: Mapping[str, object], *, config: Path | None, resume: str | None) -> int:
     """Begin or go on with a run, and see it to its end; returns the exit status.
 
@@ -68,19 +78,30 @@ def go(session: Session, given: Mapping[str, object], *, config: Path | None, re
     place = Workspace(session.workspace)
     archive = place.archive()
     if resume is None:
-        settings = _resolve(read_settings(config, given))
-        log = _begin(archive, settings)
+        work = _begin(archive, _resolve(read_settings(config, given)))
     else:
-        run = archive.find(None if resume == "last" else resume)
-        settings = _settings_again(archive, run, given, config)
-        log = resume_log(archive, run)
-    with log:
-        summary = _run(session, settings, log)
-    _print_end(session, place, summary)
+        work = _go_on(archive, archive.find(None if resume == "last" else resume), given, config)
+    prompts = open_prompts(work.plan.config, work.plan.backends, work.settings.target)
+    asks = not isinstance(work.plan.strategy, Imported)
+    with ExitStack() as stack:
+        endpoint = stack.enter_context(_endpoint(work.settings, session.shown)) if asks else None
+        log = stack.enter_context(work.open_log())
+        summary = _work(session, work.settings, log, prompts, endpoint)
+    if session.shown is not Shown.JSON_LINES:
+        print_end(place, summary)
     return summary.exit_code
 
 
-def _begin(archive: Archive, settings: RunSettings) -> RunLog:
+def judge_recorded(session: Session, log: RunLog) -> RunSummary:
+    """Judge what a log holds and nobody has judged yet; asks nobody.
+
+    Raises:
+        EvaluatorError, OSError: nothing is lost.
+    """
+    return _work(session, RunSettings(), log, TemplatePrompts(installed_prompts()), None)
+
+
+def _begin(archive: Archive, settings: RunSettings) -> _Undertaking:
     if not settings.problems:
         raise Usage("which problems? name files, folders, ids or levels, or `all`")
     for backend in settings.backends:
@@ -96,7 +117,12 @@ def _begin(archive: Archive, settings: RunSettings) -> RunLog:
         problem_budget=settings.problem_budget,
         seed=settings.seed,
     )
-    return begin(archive, plan, problems, settings=to_toml(settings))
+    return _Undertaking(plan, settings, lambda: begin(archive, plan, problems, settings=to_toml(settings)))
+
+
+def _go_on(archive: Archive, run: str, given: Mapping[str, object], config: Path | None) -> _Undertaking:
+    settings = _settings_again(archive, run, given, config)
+    return _Undertaking(read_plan(archive, run), settings, lambda: resume_log(archive, run))
 
 
 def _settings_again(
@@ -141,24 +167,13 @@ def _strategy(settings: RunSettings) -> AnyStrategy:
         raise Usage(f"strategy {settings.strategy}: {explain(error)}") from None
 
 
-def judge_recorded(session: Session, log: RunLog) -> RunSummary:
-    """Judge what a log holds and nobody has judged yet; asks nobody.
-
-    Raises:
-        EvaluatorError, OSError: nothing is lost.
-    """
-    return _work(session, RunSettings(), log, endpoint=None)
-
-
-def _run(session: Session, settings: RunSettings, log: RunLog) -> RunSummary:
-    if isinstance(read_plan(log.archive, log.run).strategy, Imported):
-        return judge_recorded(session, log)
-    with _endpoint(settings, session.shown) as endpoint:
-        return _work(session, settings, log, endpoint=endpoint)
-
-
-def _work(session: Session, settings: RunSettings, log: RunLog, *, endpoint: Endpoint | None) -> RunSummary:
-    plan = read_plan(log.archive, log.run)
+def _work(
+    session: Session,
+    settings: RunSettings,
+    log: RunLog,
+    prompts: TemplatePrompts,
+    endpoint: Endpoint | None,
+) -> RunSummary:
     with ExitStack() as stack:
         evaluator = stack.enter_context(Evaluator(cache=session.cache))
 
@@ -170,13 +185,13 @@ def _work(session: Session, settings: RunSettings, log: RunLog, *, endpoint: End
         ) -> Evaluation:
             return evaluator.evaluate(problem, candidate, config, on_stage=on_stage)
 
-        providers = dict.fromkeys(settings.models, _provider(session, settings, endpoint)) if endpoint else {}
+        provider = _provider(session, settings, endpoint) if endpoint else None
         batch = Batch(
             log=log,
             workspace=Workspace(session.workspace),
-            providers=providers,
+            providers=dict.fromkeys(settings.models, provider) if provider else {},
             evaluate=evaluate,
-            prompts=open_prompts(plan.config, plan.backends, settings.target),
+            prompts=prompts,
             completions=settings.completions,
             evaluators=settings.evaluators,
             on_event=stack.enter_context(_follower(session.shown)),
@@ -229,11 +244,3 @@ def _follower(shown: Shown) -> Iterator[Callable[[Event], None]]:
             yield json_lines
         case Shown.QUIET:
             yield lambda event: None
-
-
-def _print_end(session: Session, place: Workspace, summary: RunSummary) -> None:
-    if session.shown is Shown.JSON_LINES:
-        return
-    from agent.cli.ending import print_end
-
-    print_end(place, summary)

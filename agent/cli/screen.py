@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from evaluator import Status
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+PIPE_WIDTH: Final = 120
+
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def out() -> Console:
     """The console for answers: standard output, without guesses about markup in other people's text."""
-    from rich.console import Console
-
-    return Console(markup=False, emoji=False, highlight=False)
+    return _console(stderr=False)
 
 
 def notes() -> Console:
     """The console for progress and remarks: standard error."""
+    return _console(stderr=True)
+
+
+def _console(*, stderr: bool) -> Console:
     from rich.console import Console
 
-    return Console(stderr=True, markup=False, emoji=False, highlight=False)
+    console = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        # A file or a pipe has no width of its own; tables should not be squeezed into 80 columns for it.
+        console.width = PIPE_WIDTH
+    return console
 
 
 def is_watched() -> bool:
