@@ -105,7 +105,7 @@ class TrialPool:
         first = self._seed()
         model = reference.model(first)
         base = self.fresh()
-        self.terms = _terms(reference, model, base)
+        self.terms = terms_of(reference, model, base)
         self.bases = [self.trial("as_drawn", self.fresh(), model) for _ in range(4)]
         self._first_draw(first, model)
         self._second_draw()
@@ -200,7 +200,7 @@ class _LongestSum(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _terms(reference: Reference, model: nn.Module, arguments: Arguments) -> int:
+def terms_of(reference: Reference, model: nn.Module, arguments: Arguments) -> int:
     """About how many terms an output element sums: from products seen, or inputs per output."""
     with _LongestSum() as longest:
         output = reference.call(model, arguments)
