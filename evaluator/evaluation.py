@@ -132,13 +132,16 @@ class Timing(Record):
     inner_ms: float | None = None
     """The contestant's own claim (events around the calls), median."""
     outer_ms: float
-    """The referee's clock around run and collection, less calibrated cost, median."""
+    """The referee's clock around run and collection, median; nothing is taken off."""
     single_ms: float | None = None
     """Median outer time of the unannounced single-call batches."""
     clock: str
-    """Which clock scored: `inner` (agreed with the outer one) or `outer`."""
+    """What scored: `inner` (the claim, agreed with our clock), `outer` (the claim plus what our clock saw
+    beyond it), `single` (lone calls: batched ones were merged), `scaled` (eager times a measured ratio)."""
     solo_ms: float | None = None
     """The baseline alone, before the contestant existed."""
+    turn_ms: tuple[float, ...] = ()
+    """Scored milliseconds per call of each turn, the numbers behind the median."""
 
 
 class Measurement(Record):
@@ -161,8 +164,6 @@ class Measurement(Record):
     inputs: str = "cold"
     contended: bool = False
     """The baseline ran slower beside this contestant than alone; its solo time was used."""
-    turn_ms: dict[str, tuple[float, ...]] = {}
-    """Per-turn milliseconds per call behind the medians: `candidate` and each baseline."""
 
 
 class Sanitization(Record):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,7 +10,15 @@ from torch import nn
 
 from evaluator.devices import Block, Device
 from evaluator.contestant.slots import Slot, view
-from evaluator.contestant.trees import Tree, UnsupportedValue, dtype_name, flatten, leaf_paths, same_structure, unflatten
+from evaluator.contestant.trees import (
+    Tree,
+    UnsupportedValue,
+    dtype_name,
+    flatten,
+    leaf_paths,
+    same_structure,
+    unflatten,
+)
 
 
 @dataclass(slots=True)
@@ -21,8 +29,6 @@ class Layout:
     outputs: list[list[torch.Tensor]]
     output_tree: Tree
     output_slots: list[Slot]
-    kept: list[list[torch.Tensor]] = field(default_factory=list)
-    """Outputs of the last run, for the null protocol."""
 
 
 def prepare(message: dict[str, Any], blocks: list[Block]) -> Layout:
@@ -50,7 +56,8 @@ def prepare(message: dict[str, Any], blocks: list[Block]) -> Layout:
 def run(model: Any, layout: Layout, device: Device, *, first: int, count: int) -> tuple[float, str, str]:
     """Call the model on `count` prepared calls, then copy what it returned into the output slots.
 
-    Returns the calls' own milliseconds, and kind and text of the first complaint about structure, shape or dtype.
+    Returns the calls' own milliseconds, and kind and text of the first complaint about structure, shape
+    or dtype.
     """
     calls = layout.arguments[first : first + count]
     returned: list[Any] = []
@@ -63,29 +70,9 @@ def run(model: Any, layout: Layout, device: Device, *, first: int, count: int) -
         timer.stop()
         device.synchronize()
         inner_ms = timer.elapsed_ms()
-        layout.kept = []
         kind, complaint = collect(returned, layout, first)
         device.synchronize()
     return inner_ms, kind, complaint
-
-
-def run_null(layout: Layout, device: Device, *, first: int, count: int) -> float:
-    """The same protocol around no work at all: what loop, collection and messages cost by themselves."""
-    kept = layout.kept
-    timer = device.timer()
-    returned: list[Any] = []
-    with torch.no_grad():
-        device.synchronize()
-        timer.start()
-        for index in range(count):
-            returned.append(kept[index])
-        timer.stop()
-        device.synchronize()
-        inner_ms = timer.elapsed_ms()
-        for index, leaves in enumerate(returned):
-            _store(layout.outputs[first + index], leaves)
-        device.synchronize()
-    return inner_ms
 
 
 def collect(returned: list[Any], layout: Layout, first: int) -> tuple[str, str]:
@@ -99,7 +86,6 @@ def collect(returned: list[Any], layout: Layout, first: int) -> tuple[str, str]:
         if complaint:
             return kind, complaint
         _store(layout.outputs[first + index], leaves)
-        layout.kept.append(leaves)
     return "", ""
 
 

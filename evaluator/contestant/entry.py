@@ -19,7 +19,7 @@ import torch
 from evaluator.devices import Block, Device, open_device
 from evaluator.protocol import Channel, Message
 from evaluator.contestant import loading
-from evaluator.contestant.calls import Layout, prepare, run, run_null
+from evaluator.contestant.calls import Layout, prepare, run
 from evaluator.contestant.math import apply_math
 from evaluator.contestant.slots import Slot, view
 from evaluator.contestant.trees import Tree, dtype_from, unflatten
@@ -49,7 +49,6 @@ class Contestant:
             "construct": self._construct,
             "prepare": self._prepare,
             "run": self._run,
-            "null": self._null,
         }
         self._channel.send({"op": "ready"})
         while True:
@@ -123,11 +122,6 @@ class Contestant:
         for buffer, saved in buffers.items():
             buffer.copy_(saved)
         return {"op": "done", "inner_ms": inner_ms, "kind": kind, "complaint": complaint}
-
-    def _null(self, message: Message) -> Message:
-        layout = self._layouts[message["layout"]]
-        inner_ms = run_null(layout, self._device, first=int(message["first"]), count=int(message["count"]))
-        return {"op": "done", "inner_ms": inner_ms, "kind": "", "complaint": ""}
 
     def _value(self, tree: Tree, slots: list[Slot]) -> Any:
         return unflatten(

@@ -23,8 +23,6 @@ _AMPLITUDE = 0.5
 def seed_everything(seed: int) -> None:
     """Seed torch's generators as the field does before constructing a model."""
     torch.manual_seed(seed)
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        torch.cuda.manual_seed_all(seed)
 
 
 class _Noise:

@@ -92,8 +92,8 @@ class CudaTimer:
     """A pair of CUDA events on the current stream."""
 
     def __init__(self) -> None:
-        self._start = torch.cuda.Event(enable_timing=True)
-        self._stop = torch.cuda.Event(enable_timing=True)
+        self._start = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch's
+        self._stop = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch's
 
     def start(self) -> None:
         """Record the first event."""
@@ -106,7 +106,7 @@ class CudaTimer:
     def elapsed_ms(self) -> float:
         """Device time between the events; waits for the second."""
         self._stop.synchronize()
-        return self._start.elapsed_time(self._stop)
+        return float(self._start.elapsed_time(self._stop))
 
 
 class CudaDevice:

@@ -1,4 +1,4 @@
-"""What a time is held against: the reference's counted work, bytes that must move, the device's measured rates."""
+"""What a time is held against: the reference's counted work, bytes that must move, the device's rates."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Assessor:
 
 
 def certain_bytes(model: nn.Module, arguments: Arguments) -> int:
-    """Bytes that any kernel must read or write: inputs the answer provably depends on, outputs it must compute.
+    """Bytes any kernel must read or write: inputs the answer provably depends on, outputs it must compute.
 
     Dependence is a gradient that is not zero, at the grain memory is fetched in; where there are no gradients
     nothing is certain about the inputs. Outputs that only repeat inputs could be views.

@@ -1,16 +1,19 @@
 """The clock: candidate and baseline in turns, on the same fresh inputs, under the referee's own stopwatch.
 
-Per turn and side: an unscored warm-up, freeze, publish inputs and poison outputs, thaw, run, freeze, snapshot. The
-other side is frozen throughout. The referee's time, less the calibrated cost of the protocol around no work,
-bounds the contestant's claim; the claim scores only where the two agree.
+Per turn and side: an unscored warm-up, freeze, publish inputs and poison outputs, thaw, run, freeze, snapshot.
+The other side is frozen throughout. What the trusted baseline's own events leave of the referee's time is the
+honest cost of the protocol (messages, loop, collection of the same bytes); the contestant's claim scores only
+where it leaves no more than that. What it leaves beyond is added to it.
 """
 
 from __future__ import annotations
 
 import math
 import random
+import time
 from dataclasses import dataclass, field
 from statistics import median
+from typing import Final
 
 import torch
 
@@ -21,16 +24,21 @@ from evaluator.referee.ring import Recipe, Ring
 from evaluator.referee.sides import Ran, Side, Verdict
 from evaluator.referee.statistics import ratio_interval, spread
 
-_AGREE_SHARE = 0.02
-_AGREE_MS = {"cpu": 0.2, "cuda": 0.02}
-_GROSS_SHARE = 0.7
-_GROSS_MS = 1.0
-_TIGHT = 0.01
-_FEWEST_TURNS = 6
-_HOPELESS = 0.1
-_HOPELESS_TURNS = 3
-_CALIBRATIONS = 5
-_DEFERRED_MS = {"cpu": 0.5, "cuda": 0.1}
+_AGREE_SHARE: Final = 0.02
+_AGREE_MS: Final = {"cpu": 0.05, "cuda": 0.02}
+_GROSS_SHARE: Final = 0.5
+_GROSS_MS: Final = 2.0
+_NOISE_FACTOR: Final = 4.0
+_TIGHT: Final = 0.01
+_FEWEST_TURNS: Final = 6
+_MOST_SINGLES: Final = 6
+_HOPELESS: Final = 0.1
+_HOPELESS_TURNS: Final = 3
+_WALL_S: Final = {"cpu": 12.0, "cuda": 20.0}
+_ROUNDS: Final = {"cpu": 3, "cuda": 1}
+"""Rounds of a turn; its quickest counts, on either side: a CPU's cores are never ours alone."""
+_DEFERRED_MS: Final = {"cpu": 0.5, "cuda": 0.1}
+_SELF_FLUSHING_BYTES: Final = 96 << 20
 
 
 @dataclass(slots=True)
@@ -43,10 +51,19 @@ class Lane:
     output_slots: list[Slot]
     input_block: int
     output_block: int
-    inner_ms: list[float] = field(default_factory=list)
-    outer_ms: list[float] = field(default_factory=list)
-    single_ms: list[float] = field(default_factory=list)
+    turns: list[Ran] = field(default_factory=list)
+    """Full batches, in order."""
+    singles: list[Ran] = field(default_factory=list)
+    """Unannounced batches of one call."""
     calls: int = 0
+
+    def forget(self) -> None:
+        """Drop what was measured; the layout stays."""
+        self.turns, self.singles = [], []
+
+    def call_ms(self, count: int) -> float:
+        """Median claim per call of a trusted side."""
+        return median(ran.inner_ms for ran in self.turns) / count
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,64 +86,69 @@ class Clock:
         self._ring = ring
         self._schedule = schedule
         self._secret = secret
-        self._cost_ms: dict[int, float] = {}
+        self._started = time.monotonic()
 
     def duel(self, candidate: Lane, baseline: Lane) -> None:
-        """Take turns until the interval is tight, the candidate hopeless, or the turns used up.
+        """Take turns until the interval is tight, the candidate hopeless, or turns or time used up.
 
         Raises:
             Verdict: a timed output is wrong, or the candidate failed or hung.
         """
-        self._calibrate(baseline)
+        self._started = time.monotonic()
         while not self._enough(candidate, baseline):
             self._turn(candidate, baseline, self._schedule.count)
-            if len(candidate.outer_ms) % 2 or self._secret.random() < 0.5:
+            if self._schedule.count > 1 and self._wants_single(candidate):
                 self._turn(candidate, baseline, 1)
 
     def solo(self, baseline: Lane, turns: int) -> None:
         """Time one side by itself."""
-        self._calibrate(baseline)
         for _ in range(turns):
-            recipe = self._ring.recipe(self._schedule.count)
-            self._record(baseline, self._visit(baseline, recipe)[0], self._schedule.count)
+            visits = [
+                self._visit(baseline, self._ring.recipe(self._schedule.count))[0]
+                for _ in range(_ROUNDS[self._kind])
+            ]
+            baseline.turns.append(min(visits, key=lambda ran: ran.outer_ms))
 
-    def _calibrate(self, baseline: Lane) -> None:
-        """What the protocol costs around no work: the same messages, loop and collection by the trusted side."""
-        for count in {self._schedule.count, 1}:
-            self._visit(baseline, self._ring.recipe(count))
-            costs = []
-            for _ in range(_CALIBRATIONS):
-                baseline.side.thaw()
-                ran = self._ran(baseline, "null", count)
-                costs.append(ran.outer_ms - ran.inner_ms)
-            self._cost_ms[count] = median(costs)
+    def _wants_single(self, candidate: Lane) -> bool:
+        """Never announced: about every other turn, surely twice by the end."""
+        done, turns = len(candidate.singles), len(candidate.turns)
+        return done < _MOST_SINGLES and (done < turns // 3 or self._secret.random() < 0.5)
 
     def _turn(self, candidate: Lane, baseline: Lane, count: int) -> None:
+        """Both sides once, in random order, on the same inputs; each side's quickest round counts."""
+        rounds = [self._round(candidate, baseline, count) for _ in range(_ROUNDS[self._kind])]
+        for lane, runs in zip((candidate, baseline), zip(*rounds, strict=True), strict=True):
+            quickest = min(runs, key=lambda ran: ran.outer_ms)
+            (lane.turns if count == self._schedule.count else lane.singles).append(quickest)
+
+    def _round(self, candidate: Lane, baseline: Lane, count: int) -> tuple[Ran, Ran]:
         recipe = self._ring.recipe(count)
         lanes = [candidate, baseline]
         self._secret.shuffle(lanes)
-        outputs: dict[int, list[torch.Tensor]] = {}
-        for lane in lanes:
-            ran, outputs[id(lane)] = self._visit(lane, recipe)
-            self._record(lane, ran, count)
-        complaint = self._ring.disagreement(outputs[id(candidate)], outputs[id(baseline)], recipe)
+        visits = {id(lane): self._visit(lane, recipe) for lane in lanes}
+        ours, theirs = visits[id(candidate)], visits[id(baseline)]
+        complaint = self._ring.disagreement(ours[1], theirs[1], recipe)
         if complaint:
             raise Verdict(Status.WRONG_VALUES, f"right when verified, wrong when timed: {complaint}")
+        return ours[0], theirs[0]
 
     def _visit(self, lane: Lane, recipe: Recipe) -> tuple[Ran, list[torch.Tensor]]:
         """One side's turn; returns its times and a private copy of its outputs."""
         side, count = lane.side, recipe.count
         side.thaw()
         if lane.calls:
-            self._ran(lane, "m", max(1, count // 8))
+            self._ran(lane, max(1, count // 8))
         side.freeze()
         outputs = side.blocks[lane.output_block].data
         self._ring.publish(side.blocks[lane.input_block].data, lane.input_slots, recipe)
-        outputs.fill_(0xFF)
-        self._device.flush_cache()
+        for slot in lane.output_slots:
+            end = slot["offset"] + slot["pitch"] * count
+            outputs[slot["offset"] : end].fill_(0xFF)
+        if outputs.numel() < _SELF_FLUSHING_BYTES:
+            self._device.flush_cache()
         self._device.synchronize()
         side.thaw()
-        ran = self._ran(lane, "m", count)
+        ran = self._ran(lane, count)
         # Freezing stops host threads at once but takes a moment; it does not stop a queued GPU kernel.
         if self._kind == "cpu":
             side.freeze()
@@ -136,10 +158,10 @@ class Clock:
         lane.calls += count
         return ran, copies
 
-    def _ran(self, lane: Lane, model: str, count: int) -> Ran:
+    def _ran(self, lane: Lane, count: int) -> Ran:
         ran = lane.side.run(
             lane.layout,
-            model=model,
+            model="m",
             first=0,
             count=count,
             timeout_s=self._schedule.call_timeout_s * max(1.0, count / 8),
@@ -148,71 +170,102 @@ class Clock:
             raise Verdict(Status.WRONG_SHAPE if ran.kind == "shape" else Status.WRONG_DTYPE, ran.complaint)
         return ran
 
-    def _record(self, lane: Lane, ran: Ran, count: int) -> None:
-        net = max(ran.outer_ms - self._cost_ms[count], 1e-6)
-        if count != self._schedule.count:
-            lane.single_ms.append(net)
-            return
-        lane.inner_ms.append(ran.inner_ms)
-        lane.outer_ms.append(net)
-        if count == 1:
-            lane.single_ms.append(net)
-
     def _enough(self, candidate: Lane, baseline: Lane) -> bool:
-        turns = len(candidate.outer_ms)
+        turns = len(candidate.turns)
         if turns >= self._schedule.max_turns:
             return True
-        if turns >= _HOPELESS_TURNS and median(baseline.outer_ms) < _HOPELESS * median(candidate.outer_ms):
+        theirs = [ran.inner_ms for ran in baseline.turns]
+        ours = [ran.outer_ms for ran in candidate.turns]
+        if turns >= _HOPELESS_TURNS and median(theirs) < _HOPELESS * median(ours):
             return True
-        if turns < _FEWEST_TURNS or sum(candidate.outer_ms) < self._schedule.target_ms:
+        if turns < _FEWEST_TURNS:
             return False
-        interval = ratio_interval(baseline.outer_ms, candidate.outer_ms)
+        if time.monotonic() - self._started > _WALL_S[self._kind]:
+            return True
+        if sum(ours) < self._schedule.target_ms:
+            return False
+        interval = ratio_interval(theirs, self._scored(candidate, baseline)[0])
         return interval.high - interval.low <= 2 * _TIGHT * interval.low
 
-    def timing(self, lane: Lane, *, solo_ms: float | None = None) -> Timing:
-        """Sum a side's turns up; the claim scores only where it agrees with our clock."""
+    def _scored(self, candidate: Lane, baseline: Lane) -> tuple[list[float], str]:
+        """The candidate's time of each turn, and the clock it is from."""
+        excess = self._excess_ms(candidate, baseline)
+        claimed = [ran.inner_ms for ran in candidate.turns]
+        if excess <= _AGREE_SHARE * median(claimed) + _AGREE_MS[self._kind] + self._noise_ms(baseline):
+            return claimed, "inner"
+        return [value + excess for value in claimed], "outer"
+
+    def _excess_ms(self, candidate: Lane, baseline: Lane) -> float:
+        """What the candidate's claims leave of our clock, beyond what the trusted side's leave."""
+        return median(_left(candidate.turns)) - median(_left(baseline.turns))
+
+    def _noise_ms(self, baseline: Lane) -> float:
+        """How far the trusted side's own remainder wanders, as an error of its median."""
+        return _NOISE_FACTOR * spread(_left(baseline.turns)) / math.sqrt(len(baseline.turns))
+
+    def timing(self, candidate: Lane, baseline: Lane, *, solo_ms: float) -> tuple[Timing, Timing]:
+        """Sum both sides' turns up, per call."""
+        scored, clock = self._scored(candidate, baseline)
+        ours = self._summary(candidate, scored, clock)
+        if clock == "inner" and self.deferred_ms(candidate, baseline) and ours.single_ms is not None:
+            ours = ours.model_copy(update={"median_ms": ours.single_ms, "clock": "single"})
+        trusted = [ran.inner_ms for ran in baseline.turns]
+        return ours, self._summary(baseline, trusted, "inner").model_copy(update={"solo_ms": solo_ms})
+
+    def _summary(self, lane: Lane, scored: list[float], clock: str) -> Timing:
         count = self._schedule.count
-        inner, outer = median(lane.inner_ms), median(lane.outer_ms)
-        agrees = abs(inner - outer) <= _AGREE_SHARE * outer + _AGREE_MS[self._kind]
-        per_turn = [value / count for value in (lane.inner_ms if agrees else lane.outer_ms)]
+        singles = [ran.outer_ms for ran in lane.singles]
         return Timing(
-            median_ms=median(per_turn),
-            spread_ms=spread(per_turn),
-            turns=len(per_turn),
-            calls=len(per_turn) * count,
-            inner_ms=inner / count,
-            outer_ms=outer / count,
-            single_ms=median(lane.single_ms) if lane.single_ms else None,
-            clock="inner" if agrees else "outer",
-            solo_ms=solo_ms,
+            median_ms=median(scored) / count,
+            spread_ms=spread(scored) / count,
+            turns=len(scored),
+            calls=len(scored) * count,
+            inner_ms=median(ran.inner_ms for ran in lane.turns) / count,
+            outer_ms=median(ran.outer_ms for ran in lane.turns) / count,
+            single_ms=median(singles) if singles else None,
+            clock=clock,
+            turn_ms=tuple(value / count for value in scored),
         )
 
-    def check_claims(self, lane: Lane) -> None:
-        """A claim far below our clock, turn after turn, is a forged clock.
+    def check_claims(self, candidate: Lane, baseline: Lane) -> None:
+        """Claims far below our clock, turn after turn, are a forged clock.
 
         Raises:
             Verdict: `TAMPERED`.
         """
+        usual = median(_left(baseline.turns)) + 2 * self._noise_ms(baseline)
         gross = [
-            inner < _GROSS_SHARE * outer - _GROSS_MS
-            for inner, outer in zip(lane.inner_ms, lane.outer_ms, strict=True)
+            ran.outer_ms - ran.inner_ms - usual > _GROSS_SHARE * max(ran.inner_ms, 0.0) + _GROSS_MS
+            for ran in candidate.turns
         ]
         if sum(gross) >= max(2, len(gross) - 1):
+            claimed = median(ran.inner_ms for ran in candidate.turns)
+            seen = median(ran.outer_ms for ran in candidate.turns)
             raise Verdict(
                 Status.TAMPERED,
-                f"the process claims {median(lane.inner_ms):.3f} ms where our clock saw "
-                f"{median(lane.outer_ms):.3f} ms, in {sum(gross)} of {len(gross)} turns",
+                f"the process claims {claimed:.3f} ms where our clock saw {seen:.3f} ms, "
+                f"in {sum(gross)} of {len(gross)} turns",
             )
 
     def deferred_ms(self, candidate: Lane, baseline: Lane) -> float:
-        """How much more a lone call costs than a call in a batch, beyond what the baseline shows: merged work."""
-        if not (candidate.single_ms and baseline.single_ms) or self._schedule.count == 1:
+        """How much more a lone call costs than one in a batch, beyond what the baseline shows: merged work."""
+        if len(candidate.singles) < 2 or len(baseline.singles) < 2:
             return 0.0
-        own = median(candidate.single_ms) - median(candidate.outer_ms) / self._schedule.count
-        usual = median(baseline.single_ms) - median(baseline.outer_ms) / self._schedule.count
-        excess = own - max(usual, 0.0)
-        floor = _DEFERRED_MS[self._kind] + 1.5 * median(candidate.outer_ms) / self._schedule.count
+        count = self._schedule.count
+
+        def lone(lane: Lane) -> float:
+            batched = median(ran.outer_ms for ran in lane.turns) / count
+            return median(ran.outer_ms for ran in lane.singles) - batched
+
+        excess = lone(candidate) - max(lone(baseline), 0.0)
+        batched = median(ran.outer_ms for ran in candidate.turns) / count
+        floor = _DEFERRED_MS[self._kind] + 1.5 * batched
         return excess if excess > floor else 0.0
+
+
+def _left(turns: list[Ran]) -> list[float]:
+    """What claims leave of the referee's clock."""
+    return [ran.outer_ms - ran.inner_ms for ran in turns]
 
 
 def batch_size(call_ms: float, reference_ms: float, *, batch_ms: float, most: int) -> int:
@@ -226,31 +279,21 @@ def measurement(
     clock: Clock, candidate: Lane, baseline: Lane, *, count: int, compile_ratio: float | None, solo_ms: float
 ) -> Measurement:
     """The record of a duel; the headline is against the fastest baseline."""
-    ours = clock.timing(candidate)
-    eager = clock.timing(baseline, solo_ms=solo_ms)
-    if clock.deferred_ms(candidate, baseline) and ours.single_ms is not None:
-        ours = ours.model_copy(update={"median_ms": ours.single_ms, "clock": "single"})
+    ours, eager = clock.timing(candidate, baseline, solo_ms=solo_ms)
     baselines = {"eager": eager}
     if compile_ratio is not None:
-        baselines["compile"] = eager.model_copy(
-            update={
-                "median_ms": eager.median_ms * compile_ratio,
-                "outer_ms": eager.outer_ms * compile_ratio,
-                "inner_ms": None,
-                "single_ms": None,
-                "solo_ms": None,
-                "clock": "scaled",
-            }
+        baselines["compile"] = Timing(
+            median_ms=eager.median_ms * compile_ratio,
+            spread_ms=eager.spread_ms * compile_ratio,
+            turns=eager.turns,
+            calls=eager.calls,
+            outer_ms=eager.outer_ms * compile_ratio,
+            clock="scaled",
         )
     against = min(baselines, key=lambda name: baselines[name].median_ms)
     speedups = {name: timing.median_ms / max(ours.median_ms, 1e-9) for name, timing in baselines.items()}
-    turns = {
-        "candidate": tuple(value / count for value in candidate.outer_ms),
-        "eager": tuple(value / count for value in baseline.outer_ms),
-    }
-    raw = ratio_interval(turns["eager"], turns["candidate"])
-    middle = median(turns["eager"]) / median(turns["candidate"])
-    shift = speedups[against] / middle
+    raw = ratio_interval(eager.turn_ms, ours.turn_ms)
+    shift = speedups[against] / (median(eager.turn_ms) / max(median(ours.turn_ms), 1e-9))
     return Measurement(
         candidate=ours,
         baselines=baselines,
@@ -258,10 +301,9 @@ def measurement(
         against=against,
         speedup=speedups[against],
         interval=raw.model_copy(update={"low": raw.low * shift, "high": raw.high * shift}),
-        noise_floor=_noise_floor(turns["eager"]),
+        noise_floor=_noise_floor(eager.turn_ms),
         calls_per_batch=count,
         ring_slots=count,
-        turn_ms=turns,
     )
 
 

@@ -1,8 +1,7 @@
-"""What this device can do at its best, measured once: copying and multiplying. The yardstick of plausibility."""
+"""What this device can do at its best, measured once: copying and multiplying."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,8 +35,8 @@ class Rates:
 def measure(device: Device, driver: DriverLink, *, about: str, dtype: torch.dtype) -> Rates:
     """Rates of this device, measured here or remembered under `about` from an earlier measurement.
 
-    Only to be called while nothing foreign runs on the device: a rate measured too low would convict the honest,
-    and is remembered.
+    Only to be called while nothing foreign runs on the device: a rate measured too low would convict the
+    honest, and is remembered.
     """
     facts = f"{about}:{dtype}"
     known = _read(driver.call("recall", about=facts))

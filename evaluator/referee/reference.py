@@ -91,7 +91,7 @@ class Reference:
         """A fresh reference model under a weight seed."""
         args, kwargs = self.init_arguments().values()
         with self._blaming("Model could not be constructed"):
-            model = construct(self._module.Model, args, kwargs, seed, vary=vary)
+            model: nn.Module = construct(self._module.Model, args, kwargs, seed, vary=vary)
             model = model.to(self.device)
             return model.to(self.dtype) if self.dtype is not None else model
 

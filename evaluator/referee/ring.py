@@ -64,10 +64,7 @@ class Ring:
                 factors = _SMALLEST_FACTOR + (1 - _SMALLEST_FACTOR) * drawn
                 self._noise[stack.dtype] = factors.to(stack.dtype)
         self._scales = [
-            torch.stack([trial.expected.scales[index] for trial in bases])  # type: ignore[arg-type]  # checked
-            if all(trial.expected.scales[index] is not None for trial in bases)
-            else None
-            for index in range(len(bases[0].expected.scales))
+            torch.stack(known) if len(known) == len(bases) else None for known in _known_scales(bases)
         ]
 
     def most_calls(self, wanted: int) -> int:
@@ -132,15 +129,26 @@ class Ring:
             return "" if flips <= _ALLOWED_INDEX_FLIPS else f"{flips:.2%} of the values differ"
         shape = (own.shape[0], -1, group_columns(own[0]))
         rows, reference = own.reshape(shape).float(), other.reshape(shape).float()
-        finite = reference.isfinite()
-        if bool((finite != rows.isfinite()).any()):
-            return "NaN or infinity where the reference has none, or the other way round"
-        reference = torch.where(finite, reference, 0.0)
-        error = torch.where(finite, rows - reference, 0.0).square().mean(-1).sqrt()
-        floor = reference.square().mean(-1).sqrt() * torch.finfo(other.dtype).eps
-        worst = float((error / torch.maximum(scale.float(), floor).clamp_min(_TINY)).max())
+        error = torch.linalg.vector_norm(rows - reference, dim=-1)
+        size = torch.linalg.vector_norm(reference, dim=-1)
+        if not bool(error.isfinite().all()):
+            finite = reference.isfinite()
+            if bool((finite != rows.isfinite()).any()):
+                return "NaN or infinity where the reference has none, or the other way round"
+            error = torch.linalg.vector_norm(torch.where(finite, rows - reference, 0.0), dim=-1)
+            size = torch.linalg.vector_norm(torch.where(finite, reference, 0.0), dim=-1)
+        root = shape[-1] ** 0.5
+        floor = size / root * torch.finfo(other.dtype).eps
+        unit = torch.maximum(scale.float(), floor).clamp_min(_TINY)
+        worst = float((error / root / unit).max())
         return "" if worst <= 2 * self._limit else f"error {worst:.3g} times the rounding error's scale"
 
 
 def _alike(leaves: tuple[torch.Tensor, ...]) -> bool:
     return all(leaf.shape == leaves[0].shape and leaf.dtype == leaves[0].dtype for leaf in leaves)
+
+
+def _known_scales(bases: list[Trial]) -> list[list[torch.Tensor]]:
+    """Per output leaf, the error scales of those draws that have one."""
+    columns = zip(*(trial.expected.scales for trial in bases), strict=True)
+    return [[scale for scale in column if scale is not None] for column in columns]

@@ -99,9 +99,8 @@ class Side:
         self, layout: str, *, model: str, first: int, count: int, timeout_s: float, restore: bool = False
     ) -> Ran:
         """Run prepared calls and stop our clock at the answer."""
-        op = "null" if model == "null" else "run"
         message = {
-            "op": op,
+            "op": "run",
             "layout": layout,
             "model": model,
             "first": first,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from statistics import median
 
 from evaluator.config import EvaluationConfig
 from evaluator.errors import ProblemError
@@ -16,7 +15,7 @@ from evaluator.referee.ring import Ring
 from evaluator.referee.sides import Side, Verdict
 from evaluator.referee.trials import TrialPool
 
-_BATCH_MS = {"cpu": 40.0, "cuda": 50.0}
+_BATCH_MS = {"cpu": 10.0, "cuda": 50.0}
 _MOST_CALLS = 4096
 _MEMORY_SHARE = 0.05
 _MEMORY_BYTES = {"cpu": 192 << 20, "cuda": 4 << 30}
@@ -80,15 +79,12 @@ class Timer:
         """
         known = self.baselines()
         lane = self._lane(side)
-        probe = Clock(self._ground.device, self._ring, self._schedule(1), self._secret)
-        probe.solo(lane, 2)
-        count = self._count(min(lane.outer_ms), known.eager_ms)
-        for each in (lane, known.eager):
-            each.inner_ms, each.outer_ms, each.single_ms = [], [], []
+        count = self._settle_count(lane, known.eager_ms)
+        lane.forget()
+        known.eager.forget()
         clock = Clock(self._ground.device, self._ring, self._schedule(count), self._secret)
         clock.duel(lane, known.eager)
-        clock.check_claims(lane)
-        known.eager.side.freeze()
+        clock.check_claims(lane, known.eager)
         return measurement(
             clock,
             lane,
@@ -105,17 +101,26 @@ class Timer:
 
     def _measure_baselines(self) -> Baselines:
         eager = self._lane(self._reference_side(compiled=False))
-        probe = Clock(self._ground.device, self._ring, self._schedule(1), self._secret)
-        probe.solo(eager, 3)
-        rough_ms = min(eager.outer_ms)
-        count = self._count(rough_ms, rough_ms)
-        eager.inner_ms, eager.outer_ms, eager.single_ms = [], [], []
+        count = self._settle_count(eager, None)
+        eager.forget()
         clock = Clock(self._ground.device, self._ring, self._schedule(count), self._secret)
         clock.solo(eager, _SOLO_TURNS)
-        eager_ms = median(eager.outer_ms) / count
+        eager_ms = eager.call_ms(count)
         ratio = self._compile_ratio(eager, count) if "compile" in self._config.baselines else None
-        eager.side.freeze()
         return Baselines(eager, eager_ms, ratio)
+
+    def _settle_count(self, lane: Lane, reference_ms: float | None) -> int:
+        """Batch size from what a call takes: first alone, then in a small batch, which pipelines."""
+        count = 1
+        for _ in range(2):
+            lane.forget()
+            probe = Clock(self._ground.device, self._ring, self._schedule(count), self._secret)
+            probe.solo(lane, 2)
+            call_ms = max(min(ran.outer_ms for ran in lane.turns) / count, 1e-3)
+            count = batch_size(
+                call_ms, reference_ms or call_ms, batch_ms=_BATCH_MS[self._kind], most=self._most
+            )
+        return count
 
     def _compile_ratio(self, eager: Lane, count: int) -> float | None:
         """Compiled over eager, measured in turns, or taken from this machine's cache."""
@@ -133,9 +138,9 @@ class Timer:
             schedule = Schedule(
                 count=count, target_ms=0.0, max_turns=_COMPILE_TURNS, call_timeout_s=_REFERENCE_S
             )
-            eager.inner_ms, eager.outer_ms, eager.single_ms = [], [], []
+            eager.forget()
             Clock(self._ground.device, self._ring, schedule, self._secret).duel(lane, eager)
-            ratio = median(lane.outer_ms) / median(eager.outer_ms)
+            ratio = lane.call_ms(count) / eager.call_ms(count)
         except Verdict as verdict:
             self.notes.append(f"torch.compile failed: {verdict.detail[:300]}")
             return None
@@ -170,9 +175,6 @@ class Timer:
             max_turns=self._config.max_turns,
             call_timeout_s=self._config.limits.call_s + 10 * slowest / 1e3,
         )
-
-    def _count(self, call_ms: float, reference_ms: float) -> int:
-        return batch_size(call_ms, reference_ms, batch_ms=_BATCH_MS[self._kind], most=self._most)
 
     def _most_calls(self) -> int:
         size = call_bytes(self._base.arguments, self._base.expected.output)

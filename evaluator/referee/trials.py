@@ -17,6 +17,7 @@ from evaluator.errors import ProblemError
 from evaluator.referee.errorscale import Expected, expect, limit
 from evaluator.referee.reference import Arguments, Reference
 
+_DRAWS = 2
 _ASSERTING = re.compile(r"binary_cross_entropy\(|BCELoss\(|bernoulli|multinomial")
 """Operations that kill the CUDA context when an input leaves its domain."""
 
@@ -106,7 +107,7 @@ class TrialPool:
         model = reference.model(first)
         base = self.fresh()
         self.terms = terms_of(reference, model, base)
-        self.bases = [self.trial("as_drawn", self.fresh(), model) for _ in range(4)]
+        self.bases = [self.trial("as_drawn", self.fresh(), model) for _ in range(_DRAWS)]
         self._first_draw(first, model)
         self._second_draw()
 
@@ -206,4 +207,4 @@ def terms_of(reference: Reference, model: nn.Module, arguments: Arguments) -> in
         output = reference.call(model, arguments)
     produced = max(1, min(leaf.numel() for leaf in output.leaves))
     consumed = max((leaf.numel() for leaf in arguments.leaves), default=1)
-    return max(longest.terms, consumed // produced)
+    return int(max(longest.terms, consumed // produced))

@@ -1,0 +1,339 @@
+"""Vetting one problem: weighs it, runs it, and tries cheap wrong answers on it. In a referee of its own."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from torch import nn
+
+from evaluator.config import EvaluationConfig, Math
+from evaluator.devices import Device, open_device
+from evaluator.errors import ProblemError
+from evaluator.flaws import Remark, Severity
+from evaluator.referee.errorscale import expect, limit
+from evaluator.referee.guesses import Examiner, alike, differ, of_identity, of_values
+from evaluator.referee.rates import measure
+from evaluator.referee.reference import Arguments, Output, Reference
+from evaluator.referee.sensitivity import Sensitivity
+from evaluator.referee.sides import DriverLink
+from evaluator.referee.trials import TrialPool, terms_of
+from evaluator.referee.work import Work, weigh
+
+CALLS: Final = 100
+"""About how often an evaluation calls the reference."""
+_COPIES: Final = 3
+"""Times a call's memory an evaluation needs: reference in float64, and a candidate."""
+_SENSITIVITY_S: Final = 20.0
+_TIMING_S: Final = 0.5
+_MOST_TIMED: Final = 50
+_BATCH_MS: Final = 1.0
+_LEAST_MS: Final = 0.02
+_LAUNCHES: Final = 3
+_WEIGHTS: Final = (11, 12)
+_INPUTS: Final = (21, 22)
+
+
+class _Enough(Exception):
+    """What was found makes looking further pointless."""
+
+
+class Vetter:
+    """Vets one problem; collects remarks and numbers."""
+
+    def __init__(self, driver: DriverLink, message: dict[str, Any]) -> None:  # Any: the `vet` message
+        self._message = message
+        self._config = EvaluationConfig.model_validate(message["config"])
+        self._device: Device = open_device(message["device"])
+        self._driver = driver
+        self._work = Work()
+        self._remarks: list[Remark] = []
+        self._guessable: list[str] = []
+        self._numbers: dict[str, float | None] = {}
+
+    def vet(self) -> dict[str, Any]:
+        """The answer's fields, as JSON."""
+        try:
+            self._weigh()
+            self._examine()
+        except ProblemError as error:
+            self._remark("raises", str(error))
+        except _Enough as reason:
+            self._remark(str(reason), reason.detail)
+        remarks = list({remark.model_dump_json(): remark for remark in self._remarks}.values())
+        return {
+            "remarks": [remark.model_dump(mode="json") for remark in remarks],
+            "guessable": self._guessable,
+            "memory_bytes": self._work.peak_bytes or None,
+            "flops": self._work.flops if self._work.complete else None,
+            **self._numbers,
+        }
+
+    def _weigh(self) -> None:
+        """Refuse by its sizes what must not be run."""
+        message = self._message
+        self._work = work = weigh(
+            message["problem"], message["source"], message["overrides"], dtype=self._config.dtype.value
+        )
+        free = self._device.free_bytes()
+        if _COPIES * work.peak_bytes > free:
+            self._remark(
+                "too_big",
+                f"a call holds {_gib(work.peak_bytes)}, judging one {_COPIES} times that; "
+                f"{_gib(free)} are free on this device",
+            )
+            raise _Enough
+        rates = measure(self._device, self._driver, about=self._message["about"], dtype=torch.float32)
+        estimated_ms = max(work.flops / rates.flops_per_ms, work.moved_bytes / rates.bytes_per_ms)
+        if work.complete:
+            self._numbers["estimated_ms"] = estimated_ms
+        # Twice the limit: a rate measured on a busy machine is no proof.
+        if estimated_ms > 2 * self._longest_ms:
+            self._remark("too_slow", f"a call takes about {estimated_ms / 1e3:.0f} s by its operations alone")
+            raise _Enough
+        if work.sums_products:
+            self._remark("redundant_computation", "a product of matrices is summed over its rows or columns")
+
+    def _examine(self) -> None:
+        """Run it and look at the answers."""
+        message = self._message
+        reference = Reference(
+            message["problem"],
+            message["source"],
+            message["overrides"],
+            device=self._device.torch_device,
+            dtype=self._config.dtype.value,
+        )
+        first, other = self._draws(reference)
+        model = reference.model(_WEIGHTS[0])
+        varied = reference.model(_WEIGHTS[1], vary=True)
+        output = self._first_call(reference, model, first)
+        if not self._work.complete:
+            self._note("not_weighed")
+        self._parameters(model, varied)
+        self._values(output)
+        if reference.mutates(reference.model(_WEIGHTS[0]), first):
+            self._note("mutates_input")
+        if self._repeats(reference, first):
+            answer = reference.call(varied, other)
+            if alike(answer.leaves, output.leaves):
+                self._guesses(reference, (model, first), (varied, other), answer)
+            else:
+                self._remark("varying_output_shape", "two draws of inputs give answers of different shapes")
+        self._time(model, first)
+
+    def _draws(self, reference: Reference) -> tuple[Arguments, Arguments]:
+        draws = []
+        seeded = False
+        for seed in _INPUTS:
+            draws.append(reference.inputs(seed))
+            seeded |= torch.initial_seed() != seed
+        first, other = draws
+        same = [
+            index
+            for index, (a, b) in enumerate(zip(first.leaves, other.leaves, strict=False))
+            if a.numel() and torch.equal(a, b)
+        ]
+        if same and seeded:
+            self._remark("fixed_seed", f"get_inputs() seeds the generator; {len(same)} inputs never change")
+        elif same:
+            everything = len(same) == len(first.leaves)
+            text = (
+                "no input" if everything else f"of {len(first.leaves)} inputs, number {_listed(same)} never"
+            )
+            self._remark(
+                "constant_inputs",
+                f"{text} {'ever ' if everything else ''}changes from draw to draw",
+                severity=Severity.FLAW if everything else Severity.NOTE,
+            )
+        return first, other
+
+    def _first_call(self, reference: Reference, model: nn.Module, arguments: Arguments) -> Output:
+        began = time.perf_counter()
+        output = reference.call(model, arguments)
+        self._device.synchronize()
+        took_ms = (time.perf_counter() - began) * 1e3
+        if all(output.numbers):
+            self._remark("no_tensor_output", "forward returns Python numbers")
+            raise _Enough
+        if any(leaf.numel() == 0 for leaf in output.leaves):
+            self._remark("empty_output", "an output has no element")
+            raise _Enough
+        if took_ms > self._longest_ms:
+            self._numbers["measured_ms"] = took_ms
+            self._remark("too_slow", f"a call took {took_ms / 1e3:.1f} s")
+            raise _Enough
+        return output
+
+    def _values(self, output: Output) -> None:
+        for index, leaf in enumerate(output.leaves):
+            if leaf.is_floating_point() or leaf.is_complex():
+                for name, where in (("nan_output", leaf.isnan()), ("infinite_output", leaf.isinf())):
+                    share = float(where.double().mean())
+                    if share:
+                        self._remark(name, f"{share:.2%} of output {index}")
+
+    def _parameters(self, model: nn.Module, varied: nn.Module) -> None:
+        """Parameters left at their constants; the second weight draw should have moved them."""
+        other = dict(varied.named_parameters())
+        constant = [
+            (name, name not in other or torch.equal(other[name], parameter))
+            for name, parameter in model.named_parameters()
+            if parameter.numel() > 1 and bool((parameter == parameter.flatten()[0]).all())
+        ]
+        stuck = [name for name, equal in constant if equal]
+        if stuck:
+            self._remark("default_parameters", f"{_listed(stuck)}: one number each, whatever the seed")
+        elif constant:
+            self._note("default_parameters", f"{_listed([name for name, _ in constant])}; varied here")
+
+    def _repeats(self, reference: Reference, arguments: Arguments) -> bool:
+        """Whether the same question gets the same answer."""
+        torch.manual_seed(1)
+        fresh = reference.call(reference.model(_WEIGHTS[0]), arguments)
+        model = reference.model(_WEIGHTS[0])
+        torch.manual_seed(2)
+        again = reference.call(model, arguments)
+        beyond, bits = differ(fresh, again)
+        if beyond:
+            self._remark("nondeterministic", "two calls with the same inputs and weights disagree")
+            return False
+        reference.call(model, arguments)
+        if differ(fresh, reference.call(model, arguments))[0]:
+            self._remark(
+                "depends_on_call_count", "the third call of a model answers differently from its first"
+            )
+            return False
+        if bits:
+            self._note("varies_in_bits", "two calls agree but for rounding")
+        return True
+
+    def _guesses(
+        self,
+        reference: Reference,
+        one: tuple[nn.Module, Arguments],
+        two: tuple[nn.Module, Arguments],
+        answer: Output,
+    ) -> None:
+        model, arguments = one
+        math = self._config.math.value
+        expected = expect(reference, model, arguments, math)
+        if not expected.in_double:
+            self._note("no_double_reference")
+        terms = terms_of(reference, model, arguments)
+        examiner = Examiner(expected, limit(math, zero_mean=False, terms=terms))
+        self._remarks += of_values(examiner, answer)
+        flaws, guessable = of_identity(examiner, arguments)
+        self._remarks += flaws
+        self._guessable += guessable
+        sensitivity = Sensitivity(reference, model, arguments, examiner)
+        sensitivity.deadline = time.monotonic() + _SENSITIVITY_S
+        self._remarks += sensitivity.of_inputs(two[1])
+        self._remarks += sensitivity.of_parameters(two[0])
+        self._guessable += sensitivity.guessable
+        if sensitivity.untried:
+            self._note("not_all_tried", f"{sensitivity.untried} inputs, parameters or buffers")
+        if self._config.math is Math.FP32:
+            self._half(reference, arguments, examiner)
+
+    def _half(self, reference: Reference, arguments: Arguments, examiner: Examiner) -> None:
+        """The reference in half precision, as a candidate's answer."""
+        for dtype in (torch.bfloat16, torch.float16)[: 1 if self._device.torch_device.type == "cpu" else 2]:
+            model = reference.model(_WEIGHTS[0])
+            tensors = [*arguments.leaves, *model.parameters(), *model.buffers()]
+            if not any(tensor.dtype in (torch.float32, torch.float64) for tensor in tensors):
+                return
+            narrow = [leaf.to(dtype) if leaf.is_floating_point() else leaf for leaf in arguments.leaves]
+            try:
+                answer = reference.call(model.to(dtype), arguments.with_leaves(narrow))
+            except ProblemError:
+                continue
+            if len(answer.leaves) != len(examiner.leaves):
+                continue
+            wide = [a.to(b.dtype) for a, b in zip(answer.leaves, examiner.leaves, strict=True)]
+            belief = examiner.believes(wide)
+            name = str(dtype).removeprefix("torch.")
+            if belief.ours:
+                self._remark("half_precision_suffices", f"the reference in {name}: {belief}")
+            elif belief.loose:
+                self._guessable.append(f"half_precision {name}")
+
+    def _time(self, model: nn.Module, arguments: Arguments) -> None:
+        """How long a call takes, against what a call costs at least."""
+        args, kwargs = arguments.with_leaves([leaf.clone() for leaf in arguments.leaves]).values()
+        cell = torch.zeros(1, device=self._device.torch_device)
+        with torch.no_grad():
+            times = self._times_ms(lambda: model(*args, **kwargs))
+            launch_ms = min(self._times_ms(lambda: cell.add_(1)))
+        self._numbers["measured_ms"] = statistics.median(times)
+        least_ms = max(_LEAST_MS, _LAUNCHES * launch_ms)
+        if min(times) < least_ms:
+            self._remark(
+                "too_small",
+                f"a call takes {min(times) * 1e3:.1f} µs; below {least_ms * 1e3:.0f} µs launching dominates",
+            )
+        elif self._work.operations * launch_ms > min(times) / 2:
+            self._note(
+                "launch_bound",
+                f"launching {self._work.operations} operations takes "
+                f"{self._work.operations * launch_ms:.3g} of {min(times):.3g} ms",
+            )
+
+    def _times_ms(self, call: Callable[[], object]) -> list[float]:
+        """Milliseconds per call of several batches."""
+        times: list[float] = []
+        size = 1
+        until = time.perf_counter() + _TIMING_S
+        while not times or (time.perf_counter() < until and len(times) < _MOST_TIMED):
+            self._device.synchronize()
+            timer = self._device.timer()
+            timer.start()
+            for _ in range(size):
+                call()
+            timer.stop()
+            self._device.synchronize()
+            took_ms = timer.elapsed_ms()
+            if took_ms < _BATCH_MS and size < _MOST_TIMED:
+                size *= 4
+            else:
+                times.append(took_ms / size)
+        return times
+
+    @property
+    def _longest_ms(self) -> float:
+        """What a call may take so that an evaluation ends within its limit."""
+        return self._config.limits.total_s * 1e3 / CALLS
+
+    def _remark(self, name: str, detail: str, *, severity: Severity = Severity.FLAW) -> None:
+        self._remarks.append(Remark(name=name, severity=severity, detail=detail))
+
+    def _note(self, name: str, detail: str = "") -> None:
+        self._remark(name, detail, severity=Severity.NOTE)
+
+
+def known_flaws(reference: Reference, pool: TrialPool) -> list[str]:
+    """Names of the flaws that show in what a referee computes anyway; for problems nobody has vetted."""
+    base, other = pool.bases[0], pool.bases[1]
+    examiner = Examiner(base.expected, base.limit)
+    flaws = []
+    if base.arguments.leaves and all(map(torch.equal, base.arguments.leaves, other.arguments.leaves)):
+        reference.inputs(_INPUTS[0])
+        flaws.append("fixed_seed" if torch.initial_seed() != _INPUTS[0] else "constant_inputs")
+    if differ(base.expected.output, reference.call(pool.draws[0].model, base.arguments))[0]:
+        return [*flaws, "nondeterministic"]
+    elsewhere = pool.draws[1].trials[0].expected.output
+    if alike(elsewhere.leaves, examiner.leaves):
+        flaws += [remark.name for remark in of_values(examiner, elsewhere)]
+    return list(dict.fromkeys(flaws))
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:,.1f} GiB"
+
+
+def _listed(names: list[Any]) -> str:
+    shown = ", ".join(map(str, names[:4]))
+    return f"{shown} and {len(names) - 4} more" if len(names) > 4 else shown
