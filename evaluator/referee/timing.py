@@ -116,7 +116,7 @@ class Timer:
             lane.forget()
             probe = Clock(self._ground.device, self._ring, self._schedule(count), self._secret)
             probe.solo(lane, 2)
-            call_ms = max(min(ran.outer_ms for ran in lane.turns) / count, 1e-3)
+            call_ms = max(min(ran.inner_ms for ran in lane.turns) / count, 1e-3)
             count = batch_size(
                 call_ms, reference_ms or call_ms, batch_ms=_BATCH_MS[self._kind], most=self._most
             )
