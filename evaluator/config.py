@@ -36,6 +36,15 @@ class SandboxTier(StrEnum):
     NONE = "none"
 
 
+class Sanitize(StrEnum):
+    """When sanitizers look at a candidate that passed everything else."""
+
+    AUTO = "auto"
+    """On a GPU whenever the tool is there; on the CPU not, because it doubles the time of a build."""
+    ON = "on"
+    OFF = "off"
+
+
 class Limits(Record):
     """Bounds on one evaluation; seconds of wall time unless said."""
 
@@ -45,6 +54,8 @@ class Limits(Record):
     """Importing the candidate and constructing `ModelNew`, builds not counted."""
     call_s: float = Field(default=30.0, gt=0)
     """One call of the candidate beyond ten times the reference's own time."""
+    sanitize_s: float = Field(default=120.0, gt=0)
+    """Everything the sanitizers do, builds not counted."""
     total_s: float = Field(default=900.0, gt=0)
     """The whole evaluation, builds included."""
     memory_gib: float = Field(default=16.0, gt=0)
@@ -76,6 +87,8 @@ class EvaluationConfig(Record):
     """Measured time aimed at per side before the interval is looked at."""
     max_turns: int = Field(default=24, ge=4)
     """Most interleaved turns a side gets."""
+    sanitize: Sanitize = Sanitize.AUTO
+    """Kernels that are kept are sanitized in any case, wherever the tools exist."""
     sandbox: SandboxTier | None = None
     """Tier to use; None takes the strongest this machine has. `none` must be asked for by name."""
     limits: Limits = Limits()

@@ -167,13 +167,26 @@ class Measurement(Record):
 
 
 class Sanitization(Record):
-    """What the sanitizers said."""
+    """What the sanitizers said; advice where it says nothing, because a candidate can silence a tool beside it."""
 
     ran: bool
+    """Whether every tool finished its report. False says nothing about the candidate; `reason` says why."""
     reason: str = ""
-    """Why it did not run or what it found."""
+    """Why it did not run, or, in one line, what convicts the candidate."""
+    needed: bool = True
+    """False for a candidate that built nothing of its own: there is nothing to run the tools on."""
+    convicts: Status | None = None
+    """`MEMORY_ERROR` or `RACE` when an error in the candidate's own code is certain."""
     tools: tuple[str, ...] = ()
+    """Tools whose report is complete, each with the shapes it saw, such as `racecheck (small)`."""
     findings: tuple[str, ...] = ()
+    """What was seen, convicting findings first; others are remarks."""
+    seconds: float = 0.0
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is left to do: the tools ran, or there was nothing to run them on."""
+        return self.ran or not self.needed
 
 
 class Attribution(Record):
