@@ -11,26 +11,19 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from agent.archive import Archive, RunLog
-from agent.batch import Batch, ModelChoice, Plan, RunSummary, begin, read_plan
+from agent.batch import Batch, Plan, RunSummary, begin, read_plan
 from agent.batch import resume as resume_log
 from agent.batch.events import Event
+from agent.cli.asking import models_of, open_endpoint, open_provider, resolve
 from agent.cli.ending import print_end
-from agent.cli.endpoint import api_key, base_url, key_variable
-from agent.cli.failures import Usage, say
+from agent.cli.failures import Usage
 from agent.cli.library import read_problems
 from agent.cli.options import explain
 from agent.cli.progress import Watcher, json_lines
-from agent.cli.settings import ProviderKind, RunSettings, parse_settings, read_settings, to_toml
+from agent.cli.settings import RunSettings, parse_settings, read_settings, to_toml
 from agent.cli.wording import open_prompts
-from agent.messages import Provider
 from agent.prompts import TemplatePrompts, installed_prompts
 from agent.providers.endpoint import Endpoint
-from agent.providers.limits import RateLimits
-from agent.providers.openai_chat import OpenAIProvider
-from agent.providers.prices import read_prices
-from agent.providers.recording import RecordingProvider
-from agent.providers.replay import MODEL as REPLAY_MODEL
-from agent.providers.replay import ReplayServer
 from agent.strategies import AnyStrategy, Imported
 from agent.workspace import Workspace
 from evaluator import Candidate, Evaluation, EvaluationConfig, Evaluator, Problem, Stage, find_backend
@@ -78,13 +71,17 @@ def go(session: Session, given: Mapping[str, object], *, config: Path | None, re
     place = Workspace(session.workspace)
     archive = place.archive()
     if resume is None:
-        work = _begin(archive, _resolve(read_settings(config, given)))
+        work = _begin(archive, resolve(read_settings(config, given)))
     else:
         work = _go_on(archive, archive.find(None if resume == "last" else resume), given, config)
     prompts = open_prompts(work.plan.config, work.plan.backends, work.settings.target)
     asks = not isinstance(work.plan.strategy, Imported)
     with ExitStack() as stack:
-        endpoint = stack.enter_context(_endpoint(work.settings, session.shown)) if asks else None
+        endpoint = (
+            stack.enter_context(open_endpoint(work.settings, quiet=session.shown is Shown.QUIET))
+            if asks
+            else None
+        )
         log = stack.enter_context(work.open_log())
         summary = _work(session, work.settings, log, prompts, endpoint)
     if session.shown is not Shown.JSON_LINES:
@@ -110,7 +107,7 @@ def _begin(archive: Archive, settings: RunSettings) -> _Undertaking:
     plan = Plan(
         problems=tuple(problem.id for problem in problems),
         backends=settings.backends,
-        models=_models(settings),
+        models=models_of(settings),
         strategy=_strategy(settings),
         config=settings.evaluation,
         budget=settings.budget,
@@ -134,30 +131,6 @@ def _settings_again(
         raise Usage(f"--resume goes on with the plan of run {run}; leave out: {what}")
     stored = parse_settings(archive.text(run, archive.started(run).settings))
     return stored.model_copy(update=dict(read_settings(None, given).model_dump(include=set(given))))
-
-
-def _resolve(settings: RunSettings) -> RunSettings:
-    """The settings with whom to ask made explicit, so that a resumed run asks the same."""
-    address = settings.base_url or base_url()
-    live = settings.provider or (ProviderKind.OPENAI if api_key() or address else ProviderKind.REPLAY)
-    if live is ProviderKind.REPLAY:
-        models = settings.models or (REPLAY_MODEL,)
-        return settings.model_copy(update={"provider": live, "models": models})
-    if not settings.models:
-        raise Usage("which model? --model NAME; it may be repeated")
-    return settings.model_copy(update={"provider": live, "base_url": address})
-
-
-def _models(settings: RunSettings) -> tuple[ModelChoice, ...]:
-    return tuple(
-        ModelChoice(
-            name=name,
-            sampling=settings.sampling,
-            license=settings.licenses.get(name),
-            origin="recording" if settings.provider is ProviderKind.REPLAY else "",
-        )
-        for name in dict.fromkeys(settings.models)
-    )
 
 
 def _strategy(settings: RunSettings) -> AnyStrategy:
@@ -185,7 +158,7 @@ def _work(
         ) -> Evaluation:
             return evaluator.evaluate(problem, candidate, config, on_stage=on_stage)
 
-        provider = _provider(session, settings, endpoint) if endpoint else None
+        provider = open_provider(settings, endpoint, record=session.record) if endpoint else None
         batch = Batch(
             log=log,
             workspace=Workspace(session.workspace),
@@ -197,41 +170,6 @@ def _work(
             on_event=stack.enter_context(_follower(session.shown)),
         )
         return batch.run()
-
-
-def _provider(session: Session, settings: RunSettings, endpoint: Endpoint) -> Provider:
-    limits = RateLimits(
-        max_concurrency=settings.completions,
-        requests_per_minute=settings.requests_per_minute,
-        tokens_per_minute=settings.tokens_per_minute,
-    )
-    prices = read_prices(*(Path(table) for table in settings.prices))
-    asked = OpenAIProvider(endpoint, limits=limits, prices=prices)
-    return RecordingProvider(asked, session.record) if session.record is not None else asked
-
-
-@contextmanager
-def _endpoint(settings: RunSettings, shown: Shown) -> Iterator[Endpoint]:
-    if settings.provider is ProviderKind.REPLAY:
-        folder = Path(settings.recordings) if settings.recordings else installed_prompts() / "recordings"
-        if not folder.is_dir():
-            raise Usage(f"no folder of recordings: {folder}")
-        with ReplayServer(folder) as server:
-            if shown is not Shown.QUIET:
-                say(f"no key is set: replaying recorded replies of {folder} at {server.base_url}")
-            yield Endpoint(name="replay", base_url=server.base_url, stream=settings.stream)
-        return
-    address = settings.base_url or base_url()
-    if not api_key() and address is None:
-        raise Usage(
-            f"no key and no base URL; set {key_variable()}, or ask recorded replies: --provider replay"
-        )
-    yield Endpoint(
-        base_url=address or Endpoint().base_url,
-        api_key=api_key(),
-        key_variable=key_variable(),
-        stream=settings.stream,
-    )
 
 
 @contextmanager

@@ -114,6 +114,7 @@ def test_a_file_without_a_candidate_is_judged_and_does_not_pass(kernelwright: Co
             "no key and no base URL",
         ),
         (("square_matmul", "--backend", "cpp", "--recordings", "nowhere"), "no folder of recordings"),
+        (("square_matmul", "--base-url", "nonsense", "--model", "m"), "'nonsense' is no base URL"),
         (("square_matmul", "--max-time", "soon"), "'soon' is not a duration"),
         (("square_matmul", "--config", "nowhere.toml"), "cannot read settings"),
         (("--resume", "last"), "no run"),
@@ -139,7 +140,6 @@ def test_a_provider_nobody_knows_is_a_usage_error(kernelwright: Command) -> None
     ("arguments", "words"),
     [
         (("--base-url", "http://127.0.0.1:9/v1", "--model", "m"), "cannot reach http://127.0.0.1:9/v1"),
-        (("--base-url", "nonsense", "--model", "m"), "nonsense"),
         (("--provider", "replay", "--model", "gpt-0"), "gpt-0"),
     ],
 )
