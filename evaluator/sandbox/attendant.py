@@ -111,7 +111,7 @@ class Attendant:
                     self._serve(key.fd, key.data)
             if self._tickers and time.monotonic() >= next_tick:
                 next_tick = time.monotonic() + TICK_S
-                done = [check for check in list(self._tickers) if not check()]
+                done = [check for check in list(self._tickers) if not _goes_on(check)]
                 with self._lock:
                     self._tickers = [check for check in self._tickers if check not in done]
 
@@ -136,6 +136,14 @@ class Attendant:
             self._selector.unregister(descriptor)
         if pause:
             self._paused.append((time.monotonic() + pause, descriptor, read))
+
+
+def _goes_on(check: Callable[[], bool]) -> bool:
+    """What a regular check answers; what it looked at may vanish at any moment, and it looks again."""
+    try:
+        return check()
+    except OSError:
+        return True
 
 
 def _printable(data: bytes) -> str:

@@ -45,11 +45,11 @@ class Launcher:
         self._starting = 0
         self._running: set[Sandboxed] = set()
         self._closed = False
-        folders = [*map(str, self._hierarchies.folders()), tempfile.gettempdir()]
-        leftovers.sweep_abandoned(folders)
+        scratch, folders = tempfile.gettempdir(), [str(folder) for folder in self._hierarchies.folders()]
+        leftovers.sweep_abandoned(scratch, folders)
         self._attendant = Attendant()
         self._spawner = Spawner()
-        self._keeper = self._start_keeper(folders)
+        self._keeper = self._start_keeper([scratch, *folders])
         self._inside = passing_file("kernelwright-inside", starting.compiled_inside())
 
     def start(
@@ -63,9 +63,12 @@ class Launcher:
         """Start a program; `fds` keep their numbers inside.
 
         Raises:
-            MachineError: the tier does not work here, or the program cannot be executed.
+            MachineError: the tier does not work here, a bind's source or the program does not exist.
             ConfigError: the tier cannot show a bind's source at its target.
         """
+        for bind in policy.binds:
+            if not bind.source.exists():
+                raise MachineError(f"{bind.source} does not exist, so a sandbox cannot see it")
         if policy.tier is not SandboxTier.BUBBLEWRAP:
             confinement.check_targets(policy.binds)
         with self._lock:
@@ -134,8 +137,8 @@ class Launcher:
             raise
         return self._adopt(processes, resources, capture, policy, uid)
 
-    def _start_keeper(self, folders: list[str]) -> subprocess.Popen[bytes]:
-        argv = (starting.interpreter(), "-I", "-S", "-B", leftovers.__file__, self._owner, *folders)
+    def _start_keeper(self, places: list[str]) -> subprocess.Popen[bytes]:
+        argv = (starting.interpreter(), "-I", "-S", "-B", leftovers.__file__, self._owner, *places)
         return self._spawner.spawn(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, fds=())
 
     def _acquire(self, policy: SandboxPolicy, resources: Resources) -> None:
@@ -170,7 +173,8 @@ class Launcher:
         with self._lock:
             self._running.add(sandboxed)
         self._attendant.watch(resources.control.fileno(), sandboxed.hear)
-        if resources.scratch or not (resources.group and resources.group.bounds_memory):
+        group = resources.group
+        if resources.scratch or not (group and group.bounds_memory and group.bounds_tasks):
             self._attendant.tick(sandboxed.inspect)
         return sandboxed
 

@@ -48,27 +48,34 @@ def is_abandoned(name: str) -> bool:
     return start_time(int(parts[1])) != parts[2]
 
 
-def sweep_abandoned(folders: list[str]) -> None:
-    """Remove what dead launchers left in these folders."""
-    for folder in folders:
-        remove([f"{folder}/{name}" for name in _names(folder) if is_abandoned(name)])
+def sweep_abandoned(scratch: str, groups: list[str]) -> None:
+    """Remove what dead launchers left: folders below `scratch`, control groups below each of `groups`."""
+    _sweep(scratch, groups, None)
 
 
-def sweep_owner(folders: list[str], owner: str) -> None:
+def sweep_owner(scratch: str, groups: list[str], owner: str) -> None:
     """Remove what one launcher left, alive or not."""
-    for folder in folders:
-        remove([f"{folder}/{name}" for name in _names(folder) if name.startswith(owner)])
+    _sweep(scratch, groups, owner)
 
 
-def remove(paths: list[str]) -> None:
-    """Remove cgroups, killing what runs in them, and scratch folders."""
-    for path in paths:
-        if os.path.exists(f"{path}/cgroup.procs"):  # noqa: PTH110
-            remove_cgroup(path)
-        elif os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114
-            import shutil  # slow to import, rarely needed
+def _sweep(scratch: str, groups: list[str], owner: str | None) -> None:
+    for folder in (*groups, scratch):
+        for name in _names(folder):
+            if is_abandoned(name) if owner is None else name.startswith(owner):
+                path = f"{folder}/{name}"
+                remove_folder(path) if folder == scratch else remove_cgroup(path)
 
-            shutil.rmtree(path, ignore_errors=True)
+
+def remove_folder(path: str) -> None:
+    """Remove a scratch folder, if it is this user's own: anybody can make a folder of that name in /tmp."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return
+    if found.st_uid == os.geteuid() and found.st_mode & 0o170000 == 0o040000:
+        import shutil  # slow to import, rarely needed
+
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def write(path: str, text: str) -> bool:
@@ -130,10 +137,10 @@ def _names(folder: str) -> list[str]:
 
 def _keep() -> None:
     """Outlive the driver by as long as it takes to clean up behind it."""
-    owner, folders = sys.argv[1], sys.argv[2:]
+    owner, scratch, *groups = sys.argv[1:]
     while os.read(0, 64):
         continue
-    sweep_owner(folders, owner)
+    sweep_owner(scratch, groups, owner)
 
 
 if __name__ == "__main__":

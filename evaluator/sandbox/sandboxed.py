@@ -24,6 +24,8 @@ from evaluator.sandbox.uids import Lease
 
 DEATH_PATIENCE_S = 30.0
 OUTPUT_PATIENCE_S = 2.0
+TASK_SLACK = 8
+"""Above what resource limits may let through: tasks of ours that they count or do not count."""
 MEMORY_COMPLAINTS = re.compile(
     r"MemoryError|bad_alloc|[Cc]annot allocate memory|can't allocate memory|out of memory"
 )
@@ -37,13 +39,14 @@ class Resources:
     group: ControlGroup | None = None
     lease: Lease | None = None
     scratch: Path | None = None
+    """Stands in for /tmp; its parent is ours too."""
 
     def release(self) -> bool:
         """Give everything back; False when something of it would not go."""
         self.control.close()
         gone = self.group is None or self.group.remove()
         if self.scratch:
-            shutil.rmtree(self.scratch, ignore_errors=True)
+            shutil.rmtree(self.scratch.parent, ignore_errors=True)
         if self.lease and gone:
             self.lease.release()
         return gone
@@ -175,6 +178,10 @@ class Sandboxed:
         if self._gone.is_set():
             return False
         group = self._resources.group
+        if not (group and group.bounds_tasks):
+            started, allowed = tree.tasks(self._processes.init), self._policy.processes + TASK_SLACK
+            if started > allowed:
+                self._strike(f"ran {started} tasks at once, {self._policy.processes} allowed (watchdog)")
         if not (group and group.bounds_memory):
             held = tree.resident_bytes(self._processes.init)
             self._peak_bytes = max(held, self._peak_bytes or 0)
@@ -222,7 +229,8 @@ class Sandboxed:
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
         returncode = None if number else os.WEXITSTATUS(status)
         ended = f"ended by {_name(number)}" if number else f"exited with {returncode}"
-        out_of_memory, reason = self._over_memory, self._killed_for if self._status is None else ended
+        killed = self._status is None or (self._killed_for and number == signal.SIGKILL)
+        out_of_memory, reason = self._over_memory, self._killed_for if killed else ended
         limit = f"the limit of {self._policy.memory_bytes} bytes of memory"
         if kills:
             out_of_memory, reason = True, f"{ended}; {limit} killed {kills} processes (counted by the kernel)"

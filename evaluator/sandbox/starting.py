@@ -102,7 +102,7 @@ def introduce(
         features |= {"user"}
     uid = _user(resources, policy, features)
     if "mount" not in features:
-        resources.scratch = Path(tempfile.mkdtemp(prefix=f"{owner}scratch-"))
+        resources.scratch = _make_scratch(owner)
     _hand_over(policy, resources.scratch, uid)
     group = resources.group
     setting = plan.Setting(
@@ -188,6 +188,14 @@ def _user(resources: Resources, policy: SandboxPolicy, features: frozenset[str])
         reachable = not any(confinement.closed_ancestor(bind.source) for bind in confinement.visible(policy))
         return resources.lease.uid if reachable else None
     return resources.lease.uid
+
+
+def _make_scratch(owner: str) -> Path:
+    """A folder to give away, in one that stays ours: whoever sweeps trusts only what belongs to its user."""
+    folder = Path(tempfile.mkdtemp(prefix=f"{owner}scratch-"))
+    folder.chmod(0o711)
+    (folder / "tmp").mkdir(mode=0o700)
+    return folder / "tmp"
 
 
 def _hand_over(policy: SandboxPolicy, scratch: Path | None, uid: int | None) -> None:

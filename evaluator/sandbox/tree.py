@@ -52,11 +52,11 @@ def resident_bytes(root: int) -> int:
     total = 0
     for process in family(root):
         try:
-            status = Path(f"/proc/{process.pid}/status").read_text()
+            status = Path(f"/proc/{process.pid}/status").read_bytes()
         except OSError:
             continue
         for line in status.splitlines():
-            if line.startswith(("RssAnon:", "RssShmem:")):
+            if line.startswith((b"RssAnon:", b"RssShmem:")):
                 total += int(line.split()[1]) * KIB
     return total
 
@@ -68,7 +68,13 @@ def stop(root: int) -> None:
         TimeoutError: the tree would not stand still within five seconds.
     """
     deadline = time.monotonic() + STOP_PATIENCE_S
-    while moving := [process for process in family(root) if not _is_still(process)]:
+    clean_looks = 0
+    while clean_looks < 2:
+        moving = [process for process in family(root) if not _is_still(process)]
+        if not moving:
+            clean_looks += 1
+            continue
+        clean_looks = 0
         if time.monotonic() > deadline:
             raise TimeoutError(f"{len(moving)} processes below {root} did not stop in {STOP_PATIENCE_S} s")
         for process in moving:
@@ -85,7 +91,7 @@ def resume(root: int) -> None:
 def kill(root: int) -> None:
     """Kill every descendant, again until there is none: a reaper inherits the orphans of what was killed."""
     deadline = time.monotonic() + STOP_PATIENCE_S
-    while (alive := family(root)) and time.monotonic() < deadline:
+    while (alive := family(root) or _by_parents(root)) and time.monotonic() < deadline:
         for process in alive:
             send(process.pid, signal.SIGKILL)
         time.sleep(0.0005)
@@ -114,29 +120,40 @@ def _by_parents(root: int) -> list[Process]:
 
 
 def _by_children(root: int) -> Iterator[Process]:
+    """Fast, but it may miss some while others end; whoever needs all looks twice."""
     waiting, seen = [root], {root}
     while waiting:
-        for file in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
-            try:
-                pids = [int(pid) for pid in file.read_text().split()]
-            except OSError:
-                continue
-            for pid in pids:
-                process = read_process(pid)
-                if pid not in seen and process and process.state not in DEAD:
-                    seen.add(pid)
-                    waiting.append(pid)
-                    yield process
+        for pid in _children(waiting.pop()):
+            process = read_process(pid)
+            if pid not in seen and process and process.state not in DEAD:
+                seen.add(pid)
+                waiting.append(pid)
+                yield process
+
+
+def _children(pid: int) -> Iterator[int]:
+    for task in _tasks(pid):
+        try:
+            text = Path(f"/proc/{pid}/task/{task}/children").read_bytes()
+        except OSError:
+            continue
+        yield from map(int, text.split())
+
+
+def _tasks(pid: int) -> list[str]:
+    try:
+        return os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
+    except OSError:
+        return []
 
 
 def _is_still(process: Process) -> bool:
     if process.state not in ASLEEP:
         return False
-    folder = f"/proc/{process.pid}/task"
     try:
         states = [
-            Path(f"{folder}/{task}/stat").read_bytes().rpartition(b")")[2].split()[0].decode()
-            for task in os.listdir(folder)  # noqa: PTH208
+            Path(f"/proc/{process.pid}/task/{task}/stat").read_bytes().rpartition(b")")[2].split()[0].decode()
+            for task in _tasks(process.pid)
         ]
     except OSError:
         return False

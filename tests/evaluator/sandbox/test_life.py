@@ -294,10 +294,29 @@ def test_things_of_dead_launchers_are_swept_and_those_of_live_ones_are_not(tmp_p
     mine = f"{leftovers.owner_name(1)}scratch-x"
     for folder in (name, elsewhere, mine, "kernelwright-other", "other"):
         (tmp_path / folder / "below").mkdir(parents=True)
-    leftovers.sweep_abandoned([str(tmp_path), "/nonexistent"])
+    (tmp_path / f"{name}-link").symlink_to(tmp_path / "other")
+    leftovers.sweep_abandoned(str(tmp_path), ["/nonexistent"])
+    (tmp_path / f"{name}-link").unlink()
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         (elsewhere, mine, "kernelwright-other", "other")
     )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make other users' folders")
+def test_a_trap_in_the_scratch_folder_is_not_swept(tmp_path: Path) -> None:
+    with subprocess.Popen(("sleep", "60")) as victim:
+        trap = tmp_path / f"{leftovers.PREFIX}{leftovers.namespace()}-1-12345-1-scratch-x"
+        trap.mkdir()
+        (trap / "cgroup.procs").write_text(str(victim.pid))
+        os.chown(trap, 12345, 12345)
+        leftovers.sweep_abandoned(str(tmp_path), [])
+        assert trap.exists()
+        assert victim.poll() is None
+        os.chown(trap, 0, 0)
+        leftovers.sweep_abandoned(str(tmp_path), [])
+        assert not trap.exists()
+        assert victim.poll() is None
+        victim.kill()
 
 
 def test_control_groups_are_removed(inside: Inside) -> None:

@@ -1,0 +1,76 @@
+"""Process trees, looked at while they change."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from evaluator.sandbox import tree
+
+CHURN = """
+import os, time
+for _ in range(4):
+    if os.fork() == 0:
+        while True:
+            if os.fork() == 0:
+                os._exit(0)
+            os.wait()
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+@contextmanager
+def program(code: str) -> Iterator[subprocess.Popen[bytes]]:
+    argv = (sys.executable, "-I", "-S", "-c", code)
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        process.stdout.readline()
+        yield process
+        tree.kill(process.pid)
+        process.kill()
+
+
+def test_a_tree_can_be_watched_while_its_processes_come_and_go() -> None:
+    with program(CHURN) as process:
+        for _ in range(50):
+            assert len(tree.family(process.pid)) >= 4
+            assert tree.tasks(process.pid) >= 4
+            assert tree.resident_bytes(process.pid) > 0
+
+
+def test_a_churning_tree_stops_resumes_and_dies() -> None:
+    with program(CHURN) as process:
+        for _ in range(5):
+            tree.stop(process.pid)
+            before = sorted(one.pid for one in tree.family(process.pid))
+            time.sleep(0.02)
+            assert sorted(one.pid for one in tree.family(process.pid)) == before
+            tree.resume(process.pid)
+        tree.kill(process.pid)
+        assert tree.family(process.pid) == []
+
+
+def test_a_name_that_is_no_text_is_no_obstacle() -> None:
+    code = r"""
+import os, time
+if os.fork() == 0:
+    open("/proc/self/comm", "wb").write(b"a) \xff (")
+    print(flush=True)
+time.sleep(60)
+"""
+    with program(code) as process:
+        assert [one.state in "SR" for one in tree.family(process.pid)] == [True]
+        assert tree.resident_bytes(process.pid) > 0
+
+
+def test_a_process_that_is_gone_is_none() -> None:
+    with subprocess.Popen(("true",)) as process:
+        pass
+    assert tree.read_process(process.pid) is None
+    assert tree.family(process.pid) == []
+    assert tree.read_process(os.getpid()) is not None
