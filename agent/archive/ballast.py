@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
@@ -22,6 +23,7 @@ class Ballast:
         self.is_dropped = False
         """True once the disk was found full; whoever writes should come to an end."""
         self._path = path
+        self._guard = threading.Lock()
         try:
             with path.open("wb") as file:
                 os.posix_fallocate(file.fileno(), 0, SIZE)
@@ -38,11 +40,16 @@ class Ballast:
         try:
             return write()
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not self._path.exists():
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
+            self._drop()
+            return write()
+
+    def _drop(self) -> None:
+        # Threads that find the disk full together wait for one to have freed the space, then all write again.
+        with self._guard:
             self.is_dropped = True
             self._path.unlink(missing_ok=True)
-            return write()
 
     def remove(self) -> None:
         """Give the space back."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from agent.archive import RunLog
@@ -27,7 +28,11 @@ class Halt:
     def set_if_full(self, log: RunLog) -> None:
         """Stop when the log found the disk full; what is in flight still fits."""
         if log.is_disk_full:
-            self.set(RunEnd.BROKEN, f"disk full below {log.folder}; free some space and resume")
+            self.set_full(log.folder)
+
+    def set_full(self, folder: Path) -> None:
+        """Stop because nothing more fits below a folder."""
+        self.set(RunEnd.BROKEN, f"disk full below {folder}; free some space and resume")
 
     @property
     def is_asking_over(self) -> bool:

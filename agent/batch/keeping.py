@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable
 
 from agent.archive import RunLog
@@ -37,7 +38,10 @@ class Keeper:
             try:
                 kernel = await asyncio.to_thread(self._keep, attempt)
             except OSError as error:
-                self._halt.set(RunEnd.BROKEN, f"cannot keep a kernel: {error}")
+                if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                    self._halt.set_full(self._workspace.generated)
+                else:
+                    self._halt.set(RunEnd.BROKEN, f"cannot keep a kernel: {error}")
                 return
         folder = str(kernel.folder)
         self._emit(Kept(AttemptName.of(attempt.key), kernel.id, folder, attempt.speedup))
