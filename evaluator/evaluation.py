@@ -167,7 +167,7 @@ class Measurement(Record):
 
 
 class Sanitization(Record):
-    """What the sanitizers said; advice where it says nothing, because a candidate can silence a tool beside it."""
+    """What the sanitizers said. Silence is advice: a candidate can disturb a tool it runs beside."""
 
     ran: bool
     """Whether every tool finished its report. False says nothing about the candidate; `reason` says why."""

@@ -24,9 +24,11 @@ from evaluator.machine import gpu_of, threads
 from evaluator.problem import Problem
 from evaluator.protocol import Channel, ChannelClosed, ChannelError, Message
 from evaluator.sandbox import Launcher, Sandboxed
+from evaluator.sanitizing import ADDRESS, Sanitizers, Watch, find_sanitizers
 from evaluator.staging import Staging
 
 _OPEN_S = 900.0
+_REPORT_S = 15.0
 _SERIAL = itertools.count(1)
 
 
@@ -57,6 +59,7 @@ class _Process:
     sandboxed: Sandboxed
     libraries: Path
     role: str
+    watch: Watch | None
 
 
 @dataclass(slots=True)
@@ -64,6 +67,7 @@ class Job:
     """One candidate's evaluation as the driver sees it."""
 
     on_stage: Callable[[Stage], None]
+    source: str = ""
     builds: list[Build] = field(default_factory=list)
     output_tail: str = ""
 
@@ -115,7 +119,14 @@ class RefereeHandle:
             ProblemError, MachineError, EvaluatorError: nothing can be said about the candidate.
         """
         self._job = job
+        job.source = candidate.source
         return self._converse({"op": "judge", "source": candidate.source})
+
+    def sanitize(self, candidate: Candidate, job: Job) -> Message:
+        """Have the sanitizers run on one candidate, and nothing else; raises what `judge` raises."""
+        self._job = job
+        job.source = candidate.source
+        return self._converse({"op": "sanitize", "source": candidate.source})
 
     def close(self) -> None:
         """Kill the referee and everything started for it."""
@@ -140,7 +151,7 @@ class RefereeHandle:
         """Send one message and serve requests until its answer arrives."""
         serve = {
             "start": self._start,
-            "kill": lambda request: self._kill(int(request["id"])),
+            "kill": lambda request: self._kill(int(request["id"]), patience_s=_REPORT_S),
             "freeze": self._freeze,
             "thaw": self._thaw,
             "build": self._build,
@@ -149,6 +160,8 @@ class RefereeHandle:
             "release": self._release,
             "recall": lambda request: self._workshop.memory.recall(self._memory_key(request)),
             "remember": self._remember,
+            "sanitizers": lambda request: {"missing": self._sanitizers().missing(self._device)},
+            "report": self._report,
         }
         try:
             self._channel.send(message)
@@ -167,7 +180,7 @@ class RefereeHandle:
 
     def _answer(self, reply: Message) -> Message:
         match reply["op"]:
-            case "opened" | "judged":
+            case "opened" | "judged" | "sanitized":
                 return reply
             case "problem_error":
                 raise ProblemError(str(reply["message"]))
@@ -188,24 +201,33 @@ class RefereeHandle:
         number = next(_SERIAL)
         staging = self._workshop.staging
         libraries = staging.library_folder(str(number))
+        command = staging.command("contestant", theirs.fileno())
+        policy = staging.contestant_policy(
+            self._config,
+            device=self._device,
+            libraries=libraries,
+            threads=int(request.get("threads") or self._threads),
+        )
+        fds: tuple[int, ...] = (theirs.fileno(),)
+        watch = Watch(self._sanitizers(), request["tool"]) if request.get("tool") else None
+        if watch is not None:
+            command, policy, fds = watch.command(command), watch.policy(policy), (*fds, watch.log)
         try:
             sandboxed = self._workshop.launcher.start(
-                staging.command("contestant", theirs.fileno()),
-                staging.contestant_policy(
-                    self._config, device=self._device, libraries=libraries, threads=self._threads
-                ),
-                fds=(theirs.fileno(),),
-                output_bytes=self._config.limits.output_kib << 10,
+                command, policy, fds=fds, output_bytes=self._config.limits.output_kib << 10
             )
         finally:
             theirs.close()
-        self._processes[number] = _Process(sandboxed, libraries, request["role"])
+        self._processes[number] = _Process(sandboxed, libraries, request["role"], watch)
         return {"id": number, "fds": [ours.detach()]}
 
-    def _kill(self, number: int) -> Message:
+    def _kill(self, number: int, *, patience_s: float = 0.0) -> Message:
         process = self._processes.get(number)
         if process is None:
             return {}
+        if process.watch is not None:
+            # A tool writes its report when what it watches has ended.
+            process.sandboxed.wait(patience_s)
         report = process.sandboxed.kill()
         if process.role == "candidate":
             self._job.output_tail = process.sandboxed.output()[-4000:]
@@ -227,7 +249,9 @@ class RefereeHandle:
 
     def _build(self, request: Message) -> Message:
         """Build what a contestant asked for; the device is free meanwhile."""
-        self._job.on_stage(Stage.BUILD)
+        process = self._processes[int(request["id"])]
+        if process.role != "sanitized":
+            self._job.on_stage(Stage.BUILD)
         try:
             wanted = BuildRequest.model_validate(request["request"])
         except ValidationError as error:
@@ -240,14 +264,20 @@ class RefereeHandle:
                 wanted,
                 architecture=gpu.architecture if gpu else None,
                 timeout_s=self._config.limits.build_s,
+                instrumented=process.watch is not None and process.watch.tool == ADDRESS,
             )
         finally:
             self._lease.release()
-        self._job.builds.append(outcome.build)
+        if process.role != "sanitized":
+            self._job.builds.append(outcome.build)
         path = ""
         if outcome.shared_object is not None:
-            process = self._processes[int(request["id"])]
-            copy = process.libraries / f"{len(self._job.builds)}-{outcome.shared_object.name}"
+            if process.watch is not None:
+                process.watch.libraries.append(outcome.shared_object)
+                process.watch.sources.update(outcome.sources)
+            copy = (
+                process.libraries / f"{len(list(process.libraries.iterdir()))}-{outcome.shared_object.name}"
+            )
             shutil.copyfile(outcome.shared_object, copy)
             copy.chmod(0o755)
             path = str(self._workshop.staging.seen(copy))
@@ -269,6 +299,22 @@ class RefereeHandle:
         del request
         self._lease.release()
         return {}
+
+    def _report(self, request: Message) -> Message:
+        """What a tool says of the process it watched, which is ended."""
+        process = self._processes[int(request["id"])]
+        if process.watch is None:
+            return {"complete": False, "why": "nothing watched this process", "findings": []}
+        process.sandboxed.wait(float(request["wait_s"]))
+        ended = process.sandboxed.kill()
+        report = process.watch.report(process.sandboxed.output(), self._job.source)
+        process.watch.close()
+        process.watch = None
+        return report | {"out_of_memory": ended.out_of_memory, "ended": ended.reason}
+
+    def _sanitizers(self) -> Sanitizers:
+        compiler = self._workshop.builder.toolchain.cxx.path if self._device == "cpu" else None
+        return find_sanitizers(compiler)
 
     def _remember(self, request: Message) -> Message:
         facts = {key: value for key, value in request.items() if key not in ("op", "about")}

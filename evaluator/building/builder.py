@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from evaluator.building import instrumentation
 from evaluator.building.cache import DEFAULT_MAX_BYTES, BuildCache, Entry
 from evaluator.building.compiling import BuildSandbox
 from evaluator.building.flags import Flags, RefusedFlag, screen_flags
@@ -71,14 +72,20 @@ class Builder:
         with self._guard:
             return find_toolchain()
 
-    def build(self, request: BuildRequest, *, architecture: str | None, timeout_s: float) -> BuildOutcome:
+    def build(
+        self, request: BuildRequest, *, architecture: str | None, timeout_s: float, instrumented: bool = False
+    ) -> BuildOutcome:
         """Build a request, or find it built; `architecture` such as `sm_90`, None for the CPU.
+
+        With `instrumented`, host code checks its own memory accesses; the library needs a runtime preloaded.
 
         Raises:
             MachineError: compiler, sandbox or disk failed.
         """
         try:
             flags = screen_flags(request)
+            if instrumented:
+                flags = instrumentation.instrumented(flags)
             plan = plan_build(
                 request,
                 flags,
@@ -103,7 +110,9 @@ class Builder:
             notes=tuple(flags.notes),
         )
         library = self._cache.library(plan.key) if entry.ok else None
-        return BuildOutcome(build=build, shared_object=library, module_name=plan.module_name)
+        return BuildOutcome(
+            build=build, shared_object=library, module_name=plan.module_name, sources=dict(plan.files)
+        )
 
     def _once(self, plan: Plan, timeout_s: float) -> _Done:
         """Build a plan, or share the answer of the thread that is building it."""

@@ -207,6 +207,8 @@ def _compile(path: str, made: str, context: _Context) -> tuple[str, ...]:
         "-fPIC",
         "-ccbin",
         str(toolchain.cxx.path),
+        # Line numbers for sanitizers and profilers; the machine code stays the same (nvcc manual).
+        *([] if {"-lineinfo", "--generate-line-info"}.intersection(flags.cuda) else ["-lineinfo"]),
         *flags.cuda,
     ]
     return (

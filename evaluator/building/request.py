@@ -39,3 +39,5 @@ class BuildOutcome(Record):
     """The published `.so` in the cache, present when `build.ok`."""
     module_name: str = ""
     """The name its `PyInit_` symbol carries; the loader must use it."""
+    sources: dict[str, str] = {}
+    """Texts that were compiled, by file name, so that a reported line can be shown."""

@@ -83,7 +83,7 @@ def _rlimits(policy: SandboxPolicy, setting: Setting) -> list[tuple[int, int, in
     """Resource limits; address space is never limited, because CUDA reserves far more than it uses."""
     limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: policy.file_bytes}
     limits[resource.RLIMIT_NOFILE] = OPEN_FILES
-    if not setting.memory_bounded and not policy.devices:
+    if not setting.memory_bounded and not policy.devices and not policy.nested:
         limits[resource.RLIMIT_DATA] = policy.memory_bytes
     if setting.uid is not None or ("user" in setting.features and _counts_by_namespace()):
         limits[resource.RLIMIT_NPROC] = policy.processes + OWN_TASKS

@@ -46,7 +46,8 @@ class SandboxPolicy:
     cpu_s: float | None = None
     """CPU time of one process."""
     nested: bool = False
-    """Allow ptrace among the sandbox's own processes, for debuggers and compute-sanitizer."""
+    """Allow ptrace among the sandbox's own processes, and reserving far more memory than is used: for
+    debuggers, compute-sanitizer and AddressSanitizer."""
 
 
 @dataclass(frozen=True, slots=True)
