@@ -40,7 +40,7 @@ class Expected:
     output: Output
     """The reference's own output, in the problem's dtypes."""
     exact: list[torch.Tensor]
-    """float64 values (floating leaves) or the values themselves."""
+    """float64 values (floating leaves, complex ones in parts) or the values themselves."""
     scales: list[torch.Tensor | None]
     """Per floating leaf, the error scale of each group, shape [groups]."""
     in_double: bool
@@ -62,6 +62,11 @@ def grouped(leaf: torch.Tensor) -> torch.Tensor:
     return leaf.reshape(-1, group_columns(leaf)) if leaf.numel() else leaf.reshape(0, 1)
 
 
+def as_real(leaf: torch.Tensor) -> torch.Tensor:
+    """A complex leaf as real and imaginary parts in a last dimension of 2; others as they are."""
+    return torch.view_as_real(leaf.resolve_conj()) if leaf.is_complex() else leaf
+
+
 def rms(values: torch.Tensor) -> torch.Tensor:
     """Root mean square of each group of a float64 [groups, columns] tensor."""
     return values.square().mean(1).sqrt()
@@ -76,14 +81,14 @@ def expect(reference: Reference, model: nn.Module, arguments: Arguments, math_po
     exact: list[torch.Tensor] = []
     scales: list[torch.Tensor | None] = []
     for index, leaf in enumerate(output.leaves):
-        if not leaf.is_floating_point():
+        if not (leaf.is_floating_point() or leaf.is_complex()):
             exact.append(oracle.leaves[index])
             scales.append(None)
             continue
-        own = leaf.double()
-        best = torch.where(own.isfinite(), oracle.leaves[index].double(), own)
+        own = as_real(leaf).double()
+        best = torch.where(own.isfinite(), as_real(oracle.leaves[index]).double(), own)
         exact.append(best)
-        scales.append(_scale(own, best, moved.leaves[index].double(), leaf.dtype))
+        scales.append(_scale(own, best, as_real(moved.leaves[index]).double(), as_real(leaf).dtype))
     return Expected(output, exact, scales, double is not None)
 
 
