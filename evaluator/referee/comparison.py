@@ -8,7 +8,7 @@ import torch
 
 from evaluator.contestant.trees import leaf_paths
 from evaluator.evaluation import Mismatch
-from evaluator.referee.errorscale import PEAK_FACTOR, Expected, grouped, rms
+from evaluator.referee.errorscale import PEAK_FACTOR, Expected, as_real, grouped, rms
 
 _CHUNK_ELEMENTS = 1 << 24
 _SHOWN = 5
@@ -27,7 +27,8 @@ def compare(expected: Expected, actual: list[torch.Tensor], *, limit: float, tri
     """Compare every output tensor of one call; `limit` is a multiple of the error scale."""
     worst = 0.0
     paths = leaf_paths(expected.output.tree)
-    for index, (path, got) in enumerate(zip(paths, actual, strict=True)):
+    for index, (path, returned) in enumerate(zip(paths, actual, strict=True)):
+        got = as_real(returned)
         exact, scale = expected.exact[index], expected.scales[index]
         if scale is None:
             wrong = (got != exact) & (got != expected.output.leaves[index])
