@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from evaluator.contestant.slots import Slot, stacked
-from evaluator.referee.errorscale import group_columns
+from evaluator.referee.errorscale import as_real, group_columns
 from evaluator.referee.reference import Arguments
 from evaluator.referee.trials import Trial
 
@@ -124,6 +124,7 @@ class Ring:
         return scales[recipe.bases[part].to(scales.device)]
 
     def _disagree(self, own: torch.Tensor, other: torch.Tensor, scale: torch.Tensor | None) -> str:
+        own, other = as_real(own), as_real(other)
         if scale is None:
             flips = float((own != other).float().mean())
             return "" if flips <= _ALLOWED_INDEX_FLIPS else f"{flips:.2%} of the values differ"
