@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
@@ -20,8 +19,11 @@ if TYPE_CHECKING:
 MAX_ROWS: Final = 16
 """Attempts in flight that are shown; the rest is a count."""
 
+MAX_LINE: Final = 200
+"""Characters of a verdict's line; the log has the rest."""
+
 STATES: Final = {
-    "screen": "screening",
+    "screen": "preparing",
     "build": "building",
     "load": "loading",
     "verify": "verifying",
@@ -63,7 +65,7 @@ class _Totals:
             parts.append(f"${self.cost_usd:.2f}")
         if self.judged:
             parts.append(f"{60 * self.judged / spent:.1f} a minute")
-        if running and self.finished:
+        if running and 0 < self.finished < self.assignments:
             parts.append(f"about {seconds(spent / self.finished * (self.assignments - self.finished))} left")
         return " · ".join([*parts, seconds(spent)])
 
@@ -171,22 +173,21 @@ def describe(event: events.Event) -> Text | None:
 
 def _verdict(event: events.Judged) -> Text:
     turn = f"turn {event.of.turn + 1}" + (f" of sample {event.of.sample + 1}" if event.of.sample else "")
-    speed = f"{event.speedup:.2f}×  " if event.speedup is not None else ""
-    again = "  (same code as before)" if event.reused else ""
-    line = f"{event.of.problem}  {turn}  {speed}{event.detail if not speed else ''}{again}"
+    speed = f"{event.speedup:.2f}×" if event.speedup is not None else ""
+    again = " (same code as before)" if event.reused else ""
+    line = f"{event.of.problem} {turn}: {speed or event.detail or 'right, not timed'}{again}"
     return _line(event.status, colour(event.status), line)
 
 
 def _line(label: str, style: str, text: str) -> Text:
     from rich.text import Text
 
-    line = Text(f"{label:<16}", style=style)
-    return line.append(plain(" ".join(text.split("\n"))), style="default")
+    said = plain(" ".join(text.split()))
+    if len(said) > MAX_LINE:
+        said = said[: MAX_LINE - 1] + "…"
+    return Text(f"{label:<16}", style=style).append(said, style="default")
 
 
 def json_lines(event: events.Event) -> None:
     """Print an event as one line of JSON on standard output."""
     print(events.event_line(event), flush=True)
-
-
-Follow = Callable[[events.Event], None]
