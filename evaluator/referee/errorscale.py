@@ -137,6 +137,11 @@ def _moved(
     return result or reference.call(model, arguments)
 
 
+def bound(limit: float, dtype: torch.dtype) -> float:
+    """The limit for outputs of a type: 192 times the error of a bfloat16 reference is a third of the value."""
+    return min(limit, REDUCED_LIMIT) if torch.finfo(dtype).bits < 32 else limit
+
+
 def limit(math_policy: str, *, zero_mean: bool, terms: int) -> float:
     """Norm-wise limit as a multiple of the scale; long sums earn the square root of their extra length."""
     if math_policy != "fp32":
