@@ -8,7 +8,7 @@ import torch
 
 from evaluator.contestant.trees import leaf_paths
 from evaluator.evaluation import Mismatch
-from evaluator.referee.errorscale import PEAK_FACTOR, Expected, as_real, grouped, rms
+from evaluator.referee.errorscale import PEAK_FACTOR, Expected, as_real, bound, grouped, rms
 
 _CHUNK_ELEMENTS = 1 << 24
 _SHOWN = 5
@@ -34,10 +34,11 @@ def compare(expected: Expected, actual: list[torch.Tensor], *, limit: float, tri
             wrong = (got != exact) & (got != expected.output.leaves[index])
             ratio = float("inf") if bool(wrong.any()) else 0.0
         else:
-            ratio, wrong = _floating(exact, scale, got, limit)
+            ratio, wrong = _floating(exact, scale, got, bound(limit, got.dtype))
         worst = max(worst, ratio)
         if bool(wrong.any()):
-            mismatch = _describe(path, exact, got, wrong, ratio=ratio, limit=limit, trial=trial)
+            most = limit if scale is None else bound(limit, got.dtype)
+            mismatch = _describe(path, exact, got, wrong, ratio=ratio, limit=most, trial=trial)
             return Comparison(worst, mismatch)
     return Comparison(worst, None)
 
