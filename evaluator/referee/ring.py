@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from evaluator.contestant.slots import Slot, stacked
-from evaluator.referee.errorscale import as_real, group_columns
+from evaluator.referee.errorscale import as_real, bound, group_columns
 from evaluator.referee.reference import Arguments
 from evaluator.referee.trials import Trial
 
@@ -142,7 +142,7 @@ class Ring:
         floor = size / root * torch.finfo(other.dtype).eps
         unit = torch.maximum(scale.float(), floor).clamp_min(_TINY)
         worst = float((error / root / unit).max())
-        return "" if worst <= 2 * self._limit else f"error {worst:.3g} times the rounding error's scale"
+        return "" if worst <= 2 * bound(self._limit, other.dtype) else f"error {worst:.3g} times the rounding error's scale"
 
 
 def _alike(leaves: tuple[torch.Tensor, ...]) -> bool:
