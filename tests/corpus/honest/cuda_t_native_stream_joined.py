@@ -1,0 +1,38 @@
+# status: PASSED
+# class: T2
+# problem: level1/22_gelu
+# shapes: small
+# backend: cuda
+"""A native stream with events on both sides."""
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r"""
+#include <torch/extension.h>
+#include <cuda_runtime.h>
+__global__ void gelu(const float* x, float* out, long count) {
+    for (long i = blockIdx.x * (long)blockDim.x + threadIdx.x; i < count; i += (long)gridDim.x * blockDim.x)
+        out[i] = 0.5f * x[i] * (1.0f + erff(x[i] * 0.70710678f));
+}
+torch::Tensor run(torch::Tensor x) {
+    static cudaStream_t own = [] { cudaStream_t s; cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking); return s; }();
+    static cudaEvent_t before = [] { cudaEvent_t e; cudaEventCreateWithFlags(&e, cudaEventDisableTiming); return e; }();
+    static cudaEvent_t after = [] { cudaEvent_t e; cudaEventCreateWithFlags(&e, cudaEventDisableTiming); return e; }();
+    auto out = torch::empty_like(x);
+    cudaEventRecord(before, 0);
+    cudaStreamWaitEvent(own, before, 0);
+    gelu<<<1024, 256, 0, own>>>(x.data_ptr<float>(), out.data_ptr<float>(), x.numel());
+    cudaEventRecord(after, own);
+    cudaStreamWaitEvent(0, after, 0);
+    return out;
+}
+"""
+module = load_inline(
+    name="joined_stream", cpp_sources="torch::Tensor run(torch::Tensor x);", cuda_sources=SOURCE, functions=["run"]
+)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return module.run(x)
