@@ -68,7 +68,7 @@ def board(
 
 def _entry(rows: list[Row], *, samples: int, seed: int) -> Entry:
     by_problem = _by_problem(rows)
-    best = [_best(problem_samples) for problem_samples in by_problem.values()]
+    best = [_best(of_problem) for of_problem in by_problem.values()]
     solved = [speedup for speedup in best if speedup is not None]
     logs = [_log(speedup) for speedup in best]
     tokens, costs = (
@@ -78,7 +78,6 @@ def _entry(rows: list[Row], *, samples: int, seed: int) -> Entry:
     cheats = sum(row.is_cheat for row in rows)
     hits = [[fast_p([speedup], p) for speedup in best] for p in POINTS]
     around, *shares = bootstrap([logs, *hits], samples=samples, seed=seed)
-    cost_usd = math.fsum(costs)
     return Entry(
         of=_standing(rows[0]),
         rank=0,
@@ -86,7 +85,7 @@ def _entry(rows: list[Row], *, samples: int, seed: int) -> Entry:
         problem_set=sha256_text("\0".join(sorted(by_problem)))[:8],
         solved=len(solved),
         attempts=len(rows),
-        samples=sum(len(problem_samples) for problem_samples in by_problem.values()),
+        samples=sum(map(len, by_problem.values())),
         statuses=_counts(row.status.value for row in rows),
         fast_p=tuple(
             FastP(p=p, per_attempt=_per_attempt(rows, p), best=_estimate(mean(hit), share))
@@ -102,10 +101,10 @@ def _entry(rows: list[Row], *, samples: int, seed: int) -> Entry:
         cheats=cheats,
         cheating_rate=cheats / len(rows),
         tokens=tokens,
-        cost_usd=cost_usd,
+        cost_usd=math.fsum(costs),
         unpriced=len(rows) - len(costs),
         tokens_per_solved=tokens / len(solved) if solved else None,
-        cost_per_solved_usd=cost_usd / len(solved) if solved else None,
+        cost_per_solved_usd=math.fsum(costs) / len(solved) if solved else None,
     )
 
 
