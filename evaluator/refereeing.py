@@ -6,6 +6,7 @@ import itertools
 import os
 import shutil
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,14 +63,27 @@ class _Process:
     watch: Watch | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Launched:
+    """A process that waits for its first message."""
+
+    number: int
+    process: _Process
+    end: socket.socket
+
+
 @dataclass(slots=True)
 class Job:
     """One candidate's evaluation as the driver sees it."""
 
     on_stage: Callable[[Stage], None]
     source: str = ""
+    deadline: float = float("inf")
+    """`time.monotonic()` after which the candidate is ended."""
     builds: list[Build] = field(default_factory=list)
     output_tail: str = ""
+    stage: Stage = Stage.LOAD
+    timed_out: bool = False
 
 
 class RefereeHandle:
@@ -90,6 +104,7 @@ class RefereeHandle:
         self._lease = DeviceLease(device)
         self._job = Job(on_stage=lambda stage: None)
         self._channel, self._sandboxed = self._spawn_referee()
+        self._spare: _Launched | None = self._launch("candidate", {})
         self.report = self._sandboxed.report
         self._key = f"{problem.sha}:{config.shapes}:{config.dtype}:{config.math}:{device}:{self._threads}"
         self._lease.share()
@@ -120,7 +135,10 @@ class RefereeHandle:
         """
         self._job = job
         job.source = candidate.source
-        return self._converse({"op": "judge", "source": candidate.source})
+        job.deadline = time.monotonic() + self._config.limits.total_s
+        answer = self._converse({"op": "judge", "source": candidate.source})
+        self._spare = self._launch("candidate", {})
+        return answer
 
     def sanitize(self, candidate: Candidate, job: Job) -> Message:
         """Have the sanitizers run on one candidate, and nothing else; raises what `judge` raises."""
@@ -132,6 +150,9 @@ class RefereeHandle:
         """Kill the referee and everything started for it."""
         self._channel.close()
         self._sandboxed.kill()
+        if self._spare is not None:
+            self._processes[self._spare.number] = self._spare.process
+            self._spare.end.close()
         for number in list(self._processes):
             self._kill(number)
         self._lease.close()
@@ -170,6 +191,7 @@ class RefereeHandle:
                 handler = serve.get(request["op"])
                 if handler is None:
                     return self._answer(request)
+                self._enforce_deadline()
                 reply = handler(request)
                 fds = reply.pop("fds", [])
                 self._channel.send(reply, fds)
@@ -196,7 +218,28 @@ class RefereeHandle:
         tail = self._sandboxed.output()[-2000:].strip()
         return EvaluatorError(f"the referee died ({report.reason}){': ' + tail if tail else ''}")
 
+    def _enforce_deadline(self) -> None:
+        """End a candidate that has used up its evaluation's time, whatever it is doing."""
+        if time.monotonic() < self._job.deadline or self._job.timed_out:
+            return
+        self._job.timed_out = True
+        for process in self._processes.values():
+            if process.role == "candidate":
+                process.sandboxed.kill()
+
     def _start(self, request: Message) -> Message:
+        """Hand over a process: the one started ahead of time, if it will do."""
+        spare, plain = self._spare, not (request.get("tool") or request.get("threads"))
+        if spare is not None and plain and spare.process.sandboxed.poll() is None:
+            self._spare = None
+        else:
+            spare = self._launch(request["role"], request)
+        spare.process.role = request["role"]
+        self._processes[spare.number] = spare.process
+        return {"id": spare.number, "fds": [spare.end.detach()]}
+
+    def _launch(self, role: str, request: Message) -> _Launched:
+        """Start a process that imports torch and waits; it has seen no foreign code."""
         ours, theirs = socket.socketpair()
         number = next(_SERIAL)
         staging = self._workshop.staging
@@ -218,8 +261,7 @@ class RefereeHandle:
             )
         finally:
             theirs.close()
-        self._processes[number] = _Process(sandboxed, libraries, request["role"], watch)
-        return {"id": number, "fds": [ours.detach()]}
+        return _Launched(number, _Process(sandboxed, libraries, role, watch), ours)
 
     def _kill(self, number: int, *, patience_s: float = 0.0) -> Message:
         process = self._processes.get(number)
@@ -237,6 +279,7 @@ class RefereeHandle:
             "signal": report.signal,
             "out_of_memory": report.out_of_memory,
             "reason": report.reason,
+            "timed_out": self._job.timed_out and process.role == "candidate",
         }
 
     def _freeze(self, request: Message) -> Message:
@@ -257,8 +300,11 @@ class RefereeHandle:
         except ValidationError as error:
             return {"ok": False, "path": "", "module_name": "", "log": f"not a valid build: {error}"}
         gpu = gpu_of(self._device)
+        held = self._lease.held
         if self._device == "cpu":
             self._lease.share()
+        else:
+            self._lease.release()
         try:
             outcome = self._workshop.builder.build(
                 wanted,
@@ -267,8 +313,9 @@ class RefereeHandle:
                 instrumented=process.watch is not None and process.watch.tool == ADDRESS,
             )
         finally:
-            self._lease.release()
+            self._lease.hold(held)
         if process.role != "sanitized":
+            self._job.on_stage(self._job.stage)
             self._job.builds.append(outcome.build)
         path = ""
         if outcome.shared_object is not None:
@@ -285,7 +332,8 @@ class RefereeHandle:
         return {"ok": build.ok, "path": path, "module_name": outcome.module_name, "log": build.log}
 
     def _stage(self, request: Message) -> Message:
-        self._job.on_stage(Stage(request["stage"]))
+        self._job.stage = Stage(request["stage"])
+        self._job.on_stage(self._job.stage)
         return {}
 
     def _hold(self, request: Message) -> Message:

@@ -51,16 +51,18 @@ class Ran:
 class Side:
     """One sandboxed process and the memory shared with it."""
 
-    def __init__(self, driver: DriverLink, device: Device, *, role: str) -> None:
+    def __init__(self, driver: DriverLink, device: Device, *, role: str, **options: Any) -> None:
+        """Start a process; `device` is where shared memory lies, `options` go to the driver."""
         self._driver = driver
         self._device = device
         self.role = role
-        reply = driver.call("start", role=role)
+        reply = driver.call("start", role=role, **options)
         self.id = int(reply["id"])
         self._channel = Channel(socket.socket(fileno=driver.channel.take_fds()[0]))
         self.blocks: list[Block] = []
         self.frozen = False
         self.builds_failed = False
+        self.builds = 0
         self.lost = False
         self._receive(START_S)
 
@@ -144,6 +146,7 @@ class Side:
                 asked = time.monotonic()
                 built = self._driver.call("build", id=self.id, request=reply.get("request"))
                 deadline += time.monotonic() - asked
+                self.builds += 1
                 self.builds_failed |= not built.get("ok")
                 self._channel.send({key: built.get(key) for key in ("ok", "path", "module_name", "log")})
             except ChannelTimeout:
@@ -161,6 +164,8 @@ class Side:
         """Why the process is gone, from the operating system and not from the process."""
         self.lost = True
         report = self._driver.call("kill", id=self.id)
+        if report.get("timed_out"):
+            return Verdict(Status.TIMED_OUT, "the evaluation's time is used up")
         if report.get("out_of_memory"):
             return Verdict(Status.OUT_OF_MEMORY, f"the process ran out of memory: {report.get('reason', '')}")
         if report.get("signal"):
