@@ -138,7 +138,7 @@ def _moved(
 
 
 def bound(limit: float, dtype: torch.dtype) -> float:
-    """The limit for outputs of a type: 192 times the error of a bfloat16 reference is a third of the value."""
+    """The limit for outputs of a type: 192 times the error of a bfloat16 reference is a third of a value."""
     return min(limit, REDUCED_LIMIT) if torch.finfo(dtype).bits < 32 else limit
 
 
