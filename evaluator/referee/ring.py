@@ -142,7 +142,8 @@ class Ring:
         floor = size / root * torch.finfo(other.dtype).eps
         unit = torch.maximum(scale.float(), floor).clamp_min(_TINY)
         worst = float((error / root / unit).max())
-        return "" if worst <= 2 * bound(self._limit, other.dtype) else f"error {worst:.3g} times the rounding error's scale"
+        right = worst <= 2 * bound(self._limit, other.dtype)
+        return "" if right else f"error {worst:.3g} times the rounding error's scale"
 
 
 def _alike(leaves: tuple[torch.Tensor, ...]) -> bool:
