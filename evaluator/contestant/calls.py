@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
-from evaluator.devices import Block, Device
-from evaluator.contestant.slots import Slot, view
+from evaluator.contestant.slots import Slot, exact_copy, view
 from evaluator.contestant.trees import (
     Tree,
     UnsupportedValue,
@@ -19,37 +19,52 @@ from evaluator.contestant.trees import (
     same_structure,
     unflatten,
 )
+from evaluator.devices import Block, Device
+
+# Any: whatever a problem's author passes, positional and by keyword.
+Call = tuple[list[Any], dict[str, Any]]
 
 
 @dataclass(slots=True)
 class Layout:
     """Where the arguments and outputs of `count` calls lie; views are made once, outside any timing."""
 
-    arguments: list[tuple[list[Any], dict[str, Any]]]
+    arguments: list[Call]
     outputs: list[list[torch.Tensor]]
     output_tree: Tree
     output_slots: list[Slot]
+    device: torch.device
+    """Where the model lives; the slots may lie elsewhere."""
+    private: Callable[[int], Call] | None
+    """Makes arguments in allocations of exactly their size, where sanitizers see an overrun."""
 
 
-def prepare(message: dict[str, Any], blocks: list[Block]) -> Layout:
+def prepare(message: dict[str, Any], blocks: list[Block], device: torch.device) -> Layout:
     """Make the views a layout message describes."""
     count = int(message["count"])
     slots: list[Slot] = message["input_slots"]
     output_slots: list[Slot] = message["output_slots"]
 
-    def argument(tree: Tree, index: int) -> Any:
-        return unflatten(tree, lambda leaf: view(blocks[slots[leaf]["block"]].data, slots[leaf], index))
+    def shared(leaf: int, index: int) -> torch.Tensor:
+        return view(blocks[slots[leaf]["block"]].data, slots[leaf], index)
 
-    def called_with(index: int) -> tuple[list[Any], dict[str, Any]]:
-        return argument(message["args"], index), argument(message["kwargs"], index)
+    def exact(leaf: int, index: int) -> torch.Tensor:
+        return exact_copy(shared(leaf, index), device)
+
+    def called_with(index: int, tensor: Callable[[int, int], torch.Tensor]) -> Call:
+        trees = (message["args"], message["kwargs"])
+        args, kwargs = (unflatten(tree, lambda leaf: tensor(leaf, index)) for tree in trees)
+        return args, kwargs
 
     return Layout(
-        arguments=[called_with(index) for index in range(count)],
+        arguments=[called_with(index, shared) for index in range(count)],
         outputs=[
             [view(blocks[slot["block"]].data, slot, index) for slot in output_slots] for index in range(count)
         ],
         output_tree=message["output_tree"],
         output_slots=output_slots,
+        device=device,
+        private=(lambda index: called_with(index, exact)) if message["private"] else None,
     )
 
 
@@ -60,6 +75,8 @@ def run(model: Any, layout: Layout, device: Device, *, first: int, count: int) -
     or dtype.
     """
     calls = layout.arguments[first : first + count]
+    if layout.private is not None:
+        calls = [layout.private(index) for index in range(first, first + count)]
     returned: list[Any] = []
     timer = device.timer()
     with torch.no_grad():
@@ -108,7 +125,7 @@ def _complaint(tree: Tree, leaves: list[torch.Tensor], layout: Layout) -> tuple[
             return "shape", f"{where} has shape {tuple(leaf.shape)} instead of {tuple(slot['shape'])}"
         if dtype_name(leaf.dtype) != slot["dtype"]:
             return "dtype", f"{where} is {dtype_name(leaf.dtype)} instead of {slot['dtype']}"
-        expected = layout.outputs[0][0].device.type if not slot.get("number") else leaf.device.type
+        expected = layout.device.type if not slot.get("number") else leaf.device.type
         if leaf.device.type != expected:
             return "dtype", f"{where} is on {leaf.device} instead of {expected}"
         if leaf.layout is not torch.strided:

@@ -1,6 +1,6 @@
 """The contestant's main loop: obeys the referee's messages, one candidate, one process.
 
-Started as `python -I entry.py FD` inside the sandbox, with this package copied beside a bare `evaluator` package.
+Started inside the sandbox with the number of its channel, from a copy of just the modules it needs.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from typing import Any
 
 import torch
 
-from evaluator.devices import Block, Device, open_device
-from evaluator.protocol import Channel, Message
 from evaluator.contestant import loading
 from evaluator.contestant.calls import Layout, prepare, run
 from evaluator.contestant.math import apply_math
-from evaluator.contestant.slots import Slot, view
+from evaluator.contestant.slots import Slot, exact_copy, view
+from evaluator.contestant.threads import set_threads
 from evaluator.contestant.trees import Tree, dtype_from, unflatten
 from evaluator.contestant.weights import construct, load_state
+from evaluator.devices import Block, Device, open_device
+from evaluator.protocol import Channel, Message
 
 _TEXT_LIMIT = 8000
 
@@ -35,6 +36,8 @@ class Contestant:
         self._channel = channel
         self._building = threading.Lock()
         self._device: Device = open_device("cpu")
+        self._sharing: Device = self._device
+        self._finished = False
         self._blocks: list[Block] = []
         self._module = types.ModuleType("candidate")
         self._models: dict[str, Any] = {}
@@ -49,9 +52,11 @@ class Contestant:
             "construct": self._construct,
             "prepare": self._prepare,
             "run": self._run,
+            "threads": self._threads,
+            "finish": self._finish,
         }
         self._channel.send({"op": "ready"})
-        while True:
+        while not self._finished:
             message = self._channel.receive(with_fds=True)
             try:
                 reply = operations[message["op"]](message)
@@ -63,6 +68,7 @@ class Contestant:
         torch.set_num_threads(int(message["threads"]))
         apply_math(str(message["math"]))
         self._device = open_device(message["device"])
+        self._sharing = open_device(message["sharing"]) if message.get("sharing") else self._device
         loading.install(self._build)
         return {"op": "done"}
 
@@ -71,7 +77,7 @@ class Contestant:
         for descriptor in message["blocks"]:
             needed = fds[: int(descriptor["fds"])]
             del fds[: len(needed)]
-            self._blocks.append(self._device.attach(descriptor, needed))
+            self._blocks.append(self._sharing.attach(descriptor, needed))
         return {"op": "done"}
 
     def _load(self, message: Message) -> Message:
@@ -106,7 +112,7 @@ class Contestant:
         return {"op": "done"}
 
     def _prepare(self, message: Message) -> Message:
-        self._layouts[message["layout"]] = prepare(message, self._blocks)
+        self._layouts[message["layout"]] = prepare(message, self._blocks, self._device.torch_device)
         return {"op": "done"}
 
     def _run(self, message: Message) -> Message:
@@ -123,10 +129,24 @@ class Contestant:
             buffer.copy_(saved)
         return {"op": "done", "inner_ms": inner_ms, "kind": kind, "complaint": complaint}
 
+    def _threads(self, message: Message) -> Message:
+        set_threads(int(message["count"]))
+        return {"op": "done"}
+
+    def _finish(self, message: Message) -> Message:
+        """End in good order, as tools that report at the end need it."""
+        del message
+        self._device.synchronize()
+        self._finished = True
+        return {"op": "done"}
+
     def _value(self, tree: Tree, slots: list[Slot]) -> Any:
-        return unflatten(
-            tree, lambda leaf: view(self._blocks[slots[leaf]["block"]].data, slots[leaf], 0).clone()
-        )
+        def leaf(index: int) -> torch.Tensor:
+            return exact_copy(
+                view(self._blocks[slots[index]["block"]].data, slots[index], 0), self._device.torch_device
+            )
+
+        return unflatten(tree, leaf)
 
     def _build(self, request: dict[str, Any]) -> dict[str, Any]:
         with self._building:

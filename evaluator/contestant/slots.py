@@ -71,6 +71,12 @@ def view(memory: torch.Tensor, slot: Slot, index: int) -> torch.Tensor:
     return memory[begin : begin + slot["pitch"]].view(dtype).as_strided(shape, stride)
 
 
+def exact_copy(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """A copy in an allocation of its own that ends where the tensor ends: an overrun leaves it."""
+    copy = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device)
+    return copy.copy_(tensor)
+
+
 def stacked(memory: torch.Tensor, slot: Slot, first: int, count: int) -> torch.Tensor:
     """Calls `first` to `first + count` as one tensor of shape [count, *shape]."""
     dtype = dtype_from(slot["dtype"])

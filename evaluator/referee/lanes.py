@@ -1,4 +1,4 @@
-"""Setting sides up: loading source, constructing models, laying out memory. One lane is one side ready to run."""
+"""Setting sides up: loading source, constructing models, laying out memory for calls."""
 
 from __future__ import annotations
 
@@ -102,8 +102,13 @@ def call_bytes(arguments: Arguments, output: Output) -> int:
     return inputs + outputs
 
 
-def lay_out(side: Side, name: str, arguments: Arguments, output: Output, count: int) -> Lane:
-    """Allocate memory for `count` calls in a side and let it prepare its views."""
+def lay_out(
+    side: Side, name: str, arguments: Arguments, output: Output, count: int, *, private: bool = False
+) -> Lane:
+    """Allocate memory for `count` calls in a side and let it prepare its views.
+
+    With `private`, each call gets copies of its arguments in allocations of exactly their size.
+    """
     input_slots, input_size = place(arguments.leaves, count=count, block=0)
     output_slots, output_size = place(_dense(output.leaves), count=count, block=0)
     input_block, output_block = side.attach([input_size, output_size])
@@ -122,6 +127,7 @@ def lay_out(side: Side, name: str, arguments: Arguments, output: Output, count: 
             "input_slots": input_slots,
             "output_slots": output_slots,
             "output_tree": output.tree,
+            "private": private,
         },
         60.0,
     )

@@ -7,7 +7,6 @@ import copy
 import linecache
 import random
 import sys
-import sys
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -67,6 +66,10 @@ class Reference:
             sys.modules["problem"] = self._module
             exec(compile(source, filename, "exec", dont_inherit=True), vars(self._module))
         vars(self._module).update(overrides)
+
+    def constants(self) -> dict[str, Any]:
+        """The module's names and what they stand for, overrides included."""
+        return dict(vars(self._module))
 
     def init_arguments(self) -> Arguments:
         """What `Model` and `ModelNew` are constructed with; a dictionary means keyword arguments.
