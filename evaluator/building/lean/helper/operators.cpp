@@ -1,0 +1,6 @@
+// Every operator the lean headers declare, handed on to ATen.
+#include "real.h"
+
+namespace kernelwright {
+#include "definitions.inc"
+}  // namespace kernelwright

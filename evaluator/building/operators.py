@@ -1,0 +1,161 @@
+"""Reads the signatures of ATen's operators out of the installed torch's headers and restates them.
+
+Two texts come out of one reading: declarations for the lean headers, and definitions for the helper that is
+compiled once against the real headers. So the lean headers carry exactly this torch version's overloads and
+defaults, for the names listed in `lean/operators.txt`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_PLAIN: Final = (
+    "Tensor", "IntArrayRef", "OptionalIntArrayRef", "Scalar", "ScalarType", "TensorOptions", "MemoryFormat",
+    "TensorList", "Device", "Layout", "int64_t", "bool", "double", "std::string_view", "ArrayRef<double>",
+)  # fmt: skip
+_PARAMETERS: Final = frozenset(
+    (
+        *_PLAIN,
+        *(f"std::optional<{name}>" for name in _PLAIN),
+        *(f"const {name}&" for name in ("Tensor", "Scalar", "TensorList")),
+        *(f"const std::optional<{name}>&" for name in ("Tensor", "Scalar")),
+        "Tensor&",
+    )
+)
+_RESULTS: Final = frozenset(
+    ("Tensor", "Tensor&", "std::vector<Tensor>", "Scalar", "bool", "int64_t", "double", "void")
+)
+_HANDWRITTEN: Final = frozenset(
+    (
+        "contiguous",
+        "data",
+        "dim",
+        "index",
+        "index_put_",
+        "is_complex",
+        "is_floating_point",
+        "item",
+        "numel",
+        "print",
+    )
+    + ("requires_grad", "requires_grad_", "set_requires_grad", "size", "sizes", "stride")
+)
+"""Methods `tensor.h` writes itself."""
+_FUNCTION: Final = re.compile(r"^inline ([^\n{}]+?) (\w+)\(([^\n]*)\) \{$", re.MULTILINE)
+_METHOD: Final = re.compile(r"^  ([\w:<>,& ]+?) (\w+)\(([^\n]*)\) const;$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of an operator, in the lean headers' own spelling."""
+
+    type: str
+    name: str
+    default: str
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One overload of a function or a method."""
+
+    result: str
+    name: str
+    parameters: tuple[Parameter, ...]
+
+    def declaration(self, *, method: bool) -> str:
+        """With defaults, as the lean headers show it."""
+        listed = ", ".join(
+            f"{part.type} {part.name}{f' = {part.default}' if part.default else ''}"
+            for part in self.parameters
+        )
+        return f"{self.result} {self.name}({listed}){' const' if method else ''};"
+
+    def definition(self, *, method: bool) -> str:
+        """For the helper: hands every argument on as the real type and takes the result back."""
+        listed = ", ".join(f"{part.type} {part.name}" for part in self.parameters)
+        handed = ", ".join(f"real({part.name})" for part in self.parameters)
+        head = (
+            f"{self.result} {'Tensor::' if method else ''}{self.name}({listed}){' const' if method else ''}"
+        )
+        call = f"{'real(*this).' if method else '::at::'}{self.name}({handed})"
+        options = next((part.name for part in self.parameters if part.type == "TensorOptions"), None)
+        if self.result == "Tensor&":
+            target = "const_cast<Tensor&>(*this)" if method else self.parameters[0].name
+            return f"{head} {{ {call}; return {target}; }}"
+        if self.result == "void":
+            return f"{head} {{ {call}; }}"
+        if options and self.result == "Tensor" and not method:
+            return f"{head} {{ return finish({call}, {options}); }}"
+        return f"{head} {{ return lean({call}); }}"
+
+
+def read_functions(include: Path, names: Iterable[str]) -> list[Operator]:
+    """Free functions of the named operators, `_out` variants included."""
+    found: dict[str, Operator] = {}
+    for name in names:
+        header = include / "ATen" / "ops" / f"{name}.h"
+        if header.exists():
+            text = re.sub(r"namespace symint \{.*?\n\}\n", "", header.read_text(), flags=re.DOTALL)
+            for operator in _read(_FUNCTION, text):
+                found.setdefault(operator.declaration(method=False), operator)
+    return [operator for operator in found.values() if not _is_flattened(operator)]
+
+
+def read_methods(include: Path, names: Iterable[str]) -> list[Operator]:
+    """Tensor methods of the named operators and their in-place variants."""
+    wanted = {variant for name in names for variant in (name, f"{name}_")} - _HANDWRITTEN
+    body = (include / "ATen" / "core" / "TensorBody.h").read_text()
+    declared = (operator for operator in _read(_METHOD, body) if operator.name in wanted)
+    return [operator for operator in declared if not _is_flattened(operator)]
+
+
+def _is_flattened(operator: Operator) -> bool:
+    """The twin of an overload with `TensorOptions` that spells its parts out one by one."""
+    return sum(part.type == "std::optional<Layout>" for part in operator.parameters) > 0
+
+
+def _read(pattern: re.Pattern[str], text: str) -> Iterator[Operator]:
+    for result, name, listed in pattern.findall(text):
+        parameters = [_parameter(part) for part in _split(listed)]
+        while parameters and parameters[-1].default and parameters[-1].type not in _PARAMETERS:
+            if name.endswith("_out"):
+                break
+            parameters.pop()  # an optional generator, mostly: its default is what candidates use
+        restated = _restate(result)
+        known = restated in _RESULTS or re.fullmatch(r"std::tuple<Tensor(,Tensor)+>", restated)
+        spoken = all(part.type in _PARAMETERS for part in parameters)
+        if known and spoken and not name.endswith(("_symint", "_outf")):
+            yield Operator(restated, name, tuple(parameters))
+
+
+def _split(listed: str) -> Iterator[str]:
+    """Parameters of a list; commas inside angle brackets and braces do not count."""
+    depth, start = 0, 0
+    for position, character in enumerate(listed):
+        depth += (character in "<({") - (character in ">)}")
+        if character == "," and depth == 0:
+            yield listed[start:position]
+            start = position + 1
+    if listed[start:].strip():
+        yield listed[start:]
+
+
+def _parameter(text: str) -> Parameter:
+    declared, _, default = text.strip().partition("=")
+    kind, _, name = declared.strip().rpartition(" ")
+    return Parameter(_restate(kind), name, _restate(default))
+
+
+def _restate(text: str) -> str:
+    """A type or default in the lean headers' spelling."""
+    text = text.strip().replace("::std::", "std::").replace("c10::string_view", "std::string_view")
+    text = (
+        re.sub(r"\b(?:at|c10)::", "", text)
+        .replace("ITensorList ", "TensorList ")
+        .replace("ITensorListRef", "TensorList")
+    )
+    return re.sub(r"\s*([&<>,])\s*", r"\1", text)
