@@ -1,8 +1,8 @@
-"""Times against what the hardware allows: a floor that convicts, and a roofline that only marks. Pure functions.
+"""Times against what the hardware allows: a floor that convicts, a roofline that only marks. Pure functions.
 
-The floor counts what certainly crosses the memory bus: bytes of inputs the answer depends on and bytes of outputs
-computed, less twice the last-level cache (what one call may find there, and what it may leave there unwritten).
-Weights are not in it: an honest kernel may fold them beforehand.
+The floor counts what certainly crosses the memory bus: bytes of inputs the answer depends on and bytes of
+outputs computed, less twice the last-level cache (what a call may find there, and what it may leave there
+unwritten). Weights are not in it: an honest kernel may fold them beforehand.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from evaluator.evaluation import Plausibility
 
 SAFETY: Final = 0.8
-"""Share of the time at measured copy bandwidth that is still believed: reading alone is faster than copying."""
+"""Share of the time at the measured copy rate that is still believed: reading is faster than copying."""
 
 
 def floor_ms(certain_bytes: int, *, cache_bytes: int, bytes_per_ms: float) -> float | None:
@@ -42,6 +42,6 @@ def contradiction(plausibility: Plausibility, measured_ms: float) -> str:
     if plausibility.floor_ms is None or measured_ms >= plausibility.floor_ms:
         return ""
     return (
-        f"{measured_ms:.4g} ms a call is less than the {plausibility.floor_ms:.4g} ms that this device's memory "
-        "needs for inputs and outputs alone"
+        f"{measured_ms:.4g} ms a call is less than the {plausibility.floor_ms:.4g} ms that this device's "
+        "memory needs for inputs and outputs alone"
     )

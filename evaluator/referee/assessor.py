@@ -44,7 +44,7 @@ class Assessor:
             self._work = Work(complete=False)
         device = self._ground.device
         self._rates = measure(
-            device, self._ground.driver, about=self._about(), dtype=_dtype(arguments, model)
+            device, self._ground.driver, math=self._ground.math, dtype=_dtype(arguments, model)
         )
         if device.torch_device.type == "cuda":
             everything = self._work.read_bytes + self._work.written_bytes
@@ -74,11 +74,6 @@ class Assessor:
             gigabytes_per_s=rates.bytes_per_ms / 1e6,
             teraflops=rates.flops_per_ms / 1e9,
         )
-
-    def _about(self) -> str:
-        device = self._ground.device.torch_device
-        name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
-        return f"rates:{name}:{torch.__version__}:{self._ground.math}"
 
 
 def certain_bytes(model: nn.Module, arguments: Arguments) -> int:

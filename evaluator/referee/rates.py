@@ -32,19 +32,21 @@ class Rates:
     """Of the last level."""
 
 
-def measure(device: Device, driver: DriverLink, *, about: str, dtype: torch.dtype) -> Rates:
-    """Rates of this device, measured here or remembered under `about` from an earlier measurement.
+def measure(device: Device, driver: DriverLink, *, math: str, dtype: torch.dtype) -> Rates:
+    """Rates of this device under a math policy, measured here or remembered from an earlier measurement.
 
     Only to be called while nothing foreign runs on the device: a rate measured too low would convict the
     honest, and is remembered.
     """
-    facts = f"{about}:{dtype}"
-    known = _read(driver.call("recall", about=facts))
+    kind = device.torch_device
+    name = torch.cuda.get_device_name(kind) if kind.type == "cuda" else "cpu"
+    about = f"rates:{name}:{torch.__version__}:{math}:{dtype}"
+    known = _read(driver.call("recall", about=about))
     if known is None:
         known = Rates(_copy_rate(device), _product_rate(device, dtype), _cache_bytes(device.torch_device))
         driver.call(
             "remember",
-            about=facts,
+            about=about,
             bytes_per_ms=known.bytes_per_ms,
             flops_per_ms=known.flops_per_ms,
             cache_bytes=known.cache_bytes,

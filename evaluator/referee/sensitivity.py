@@ -44,7 +44,8 @@ class Sensitivity:
             if fresh is None:
                 continue
             belief = self._belief(self._after_input(index, fresh))
-            if belief.ours:
+            # Once may be chance: two sums of a million random terms can agree.
+            if belief.ours and self._belief(self._after_input(index, _moved(fresh))).ours:
                 yield _flaw("ignores_input", f"input {index} ({_shape(leaf)}) may be anything: {belief}")
                 continue
             if belief.loose:
@@ -65,10 +66,13 @@ class Sensitivity:
                 self.untried += 1
                 continue
             fresh = _another(tensor.detach(), theirs[name].detach() if name in theirs else None)
-            belief = self._belief(self._after_parameter(tensor, fresh)) if fresh is not None else _NOBODY
-            if belief.ours and name in parameters:
+            if fresh is None:
+                continue
+            belief = self._belief(self._after_parameter(tensor, fresh))
+            ignored = belief.ours and self._belief(self._after_parameter(tensor, _moved(fresh))).ours
+            if ignored and name in parameters:
                 yield _flaw("ignores_parameter", f"{name} ({_shape(tensor)}) may be anything: {belief}")
-            elif belief.ours:
+            elif ignored:
                 yield Remark(
                     name="ignores_buffer", severity=Severity.NOTE, detail=f"{name} ({_shape(tensor)})"
                 )

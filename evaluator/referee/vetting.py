@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from evaluator.config import EvaluationConfig, Math
+from evaluator.contestant.math import apply_math
 from evaluator.devices import Device, open_device
 from evaluator.errors import ProblemError
 from evaluator.flaws import Remark, Severity
@@ -38,7 +39,12 @@ _INPUTS: Final = (21, 22)
 
 
 class _Enough(Exception):
-    """What was found makes looking further pointless."""
+    """A flaw that makes looking further pointless."""
+
+    def __init__(self, name: str, detail: str) -> None:
+        super().__init__(name)
+        self.name = name
+        self.detail = detail
 
 
 class Vetter:
@@ -47,7 +53,7 @@ class Vetter:
     def __init__(self, driver: DriverLink, message: dict[str, Any]) -> None:  # Any: the `vet` message
         self._message = message
         self._config = EvaluationConfig.model_validate(message["config"])
-        self._device: Device = open_device(message["device"])
+        self.device: Device = open_device(message["device"])
         self._driver = driver
         self._work = Work()
         self._remarks: list[Remark] = []
@@ -56,13 +62,15 @@ class Vetter:
 
     def vet(self) -> dict[str, Any]:
         """The answer's fields, as JSON."""
+        self._driver.call("begin")
+        apply_math(self._config.math.value)
         try:
             self._weigh()
             self._examine()
         except ProblemError as error:
             self._remark("raises", str(error))
         except _Enough as reason:
-            self._remark(str(reason), reason.detail)
+            self._remark(reason.name, reason.detail)
         remarks = list({remark.model_dump_json(): remark for remark in self._remarks}.values())
         return {
             "remarks": [remark.model_dump(mode="json") for remark in remarks],
@@ -78,22 +86,22 @@ class Vetter:
         self._work = work = weigh(
             message["problem"], message["source"], message["overrides"], dtype=self._config.dtype.value
         )
-        free = self._device.free_bytes()
+        free = self.device.free_bytes()
         if _COPIES * work.peak_bytes > free:
-            self._remark(
+            raise _Enough(
                 "too_big",
                 f"a call holds {_gib(work.peak_bytes)}, judging one {_COPIES} times that; "
                 f"{_gib(free)} are free on this device",
             )
-            raise _Enough
-        rates = measure(self._device, self._driver, about=self._message["about"], dtype=torch.float32)
+        rates = measure(self.device, self._driver, math=self._config.math.value, dtype=torch.float32)
         estimated_ms = max(work.flops / rates.flops_per_ms, work.moved_bytes / rates.bytes_per_ms)
         if work.complete:
             self._numbers["estimated_ms"] = estimated_ms
         # Twice the limit: a rate measured on a busy machine is no proof.
         if estimated_ms > 2 * self._longest_ms:
-            self._remark("too_slow", f"a call takes about {estimated_ms / 1e3:.0f} s by its operations alone")
-            raise _Enough
+            raise _Enough(
+                "too_slow", f"a call takes about {estimated_ms / 1e3:.0f} s by its operations alone"
+            )
         if work.sums_products:
             self._remark("redundant_computation", "a product of matrices is summed over its rows or columns")
 
@@ -104,7 +112,7 @@ class Vetter:
             message["problem"],
             message["source"],
             message["overrides"],
-            device=self._device.torch_device,
+            device=self.device.torch_device,
             dtype=self._config.dtype.value,
         )
         first, other = self._draws(reference)
@@ -154,18 +162,15 @@ class Vetter:
     def _first_call(self, reference: Reference, model: nn.Module, arguments: Arguments) -> Output:
         began = time.perf_counter()
         output = reference.call(model, arguments)
-        self._device.synchronize()
+        self.device.synchronize()
         took_ms = (time.perf_counter() - began) * 1e3
         if all(output.numbers):
-            self._remark("no_tensor_output", "forward returns Python numbers")
-            raise _Enough
+            raise _Enough("no_tensor_output", "forward returns Python numbers")
         if any(leaf.numel() == 0 for leaf in output.leaves):
-            self._remark("empty_output", "an output has no element")
-            raise _Enough
+            raise _Enough("empty_output", "an output has no element")
         if took_ms > self._longest_ms:
             self._numbers["measured_ms"] = took_ms
-            self._remark("too_slow", f"a call took {took_ms / 1e3:.1f} s")
-            raise _Enough
+            raise _Enough("too_slow", f"a call took {took_ms / 1e3:.1f} s")
         return output
 
     def _values(self, output: Output) -> None:
@@ -237,34 +242,40 @@ class Vetter:
         if sensitivity.untried:
             self._note("not_all_tried", f"{sensitivity.untried} inputs, parameters or buffers")
         if self._config.math is Math.FP32:
-            self._half(reference, arguments, examiner)
+            self._half(reference, arguments, examiner, terms)
 
-    def _half(self, reference: Reference, arguments: Arguments, examiner: Examiner) -> None:
+    def _half(self, reference: Reference, arguments: Arguments, examiner: Examiner, terms: int) -> None:
         """The reference in half precision, as a candidate's answer."""
-        for dtype in (torch.bfloat16, torch.float16)[: 1 if self._device.torch_device.type == "cpu" else 2]:
-            model = reference.model(_WEIGHTS[0])
-            tensors = [*arguments.leaves, *model.parameters(), *model.buffers()]
-            if not any(tensor.dtype in (torch.float32, torch.float64) for tensor in tensors):
-                return
-            narrow = [leaf.to(dtype) if leaf.is_floating_point() else leaf for leaf in arguments.leaves]
-            try:
-                answer = reference.call(model.to(dtype), arguments.with_leaves(narrow))
-            except ProblemError:
+        for dtype in (torch.bfloat16, torch.float16)[: 1 if self.device.torch_device.type == "cpu" else 2]:
+            answer = _narrowed(reference, arguments, dtype)
+            if answer is None:
                 continue
-            if len(answer.leaves) != len(examiner.leaves):
-                continue
-            wide = [a.to(b.dtype) for a, b in zip(answer.leaves, examiner.leaves, strict=True)]
-            belief = examiner.believes(wide)
-            name = str(dtype).removeprefix("torch.")
-            if belief.ours:
-                self._remark("half_precision_suffices", f"the reference in {name}: {belief}")
+            belief = examiner.believes(_like(answer, examiner))
+            if belief.ours and self._half_of_centred(reference, arguments, dtype, terms):
+                self._remark("half_precision_suffices", f"the reference in {_name(dtype)}: {belief}")
             elif belief.loose:
-                self._guessable.append(f"half_precision {name}")
+                self._guessable.append(f"half_precision {_name(dtype)}")
+
+    def _half_of_centred(
+        self, reference: Reference, arguments: Arguments, dtype: torch.dtype, terms: int
+    ) -> bool:
+        """Whether it passes on zero-mean inputs too, where our comparison is sharpest."""
+        centred = arguments.with_leaves([_centred(leaf) for leaf in arguments.leaves])
+        try:
+            math = self._config.math.value
+            expected = expect(reference, reference.model(_WEIGHTS[0]), centred, math)
+        except ProblemError:
+            return True
+        if not all(bool(leaf.isfinite().all()) for leaf in expected.output.leaves):
+            return True
+        examiner = Examiner(expected, limit(math, zero_mean=True, terms=terms))
+        answer = _narrowed(reference, centred, dtype)
+        return answer is None or examiner.believes(_like(answer, examiner)).ours
 
     def _time(self, model: nn.Module, arguments: Arguments) -> None:
         """How long a call takes, against what a call costs at least."""
         args, kwargs = arguments.with_leaves([leaf.clone() for leaf in arguments.leaves]).values()
-        cell = torch.zeros(1, device=self._device.torch_device)
+        cell = torch.zeros(1, device=self.device.torch_device)
         with torch.no_grad():
             times = self._times_ms(lambda: model(*args, **kwargs))
             launch_ms = min(self._times_ms(lambda: cell.add_(1)))
@@ -288,13 +299,13 @@ class Vetter:
         size = 1
         until = time.perf_counter() + _TIMING_S
         while not times or (time.perf_counter() < until and len(times) < _MOST_TIMED):
-            self._device.synchronize()
-            timer = self._device.timer()
+            self.device.synchronize()
+            timer = self.device.timer()
             timer.start()
             for _ in range(size):
                 call()
             timer.stop()
-            self._device.synchronize()
+            self.device.synchronize()
             took_ms = timer.elapsed_ms()
             if took_ms < _BATCH_MS and size < _MOST_TIMED:
                 size *= 4
@@ -328,6 +339,35 @@ def known_flaws(reference: Reference, pool: TrialPool) -> list[str]:
     if alike(elsewhere.leaves, examiner.leaves):
         flaws += [remark.name for remark in of_values(examiner, elsewhere)]
     return list(dict.fromkeys(flaws))
+
+
+def _narrowed(reference: Reference, arguments: Arguments, dtype: torch.dtype) -> Output | None:
+    """The answer with everything in half precision; None where that says nothing or does not run."""
+    model = reference.model(_WEIGHTS[0])
+    tensors = [*arguments.leaves, *model.parameters(), *model.buffers()]
+    if not any(tensor.dtype in (torch.float32, torch.float64) for tensor in tensors):
+        return None
+    narrow = [leaf.to(dtype) if leaf.is_floating_point() else leaf for leaf in arguments.leaves]
+    try:
+        return reference.call(model.to(dtype), arguments.with_leaves(narrow))
+    except ProblemError:
+        return None
+
+
+def _like(answer: Output, examiner: Examiner) -> list[torch.Tensor]:
+    """An answer's tensors in the types of the right ones."""
+    return [a.to(b.dtype) for a, b in zip(answer.leaves, examiner.leaves, strict=False)]
+
+
+def _centred(leaf: torch.Tensor) -> torch.Tensor:
+    """Without its mean, where it has one and is no mask."""
+    if not leaf.is_floating_point() or bool(((leaf == 0) | (leaf == 1) | leaf.isinf()).all()):
+        return leaf
+    return leaf - leaf.mean()
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _gib(size: int) -> str:
