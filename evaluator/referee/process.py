@@ -19,6 +19,7 @@ from evaluator.referee.lanes import Ground
 from evaluator.referee.reference import Reference
 from evaluator.referee.sides import DriverLink
 from evaluator.referee.trials import TrialPool
+from evaluator.referee.vetting import Vetter, known_flaws
 
 
 class Referee:
@@ -48,6 +49,8 @@ class Referee:
     def _answer(self, message: Message) -> dict[str, Any]:
         if message["op"] == "open":
             return self._open(message)
+        if message["op"] == "vet":
+            return self._vet(message)
         if self._judge is None:
             raise RuntimeError("asked to judge before a problem was opened")
         return {"op": "judged"} | self._judge.judge(message["source"])
@@ -80,7 +83,13 @@ class Referee:
         )
         pool = TrialPool(reference, math=config.math.value, secret=secret)
         self._judge = Judge(ground, pool, config, secret)
-        return {"op": "opened", **_facts(device.torch_device)}
+        return {"op": "opened", "flaws": known_flaws(reference, pool), **_facts(device.torch_device)}
+
+
+    def _vet(self, message: Message) -> dict[str, Any]:
+        torch.set_num_threads(message["threads"])
+        vetter = Vetter(DriverLink(self._channel), message)
+        return {"op": "vetted", **vetter.vet(), **_facts(vetter.device.torch_device)}
 
 
 def _facts(device: torch.device) -> dict[str, str]:
