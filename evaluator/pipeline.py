@@ -18,13 +18,15 @@ from evaluator.building.builder import Builder
 from evaluator.candidate import Candidate
 from evaluator.config import EvaluationConfig, SandboxTier
 from evaluator.evaluation import Environment, Evaluation, Stage, Status
-from evaluator.machine import cpu_name, gpu_of, gpu_state, resolve_device, threads
+from evaluator.flaws import Vetting
+from evaluator.machine import cpu_name, gpu_of, gpu_state, gpus, resolve_device, threads
 from evaluator.problem import Problem
 from evaluator.refereeing import Job, RefereeHandle, Workshop
 from evaluator.remembering import FileMemory
 from evaluator.sandbox import Launcher, strongest
 from evaluator.screening import screen
 from evaluator.staging import Staging
+from evaluator.vetting import flaws_of, vet
 
 _IDLE_REFEREES = 2
 
@@ -108,10 +110,24 @@ class Evaluator:
             findings=findings,
             builds=tuple(job.builds),
             environment=environment,
+            problem_flaws=self._flaws_of(problem, config, device, referee),
             notes=tuple(answer["notes"]),
             stage_seconds=stages.seconds(),
             output_tail=job.output_tail,
         )
+
+    def vet(self, problem: Problem, config: EvaluationConfig | None = None) -> Vetting:
+        """Look for flaws in a problem; those found mark its later scores on this machine.
+
+        Raises:
+            ConfigError: unknown device or shape name.
+            MachineError: no sandbox or device.
+            EvaluatorError: the evaluator itself failed.
+        """
+        config = config or EvaluationConfig()
+        device = resolve_device(config.device, "cuda" if gpus() else "cpp")
+        workshop = self._workshop(strongest(config.sandbox))
+        return vet(workshop, problem, config, device, version=_version())
 
     def close(self) -> None:
         """End every process and remove temporary folders."""
@@ -141,6 +157,12 @@ class Evaluator:
                     memory=FileMemory(self._cache / "baselines"),
                 )
             return self._workshops[tier]
+
+    def _flaws_of(
+        self, problem: Problem, config: EvaluationConfig, device: str, referee: RefereeHandle
+    ) -> tuple[str, ...]:
+        memory = self._workshop(strongest(config.sandbox)).memory
+        return flaws_of(memory, problem, config, device, referee.facts["flaws"])
 
     def _checkout(self, problem: Problem, config: EvaluationConfig, device: str) -> RefereeHandle:
         """An idle referee of this problem and policy, or a new one."""
