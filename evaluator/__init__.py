@@ -7,12 +7,14 @@ from evaluator.candidate import Candidate
 from evaluator.config import Dtype, EvaluationConfig, Limits, Math, SandboxTier
 from evaluator.errors import ConfigError, EvaluatorError, MachineError, ProblemError
 from evaluator.evaluation import Evaluation, Finding, Measurement, Mismatch, Stage, Status
+from evaluator.flaws import ADVICE, Remark, Severity, Vetting
 from evaluator.pipeline import Evaluator, evaluate
 from evaluator.problem import Problem, find_problems, problem_from_source, read_problem
 from evaluator.record import Record, sha256_text
 from evaluator.sandbox import probe
 
 __all__ = [
+    "ADVICE",
     "BACKENDS",
     "Backend",
     "Candidate",
@@ -31,9 +33,12 @@ __all__ = [
     "Problem",
     "ProblemError",
     "Record",
+    "Remark",
     "SandboxTier",
+    "Severity",
     "Stage",
     "Status",
+    "Vetting",
     "evaluate",
     "find_backend",
     "find_problems",
