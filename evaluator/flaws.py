@@ -43,7 +43,7 @@ ADVICE: Final = MappingProxyType(
         "reads_part_of_input": "use the whole input, or make it smaller",
         "ignores_parameter": "use every parameter, or drop it: it cancels or is never read",
         "ignores_buffer": "a buffer that is never read costs nothing, but says something untrue",
-        "default_parameters": "draw them at random: a kernel that leaves out scale and shift passes elsewhere",
+        "default_parameters": "draw them at random: a kernel without scale and shift passes elsewhere",
         "half_precision_suffices": "let the values matter: half precision gives the very same answer",
         "nondeterministic": "draw no random numbers in forward, and call eval() on dropout",
         "varies_in_bits": "nothing: the differences are rounding",

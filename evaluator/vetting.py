@@ -1,4 +1,4 @@
-"""Vetting a problem, the driver's side: a referee of its own, bounded in time and memory, and what it found kept."""
+"""Vetting a problem, the driver's side: a referee of its own, bounded in time and memory."""
 
 from __future__ import annotations
 
