@@ -1,4 +1,4 @@
-"""`evaluate()`: the stages from screening to decision, and the referees that carry them out. The driver's side."""
+"""`evaluate()`: the stages from screening to decision, and the referees that carry them out."""
 
 from __future__ import annotations
 

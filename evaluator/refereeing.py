@@ -1,4 +1,4 @@
-"""The driver's end of one referee: starts it and the processes it asks for, serves its requests, reads its answer."""
+"""The driver's end of one referee: starts it and the processes it asks for, and serves its requests."""
 
 from __future__ import annotations
 

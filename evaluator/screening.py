@@ -1,4 +1,4 @@
-"""Screening: reads a candidate's text. Advice, except for what breaks the contract: not Python, or no `ModelNew`."""
+"""Screening: reads a candidate's text. Advice, except for what breaks the contract."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ MAX_SOURCE_BYTES: Final = 8 << 20
 _REMARKS: Final = (
     ("subprocess", re.compile(r"\bsubprocess\b|\bos\.system\b|\bpopen\b"), "starts other programs"),
     ("network", re.compile(r"\bsocket\b|\burllib\b|\brequests\b"), "mentions the network; there is none"),
-    ("patching", re.compile(r"\bsetattr\s*\(\s*(torch|time)|^\s*(torch|time)\.[\w.]+\s*=[^=]"), "assigns into a library"),
-    ("frames", re.compile(r"\b_getframe\b|\bgc\.get_objects\b|\bgc\.get_referrers\b"), "looks at other code's objects"),
+    ("patching", re.compile(r"\bsetattr\s*\(\s*(torch|time)|^\s*(torch|time)\.[\w.]+\s*=[^=]"), "assigns into a library"),  # noqa: E501
+    ("frames", re.compile(r"\b_getframe\b|\bgc\.get_objects\b|\bgc\.get_referrers\b"), "looks at other code's objects"),  # noqa: E501
     ("compiler", re.compile(r"\btorch\.compile\b|\btorch\.jit\b"), "leans on a compiler of torch"),
     ("data_ptr_key", re.compile(r"\[\s*\w+\.data_ptr\(\)\s*\]"), "keeps something under an input's address"),
 )  # fmt: skip
@@ -41,7 +41,7 @@ def screen(candidate: Candidate) -> tuple[Finding, ...]:
 
 
 def _defines_model(tree: ast.Module) -> bool:
-    """Whether `ModelNew` is bound anywhere that runs at import: class, assignment, import, under `if` or `try`."""
+    """Whether `ModelNew` is bound somewhere: class, assignment, import, under `if` or `try`."""
     for node in ast.walk(tree):
         match node:
             case ast.ClassDef(name="ModelNew") | ast.FunctionDef(name="ModelNew"):

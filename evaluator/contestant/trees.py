@@ -1,4 +1,4 @@
-"""Nested Python values as a JSON tree plus a list of tensors: how arguments and outputs cross a process border."""
+"""Nested Python values as a JSON tree plus a list of tensors, to cross a process border."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def dtype_from(name: str) -> torch.dtype:
 def flatten(value: Any, *, numbers_as_tensors: bool = False) -> tuple[Tree, list[torch.Tensor]]:
     """Split a value into its structure and its tensors, in order.
 
-    With `numbers_as_tensors`, ints, floats and bools become 0-dim float64 tensors: outputs are all compared alike.
+    With `numbers_as_tensors`, ints, floats and bools become 0-dim float64 tensors, to be compared alike.
 
     Raises:
         UnsupportedValue: something inside cannot cross a process border.
@@ -94,6 +94,18 @@ def unflatten(tree: Tree, leaf: Callable[[int], Any]) -> Any:
     match kind:
         case "tensor":
             return leaf(int(tree["i"]))
+        case "list" if isinstance(content, list):
+            return [unflatten(item, leaf) for item in content]
+        case "tuple" if isinstance(content, list):
+            return tuple(unflatten(item, leaf) for item in content)
+        case "dict" if isinstance(content, list):
+            return {unflatten(key, leaf): unflatten(item, leaf) for key, item in content}
+        case _:
+            return _unflatten_atom(kind, content)
+
+
+def _unflatten_atom(kind: Any, content: Any) -> Any:
+    match kind:
         case "value":
             return content
         case "float":
@@ -106,12 +118,6 @@ def unflatten(tree: Tree, leaf: Callable[[int], Any]) -> Any:
             return torch.device(str(content))
         case "slice" if isinstance(content, list):
             return slice(*content)
-        case "list" if isinstance(content, list):
-            return [unflatten(item, leaf) for item in content]
-        case "tuple" if isinstance(content, list):
-            return tuple(unflatten(item, leaf) for item in content)
-        case "dict" if isinstance(content, list):
-            return {unflatten(key, leaf): unflatten(item, leaf) for key, item in content}
         case _:
             raise ValueError(f"malformed tree node of kind {kind!r}")
 

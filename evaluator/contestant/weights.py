@@ -1,8 +1,8 @@
-"""Making two constructions of a model agree: seeds, parameters that are not left at ones and zeros, state dicts.
+"""Making two constructions of a model agree: seeds, parameters off their defaults, state dicts.
 
-A candidate that drops `weight * x + bias` because a fresh LayerNorm has ones and zeros there is wrong for every
-trained model. Under `varied_constants` whatever would be initialised to a constant gets noise instead, keyed by
-shape, constant and order, so that reference and candidate agree without sharing a random stream.
+A candidate that drops `weight * x + bias` because a fresh LayerNorm has ones and zeros there is wrong for
+every trained model. Under `varied_constants` whatever would be initialised to a constant gets noise instead,
+keyed by shape, constant and order, so that reference and candidate agree without sharing a random stream.
 """
 
 from __future__ import annotations
@@ -47,59 +47,76 @@ class _Noise:
             tensor.copy_(constant + 2 * _AMPLITUDE * noise)
 
 
-@contextlib.contextmanager
-def varied_constants(seed: int) -> Iterator[None]:
-    """While active, parameters initialised by `nn.init` constants or `torch.ones` and kin get noise instead."""
-    noise = _Noise(seed)
-    filled: dict[int, weakref.ref[torch.Tensor]] = {}
-    patches: list[tuple[Any, str, Any]] = []
+class _Variation:
+    """Patches what fills parameters with constants, for as long as a construction takes."""
 
-    def patch(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        original = getattr(owner, name)
-        patches.append((owner, name, original))
-        setattr(owner, name, make(original))
+    def __init__(self, seed: int) -> None:
+        self._noise = _Noise(seed)
+        self._filled: dict[int, weakref.ref[torch.Tensor]] = {}
+        self._patches: list[tuple[Any, str, Any]] = []
 
-    def initialiser(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def patch(self, owner: Any, names: tuple[str, ...], make: Callable[[Any], Any]) -> None:
+        """Wrap functions of a module or class until `undo`."""
+        for name in names:
+            original = getattr(owner, name)
+            self._patches.append((owner, name, original))
+            setattr(owner, name, make(original))
+
+    def undo(self) -> None:
+        """Put everything back."""
+        for owner, name, original in reversed(self._patches):
+            setattr(owner, name, original)
+
+    def initialiser(self, original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+        """`nn.init.ones_` and kin: a parameter is varied after it was filled."""
+
         def fill(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
             original(tensor, *args, **kwargs)
             if isinstance(tensor, nn.Parameter):
-                noise.vary(tensor)
+                self._noise.vary(tensor)
             return tensor
 
         return fill
 
-    def factory(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def factory(self, original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+        """`torch.ones` and kin: the tensor is remembered in case it becomes a parameter."""
+
         def make(*args: Any, **kwargs: Any) -> torch.Tensor:
             tensor = original(*args, **kwargs)
-            filled[id(tensor)] = weakref.ref(tensor)
+            self._filled[id(tensor)] = weakref.ref(tensor)
             return tensor
 
         return make
 
-    def parameter(original: Callable[..., nn.Parameter]) -> Callable[..., nn.Parameter]:
+    def parameter(self, original: Callable[..., nn.Parameter]) -> Callable[..., nn.Parameter]:
+        """`nn.Parameter(torch.ones(n))`: varied as it is made."""
+
         def new(cls: Any, data: Any = None, requires_grad: bool = True) -> nn.Parameter:
             made = original(cls, data, requires_grad)
-            reference = filled.get(id(data))
-            if reference is not None and reference() is data:
-                noise.vary(made)
+            remembered = self._filled.get(id(data))
+            if remembered is not None and remembered() is data:
+                self._noise.vary(made)
             return made
 
         return new
 
+
+@contextlib.contextmanager
+def varied_constants(seed: int) -> Iterator[None]:
+    """While active, parameters filled by `nn.init` constants or `torch.ones` and kin get noise instead."""
+    variation = _Variation(seed)
+    factories = ("ones", "zeros", "full", "ones_like", "zeros_like", "full_like")
     try:
-        for name in ("ones_", "zeros_", "constant_"):
-            patch(nn.init, name, initialiser)
-        for name in ("ones", "zeros", "full", "ones_like", "zeros_like", "full_like"):
-            patch(torch, name, factory)
-        patch(nn.Parameter, "__new__", parameter)
+        variation.patch(nn.init, ("ones_", "zeros_", "constant_"), variation.initialiser)
+        variation.patch(torch, factories, variation.factory)
+        variation.patch(nn.Parameter, ("__new__",), variation.parameter)
         yield
     finally:
-        for owner, name, original in reversed(patches):
-            setattr(owner, name, original)
+        variation.undo()
 
 
 def construct(model_class: Any, args: list[Any], kwargs: dict[str, Any], seed: int, *, vary: bool) -> Any:
-    """Build a model under a disclosed seed; with `vary`, constant parameters are moved off their constants."""
+    """Build a model under a disclosed seed; with `vary`, parameters are moved off their constants."""
     with varied_constants(seed) if vary else contextlib.nullcontext():
         seed_everything(seed)
         return model_class(*args, **kwargs)

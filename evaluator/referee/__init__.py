@@ -1,1 +1,1 @@
-"""The trusted process of one problem: inputs, expected values, clock, comparison and decision live here alone."""
+"""The trusted process of one problem: inputs, expected values, clock and decision live here alone."""

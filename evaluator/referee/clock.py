@@ -1,6 +1,6 @@
 """The clock: candidate and baseline in turns, on the same fresh inputs, under the referee's own stopwatch.
 
-Per turn and side: an unscored warm-up, freeze, publish inputs and poison outputs, thaw, run, freeze, snapshot.
+Per turn and side: unscored warm-up, freeze, publish inputs and poison outputs, thaw, run, freeze, snapshot.
 The other side is frozen throughout. What the trusted baseline's own events leave of the referee's time is the
 honest cost of the protocol (messages, loop, collection of the same bytes); the contestant's claim scores only
 where it leaves no more than that. What it leaves beyond is added to it.
@@ -248,7 +248,7 @@ class Clock:
             )
 
     def deferred_ms(self, candidate: Lane, baseline: Lane) -> float:
-        """How much more a lone call costs than one in a batch, beyond what the baseline shows: merged work."""
+        """How much more a lone call costs than a batched one, beyond the baseline's: merged work."""
         if len(candidate.singles) < 2 or len(baseline.singles) < 2:
             return 0.0
         count = self._schedule.count

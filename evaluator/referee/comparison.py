@@ -38,8 +38,8 @@ def compare(expected: Expected, actual: list[torch.Tensor], *, limit: float, tri
         worst = max(worst, ratio)
         if bool(wrong.any()):
             most = limit if scale is None else bound(limit, got.dtype)
-            mismatch = _describe(path, exact, got, wrong, ratio=ratio, limit=most, trial=trial)
-            return Comparison(worst, mismatch)
+            ratios = {"error_ratio": ratio, "limit_ratio": most, "trial": trial}
+            return Comparison(worst, _describe(path, exact, got, wrong).model_copy(update=ratios))
     return Comparison(worst, None)
 
 
@@ -72,16 +72,8 @@ def _same_nonfinite(expected: torch.Tensor, got: torch.Tensor) -> torch.Tensor:
     return (expected.isnan() & got.isnan()) | (expected == got)
 
 
-def _describe(
-    path: str,
-    exact: torch.Tensor,
-    got: torch.Tensor,
-    wrong: torch.Tensor,
-    *,
-    ratio: float,
-    limit: float,
-    trial: str,
-) -> Mismatch:
+def _describe(path: str, exact: torch.Tensor, got: torch.Tensor, wrong: torch.Tensor) -> Mismatch:
+    """Where and how far; trial and ratios are the caller's to fill in."""
     flat = wrong.flatten().nonzero().flatten()
     first = flat[:_SHOWN]
     shape = tuple(exact.shape)
@@ -90,15 +82,15 @@ def _describe(
     finite = difference[difference.isfinite()]
     return Mismatch(
         output=path,
-        trial=trial,
+        trial="",
         wrong=flat.numel(),
         total=exact.numel(),
         first_indices=tuple(indices),
         expected=tuple(float(v) for v in exact.flatten()[first].cpu()),
         actual=tuple(float(v) for v in got.flatten()[first].cpu()),
         max_abs_error=float(finite.max()) if finite.numel() else float("inf"),
-        error_ratio=ratio,
-        limit_ratio=limit,
+        error_ratio=float("nan"),
+        limit_ratio=float("nan"),
         pattern=pattern(wrong, exact, got),
     )
 
@@ -110,9 +102,8 @@ def pattern(wrong: torch.Tensor, exact: torch.Tensor, got: torch.Tensor) -> str:
     if bool(got.isnan().all()) if got.is_floating_point() else False:
         return "nothing was written: every element still holds the poison"
     share = float(wrong.double().mean())
-    if exact.dim() >= 2 and exact.shape[-1] == exact.shape[-2]:
-        if torch.allclose(got.double(), exact.double().transpose(-1, -2), rtol=1e-3, atol=1e-5):
-            return "the output is transposed"
+    if _transposed(exact, got):
+        return "the output is transposed"
     for dimension in range(exact.dim() - 1, -1, -1):
         other = [axis for axis in range(exact.dim()) if axis != dimension]
         lines = (wrong.any(dim=tuple(other)) if other else wrong).nonzero().flatten()
@@ -122,3 +113,8 @@ def pattern(wrong: torch.Tensor, exact: torch.Tensor, got: torch.Tensor) -> str:
     if share > 0.99:
         return "everything is off"
     return f"{share:.2%} of the elements, scattered"
+
+
+def _transposed(exact: torch.Tensor, got: torch.Tensor) -> bool:
+    square = exact.dim() > 1 and exact.shape[-1] == exact.shape[-2]
+    return square and torch.allclose(got.double(), exact.double().transpose(-1, -2), rtol=1e-3, atol=1e-5)

@@ -11,8 +11,8 @@ _SKIPPED_PIDS = 64
 def step_aside() -> None:
     """Go on in a child with a higher pid.
 
-    CUDA refuses to open a memory handle whose maker has the opener's own pid, and in pid namespaces of their own
-    referee and contestant would both be number 2.
+    CUDA refuses to open a memory handle whose maker has the opener's own pid, and in pid namespaces of their
+    own referee and contestant would both be number 2.
     """
     for _ in range(_SKIPPED_PIDS):
         pid = os.fork()

@@ -2,8 +2,8 @@
 
 The scale of a group of output elements is the largest of three root mean squares: the reference's own error
 against float64; the float64 reference's response to inputs and parameters moved by one unit roundoff of the
-allowed precision (a randomised first-order condition estimate, after the CESTAC idea of Vignes, 1993); and half
-an ulp of the values themselves. Limits are multiples of that scale.
+allowed precision (a randomised first-order condition estimate, after the CESTAC idea of Vignes, 1993); and
+half an ulp of the values themselves. Limits are multiples of that scale.
 """
 
 from __future__ import annotations

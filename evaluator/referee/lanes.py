@@ -49,28 +49,30 @@ def load(ground: Ground, side: Side, source: str, *, class_name: str) -> None:
     )
 
 
-def construct(
-    ground: Ground,
-    side: Side,
-    *,
-    class_name: str,
-    model: str,
-    seed: int,
-    vary: bool,
-    state: dict[str, torch.Tensor] | None = None,
-    compiled: bool = False,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Construction:
+    """One model to be constructed in a side."""
+
+    class_name: str
+    model: str
+    """The name later messages call it by."""
+    seed: int
+    vary: bool
+    """Whether constant parameters are moved off their constants."""
+    state: dict[str, torch.Tensor] | None = None
+    """The reference's state to load afterwards."""
+    compiled: bool = False
+
+
+def construct(ground: Ground, side: Side, wanted: Construction) -> None:
     """Construct a model in a side, under a seed or with the reference's state."""
     arguments = ground.reference.init_arguments()
     leaves = list(arguments.leaves)
-    names, tree = [], None
-    if state is not None:
-        names = list(state)
-        tree = {
-            "k": "list",
-            "v": [{"k": "tensor", "i": len(leaves) + index} for index in range(len(names))],
-        }
-        leaves += state.values()
+    state = None
+    if wanted.state is not None:
+        places = [{"k": "tensor", "i": len(leaves) + index} for index in range(len(wanted.state))]
+        state = {"names": list(wanted.state), "tree": {"k": "list", "v": places}}
+        leaves += wanted.state.values()
     slots: list[Slot] = []
     if leaves:
         slots, size = place(leaves, count=1, block=0)
@@ -80,16 +82,16 @@ def construct(
     side.ask(
         {
             "op": "construct",
-            "class": class_name,
-            "model": model,
-            "seed": seed,
-            "vary": vary,
+            "class": wanted.class_name,
+            "model": wanted.model,
+            "seed": wanted.seed,
+            "vary": wanted.vary,
             "args": arguments.args,
             "kwargs": arguments.kwargs,
             "slots": slots,
-            "state": None if state is None else {"names": names, "tree": tree},
+            "state": state,
             "dtype": {"as_is": "", "fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[ground.dtype],
-            "compile": compiled,
+            "compile": wanted.compiled,
         },
         ground.load_s,
     )

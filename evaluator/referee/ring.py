@@ -1,7 +1,8 @@
 """Fresh inputs for timed calls: secret draws times secret noise, written straight into shared memory.
 
-No timed call sees inputs that any earlier call saw, so an answer kept by address, shape, fingerprint or content is
-an answer to another question. The write is the publication: it happens while the contestant is frozen.
+No timed call sees inputs that any earlier call saw, so an answer kept by address, shape, fingerprint or
+content is an answer to another question. The write is the publication: it happens while the contestant is
+frozen.
 """
 
 from __future__ import annotations

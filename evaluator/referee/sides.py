@@ -1,4 +1,4 @@
-"""A process under the referee's command: a contestant, or the baseline that runs the reference by the same protocol."""
+"""A process under the referee's command: a contestant, or the baseline, by the same protocol."""
 
 from __future__ import annotations
 

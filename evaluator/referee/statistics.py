@@ -19,7 +19,7 @@ def spread(values: Sequence[float]) -> float:
 
 
 def ratio_interval(numerator: Sequence[float], denominator: Sequence[float]) -> Interval:
-    """95 % percentile-bootstrap interval of median(numerator) / median(denominator), turns resampled in pairs.
+    """95 % percentile-bootstrap interval of a ratio of medians, turns resampled in pairs.
 
     Pairing keeps what both sides shared in a turn (clock drift, a neighbour's load) out of the interval.
     Source: Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13.

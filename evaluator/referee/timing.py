@@ -10,7 +10,7 @@ from evaluator.errors import ProblemError
 from evaluator.evaluation import Measurement
 from evaluator.referee.clock import Clock, Lane, Schedule, batch_size, measurement
 from evaluator.referee.errorscale import limit
-from evaluator.referee.lanes import Ground, call_bytes, construct, lay_out, load, start
+from evaluator.referee.lanes import Construction, Ground, call_bytes, construct, lay_out, load, start
 from evaluator.referee.ring import Ring
 from evaluator.referee.sides import Side, Verdict
 from evaluator.referee.trials import TrialPool
@@ -153,15 +153,8 @@ class Timer:
         side = start(self._ground, role="baseline")
         load(self._ground, side, self._ground.reference.source, class_name="Model")
         draw = self._pool.draws[0]
-        construct(
-            self._ground,
-            side,
-            class_name="Model",
-            model="m",
-            seed=draw.seed,
-            vary=draw.vary,
-            compiled=compiled,
-        )
+        wanted = Construction("Model", "m", draw.seed, draw.vary, compiled=compiled)
+        construct(self._ground, side, wanted)
         return side
 
     def _lane(self, side: Side) -> Lane:

@@ -1,4 +1,4 @@
-"""What a candidate is tried on: draws of the problem's own inputs, and variants that keep the reference finite."""
+"""What a candidate is tried on: draws of the problem's inputs, and variants the reference is finite on."""
 
 from __future__ import annotations
 

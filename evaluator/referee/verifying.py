@@ -11,7 +11,7 @@ from evaluator.contestant.slots import view
 from evaluator.evaluation import Mismatch, Status, Verification
 from evaluator.referee.clock import Lane
 from evaluator.referee.comparison import Comparison, compare
-from evaluator.referee.lanes import Ground, construct, lay_out, write
+from evaluator.referee.lanes import Construction, Ground, construct, lay_out, write
 from evaluator.referee.sides import Side, Verdict
 from evaluator.referee.trials import Draw, Trial, TrialPool
 
@@ -104,15 +104,8 @@ class Verifier:
         return "seed"
 
     def _construct(self, draw: Draw, model: str, *, state: dict[str, torch.Tensor] | None) -> None:
-        construct(
-            self._ground,
-            self._side,
-            class_name="ModelNew",
-            model=model,
-            seed=draw.seed,
-            vary=draw.vary,
-            state=state,
-        )
+        wanted = Construction("ModelNew", model, draw.seed, draw.vary, state)
+        construct(self._ground, self._side, wanted)
 
     def _insist(self, trial: Trial, model: str) -> None:
         """The candidate must be right on this trial, every time."""
@@ -128,7 +121,8 @@ class Verifier:
 
     def _wrong(self, mismatch: Mismatch, status: Status, note: str) -> Verdict:
         detail = (
-            f"output{mismatch.output} on {mismatch.trial} inputs: {mismatch.wrong} of {mismatch.total} wrong, "
+            f"output{mismatch.output} on {mismatch.trial} inputs: "
+            f"{mismatch.wrong} of {mismatch.total} wrong, "
             f"error {mismatch.error_ratio:.3g} times the reference's own (limit {mismatch.limit_ratio:.3g}); "
             f"{mismatch.pattern}"
         )
