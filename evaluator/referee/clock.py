@@ -28,12 +28,13 @@ _AGREE_SHARE: Final = 0.02
 _AGREE_MS: Final = {"cpu": 0.05, "cuda": 0.02}
 _GROSS_SHARE: Final = 0.5
 _GROSS_MS: Final = 2.0
+_GROSS_TURNS: Final = 5
 _NOISE_FACTOR: Final = 4.0
 _TIGHT: Final = 0.01
 _FEWEST_TURNS: Final = 6
 _MOST_SINGLES: Final = 6
 _HOPELESS: Final = 0.1
-_HOPELESS_TURNS: Final = 3
+_HOPELESS_TURNS: Final = 4
 _WALL_S: Final = {"cpu": 12.0, "cuda": 20.0}
 _ROUNDS: Final = {"cpu": 3, "cuda": 1}
 """Rounds of a turn; its quickest counts, on either side: a CPU's cores are never ours alone."""
@@ -176,7 +177,9 @@ class Clock:
             return True
         theirs = [ran.inner_ms for ran in baseline.turns]
         ours = [ran.outer_ms for ran in candidate.turns]
-        if turns >= _HOPELESS_TURNS and median(theirs) < _HOPELESS * median(ours):
+        if turns >= _HOPELESS_TURNS and sum(theirs) < _HOPELESS * sum(
+            ran.inner_ms for ran in candidate.turns
+        ):
             return True
         if turns < _FEWEST_TURNS:
             return False
@@ -233,18 +236,18 @@ class Clock:
         Raises:
             Verdict: `TAMPERED`.
         """
-        usual = median(_left(baseline.turns)) + 2 * self._noise_ms(baseline)
+        usual = max(_left(baseline.turns))
         gross = [
-            ran.outer_ms - ran.inner_ms - usual > _GROSS_SHARE * max(ran.inner_ms, 0.0) + _GROSS_MS
-            for ran in candidate.turns
+            left > _GROSS_SHARE * max(ran.inner_ms, 0.0) + 2 * usual + _GROSS_MS
+            for ran, left in zip(candidate.turns, _left(candidate.turns), strict=True)
         ]
-        if sum(gross) >= max(2, len(gross) - 1):
+        if len(gross) >= _GROSS_TURNS and all(gross):
             claimed = median(ran.inner_ms for ran in candidate.turns)
             seen = median(ran.outer_ms for ran in candidate.turns)
             raise Verdict(
                 Status.TAMPERED,
                 f"the process claims {claimed:.3f} ms where our clock saw {seen:.3f} ms, "
-                f"in {sum(gross)} of {len(gross)} turns",
+                f"in each of {len(gross)} turns",
             )
 
     def deferred_ms(self, candidate: Lane, baseline: Lane) -> float:
