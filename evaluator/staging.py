@@ -112,6 +112,8 @@ def _environment(threads: int, device: str) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "TORCHINDUCTOR_CACHE_DIR": "/tmp/inductor",
         "TRITON_CACHE_DIR": "/tmp/triton",
+        # Worker processes cost seconds to start and would outlive the compilation they help with.
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }
     if device != "cpu":
         environment["CUDA_VISIBLE_DEVICES"] = device.partition(":")[2]
