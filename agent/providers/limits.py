@@ -16,8 +16,9 @@ from typing import Final
 TOLERATED_REFUSALS: Final = 0.1
 """Share of 429s that does not lower the concurrency: endpoints refuse a few for reasons unrelated to our
 load, and probing for the limit costs a few more."""
-REFUSALS_BEFORE_PAUSE: Final = 3
-"""429s in a row, with no reply between them, after which everybody waits as long as the endpoint asked."""
+REFUSALS_BEFORE_PAUSE: Final = 1 / 16
+"""429s in a row, as a share of the concurrency (and at least 3), after which everybody waits as the endpoint
+asked; who was refused waits in any case. Fewer in a row only mean that the endpoint is full."""
 BUCKET_SECONDS: Final = 10.0
 """A bucket holds this many seconds of its rate: a minute's allowance is not spent in its first second."""
 
@@ -77,10 +78,11 @@ class Slot:
     _limiter: Limiter
     _generation: int
     _tokens: int
+    _began_at: float
 
     def served(self, tokens: int) -> None:
         """The endpoint answered; `tokens` is what the reply really used."""
-        self._limiter._served(self._tokens - tokens)
+        self._limiter._served(self._began_at, self._tokens - tokens)
 
     def refused(self, retry_after_s: float | None) -> None:
         """The endpoint answered 429."""
@@ -96,10 +98,11 @@ class _Waiter:
 class Limiter:
     """Slots for one provider, on one event loop.
 
-    Additive increase, multiplicative decrease, judged over a window of half the concurrency: when more than
+    Additive increase, multiplicative decrease, judged over windows of half the concurrency: when more than
     `TOLERATED_REFUSALS` of it were 429s the concurrency falls by that share, at most to half; otherwise it
-    rises, fast while far from the last fall and by one near it. Refusals of tries that began before a fall
-    are not held against it twice.
+    rises, by an eighth of the way to where it fell last. Refusals of tries that began before a fall are not
+    held against it twice. A burst of refusals that ask for a wait gets the wait, and lowers nothing unless it
+    comes again soon; replies to tries that began before the burst do not interrupt it.
     """
 
     def __init__(self, limits: RateLimits, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -114,6 +117,8 @@ class Limiter:
         self._in_flight = 0
         self._generation = 0
         self._window_served = self._window_refused = self._refused_in_a_row = 0
+        self._served_since_pause = self._max
+        self._burst_began_at = 0.0
         self._paused_until = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -142,7 +147,7 @@ class Limiter:
         """Wait for permission to send about `tokens` tokens; urgent ones (retries) overtake who waits."""
         generation = await self._acquire(tokens, urgent=urgent)
         try:
-            yield Slot(self, generation, tokens)
+            yield Slot(self, generation, tokens, self._clock())
         finally:
             self._in_flight -= 1
             self._wake()
@@ -187,35 +192,51 @@ class Limiter:
     def _buckets(self) -> list[TokenBucket]:
         return [bucket for bucket in (self._requests, self._tokens) if bucket]
 
-    def _served(self, unused_tokens: int) -> None:
+    def _served(self, began_at: float, unused_tokens: int) -> None:
         if self._tokens:
             self._tokens.take(-unused_tokens)
-        self._refused_in_a_row = 0
+        if began_at > self._burst_began_at:
+            self._refused_in_a_row = 0
+        self._served_since_pause += 1
         self._window_served += 1
         self._review()
 
     def _refused(self, generation: int, retry_after_s: float | None) -> None:
+        if self._refused_in_a_row == 0:
+            self._burst_began_at = self._clock()
         self._refused_in_a_row += 1
-        if retry_after_s and self._refused_in_a_row >= REFUSALS_BEFORE_PAUSE:
-            self._paused_until = max(self._paused_until, self._clock() + retry_after_s)
-        if generation == self._generation:
+        if retry_after_s and self._refused_in_a_row >= max(3.0, self._limit * REFUSALS_BEFORE_PAUSE):
+            self._pause(generation, retry_after_s)
+        elif generation == self._generation and not self.paused_s:
             self._window_refused += 1
             self._review()
 
+    def _pause(self, generation: int, wait_s: float) -> None:
+        began = self.paused_s == 0
+        self._paused_until = max(self._paused_until, self._clock() + wait_s)
+        if began and generation == self._generation:
+            if self._served_since_pause < self._limit / 2:
+                self._fall(0.5)
+            self._window_refused = 0
+            self._served_since_pause = 0
+
     def _review(self) -> None:
         seen = self._window_served + self._window_refused
-        if seen < max(4.0, self._limit / 2):
+        if seen < max(10.0, self._limit / 2):
             return
         share = self._window_refused / seen
         if share > TOLERATED_REFUSALS:
-            self._ceiling = self._limit
-            self._limit = max(1.0, self._limit * max(0.5, 1.0 - share))
-            self._generation += 1
-            for bucket in self._buckets():
-                bucket.slow_down()
+            self._fall(min(share, 0.5))
         else:
-            step = max(1.0, abs(self._ceiling - self._limit) / 2)
+            step = max(1.0, abs(self._ceiling - self._limit) / 8)
             self._limit = min(self._max, self._limit + step)
             for bucket in self._buckets():
                 bucket.speed_up()
         self._window_served = self._window_refused = 0
+
+    def _fall(self, share: float) -> None:
+        self._ceiling = self._limit
+        self._limit = max(1.0, self._limit * (1.0 - share))
+        self._generation += 1
+        for bucket in self._buckets():
+            bucket.slow_down()

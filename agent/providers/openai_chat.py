@@ -161,13 +161,17 @@ class OpenAIProvider:
             return read_reply(_json_value(await chat.create(**body, extra_headers=headers)))
         if dialect.include_usage:
             body["stream_options"] = {"include_usage": True}
-        stream = await chat.create(**body, stream=True, extra_headers=headers)
-        async with stream:
-            if "json" in stream.response.headers.get("content-type", ""):
-                return read_reply(json.loads(await stream.response.aread()))
-            reader = StreamReader()
-            async for chunk in stream:
-                reader.feed(_json_value(chunk))
+        reader = StreamReader()
+        async with chat.with_streaming_response.create(**body, stream=True, extra_headers=headers) as reply:
+            if "json" in reply.headers.get("content-type", ""):
+                return read_reply(json.loads(await reply.read()))
+            try:
+                async for data in reply.iter_bytes():
+                    reader.feed(data)
+            except failures():
+                # What is complete is paid for and kept, even if the connection broke behind it.
+                if not reader.is_finished:
+                    raise
         return reader.finish()
 
     def _learn(self, model: str, used: _Dialect, error: APIStatusError) -> bool:

@@ -100,11 +100,12 @@ def find_recording(folder: Path, *, problem: str, backend: str, sample: int, tur
 
 def recorded_problems(folder: Path) -> tuple[str, ...]:
     """Names of problems that have recordings, longest first."""
-    backends = {
-        path.parent.parent for path in folder.rglob("*.md") if not _SAMPLE.fullmatch(path.parent.name)
-    }
-    sampled = {path.parent.parent.parent for path in folder.rglob("sample-*/*.md")}
-    names = {path.relative_to(folder).as_posix() for path in backends | sampled if path != folder}
+    names: set[str] = set()
+    for path in folder.rglob("*.md"):
+        parts = path.relative_to(folder).parts[:-1]
+        problem = parts[:-2] if parts and _SAMPLE.fullmatch(parts[-1]) else parts[:-1]
+        if problem and _TURN.fullmatch(path.name):
+            names.add("/".join(problem))
     return tuple(sorted(names, key=lambda name: (-len(name), name)))
 
 

@@ -152,8 +152,10 @@ class ReplayServer:
         prompt = "\n".join(message.content for message in messages if message.role != "assistant")
         problem = unquote(headers.get("x-kernelwright-problem", ""))
         if not problem:
-            named = (name for name in recorded_problems(self._folder) if name.rpartition("/")[2] in prompt)
-            problem = next(named, "unnamed")
+            known = recorded_problems(self._folder)
+            named = [name for name in known if name in prompt]
+            named += [name for name in known if name.rpartition("/")[2] in prompt]
+            problem = named[0] if named else "unnamed"
         backend = unquote(headers.get("x-kernelwright-backend", ""))
         if not backend:
             found = _BACKEND.search(prompt)

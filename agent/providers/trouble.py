@@ -49,10 +49,14 @@ def failures() -> tuple[type[Exception], ...]:
     """
     import openai
 
+    broken = (MalformedReply, OSError, ValueError, TypeError, AttributeError)
+    return (openai.OpenAIError, *broken, *_transport_errors())
+
+
+def _transport_errors() -> tuple[type[Exception], ...]:
     loaded = [sys.modules[name] for name in ("httpx2", "httpx") if name in sys.modules]
     below = [getattr(module, name, None) for module in loaded for name in ("HTTPError", "StreamError")]
-    transport = [error for error in below if isinstance(error, type) and issubclass(error, Exception)]
-    return (openai.OpenAIError, MalformedReply, OSError, ValueError, TypeError, AttributeError, *transport)
+    return tuple(error for error in below if isinstance(error, type) and issubclass(error, Exception))
 
 
 def diagnose(error: Exception, endpoint: Endpoint, model: str) -> Trouble:
@@ -72,14 +76,16 @@ def diagnose(error: Exception, endpoint: Endpoint, model: str) -> Trouble:
             )
         case openai.APITimeoutError() | TimeoutError():
             return Trouble(f"{endpoint.name}: no complete reply in time from {endpoint.base_url}")
-        case openai.APIConnectionError():
+        case _ if isinstance(error, (openai.APIConnectionError, *_transport_errors())):
             cause = _innermost(error)
             refused = isinstance(cause, ConnectionRefusedError)
             said = "connection refused" if refused else _one_line(str(cause)) or type(cause).__name__
-            return Trouble(
-                f"{endpoint.name}: cannot reach {endpoint.base_url}: {said}; check the URL",
-                unreachable=refused or isinstance(cause, socket.gaierror),
-            )
+            if refused or isinstance(cause, socket.gaierror):
+                return Trouble(
+                    f"{endpoint.name}: cannot reach {endpoint.base_url}: {said}; check the URL",
+                    unreachable=True,
+                )
+            return Trouble(f"{endpoint.name}: the connection to {endpoint.base_url} failed: {said}")
         case _:
             return Trouble(
                 f"{endpoint.name}: unreadable reply: {type(error).__name__}: {_one_line(str(error))}"

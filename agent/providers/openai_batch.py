@@ -1,0 +1,367 @@
+"""Completions through the OpenAI Batch API: cheaper, and answered within a day.
+
+Everything is written down before it is done (`batch_state`), so a process may be killed at any moment and
+another goes on days later: nothing is asked twice, and what an expired or half-failed batch left open goes
+into the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from agent.messages import Completion, CompletionRequest, ProviderError, Usage
+from agent.providers.batch_state import BatchEntry, BatchFolder, BatchStage, Queued, Result
+from agent.providers.cache import request_key
+from agent.providers.endpoint import Endpoint
+from agent.providers.openai_chat import chat_body
+from agent.providers.prices import PriceTable
+from agent.providers.trouble import RETRIED, diagnose, failures
+from agent.providers.wire import MalformedReply, read_reply
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+    from openai.types import Batch
+
+METADATA: Final = "kernelwright"
+_ENDED: Final = frozenset({"completed", "expired", "cancelled", "failed"})
+_LATER: Final = frozenset({"token_limit_exceeded", "rate_limit_exceeded"})
+"""Codes of batches that failed as a whole, but may be created again later."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """How large batches may be, and how patient we are."""
+
+    max_requests: int = 50_000
+    max_bytes: int = 190_000_000
+    """Of one input file; the endpoint's limit is 200 MB."""
+    max_rounds: int = 4
+    """Batches a request may go into before it counts as unanswerable."""
+    max_retries: int = 5
+    """Of one call to the endpoint, by the SDK; nothing is paid twice by these."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """Where the bulk jobs of a folder stand."""
+
+    requests: int
+    answered: int
+    failed: int
+    running: int
+    """Batches under way."""
+    statuses: tuple[str, ...]
+    """What the endpoint says of them."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every request has its answer, or never will."""
+        return self.answered + self.failed == self.requests
+
+
+class BatchJobs:
+    """The bulk jobs of one folder at one endpoint: `submit`, then `advance` until it is done."""
+
+    def __init__(
+        self,
+        folder: Path,
+        endpoint: Endpoint,
+        *,
+        limits: BatchLimits = BatchLimits(),
+        prices: PriceTable = PriceTable(),  # noqa: B008 (frozen)
+    ) -> None:
+        self._endpoint = endpoint
+        self._limits = limits
+        self._prices = prices
+        self._client: AsyncOpenAI | None = None
+        try:
+            self._state = BatchFolder(folder)
+        except (OSError, ValueError) as error:
+            raise ProviderError(f"cannot read the bulk jobs in {folder}: {error}", fatal=True) from error
+
+    def submit(self, requests: Iterable[CompletionRequest]) -> None:
+        """Take requests on; those already known are not taken twice. `advance` sends them."""
+        self._state.add_requests(Queued(key=self.key(request), request=request) for request in requests)
+
+    def key(self, request: CompletionRequest) -> str:
+        """The id a request has in batches and results."""
+        return request_key(request, self._endpoint.name)[:40]
+
+    def result(self, request: CompletionRequest) -> Result | None:
+        """What came of a request, if anything yet."""
+        return self._state.results.get(self.key(request))
+
+    def results(self) -> list[tuple[CompletionRequest, Result]]:
+        """Every request that has a result, in the order of submission."""
+        found = self._state.results
+        return [(request, found[key]) for key, request in self._state.requests.items() if key in found]
+
+    @property
+    def progress(self) -> BatchProgress:
+        """Where the jobs stand, as far as is known here."""
+        results = self._state.results.values()
+        running = [one for one in self._state.batches.values() if one.stage is BatchStage.RUNNING]
+        return BatchProgress(
+            requests=len(self._state.requests),
+            answered=sum(result.completion is not None for result in results),
+            failed=sum(result.completion is None for result in results),
+            running=len(running),
+            statuses=tuple(batch.status for batch in running),
+        )
+
+    async def advance(self) -> BatchProgress:
+        """Do what can be done now: create batches, ask how they are, collect those that ended.
+
+        Raises:
+            ProviderError: the endpoint cannot be reached, or refuses batches for good.
+        """
+        self._plan()
+        for name in tuple(self._state.batches):
+            batch = self._state.batches[name]
+            if batch.stage in (BatchStage.PLANNED, BatchStage.CREATING):
+                batch = await self._create(batch)
+            if batch.stage is BatchStage.RUNNING:
+                await self._look_after(batch)
+        return self.progress
+
+    async def close(self) -> None:
+        """Release connections; what was submitted stays submitted."""
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+    def _plan(self) -> None:
+        part: list[str] = []
+        size = 0
+        tired: list[Result] = []
+        rounds = self._state.rounds()
+        for key in self._state.open_keys():
+            if rounds[key] >= self._limits.max_rounds:
+                tired.append(Result(key=key, error=f"no answer in {self._limits.max_rounds} batches"))
+                continue
+            length = len(self._line(key))
+            full = len(part) >= self._limits.max_requests or size + length > self._limits.max_bytes
+            other_model = part and self._model(part[0]) != self._model(key)
+            if part and (full or other_model):
+                self._state.put(BatchEntry(name=uuid.uuid4().hex, keys=tuple(part)))
+                part, size = [], 0
+            part.append(key)
+            size += length
+        self._state.add_results(tired)
+        if part:
+            self._state.put(BatchEntry(name=uuid.uuid4().hex, keys=tuple(part)))
+
+    def _model(self, key: str) -> str:
+        return self._state.requests[key].model
+
+    def _line(self, key: str) -> bytes:
+        request = self._state.requests[key]
+        body = {**chat_body(request), **request.sampling.extra_body}
+        line = {"custom_id": key, "method": "POST", "url": "/v1/chat/completions", "body": body}
+        return json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+    async def _create(self, batch: BatchEntry) -> BatchEntry:
+        async with self._talking() as client:
+            if batch.stage is BatchStage.CREATING:
+                lost = await self._find(client, batch.name)
+                if lost is not None:
+                    return self._running(batch, lost)
+            content = b"".join(map(self._line, batch.keys))
+            uploaded = await client.files.create(file=(f"{batch.name}.jsonl", content), purpose="batch")
+            batch = self._state.put(
+                batch.model_copy(update={"stage": BatchStage.CREATING, "file_id": uploaded.id})
+            )
+            created = await client.batches.create(
+                input_file_id=uploaded.id,
+                endpoint="/v1/chat/completions",
+                completion_window="24h",
+                metadata={METADATA: batch.name},
+            )
+        return self._running(batch, created)
+
+    async def _find(self, client: AsyncOpenAI, name: str) -> Batch | None:
+        """The batch with our name, created by a process that did not live to write its id down."""
+        async for one in client.batches.list(limit=100):
+            if (one.metadata or {}).get(METADATA) == name:
+                return one
+        return None
+
+    def _running(self, batch: BatchEntry, at_endpoint: Batch) -> BatchEntry:
+        known = {"batch_id": at_endpoint.id, "status": str(at_endpoint.status), "stage": BatchStage.RUNNING}
+        return self._state.put(batch.model_copy(update=known))
+
+    async def _look_after(self, batch: BatchEntry) -> None:
+        async with self._talking() as client:
+            now = await client.batches.retrieve(batch.batch_id)
+            batch = self._running(batch, now)
+            if batch.status not in _ENDED:
+                return
+            for file_id in (now.output_file_id, now.error_file_id):
+                if file_id:
+                    content = await client.files.content(file_id)
+                    self._collect(batch, content.content)
+        problem = _problem(now)
+        self._state.put(batch.model_copy(update={"stage": BatchStage.COLLECTED, "problem": problem}))
+        if batch.status == "failed" and not any(code in problem for code in _LATER):
+            raise ProviderError(
+                f"{self._endpoint.name}: batch {batch.batch_id} failed: {problem}", fatal=True
+            )
+
+    def _collect(self, batch: BatchEntry, content: bytes) -> None:
+        own = set(batch.keys)
+        results: list[Result] = []
+        for line in content.splitlines():
+            try:
+                answer = json.loads(line)
+            except ValueError:
+                continue
+            key = answer.get("custom_id") if isinstance(answer, dict) else None
+            result = self._read(key, answer) if key in own else None
+            if result is not None:
+                results.append(result)
+        self._state.add_results(results)
+
+    def _read(self, key: str, answer: Mapping[str, Any]) -> Result | None:  # Any: JSON
+        """One line of a result file; None when the request should go into another batch."""
+        response = answer.get("response") or {}
+        status = response.get("status_code", 0)
+        if status == 200:
+            try:
+                return Result(key=key, completion=self._completion(key, response.get("body")))
+            except MalformedReply:
+                return None
+        if 400 <= status < 500 and status not in RETRIED:
+            said = ((response.get("body") or {}).get("error") or {}).get("message", "no reason given")
+            return Result(key=key, error=f"the request was refused ({status}): {said}")
+        return None
+
+    def _completion(self, key: str, body: object) -> Completion:
+        request, reply = self._state.requests[key], read_reply(body)
+        usage = reply.usage or Usage()
+        price = self._prices.find(reply.model, request.model)
+        return Completion(
+            provider=self._endpoint.name,
+            model=reply.model or request.model,
+            text=reply.text,
+            reasoning=reply.reasoning,
+            finish_reason=reply.finish_reason,
+            usage=usage,
+            cost_usd=None if price is None else float(price.cost_usd(usage, batch=True)),
+            seconds=0.0,
+            response_id=reply.response_id,
+            completed_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+
+    @asynccontextmanager
+    async def _talking(self) -> AsyncIterator[AsyncOpenAI]:
+        import openai
+
+        if self._client is None:
+            self._client = openai.AsyncOpenAI(
+                api_key=self._endpoint.api_key or "none",
+                base_url=self._endpoint.base_url,
+                max_retries=self._limits.max_retries,
+                http_client=openai.DefaultAsyncHttpxClient(trust_env=False)
+                if self._endpoint.is_local
+                else None,
+            )
+        try:
+            yield self._client
+        except failures() as error:
+            trouble = diagnose(error, self._endpoint, "")
+            raise ProviderError(trouble.message, fatal=trouble.fatal) from error
+
+
+class OpenAIBatchProvider:
+    """`BatchJobs` behind the `Provider` seam: requests wait together, go out together, and are answered when
+    their batch is. Asked again after a kill, a request finds the batch it is in, or its answer."""
+
+    def __init__(self, jobs: BatchJobs, name: str, *, gather_s: float = 2.0, poll_s: float = 60.0) -> None:
+        """Requests are gathered until none came for `gather_s`; batches are asked after every `poll_s`."""
+        self._jobs = jobs
+        self._name = name
+        self._gather_s = gather_s
+        self._poll_s = poll_s
+        self._waiting: dict[str, list[asyncio.Future[Completion]]] = {}
+        self._last_came_at = 0.0
+        self._driver: asyncio.Task[None] | None = None
+
+    @property
+    def name(self) -> str:
+        """The provider's name in records."""
+        return self._name
+
+    async def complete(self, request: CompletionRequest) -> Completion:
+        """Answer one request, in a day or so; cancelling it leaves it in its batch.
+
+        Raises:
+            ProviderError: the endpoint refuses it, or batches.
+        """
+        known = self._jobs.result(request)
+        if known is not None:
+            return _unwrapped(known)
+        loop = asyncio.get_running_loop()
+        self._jobs.submit([request])
+        self._last_came_at = loop.time()
+        future: asyncio.Future[Completion] = loop.create_future()
+        self._waiting.setdefault(self._jobs.key(request), []).append(future)
+        if self._driver is None or self._driver.done():
+            self._driver = asyncio.create_task(self._drive())
+        return await future
+
+    async def close(self) -> None:
+        """Stop waiting; batches under way go on and are found again."""
+        if self._driver is not None:
+            self._driver.cancel()
+            await asyncio.gather(self._driver, return_exceptions=True)
+        await self._jobs.close()
+
+    async def _drive(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while self._waiting:
+                while (quiet_s := loop.time() - self._last_came_at) < self._gather_s:
+                    await asyncio.sleep(self._gather_s - quiet_s)
+                await self._jobs.advance()
+                self._hand_out(self._jobs.results())
+                if self._waiting:
+                    await asyncio.sleep(self._poll_s)
+        except ProviderError as error:
+            self._fail(error)
+        except OSError as error:
+            self._fail(ProviderError(f"{self._name}: cannot keep what batches said: {error}", fatal=True))
+
+    def _hand_out(self, results: Sequence[tuple[CompletionRequest, Result]]) -> None:
+        for _, result in results:
+            for future in self._waiting.pop(result.key, []):
+                if future.done():
+                    continue
+                try:
+                    future.set_result(_unwrapped(result))
+                except ProviderError as error:
+                    future.set_exception(error)
+
+    def _fail(self, error: ProviderError) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for future in (future for futures in waiting.values() for future in futures):
+            if not future.done():
+                future.set_exception(ProviderError(str(error), fatal=error.fatal))
+
+
+def _unwrapped(result: Result) -> Completion:
+    if result.completion is None:
+        raise ProviderError(result.error)
+    return result.completion
+
+
+def _problem(batch: Batch) -> str:
+    errors = (batch.errors.data if batch.errors else None) or []
+    return "; ".join(f"{error.code}: {error.message}" for error in errors[:3])
