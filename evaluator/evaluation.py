@@ -284,6 +284,8 @@ class Evaluation(Record):
     output_tail: str = ""
     """The end of what the contestant printed, control characters escaped; never evidence."""
     evaluator_version: str = ""
+    evaluator_sha: str = ""
+    """Of the evaluator's own source, first 16 hex digits: scores by different judges are told apart."""
     evaluated_at: str = ""
     """UTC, ISO 8601."""
 

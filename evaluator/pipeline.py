@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import threading
@@ -9,6 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Self
@@ -248,6 +250,7 @@ def _evaluation(
         backend=candidate.backend,
         config=config,
         evaluator_version=_version(),
+        evaluator_sha=_source_sha(),
         evaluated_at=datetime.now(UTC).isoformat(timespec="seconds"),
         **fields,
     )
@@ -288,3 +291,14 @@ def _version() -> str:
         return metadata.version("kernelwright")
     except metadata.PackageNotFoundError:
         return "unknown"
+
+
+@cache
+def _source_sha() -> str:
+    """Hash of every source file of this package, names included."""
+    digest = hashlib.sha256()
+    package = Path(__file__).parent
+    for path in sorted(package.rglob("*")):
+        if path.suffix in (".py", ".h", ".cpp") and path.is_file():
+            digest.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
