@@ -204,6 +204,7 @@ EVALUATIONS: dict[str, Evaluation] = {
     "passed_launch": evaluation(Status.PASSED, Stage.DECIDE, measurement=measured(0.006), speedup=1.1),
     "passed_untimed": evaluation(Status.PASSED, Stage.DECIDE),
     "no_code": evaluation(Status.NO_CODE, Stage.SCREEN, detail="syntax_error: line 7: invalid syntax"),
+    "no_code_at_all": evaluation(Status.NO_CODE, Stage.SCREEN, detail="no_model_new"),
     "truncated": evaluation(Status.TRUNCATED, Stage.SCREEN, detail="length"),
     "rejected": evaluation(
         Status.REJECTED,
