@@ -50,11 +50,12 @@ format: $(READY)  ## Format the code and sort its imports
 	@$(BIN)/ruff check --quiet --fix .
 	@$(BIN)/ruff format --quiet .
 
-bench: $(READY)  ## Measure the evaluator's own speed on the CPU
-	@$(BIN)/python -m tests.bench cpu
+bench: $(READY)  ## Measure judging and the archive on the CPU
+	@$(BIN)/python tests/benchmarks/judging.py cpu
+	@$(BIN)/python tests/benchmarks/archive.py --attempts 5000
 
-bench-gpu: $(READY)  ## Measure the evaluator's own speed on a CUDA device
-	@$(BIN)/python -m tests.bench cuda
+bench-gpu: $(READY)  ## Measure judging on a CUDA device
+	@$(BIN)/python tests/benchmarks/judging.py cuda
 
 clean:  ## Remove the environment, caches and the demo's workspace
 	@rm -rf $(VENV) $(DEMO) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

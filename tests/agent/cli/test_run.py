@@ -6,51 +6,11 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from typer.testing import Result
 
+from tests.agent.cli.conftest import block
+
 Command = Callable[..., Result]
-
-PROBLEM = '''
-"""Twice its input, plus one."""
-import torch
-
-SIZE = 4096
-SHAPES = {"tiny": {"SIZE": 33}}
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return x * 2 + 1
-
-
-def get_inputs():
-    return [torch.randn(8, SIZE)]
-
-
-def get_init_inputs():
-    return []
-'''
-
-MODEL = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return {}\n"
-
-
-def block(expression: str) -> str:
-    """A reply with one module."""
-    return f"Here it is.\n\n```python\n{MODEL.format(expression)}```\n"
-
-
-@pytest.fixture
-def quick(tmp_path: Path) -> tuple[str, ...]:
-    """Arguments of a run that is over soon: one small problem, answered wrongly, then rightly."""
-    (tmp_path / "twice.py").write_text(PROBLEM)
-    replies = tmp_path / "replies" / "twice" / "cpp"
-    replies.mkdir(parents=True)
-    (replies / "00.md").write_text(block("x * 2"))
-    (replies / "01.md").write_text(block("torch.addcmul(torch.ones_like(x), x, torch.full_like(x, 2))"))
-    problem, recordings = str(tmp_path / "twice.py"), str(tmp_path / "replies")
-    policy = ("--shapes", "tiny", "--no-time", "--cache", str(tmp_path / "cache"))
-    return (problem, "--backend", "cpp", "--turns", "2", "--recordings", recordings, *policy)
 
 
 def test_a_run_asks_judges_repairs_keeps_and_reports(

@@ -1,0 +1,108 @@
+"""A run that is killed goes on where it was: nothing asked twice, nothing lost, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from agent.run import CompletionRecorded, EvaluationRecorded
+from agent.workspace import Workspace
+
+Command = Callable[..., Result]
+
+SELDOM = ("Asking", "screen", "load", "Judged", "Kept")
+"""Further moments to be killed at, tried by `make test-all`."""
+
+
+def descendants(root: int) -> set[int]:
+    """Process ids below one."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+    found = {root}
+    while more := {pid for pid, parent in parents.items() if parent in found and pid not in found}:
+        found |= more
+    return found - {root}
+
+
+def alive(pids: set[int]) -> set[int]:
+    """Those that still run."""
+    found = set()
+    for pid in pids:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if state != "Z":
+            found.add(pid)
+    return found
+
+
+def killed_at(moment: str, arguments: tuple[str, ...], folder: Path) -> set[int]:
+    """Start a run, kill it with SIGKILL at an event, and give the processes it had started."""
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("OPENAI", "KERNELW"))
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agent.cli", "run", *arguments, "--json-lines"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=folder,
+        env=environment | {"PYTHONPATH": str(Path(__file__).parents[3])},
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        event = json.loads(line)
+        if moment in (event["event"], event.get("stage")):
+            break
+    else:
+        pytest.fail(f"the run ended without {moment}")
+    started = descendants(process.pid)
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    return started
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "Replied",
+        "verify",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("Asking", "screen", "load", "Judged", "Kept")
+        ),
+    ],
+)
+def test_a_killed_run_goes_on(
+    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...], moment: str
+) -> None:
+    started = killed_at(moment, quick, tmp_path)
+    resumed = kernelwright("run", "--resume", "last", "--quiet")
+    assert resumed.exit_code == 0, resumed.output
+    archive = Workspace(tmp_path).archive()
+    (run,) = archive.runs()
+    assert [attempt.status for attempt in archive.attempts(run)] == ["WRONG_VALUES", "PASSED"]
+    lines = Counter(type(line) for line in archive.lines(run))
+    assert lines[CompletionRecorded] == 2
+    assert lines[EvaluationRecorded] == 2
+    assert len(list(Workspace(tmp_path).kernels())) == 1
+    deadline = time.monotonic() + 30
+    while alive(started) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert alive(started) == set()
