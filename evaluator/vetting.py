@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import signal
 import socket
 import time
 from collections.abc import Iterable
@@ -20,53 +21,141 @@ from evaluator.refereeing import Memory, Workshop
 from evaluator.sandbox import ExitReport, Sandboxed, SandboxPolicy
 
 _LONGEST_S: Final = 300.0
+_DYING_S: Final = 5.0
 _MEMORY_SHARE: Final = 0.8
+_TAIL: Final = 500
+_MEASURED: Final = ("remarks", "guessable", "measured_ms", "estimated_ms", "memory_bytes", "flops")
 
 
-def vet(
-    workshop: Workshop, problem: Problem, config: EvaluationConfig, device: str, *, version: str = ""
-) -> Vetting:
-    """Look for flaws in a problem; what is found marks every later score of it on this machine.
+class Inspector:
+    """A referee that vets one problem after another, each in a child of its own."""
 
-    Raises:
-        ConfigError: the problem has no shapes of that name.
-        EvaluatorError: the evaluator or the machine failed.
-    """
-    overrides = problem.overrides(config.shapes)
-    began = time.monotonic()
-    inspection = _Inspection(workshop, config, device)
-    lease = DeviceLease(device)
-    lease.share()
-    try:
-        answer = inspection.ask(
-            {
-                "op": "vet",
-                "problem": problem.id,
-                "source": problem.source,
-                "overrides": overrides,
-                "config": config.model_dump(mode="json"),
-                "device": "cpu" if device == "cpu" else "cuda",
-                "threads": threads(config.threads),
-            }
+    def __init__(self, workshop: Workshop, device: str, *, wanted_threads: int | None = None) -> None:
+        """Start a process on a device; `wanted_threads` None means the cores this process may use."""
+        self._memory = workshop.memory
+        self._device = device
+        self._threads = threads(wanted_threads)
+        self._begun = False
+        self._alive = True
+        self._lease = DeviceLease(device)
+        ours, theirs = socket.socketpair()
+        with theirs:
+            policy = workshop.staging.referee_policy(device=device, threads=self._threads)
+            self._sandboxed: Sandboxed = workshop.launcher.start(
+                workshop.staging.command("referee", theirs.fileno()), _bounded(policy), fds=(theirs.fileno(),)
+            )
+        self._channel = Channel(ours)
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can vet another problem; one that outlived its time or memory cannot."""
+        return self._alive
+
+    def vet(self, problem: Problem, config: EvaluationConfig, *, version: str = "") -> Vetting:
+        """Look for flaws in a problem; what is found marks every later score of it on this machine.
+
+        Raises:
+            ConfigError: the problem has no shapes of that name.
+            EvaluatorError: the evaluator or the machine failed.
+        """
+        message = {
+            "op": "vet",
+            "problem": problem.id,
+            "source": problem.source,
+            "overrides": problem.overrides(config.shapes),
+            "config": config.model_dump(mode="json"),
+            "device": "cpu" if self._device == "cpu" else "cuda",
+            "threads": self._threads,
+        }
+        began = time.monotonic()
+        self._lease.share()
+        try:
+            answer = self._ask(message, began + min(_LONGEST_S, config.limits.total_s))
+        finally:
+            self._lease.release()
+        vetting = Vetting(
+            problem=problem.id,
+            problem_sha=problem.sha,
+            shapes=config.shapes,
+            dtype=config.dtype,
+            math=config.math,
+            device=self._device,
+            device_name=str(answer.get("device_name") or cpu_name()),
+            seconds=round(time.monotonic() - began, 3),
+            evaluator_version=version,
+            vetted_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            **{name: answer[name] for name in _MEASURED if answer.get(name) is not None},
         )
-    finally:
-        inspection.close()
-        lease.close()
-    vetting = Vetting(
-        problem=problem.id,
-        problem_sha=problem.sha,
-        shapes=config.shapes,
-        dtype=config.dtype,
-        math=config.math,
-        device=device,
-        device_name=str(answer.get("device_name") or cpu_name()),
-        seconds=round(time.monotonic() - began, 3),
-        evaluator_version=version,
-        vetted_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        **{name: answer[name] for name in _MEASURED if answer.get(name) is not None},
-    )
-    workshop.memory.remember(_key(problem, config, device), {"vetting": vetting.model_dump(mode="json")})
-    return vetting
+        key = _key(problem, config, self._device)
+        self._memory.remember(key, {"vetting": vetting.model_dump(mode="json")})
+        return vetting
+
+    def close(self) -> None:
+        """End the process."""
+        self._alive = False
+        self._channel.close()
+        self._sandboxed.kill()
+        self._lease.close()
+
+    def _ask(self, message: Message, deadline: float) -> Message:
+        """Have one problem vetted; how the child or the process ended is an answer too."""
+        answer: Message = {}
+        self._begun = False
+        try:
+            self._channel.send(message)
+            while True:
+                request = self._channel.receive(max(0.0, deadline - time.monotonic()))
+                match request["op"]:
+                    case "vetted":
+                        answer = request
+                    case "ended":
+                        return answer or self._of_child(int(request["code"]))
+                    case "crashed" | "problem_error":
+                        raise EvaluatorError(f"vetting failed: {request.get('message')}")
+                    case _:
+                        self._channel.send(self._serve(request))
+        except ChannelTimeout:
+            self._alive = False
+            return _one_flaw("too_slow", "not vetted in time")
+        except ChannelClosed:
+            self._alive = False
+            return self._of_process(self._sandboxed.wait(_DYING_S) or self._sandboxed.kill())
+        except BaseException:
+            self._alive = False
+            raise
+
+    def _serve(self, request: Message) -> Message:
+        key = f"device:{self._device}:{self._threads}:{request.get('about')}"
+        match request["op"]:
+            case "recall":
+                return self._memory.recall(key)
+            case "remember":
+                facts = {name: value for name, value in request.items() if name not in ("op", "about")}
+                self._memory.remember(key, facts)
+            case "begin":
+                self._begun = True
+            case other:
+                raise EvaluatorError(f"a referee that vets asked for {other!r}")
+        return {}
+
+    def _of_child(self, code: int) -> Message:
+        """What the end of the child says of the problem."""
+        if not self._begun:
+            raise EvaluatorError(f"vetting ended before it began ({_ending(code)}): {self._tail()}")
+        if code == -signal.SIGKILL:
+            return _one_flaw("too_big", "killed while it ran, most likely for its memory")
+        return _one_flaw("crashes", f"{_ending(code)} {self._tail()}".strip())
+
+    def _of_process(self, report: ExitReport) -> Message:
+        """What the end of everything says of the problem."""
+        if not self._begun:
+            raise EvaluatorError(f"the referee died ({report.reason}) {self._tail()}".strip())
+        if report.out_of_memory:
+            return _one_flaw("too_big", f"ran out of memory: {report.reason}")
+        return _one_flaw("crashes", f"{report.reason} {self._tail()}".strip())
+
+    def _tail(self) -> str:
+        return self._sandboxed.output()[-_TAIL:].strip()
 
 
 def flaws_of(
@@ -83,72 +172,6 @@ def flaws_of(
     return tuple(dict.fromkeys((*vetted, *seen)))
 
 
-_MEASURED: Final = ("remarks", "guessable", "measured_ms", "estimated_ms", "memory_bytes", "flops")
-
-
-class _Inspection:
-    """One referee that vets one problem."""
-
-    def __init__(self, workshop: Workshop, config: EvaluationConfig, device: str) -> None:
-        self._memory = workshop.memory
-        self._about = f"device:{device}:{threads(config.threads)}"
-        self._deadline = time.monotonic() + min(_LONGEST_S, config.limits.total_s)
-        self._begun = False
-        ours, theirs = socket.socketpair()
-        with theirs:
-            policy = workshop.staging.referee_policy(device=device, threads=threads(config.threads))
-            self._sandboxed: Sandboxed = workshop.launcher.start(
-                workshop.staging.command("referee", theirs.fileno()), _bounded(policy), fds=(theirs.fileno(),)
-            )
-        self._channel = Channel(ours)
-
-    def ask(self, message: Message) -> Message:
-        """Send one message, serve the referee's memory, and have its answer or what its end says."""
-        try:
-            self._channel.send(message)
-            while True:
-                request = self._channel.receive(max(0.0, self._deadline - time.monotonic()))
-                match request["op"]:
-                    case "vetted":
-                        return request
-                    case "crashed" | "problem_error":
-                        raise EvaluatorError(f"vetting failed: {request.get('message')}")
-                    case _:
-                        self._channel.send(self._serve(request))
-        except ChannelTimeout:
-            return _one_flaw("too_slow", "did not end in time")
-        except ChannelClosed:
-            return self._obituary(self._sandboxed.kill())
-
-    def close(self) -> None:
-        """End the referee."""
-        self._channel.close()
-        self._sandboxed.kill()
-
-    def _serve(self, request: Message) -> Message:
-        key = f"{self._about}:{request.get('about')}"
-        match request["op"]:
-            case "recall":
-                return self._memory.recall(key)
-            case "remember":
-                facts = {name: value for name, value in request.items() if name not in ("op", "about")}
-                self._memory.remember(key, facts)
-            case "begin":
-                self._begun = True
-            case other:
-                raise EvaluatorError(f"a referee that vets asked for {other!r}")
-        return {}
-
-    def _obituary(self, report: ExitReport) -> Message:
-        """What the death of the process says of the problem."""
-        tail = self._sandboxed.output()[-1000:].strip()
-        if not self._begun:
-            raise EvaluatorError(f"the referee died ({report.reason}){': ' + tail if tail else ''}")
-        if report.out_of_memory:
-            return _one_flaw("too_big", f"ran out of memory: {report.reason}")
-        return _one_flaw("crashes", f"{report.reason}{': ' + tail if tail else ''}")
-
-
 def _bounded(policy: SandboxPolicy) -> SandboxPolicy:
     """No more memory than this machine can spare."""
     spare = _available_bytes()
@@ -161,6 +184,10 @@ def _available_bytes() -> int:
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) << 10
     return 4 << 30
+
+
+def _ending(code: int) -> str:
+    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"
 
 
 def _one_flaw(name: str, detail: str) -> Message:

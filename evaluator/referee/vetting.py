@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections.abc import Callable
 from typing import Any, Final
 
 import torch
@@ -17,6 +15,8 @@ from evaluator.errors import ProblemError
 from evaluator.flaws import Remark, Severity
 from evaluator.referee.errorscale import expect, limit
 from evaluator.referee.guesses import Examiner, alike, differ, of_identity, of_values
+from evaluator.referee.halving import Halving
+from evaluator.referee.pace import pace
 from evaluator.referee.rates import measure
 from evaluator.referee.reference import Arguments, Output, Reference
 from evaluator.referee.sensitivity import Sensitivity
@@ -29,11 +29,6 @@ CALLS: Final = 100
 _COPIES: Final = 3
 """Times a call's memory an evaluation needs: reference in float64, and a candidate."""
 _SENSITIVITY_S: Final = 20.0
-_TIMING_S: Final = 0.5
-_MOST_TIMED: Final = 50
-_BATCH_MS: Final = 1.0
-_LEAST_MS: Final = 0.02
-_LAUNCHES: Final = 3
 _WEIGHTS: Final = (11, 12)
 _INPUTS: Final = (21, 22)
 
@@ -53,7 +48,7 @@ class Vetter:
     def __init__(self, driver: DriverLink, message: dict[str, Any]) -> None:  # Any: the `vet` message
         self._message = message
         self._config = EvaluationConfig.model_validate(message["config"])
-        self.device: Device = open_device(message["device"])
+        self._device: Device = open_device(message["device"])
         self._driver = driver
         self._work = Work()
         self._remarks: list[Remark] = []
@@ -69,6 +64,8 @@ class Vetter:
             self._examine()
         except ProblemError as error:
             self._remark("raises", str(error))
+        except SystemExit as error:
+            self._remark("raises", f"the problem asks to end the process: {error!r}")
         except _Enough as reason:
             self._remark(reason.name, reason.detail)
         remarks = list({remark.model_dump_json(): remark for remark in self._remarks}.values())
@@ -77,6 +74,7 @@ class Vetter:
             "guessable": self._guessable,
             "memory_bytes": self._work.peak_bytes or None,
             "flops": self._work.flops if self._work.complete else None,
+            "device_name": _device_name(self._device),
             **self._numbers,
         }
 
@@ -86,14 +84,14 @@ class Vetter:
         self._work = work = weigh(
             message["problem"], message["source"], message["overrides"], dtype=self._config.dtype.value
         )
-        free = self.device.free_bytes()
+        free = self._device.free_bytes()
         if _COPIES * work.peak_bytes > free:
             raise _Enough(
                 "too_big",
                 f"a call holds {_gib(work.peak_bytes)}, judging one {_COPIES} times that; "
                 f"{_gib(free)} are free on this device",
             )
-        rates = measure(self.device, self._driver, math=self._config.math.value, dtype=torch.float32)
+        rates = measure(self._device, self._driver, math=self._config.math.value, dtype=torch.float32)
         estimated_ms = max(work.flops / rates.flops_per_ms, work.moved_bytes / rates.bytes_per_ms)
         if work.complete:
             self._numbers["estimated_ms"] = estimated_ms
@@ -112,7 +110,7 @@ class Vetter:
             message["problem"],
             message["source"],
             message["overrides"],
-            device=self.device.torch_device,
+            device=self._device.torch_device,
             dtype=self._config.dtype.value,
         )
         first, other = self._draws(reference)
@@ -131,7 +129,10 @@ class Vetter:
                 self._guesses(reference, (model, first), (varied, other), answer)
             else:
                 self._remark("varying_output_shape", "two draws of inputs give answers of different shapes")
-        self._time(model, first)
+        timed = pace(self._device, model, first)
+        self._numbers["measured_ms"] = timed.median_ms
+        slow = timed.remark(self._work.operations)
+        self._remarks += [slow] if slow is not None else []
 
     def _draws(self, reference: Reference) -> tuple[Arguments, Arguments]:
         draws = []
@@ -162,7 +163,7 @@ class Vetter:
     def _first_call(self, reference: Reference, model: nn.Module, arguments: Arguments) -> Output:
         began = time.perf_counter()
         output = reference.call(model, arguments)
-        self.device.synchronize()
+        self._device.synchronize()
         took_ms = (time.perf_counter() - began) * 1e3
         if all(output.numbers):
             raise _Enough("no_tensor_output", "forward returns Python numbers")
@@ -242,76 +243,9 @@ class Vetter:
         if sensitivity.untried:
             self._note("not_all_tried", f"{sensitivity.untried} inputs, parameters or buffers")
         if self._config.math is Math.FP32:
-            self._half(reference, arguments, examiner, terms)
-
-    def _half(self, reference: Reference, arguments: Arguments, examiner: Examiner, terms: int) -> None:
-        """The reference in half precision, as a candidate's answer."""
-        for dtype in (torch.bfloat16, torch.float16)[: 1 if self.device.torch_device.type == "cpu" else 2]:
-            answer = _narrowed(reference, arguments, dtype)
-            if answer is None:
-                continue
-            belief = examiner.believes(_like(answer, examiner))
-            if belief.ours and self._half_of_centred(reference, arguments, dtype, terms):
-                self._remark("half_precision_suffices", f"the reference in {_name(dtype)}: {belief}")
-            elif belief.loose:
-                self._guessable.append(f"half_precision {_name(dtype)}")
-
-    def _half_of_centred(
-        self, reference: Reference, arguments: Arguments, dtype: torch.dtype, terms: int
-    ) -> bool:
-        """Whether it passes on zero-mean inputs too, where our comparison is sharpest."""
-        centred = arguments.with_leaves([_centred(leaf) for leaf in arguments.leaves])
-        try:
-            math = self._config.math.value
-            expected = expect(reference, reference.model(_WEIGHTS[0]), centred, math)
-        except ProblemError:
-            return True
-        if not all(bool(leaf.isfinite().all()) for leaf in expected.output.leaves):
-            return True
-        examiner = Examiner(expected, limit(math, zero_mean=True, terms=terms))
-        answer = _narrowed(reference, centred, dtype)
-        return answer is None or examiner.believes(_like(answer, examiner)).ours
-
-    def _time(self, model: nn.Module, arguments: Arguments) -> None:
-        """How long a call takes, against what a call costs at least."""
-        args, kwargs = arguments.with_leaves([leaf.clone() for leaf in arguments.leaves]).values()
-        cell = torch.zeros(1, device=self.device.torch_device)
-        with torch.no_grad():
-            times = self._times_ms(lambda: model(*args, **kwargs))
-            launch_ms = min(self._times_ms(lambda: cell.add_(1)))
-        self._numbers["measured_ms"] = statistics.median(times)
-        least_ms = max(_LEAST_MS, _LAUNCHES * launch_ms)
-        if min(times) < least_ms:
-            self._remark(
-                "too_small",
-                f"a call takes {min(times) * 1e3:.1f} µs; below {least_ms * 1e3:.0f} µs launching dominates",
-            )
-        elif self._work.operations * launch_ms > min(times) / 2:
-            self._note(
-                "launch_bound",
-                f"launching {self._work.operations} operations takes "
-                f"{self._work.operations * launch_ms:.3g} of {min(times):.3g} ms",
-            )
-
-    def _times_ms(self, call: Callable[[], object]) -> list[float]:
-        """Milliseconds per call of several batches."""
-        times: list[float] = []
-        size = 1
-        until = time.perf_counter() + _TIMING_S
-        while not times or (time.perf_counter() < until and len(times) < _MOST_TIMED):
-            self.device.synchronize()
-            timer = self.device.timer()
-            timer.start()
-            for _ in range(size):
-                call()
-            timer.stop()
-            self.device.synchronize()
-            took_ms = timer.elapsed_ms()
-            if took_ms < _BATCH_MS and size < _MOST_TIMED:
-                size *= 4
-            else:
-                times.append(took_ms / size)
-        return times
+            halving = Halving(reference, seed=_WEIGHTS[0], terms=terms)
+            self._remarks += halving.of(arguments, examiner)
+            self._guessable += halving.guessable
 
     @property
     def _longest_ms(self) -> float:
@@ -341,33 +275,9 @@ def known_flaws(reference: Reference, pool: TrialPool) -> list[str]:
     return list(dict.fromkeys(flaws))
 
 
-def _narrowed(reference: Reference, arguments: Arguments, dtype: torch.dtype) -> Output | None:
-    """The answer with everything in half precision; None where that says nothing or does not run."""
-    model = reference.model(_WEIGHTS[0])
-    tensors = [*arguments.leaves, *model.parameters(), *model.buffers()]
-    if not any(tensor.dtype in (torch.float32, torch.float64) for tensor in tensors):
-        return None
-    narrow = [leaf.to(dtype) if leaf.is_floating_point() else leaf for leaf in arguments.leaves]
-    try:
-        return reference.call(model.to(dtype), arguments.with_leaves(narrow))
-    except ProblemError:
-        return None
-
-
-def _like(answer: Output, examiner: Examiner) -> list[torch.Tensor]:
-    """An answer's tensors in the types of the right ones."""
-    return [a.to(b.dtype) for a, b in zip(answer.leaves, examiner.leaves, strict=False)]
-
-
-def _centred(leaf: torch.Tensor) -> torch.Tensor:
-    """Without its mean, where it has one and is no mask."""
-    if not leaf.is_floating_point() or bool(((leaf == 0) | (leaf == 1) | leaf.isinf()).all()):
-        return leaf
-    return leaf - leaf.mean()
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+def _device_name(device: Device) -> str:
+    kind = device.torch_device
+    return torch.cuda.get_device_name(kind) if kind.type == "cuda" else ""
 
 
 def _gib(size: int) -> str:
