@@ -14,12 +14,13 @@ from evaluator.contestant.math import apply_math
 from evaluator.devices import open_device
 from evaluator.errors import ProblemError
 from evaluator.protocol import Channel, ChannelClosed, Message
+from evaluator.referee.apart import vet_apart
 from evaluator.referee.judge import Judge
 from evaluator.referee.lanes import Ground
 from evaluator.referee.reference import Reference
 from evaluator.referee.sides import DriverLink
 from evaluator.referee.trials import TrialPool
-from evaluator.referee.vetting import Vetter, known_flaws
+from evaluator.referee.vetting import known_flaws
 
 
 class Referee:
@@ -50,7 +51,7 @@ class Referee:
         if message["op"] == "open":
             return self._open(message)
         if message["op"] == "vet":
-            return self._vet(message)
+            return vet_apart(self._channel, message)
         if self._judge is None:
             raise RuntimeError("asked to judge before a problem was opened")
         return {"op": "judged"} | self._judge.judge(message["source"])
