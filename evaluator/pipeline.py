@@ -28,7 +28,7 @@ from evaluator.remembering import FileMemory
 from evaluator.sandbox import Launcher, strongest
 from evaluator.screening import screen
 from evaluator.staging import Staging
-from evaluator.vetting import flaws_of, vet
+from evaluator.vetting import Inspector, flaws_of
 
 _IDLE_REFEREES = 2
 
@@ -45,6 +45,7 @@ class Evaluator:
         self._guard = threading.Lock()
         self._workshops: dict[SandboxTier, Workshop] = {}
         self._idle: OrderedDict[str, list[RefereeHandle]] = OrderedDict()
+        self._inspectors: dict[tuple[SandboxTier, str, int | None], list[Inspector]] = {}
         self._idle_limit = idle_referees
         self._closed = False
 
@@ -128,8 +129,21 @@ class Evaluator:
         """
         config = config or EvaluationConfig()
         device = resolve_device(config.device, "cuda" if gpus() else "cpp")
-        workshop = self._workshop(strongest(config.sandbox))
-        return vet(workshop, problem, config, device, version=_version())
+        tier = strongest(config.sandbox)
+        kind = (tier, device, config.threads)
+        with self._guard:
+            idle = self._inspectors.setdefault(kind, [])
+            inspector = idle.pop() if idle else None
+        if inspector is None:
+            inspector = Inspector(self._workshop(tier), device, wanted_threads=config.threads)
+        try:
+            return inspector.vet(problem, config, version=_version())
+        finally:
+            with self._guard:
+                if inspector.usable and not self._closed:
+                    idle.append(inspector)
+                else:
+                    inspector.close()
 
     def close(self) -> None:
         """End every process and remove temporary folders."""
@@ -137,8 +151,10 @@ class Evaluator:
             self._closed = True
             idle = [referee for group in self._idle.values() for referee in group]
             self._idle.clear()
-        for referee in idle:
-            referee.close()
+            inspectors = [inspector for group in self._inspectors.values() for inspector in group]
+            self._inspectors.clear()
+        for ended in (*idle, *inspectors):
+            ended.close()
         self._launcher.close()
         for workshop in self._workshops.values():
             workshop.staging.close()
