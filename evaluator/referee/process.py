@@ -87,11 +87,6 @@ class Referee:
         return {"op": "opened", "flaws": known_flaws(reference, pool), **_facts(device.torch_device)}
 
 
-    def _vet(self, message: Message) -> dict[str, Any]:
-        torch.set_num_threads(message["threads"])
-        vetter = Vetter(DriverLink(self._channel), message)
-        return {"op": "vetted", **vetter.vet(), **_facts(vetter.device.torch_device)}
-
 
 def _facts(device: torch.device) -> dict[str, str]:
     """What this process can say of its machine."""
