@@ -153,8 +153,10 @@ class Evaluator:
             self._idle.clear()
             inspectors = [inspector for group in self._inspectors.values() for inspector in group]
             self._inspectors.clear()
-        for ended in (*idle, *inspectors):
-            ended.close()
+        for referee in idle:
+            referee.close()
+        for inspector in inspectors:
+            inspector.close()
         self._launcher.close()
         for workshop in self._workshops.values():
             workshop.staging.close()
