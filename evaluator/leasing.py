@@ -30,8 +30,9 @@ class DeviceLease:
         self.held = "alone"
 
     def release(self) -> None:
-        """Let others have it."""
-        fcntl.flock(self._fd, fcntl.LOCK_UN)
+        """Let others have it; nothing to do once closed."""
+        if self._fd >= 0:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
         self.held = ""
 
     def hold(self, how: Literal["", "shared", "alone"]) -> None:
@@ -46,4 +47,7 @@ class DeviceLease:
 
     def close(self) -> None:
         """Release and forget."""
-        os.close(self._fd)
+        self.release()
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
