@@ -87,7 +87,6 @@ class Referee:
         return {"op": "opened", "flaws": known_flaws(reference, pool), **_facts(device.torch_device)}
 
 
-
 def _facts(device: torch.device) -> dict[str, str]:
     """What this process can say of its machine."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
