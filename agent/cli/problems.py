@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent.cli import options
+from agent.cli.check import check
 
 if TYPE_CHECKING:
     from evaluator import Problem
 
-app = typer.Typer(no_args_is_help=True, help="List and show reference problems.")
+app = typer.Typer(no_args_is_help=True, help="List, show and check reference problems.")
+app.command("check")(check)
 
 
 @app.command("list")
