@@ -323,7 +323,7 @@ def test_a_refused_provider_asks_less_at_once() -> None:
 
 
 async def storm(count: int, concurrency: int, *, stream: bool) -> None:
-    patience = Patience(timeout_s=20, connect_s=5, max_retries=12, first_wait_s=0.01, longest_wait_s=0.2)
+    patience = Patience(timeout_s=300, connect_s=120, max_retries=12, first_wait_s=0.01, longest_wait_s=0.2)
     async with ScriptedServer(troubled(seed=1, share=0.3)) as server:
         server.keep_requests = False
         ours = provider(
