@@ -42,8 +42,9 @@ def check(
 ) -> None:
     """Look for flaws in problems: answers that pass without computing, nondeterminism, wrong sizes.
 
-    Works on any folder of KernelBench-format files. A flaw marks every later score of the problem on this
-    machine; exit status 1 means that at least one was found.
+    Works on any folder of KernelBench-format files. A flaw marks every later score of the problem here.
+
+    Exit status 1 means that at least one was found.
     """
     from agent.cli.screen import is_watched, notes
     from evaluator import Evaluator

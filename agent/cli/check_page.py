@@ -17,7 +17,8 @@ _STYLE = """
 :root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }
 body { max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #8884; vertical-align: top; }
+th, td { text-align: left; padding: .3rem .8rem .3rem 0; vertical-align: top;
+  border-bottom: 1px solid #8884; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 .flaw { color: #c22; font-weight: 600; } .note { opacity: .75; } .sound { color: #283; }
 dt { margin-top: .6rem; } dd { margin: 0 0 0 1.5rem; } small { opacity: .75; }
@@ -35,7 +36,8 @@ def page(vettings: Sequence[Vetting]) -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
         f"<title>Problems checked</title><style>{_STYLE}</style></head><body>\n"
-        f"<h1>Problems checked</h1>\n<p>{_text(summary(vettings))}</p>\n<p><small>{when}; {devices}</small></p>\n"
+        f"<h1>Problems checked</h1>\n<p>{_text(summary(vettings))}</p>\n"
+        f"<p><small>{when}; {devices}</small></p>\n"
         '<table><thead><tr><th>problem</th><th>shapes</th><th class="number">one call</th>'
         '<th class="number">memory</th><th>found</th></tr></thead><tbody>\n'
         f"{rows}\n</tbody></table>\n{details}\n</body></html>\n"
@@ -47,11 +49,12 @@ def _row(vetting: Vetting) -> str:
     name = _text(vetting.problem)
     if found:
         name = f'<a href="#{name}">{name}</a>'
+    names = ", ".join(dict.fromkeys(found)) or '<span class="sound">sound</span>'
     time = milliseconds(vetting.measured_ms) if vetting.measured_ms is not None else "–"
     cells = (
         f"<td>{name}</td><td>{_text(vetting.shapes or 'own')}</td>"
         f'<td class="number">{time}</td><td class="number">{mebibytes(vetting.memory_bytes)}</td>'
-        f"<td>{', '.join(dict.fromkeys(found)) or '<span class="sound">sound</span>'}</td>"
+        f"<td>{names}</td>"
     )
     return f"<tr>{cells}</tr>"
 
@@ -63,7 +66,8 @@ def _details(vetting: Vetting) -> Iterator[str]:
     yield f'<h2 id="{name}">{name}</h2>\n<dl>'
     for remark in vetting.remarks:
         detail = _text(remark.detail) + ("; " if remark.detail else "")
-        yield f'<dt class="{remark.severity}">{_text(remark.name)}</dt><dd>{detail}{_text(remark.advice)}</dd>'
+        yield f'<dt class="{remark.severity}">{_text(remark.name)}</dt>'
+        yield f"<dd>{detail}{_text(remark.advice)}</dd>"
     if vetting.guessable:
         passing = ", ".join(map(_text, vetting.guessable))
         yield f"<dt>passes an allclose at 1e-2, not our comparison</dt><dd>{passing}</dd>"
