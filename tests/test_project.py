@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -62,13 +63,13 @@ def test_import_contracts_hold() -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_only_the_referee_and_the_contestant_import_torch() -> None:
-    allowed = ("referee", "contestant", "devices")
+def test_only_what_runs_in_a_sandbox_imports_torch() -> None:
+    sandboxed = {"referee", "contestant", "devices", "lean"}
     importers = [
         str(path.relative_to(ROOT))
         for path in OURS
         if path.is_relative_to(ROOT / "agent") or path.is_relative_to(ROOT / "evaluator")
-        if not set(allowed) & set(path.parts)
+        if not sandboxed & set(path.parts)
         if imports_torch(ast.parse(path.read_text("utf-8")))
     ]
     assert importers == []
@@ -82,9 +83,27 @@ def imports_torch(tree: ast.Module) -> bool:
     return any(name.partition(".")[0] == "torch" for name in names)
 
 
-def test_every_test_file_mirrors_a_package() -> None:
-    strays = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("__init__.py")]
-    assert strays == []
+def test_the_tests_are_no_packages() -> None:
+    assert list((ROOT / "tests").rglob("__init__.py")) == []
+
+
+def test_the_wheel_holds_the_packages_the_prompts_and_the_problems(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    (wheel,) = tmp_path.glob("*.whl")
+    with ZipFile(wheel) as archive:
+        held = set(archive.namelist())
+    for folder, inside in (
+        ("agent", "agent"),
+        ("evaluator", "evaluator"),
+        ("prompts", "agent/installed/prompts"),
+        ("reference_problems", "agent/installed/reference_problems"),
+    ):
+        files = [path for path in (ROOT / folder).rglob("*") if path.is_file() and path.suffix != ".pyc"]
+        missing = {f"{inside}/{path.relative_to(ROOT / folder).as_posix()}" for path in files} - held
+        assert missing == set()
+    assert {name.partition("/")[0] for name in held if ".dist-info" not in name} == {"agent", "evaluator"}
 
 
 def test_the_version_is_written_once() -> None:
