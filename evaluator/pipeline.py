@@ -19,7 +19,7 @@ from evaluator.backends import find_backend
 from evaluator.building.builder import Builder
 from evaluator.candidate import Candidate
 from evaluator.config import EvaluationConfig, SandboxTier
-from evaluator.evaluation import Environment, Evaluation, Stage, Status
+from evaluator.evaluation import Environment, Evaluation, Sanitization, Stage, Status
 from evaluator.flaws import Vetting
 from evaluator.machine import cpu_name, gpu_of, gpu_state, gpus, resolve_device, threads
 from evaluator.problem import Problem
@@ -109,6 +109,7 @@ class Evaluator:
             speedup=measured["speedup"] if measured and passed else None,
             measurement=measured,
             verification=answer["verification"],
+            sanitization=answer["sanitization"],
             plausibility=answer["plausibility"],
             findings=findings,
             builds=tuple(job.builds),
@@ -118,6 +119,28 @@ class Evaluator:
             stage_seconds=stages.seconds(),
             output_tail=job.output_tail,
         )
+
+    def sanitize(
+        self, problem: Problem, candidate: Candidate, config: EvaluationConfig | None = None
+    ) -> Sanitization:
+        """Run the sanitizers on a candidate that passed, whatever `config.sanitize` says of evaluations.
+
+        What convicts it is in `convicts`; a tool that is missing or fails is `ran=False` with the reason.
+
+        Raises:
+            ConfigError, ProblemError, MachineError, EvaluatorError: as `evaluate` does.
+        """
+        config = config or EvaluationConfig()
+        problem.overrides(config.shapes)
+        device = resolve_device(config.device, candidate.backend)
+        referee = self._checkout(problem, config, device)
+        try:
+            answer = referee.sanitize(candidate, Job(on_stage=lambda stage: None))
+        except BaseException:
+            referee.close()
+            raise
+        self._give_back(problem, config, device, referee)
+        return Sanitization.model_validate(answer["sanitization"])
 
     def vet(self, problem: Problem, config: EvaluationConfig | None = None) -> Vetting:
         """Look for flaws in a problem; those found mark its later scores on this machine.

@@ -337,11 +337,14 @@ class RefereeHandle:
         return {}
 
     def _hold(self, request: Message) -> Message:
+        asked = time.monotonic()
         if request["exclusive"]:
             self._lease.take()
         else:
             self._lease.share()
-        return {}
+        waited = time.monotonic() - asked
+        self._job.deadline += waited
+        return {"waited_s": waited}
 
     def _release(self, request: Message) -> Message:
         del request

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import time
 from typing import Any
 
 from evaluator.config import EvaluationConfig
-from evaluator.evaluation import Measurement, Plausibility, Stage, Status, Verification
+from evaluator.evaluation import Measurement, Plausibility, Sanitization, Stage, Status, Verification
 from evaluator.referee.lanes import Ground, call_bytes, load, start
+from evaluator.referee.sanitizing import Sanitizer
 from evaluator.referee.sides import Side, Verdict
 from evaluator.referee.timing import Timer
 from evaluator.referee.trials import TrialPool
@@ -25,6 +27,9 @@ class Judge:
         self._config = config
         self._secret = secret
         self._timer = Timer(ground, pool, config, secret)
+        self._sanitizer = Sanitizer(
+            ground, pool, name=config.shapes or "full size", limit_s=config.limits.sanitize_s
+        )
 
     def judge(self, source: str) -> dict[str, Any]:
         """The answer's fields, as JSON: status, detail, stage and everything measured."""
@@ -36,17 +41,21 @@ class Judge:
                 self._hold_device(exclusive=True)
                 self._timer.baselines()
             side = start(self._ground, role="candidate")
+            side.deadline = time.monotonic() + self._config.limits.total_s
             load(self._ground, side, source, class_name="ModelNew")
-            self._hold_device(exclusive=False)
+            side.deadline += self._hold_device(exclusive=False)
             self._announce(outcome, Stage.VERIFY)
             self._verify(side, outcome)
             if self._config.measure:
                 self._announce(outcome, Stage.TIME)
                 side.freeze()
+                asked = time.monotonic()
                 self._hold_device(exclusive=True)
                 self._timer.baselines()
+                side.deadline += time.monotonic() - asked
                 side.thaw()
                 outcome.measurement = self._timer.time(side)
+            self._sanitize(side, source, outcome)
             self._announce(outcome, Stage.DECIDE)
             outcome.plausibility = self._plausibility()
         except Verdict as verdict:
@@ -56,6 +65,14 @@ class Judge:
                 side.close()
             self._ground.driver.call("release")
         return outcome.fields() | {"notes": [*self._timer.notes, *self._pool.notes()]}
+
+    def sanitize(self, source: str) -> Sanitization:
+        """What the sanitizers say of a candidate that passed before."""
+        self._hold_device(exclusive=False)
+        try:
+            return self._sanitizer.sanitize(source)
+        finally:
+            self._ground.driver.call("release")
 
     def close(self) -> None:
         """End the baseline process."""
@@ -72,6 +89,20 @@ class Judge:
             raise
         outcome.verification = verifier.record()
 
+    def _sanitize(self, side: Side, source: str, outcome: _Outcome) -> None:
+        reason = self._sanitizer.reason_to_wait(self._config.sanitize)
+        if reason:
+            outcome.sanitization = Sanitization(ran=False, reason=reason)
+            return
+        self._announce(outcome, Stage.SANITIZE)
+        side.close()
+        self._hold_device(exclusive=False)
+        call_ms = outcome.measurement.candidate.median_ms if outcome.measurement else None
+        found = self._sanitizer.sanitize(source, builds=side.builds, call_ms=call_ms)
+        outcome.sanitization = found
+        if found.convicts is not None:
+            raise Verdict(found.convicts, found.reason)
+
     def _plausibility(self) -> Plausibility:
         base = self._pool.bases[0]
         return Plausibility(bytes_moved=call_bytes(base.arguments, base.expected.output))
@@ -80,8 +111,9 @@ class Judge:
         outcome.stage = stage
         self._ground.driver.call("stage", stage=stage.value)
 
-    def _hold_device(self, *, exclusive: bool) -> None:
-        self._ground.driver.call("hold", exclusive=exclusive)
+    def _hold_device(self, *, exclusive: bool) -> float:
+        """Wait for the device; returns the seconds waited, which are nobody's fault."""
+        return float(self._ground.driver.call("hold", exclusive=exclusive)["waited_s"])
 
 
 class _Outcome:
@@ -94,6 +126,7 @@ class _Outcome:
         self.facts: dict[str, Any] = {}
         self.verification: Verification | None = None
         self.measurement: Measurement | None = None
+        self.sanitization: Sanitization | None = None
         self.plausibility: Plausibility | None = None
 
     def fields(self) -> dict[str, Any]:
@@ -101,6 +134,7 @@ class _Outcome:
         records = {
             "verification": self.verification,
             "measurement": self.measurement,
+            "sanitization": self.sanitization,
             "plausibility": self.plausibility,
         }
         return {

@@ -54,6 +54,9 @@ class Referee:
             return vet_apart(self._channel, message)
         if self._judge is None:
             raise RuntimeError("asked to judge before a problem was opened")
+        if message["op"] == "sanitize":
+            found = self._judge.sanitize(message["source"])
+            return {"op": "sanitized", "sanitization": found.model_dump(mode="json")}
         return {"op": "judged"} | self._judge.judge(message["source"])
 
     def _open(self, message: Message) -> dict[str, Any]:

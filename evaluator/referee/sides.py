@@ -64,6 +64,8 @@ class Side:
         self.builds_failed = False
         self.builds = 0
         self.lost = False
+        self.deadline = float("inf")
+        """`time.monotonic()` after which this process has no time left for anything."""
         self._receive(START_S)
 
     def setup(self, **fields: Any) -> None:
@@ -140,7 +142,7 @@ class Side:
         deadline = time.monotonic() + timeout_s
         while True:
             try:
-                reply = self._channel.receive(max(0.0, deadline - time.monotonic()))
+                reply = self._channel.receive(max(0.0, min(deadline, self.deadline) - time.monotonic()))
                 if reply.get("op") != "build":
                     return reply
                 asked = time.monotonic()
@@ -151,7 +153,9 @@ class Side:
                 self._channel.send({key: built.get(key) for key in ("ok", "path", "module_name", "log")})
             except ChannelTimeout:
                 self.lost = True
-                raise Verdict(Status.TIMED_OUT, f"no answer within {timeout_s:.0f} s") from None
+                if deadline <= self.deadline:
+                    raise Verdict(Status.TIMED_OUT, f"no answer within {timeout_s:.0f} s") from None
+                raise Verdict(Status.TIMED_OUT, "the evaluation's time is used up") from None
             except ChannelGarbled as error:
                 self.lost = True
                 raise Verdict(

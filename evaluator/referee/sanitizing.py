@@ -1,0 +1,245 @@
+"""The sanitize stage: a passed candidate again, in fresh processes under tools that watch memory and threads.
+
+An error convicts only when it lies in the candidate's own code, at the sizes it is judged on: memory errors
+that smaller sizes show must show there too, because a candidate may be made for its sizes. Races found by
+racecheck convict at any size the candidate runs at. A report that breaks off says nothing either way.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from evaluator.config import Sanitize
+from evaluator.devices import open_device
+from evaluator.evaluation import Sanitization, Status
+from evaluator.referee.lanes import Construction, Ground, construct, lay_out, load, write
+from evaluator.referee.shrinking import Scene, evaluated, smaller
+from evaluator.referee.sides import Side, Verdict
+from evaluator.referee.stress import Stress
+from evaluator.referee.trials import TrialPool
+
+_CALLS: Final = 2
+_REPORT_S: Final = 20.0
+_LARGEST_ELEMENTS: Final = {"cpu": 1 << 22, "cuda": 1 << 20}
+"""Above this a tool gets smaller sizes, unless the candidate is known to be quick."""
+_SLOWDOWN: Final = 60.0
+"""What host code takes longer with its checks on and little optimisation."""
+_GENERATED: Final = re.compile(r"\b(?:triton|tilelang|cutlass|cupy|numba|_compile_kernel|nvrtc)\b")
+"""Ways to write a kernel that ask us for no build."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trip:
+    """One process under one tool."""
+
+    tool: str
+    scene: Scene
+    complete: bool
+    why: str
+    """Why the report is not complete."""
+    trouble: str
+    """How the candidate failed beside what the tool says; empty when it ran to the end."""
+    convictions: list[tuple[Status, str]]
+    remarks: list[str]
+    builds: int
+
+    @property
+    def label(self) -> str:
+        """Tool and sizes."""
+        return f"{self.tool} ({self.scene.name})"
+
+
+@dataclass(slots=True)
+class _Record:
+    """What is known so far."""
+
+    tools: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    convictions: list[tuple[Status, str]] = field(default_factory=list)
+    needed: bool = True
+
+    def add(self, trip: Trip, *, convict: bool = True) -> None:
+        """Take over what a trip found."""
+        if trip.complete:
+            self.tools.append(trip.label)
+        else:
+            self.missing.append(f"{trip.label}: {trip.why}")
+        if convict:
+            self.convictions += trip.convictions
+        else:
+            self.remarks += [f"{text} (at {trip.scene.name} sizes only)" for _, text in trip.convictions]
+        self.remarks += trip.remarks
+
+    def finished(self, seconds: float) -> Sanitization:
+        """The record of it all."""
+        convicts, reason = self.convictions[0] if self.convictions else (None, "; ".join(self.missing))
+        if not self.needed:
+            reason = "the candidate built nothing of its own to run the tools on"
+        texts = [text for _, text in self.convictions]
+        return Sanitization(
+            ran=self.needed and (bool(convicts) or not self.missing),
+            reason=reason,
+            needed=self.needed,
+            convicts=convicts,
+            tools=tuple(self.tools),
+            findings=tuple(dict.fromkeys([*texts, *self.remarks])),
+            seconds=round(seconds, 2),
+        )
+
+
+class Sanitizer:
+    """Sanitizes candidates of one problem."""
+
+    def __init__(self, ground: Ground, pool: TrialPool, *, name: str, limit_s: float) -> None:
+        """`name` is what the judged sizes are called; `limit_s` bounds each candidate, builds not counted."""
+        self._ground = ground
+        self._scene = evaluated(ground, pool, name)
+        self._pool = pool
+        self._limit_s = limit_s
+        self._kind = ground.device.torch_device.type
+        self._smaller: list[Scene] | None = None
+        self._deadline = 0.0
+
+    def reason_to_wait(self, wanted: Sanitize) -> str:
+        """Why an evaluation leaves this stage out; empty when it does not."""
+        if wanted is Sanitize.OFF:
+            return "switched off"
+        if wanted is Sanitize.AUTO and self._kind == "cpu":
+            return "left until the kernel is to be kept: on a CPU it costs another build"
+        return ""
+
+    def sanitize(
+        self, source: str, *, builds: int | None = None, call_ms: float | None = None
+    ) -> Sanitization:
+        """Look at one candidate; `builds` and `call_ms` are what is known of it from its evaluation."""
+        missing = str(self._ground.driver.call("sanitizers")["missing"])
+        if missing:
+            return Sanitization(ran=False, reason=missing)
+        started = time.monotonic()
+        self._deadline = started + self._limit_s
+        record = _Record()
+        if builds == 0 and not _GENERATED.search(source):
+            record.needed = False
+        elif self._kind == "cpu":
+            self._host(source, record, call_ms)
+        else:
+            self._device(source, record)
+        return record.finished(time.monotonic() - started)
+
+    def _host(self, source: str, record: _Record, call_ms: float | None) -> None:
+        """AddressSanitizer at the judged sizes where that is bearable, then the plain build under stress."""
+        for scene in self._scenes(fast=self._is_quick(call_ms)):
+            trip = self._trip("address", scene, source)
+            if trip.builds == 0 and not trip.convictions:
+                record.needed = False
+                return
+            if trip.convictions or not trip.trouble:
+                break
+        if trip.convictions and scene is not self._scene:
+            again = self._trip("address", self._scene, source)
+            record.add(trip, convict=False)
+            trip = again
+        record.add(trip)
+        if not record.convictions:
+            self._stress(source, record)
+
+    def _device(self, source: str, record: _Record) -> None:
+        """memcheck at the judged sizes, the slower tools at smaller ones."""
+        whole = self._trip("memcheck", self._scene, source)
+        if whole.builds == 0 and not whole.convictions and not _GENERATED.search(source):
+            record.needed = False
+            return
+        record.add(whole)
+        if record.convictions:
+            return
+        for tool in ("racecheck", "synccheck", "initcheck"):
+            for scene in self._scenes(fast=False):
+                trip = self._trip(tool, scene, source)
+                if trip.convictions or not trip.trouble:
+                    break
+            record.add(trip)
+            if record.convictions:
+                return
+        self._stress(source, record)
+
+    def _stress(self, source: str, record: _Record) -> None:
+        stress = Stress(self._ground, self._pool, seconds=max(1.0, min(4.0, self._left() / 4)))
+        status, text = stress.examine(source)
+        if status is not None:
+            record.convictions.append((status, text))
+        elif text:
+            record.remarks.append(text)
+
+    def _is_quick(self, call_ms: float | None) -> bool:
+        if call_ms is None:
+            return False
+        return call_ms * _SLOWDOWN * _CALLS / 1e3 < self._limit_s / 4
+
+    def _scenes(self, *, fast: bool) -> Iterator[Scene]:
+        """Sizes to try, until the candidate runs at one of them; the judged ones are the last resort."""
+        if not fast and self._scene.elements > _LARGEST_ELEMENTS[self._kind]:
+            if self._smaller is None:
+                self._smaller = list(smaller(self._scene))
+            yield from self._smaller[:2]
+        yield self._scene
+
+    def _left(self) -> float:
+        return max(1.0, self._deadline - time.monotonic())
+
+    def _trip(self, tool: str, scene: Scene, source: str) -> Trip:
+        """Run a candidate under a tool and hear what the tool says."""
+        side = Side(self._ground.driver, open_device("cpu"), role="sanitized", tool=tool)
+        trouble = ""
+        try:
+            try:
+                self._walk(side, scene, source)
+            except Verdict as verdict:
+                trouble = f"{verdict.status.value}: {verdict.detail}"
+            hurried = trouble.startswith(Status.TIMED_OUT.value)
+            wait_s = 1.0 if hurried else min(_REPORT_S, self._left())
+            report = self._ground.driver.call("report", id=side.id, wait_s=wait_s)
+        finally:
+            side.close()
+        return _trip(tool, scene, trouble, report, side.builds)
+
+    def _walk(self, side: Side, scene: Scene, source: str) -> None:
+        """Load, construct and call, with arguments in private memory.
+
+        Raises:
+            Verdict: the candidate failed on the way.
+        """
+        ground = replace(scene.ground, load_s=self._left())
+        side.setup(device=ground.device_name, threads=ground.threads, math=ground.math, sharing="cpu")
+        before = time.monotonic()
+        load(ground, side, source, class_name="ModelNew")
+        if side.builds:
+            self._deadline += time.monotonic() - before
+            self._ground.driver.call("hold", exclusive=False)
+        construct(ground, side, Construction(class_name="ModelNew", model="m", seed=scene.seed, vary=False))
+        lane = lay_out(side, "sanitize", scene.arguments, scene.output, 1, private=True)
+        write(side, lane.input_slots, scene.arguments.leaves, 0)
+        for _ in range(_CALLS):
+            ran = side.run("sanitize", model="m", first=0, count=1, timeout_s=self._left())
+            if ran.complaint:
+                raise Verdict(Status.WRONG_SHAPE, ran.complaint)
+        side.ask({"op": "finish"}, self._left())
+
+
+def _trip(tool: str, scene: Scene, trouble: str, report: dict[str, Any], builds: int) -> Trip:
+    convictions = [
+        (Status(finding["status"]), str(finding["text"]))
+        for finding in report["findings"]
+        if finding["status"]
+    ]
+    remarks = [str(finding["text"]) for finding in report["findings"] if not finding["status"]]
+    complete, why = bool(report["complete"]), str(report["why"])
+    if trouble and not convictions:
+        complete, why = False, f"the candidate failed under it: {trouble[:300]}"
+        if report.get("out_of_memory"):
+            why = "out of memory under the tool"
+    return Trip(tool, scene, complete or bool(convictions), why, trouble, convictions, remarks, builds)

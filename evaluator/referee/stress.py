@@ -1,0 +1,157 @@
+"""Races that no tool names: the plain build, called again and again under more threads than there are cores.
+
+A race shows as answers that are wrong now and then, or wrong differently each time. Answers that are wrong
+alike every time are something else, such as work divided for a fixed number of threads, and convict nobody.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Final
+
+import torch
+
+from evaluator.contestant.slots import view
+from evaluator.evaluation import Status
+from evaluator.referee.clock import Lane
+from evaluator.referee.comparison import Comparison, compare
+from evaluator.referee.lanes import Construction, Ground, construct, lay_out, load, write
+from evaluator.referee.sides import Side, Verdict
+from evaluator.referee.trials import Trial, TrialPool
+
+_FEWEST_THREADS: Final = 4
+_MOST_THREADS: Final = 65
+_FEWEST_CALLS: Final = 3
+_MOST_CALLS: Final = 40
+_CALL_S: Final = 60.0
+_LOAD_SIZE: Final = 2048
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Calls under one number of threads."""
+
+    right: int = 0
+    wrong: list[Comparison] = field(default_factory=list)
+    first_wrong: list[torch.Tensor] | None = None
+    differing: bool = False
+    """Whether two wrong answers to the same question differ."""
+
+    @property
+    def is_race(self) -> bool:
+        """Wrong only now and then, or wrong in different ways."""
+        return bool(self.wrong) and (self.right > 0 or self.differing)
+
+
+class Stress:
+    """Looks for races of one candidate by calling it."""
+
+    def __init__(self, ground: Ground, pool: TrialPool, *, seconds: float) -> None:
+        """`seconds` is spent calling, start-up not counted."""
+        self._ground = ground
+        self._pool = pool
+        self._seconds = seconds
+        self._trial: Trial = pool.bases[0]
+        self._kind = ground.device.torch_device.type
+
+    def examine(self, source: str) -> tuple[Status | None, str]:
+        """A conviction with its reason; else a remark, empty when nothing stood out."""
+        counts = self._counts()
+        side = Side(self._ground.driver, self._ground.device, role="sanitized", threads=counts[0])
+        try:
+            lane = self._ready(side, source, counts[0])
+            if lane is None:
+                return None, "stress: wrong at once in a fresh process; not examined"
+            tallies = {count: self._call(side, lane, count) for count in counts}
+        except Verdict as verdict:
+            return (
+                None,
+                f"stress with up to {counts[0]} threads: {verdict.status.value}: {verdict.detail[:300]}",
+            )
+        finally:
+            side.close()
+        return _conclude(tallies)
+
+    def _counts(self) -> tuple[int, ...]:
+        """Numbers of threads, most first: what a first call allocates for threads must do for later ones."""
+        if self._kind != "cpu":
+            return (self._ground.threads,)
+        most = max(_FEWEST_THREADS, self._ground.threads, min(2 * self._ground.threads, _MOST_THREADS))
+        return tuple(sorted({most, 4, 3, 2, 1}, reverse=True))
+
+    def _ready(self, side: Side, source: str, most: int) -> Lane | None:
+        """Construct as verification does, by seed or by state; None when neither is right."""
+        ground, draw = self._ground, self._pool.draws[0]
+        side.setup(device=ground.device_name, threads=most, math=ground.math)
+        load(ground, side, source, class_name="ModelNew")
+        ground.driver.call("hold", exclusive=False)
+        lane = lay_out(side, "stress", self._trial.arguments, self._trial.expected.output, 1)
+        for state in (None, draw.model.state_dict()):
+            wanted = Construction(class_name="ModelNew", model="m", seed=draw.seed, vary=False, state=state)
+            construct(ground, side, wanted)
+            side.ask({"op": "threads", "count": ground.threads}, _CALL_S)
+            if any(self._once(side, lane)[0].mismatch is None for _ in range(_FEWEST_CALLS)):
+                return lane
+            if not draw.model.state_dict():
+                return None
+        return None
+
+    def _call(self, side: Side, lane: Lane, count: int) -> _Tally:
+        side.ask({"op": "threads", "count": count}, _CALL_S)
+        tally = _Tally()
+        until = time.monotonic() + self._seconds / len(self._counts())
+        for number in range(_MOST_CALLS):
+            if number >= _FEWEST_CALLS and time.monotonic() > until:
+                break
+            comparison, outputs = self._once(side, lane)
+            if comparison.mismatch is None:
+                tally.right += 1
+                continue
+            tally.wrong.append(comparison)
+            if tally.first_wrong is None:
+                tally.first_wrong = outputs
+            else:
+                tally.differing |= not _equal(tally.first_wrong, outputs)
+        return tally
+
+    def _once(self, side: Side, lane: Lane) -> tuple[Comparison, list[torch.Tensor]]:
+        write(side, lane.input_slots, self._trial.arguments.leaves, 0)
+        self._ground.device.synchronize()
+        self._disturb()
+        ran = side.run("stress", model="m", first=0, count=1, timeout_s=_CALL_S, restore=True)
+        if ran.complaint:
+            raise Verdict(Status.WRONG_SHAPE, ran.complaint)
+        outputs = [view(side.blocks[slot["block"]].data, slot, 0).clone() for slot in lane.output_slots]
+        return compare(self._trial.expected, outputs, limit=self._trial.limit, trial="stress"), outputs
+
+    def _disturb(self) -> None:
+        """Keep a GPU busy from here, so that blocks of the candidate start in another order than usual."""
+        if self._kind == "cpu":
+            return
+        work = torch.ones(_LOAD_SIZE, _LOAD_SIZE, device=self._ground.device.torch_device)
+        for _ in range(4):
+            work = work @ work * 1e-4
+
+
+def _conclude(tallies: dict[int, _Tally]) -> tuple[Status | None, str]:
+    for count, tally in tallies.items():
+        if tally.is_race:
+            calls = tally.right + len(tally.wrong)
+            mismatch = tally.wrong[0].mismatch
+            much = f"; {mismatch.wrong} of {mismatch.total} values, {mismatch.pattern}" if mismatch else ""
+            return (
+                Status.RACE,
+                f"stress: {len(tally.wrong)} of {calls} calls with {count} threads were wrong{much}",
+            )
+    fixed = [count for count, tally in tallies.items() if tally.wrong]
+    if fixed:
+        return (
+            None,
+            f"stress: always wrong alike with {', '.join(map(str, fixed))} threads: made for other numbers",
+        )
+    return None, ""
+
+
+def _equal(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
+    return all(torch.equal(one.nan_to_num(), two.nan_to_num()) for one, two in zip(left, right, strict=True))

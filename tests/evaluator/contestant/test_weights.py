@@ -1,0 +1,52 @@
+import torch
+from torch import nn
+
+from evaluator.contestant.weights import construct, load_state, varied_constants
+
+
+class Builtin(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.norm = nn.LayerNorm(4)
+
+
+class ByHand(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.gamma = nn.Parameter(torch.ones(4))
+        self.beta = nn.Parameter(torch.zeros(4))
+
+
+def test_two_spellings_of_the_same_defaults_get_the_same_noise():
+    left = construct(Builtin, [], {}, 7, vary=True)
+    right = construct(ByHand, [], {}, 7, vary=True)
+    assert torch.equal(left.norm.weight, right.gamma)
+    assert torch.equal(left.norm.bias, right.beta)
+    assert torch.equal(left.linear.weight, right.linear.weight)
+    assert left.norm.weight.std() > 0.01
+
+
+def test_without_variation_defaults_stay():
+    assert torch.equal(construct(Builtin, [], {}, 7, vary=False).norm.weight, torch.ones(4))
+
+
+def test_nothing_stays_patched():
+    before = (torch.ones, nn.init.ones_, nn.Parameter.__new__)
+    with varied_constants(1):
+        pass
+    assert (torch.ones, nn.init.ones_, nn.Parameter.__new__) == before
+    assert torch.equal(nn.Parameter(torch.ones(3)).data, torch.ones(3))
+
+
+def test_a_state_loads_by_position_where_names_differ():
+    left, right = construct(Builtin, [], {}, 1, vary=True), construct(ByHand, [], {}, 2, vary=False)
+    names = ["gamma", "beta", "linear.weight", "linear.bias"]
+    assert list(right.state_dict()) == names
+    state = dict(
+        zip("abcd", (torch.full_like(value, 3.0) for value in right.state_dict().values()), strict=True)
+    )
+    load_state(right, state)
+    assert float(right.gamma.detach().sum()) == 12.0
+    assert left is not right

@@ -1,0 +1,192 @@
+"""The evaluator's whole way, on real processes: what ends how, and what is measured."""
+
+import textwrap
+
+import pytest
+
+from evaluator import (
+    Candidate,
+    ConfigError,
+    EvaluationConfig,
+    Evaluator,
+    Limits,
+    ProblemError,
+    Stage,
+    Status,
+    problem_from_source,
+)
+
+PROBLEM = problem_from_source(
+    textwrap.dedent(
+        """
+        import torch
+        from torch import nn
+        N = 256
+        SHAPES = {"tiny": {"N": 64}}
+        class Model(nn.Module):
+            def __init__(self, width):
+                super().__init__()
+                self.scale = nn.Parameter(torch.randn(width))
+                self.shift = nn.Parameter(torch.zeros(width))
+            def forward(self, x):
+                return torch.relu(x * self.scale + self.shift)
+        def get_inputs():
+            return [torch.randn(N, 128)]
+        def get_init_inputs():
+            return [128]
+        """
+    ),
+    "scale_shift_relu",
+)
+
+QUICK = EvaluationConfig(
+    baselines=("eager",), target_ms=20, max_turns=6, limits=Limits(call_s=5, load_s=30, memory_gib=4)
+)
+UNTIMED = QUICK.model_copy(update={"measure": False})
+
+
+def model(body: str, init: str = "") -> Candidate:
+    source = f"""
+import os, sys, time, torch
+from torch import nn
+class ModelNew(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.scale = nn.Parameter(torch.randn(width))
+        self.shift = nn.Parameter(torch.zeros(width))
+{textwrap.indent(textwrap.dedent(init), " " * 8)}
+    def forward(self, x):
+{textwrap.indent(textwrap.dedent(body), " " * 8)}
+"""
+    return Candidate(source=source, backend="cpp")
+
+
+RIGHT = model("return torch.clamp_min(torch.addcmul(self.shift, x, self.scale), 0)")
+
+
+@pytest.fixture(scope="module")
+def evaluator(tmp_path_factory):
+    with Evaluator(cache=tmp_path_factory.mktemp("cache")) as opened:
+        yield opened
+
+
+def test_a_right_candidate_passes_with_everything_measured(evaluator):
+    stages = []
+    evaluation = evaluator.evaluate(PROBLEM, RIGHT, QUICK, on_stage=stages.append)
+    assert evaluation.status is Status.PASSED, evaluation.detail
+    assert evaluation.speedup is not None
+    assert evaluation.speedup > 0
+    measurement = evaluation.measurement
+    assert measurement is not None
+    assert measurement.interval.low <= measurement.speedup <= measurement.interval.high
+    assert measurement.candidate.turns >= 4
+    assert evaluation.verification is not None
+    assert evaluation.verification.weights == "seed"
+    assert evaluation.verification.parameters == "seed"
+    assert stages[0] is Stage.SCREEN
+    assert [stage for stage in stages if stage in (Stage.LOAD, Stage.VERIFY, Stage.TIME)] == [
+        Stage.LOAD,
+        Stage.VERIFY,
+        Stage.TIME,
+    ]
+    assert evaluation.environment is not None
+    assert evaluation.environment.sandbox.tier != "none"
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ("return torch.zeros_like(x)", Status.WRONG_VALUES),
+        ("return torch.relu(x * self.scale)", Status.WRONG_VALUES),
+        ("return torch.relu(x * self.scale + self.shift)[:, :1]", Status.WRONG_SHAPE),
+        ("return [torch.relu(x * self.scale + self.shift)]", Status.WRONG_SHAPE),
+        ("return torch.relu(x * self.scale + self.shift).double()", Status.WRONG_DTYPE),
+        ("return x.mul_(self.scale).add_(self.shift).relu_()", Status.INPUT_MUTATED),
+        ("raise ValueError('no')", Status.RUNTIME_ERROR),
+        ("os._exit(0)", Status.RUNTIME_ERROR),
+        ("os.kill(os.getpid(), 11)", Status.RUNTIME_ERROR),
+        ("while True: pass", Status.TIMED_OUT),
+        ("keep = [bytearray(1 << 28) for _ in range(64)]; return x", Status.OUT_OF_MEMORY),
+    ],
+)
+def test_every_way_to_fail_has_its_status(evaluator, body, status):
+    evaluation = evaluator.evaluate(PROBLEM, model(body), UNTIMED)
+    assert evaluation.status is status, evaluation.detail
+    assert evaluation.speedup is None
+
+
+def test_the_next_candidate_is_judged_normally_after_all_that(evaluator):
+    assert evaluator.evaluate(PROBLEM, RIGHT, UNTIMED).status is Status.PASSED
+
+
+def test_forged_answers_on_every_descriptor_prove_nothing(evaluator):
+    forge = """
+    for fd in range(3, 40):
+        try:
+            os.write(fd, b'{"op": "done", "inner_ms": 0.001, "kind": "", "complaint": ""}\\n')
+        except OSError:
+            pass
+    print('{"status": "PASSED", "speedup": 1000}')
+    return torch.empty_like(x)
+    """
+    evaluation = evaluator.evaluate(PROBLEM, model(forge), UNTIMED)
+    assert evaluation.status in (Status.WRONG_VALUES, Status.TAMPERED, Status.INPUT_MUTATED)
+
+
+def test_a_cache_of_the_first_answer_is_found_out(evaluator):
+    cached = """
+    if not hasattr(self, 'answer'):
+        self.answer = torch.relu(x * self.scale + self.shift)
+    return self.answer
+    """
+    assert evaluator.evaluate(PROBLEM, model(cached), UNTIMED).status is Status.WRONG_VALUES
+
+
+def test_one_output_buffer_for_all_calls_is_found_out(evaluator):
+    body = """
+    if not hasattr(self, 'out'):
+        self.out = torch.empty_like(x)
+    return torch.mul(x, self.scale, out=self.out).add_(self.shift).relu_()
+    """
+    assert evaluator.evaluate(PROBLEM, model(body), UNTIMED).status is Status.WRONG_VALUES
+
+
+def test_keys_of_the_host_are_not_in_the_candidates_environment(evaluator, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
+    body = "raise ValueError(repr(dict(os.environ)))"
+    evaluation = evaluator.evaluate(PROBLEM, model(body), UNTIMED)
+    assert evaluation.status is Status.RUNTIME_ERROR
+    assert "sk-canary" not in evaluation.model_dump_json()
+
+
+def test_a_broken_candidate_never_reaches_a_machine(evaluator):
+    evaluation = evaluator.evaluate(PROBLEM, Candidate(source="def (", backend="cpp"), UNTIMED)
+    assert evaluation.status is Status.REJECTED
+    assert evaluation.stage is Stage.SCREEN
+    assert evaluation.environment is None
+
+
+def test_bad_requests_are_errors_and_not_scores(evaluator):
+    with pytest.raises(ConfigError, match="tiny"):
+        evaluator.evaluate(PROBLEM, RIGHT, UNTIMED.model_copy(update={"shapes": "huge"}))
+    with pytest.raises(ConfigError, match="fortran"):
+        evaluator.evaluate(PROBLEM, RIGHT.model_copy(update={"backend": "fortran"}), UNTIMED)
+    broken = problem_from_source(
+        "import torch\nclass Model(torch.nn.Module): pass\ndef get_inputs(): raise OSError('gone')", "broken"
+    )
+    with pytest.raises(ProblemError, match="gone"):
+        evaluator.evaluate(broken, RIGHT, UNTIMED)
+
+
+def test_named_shapes_change_the_problem(evaluator):
+    tiny = UNTIMED.model_copy(update={"shapes": "tiny"})
+    body = "assert x.shape[0] == 64; return torch.relu(x * self.scale + self.shift)"
+    assert evaluator.evaluate(PROBLEM, model(body), tiny).status is Status.PASSED
+
+
+def test_a_sleeping_candidate_cannot_outlive_its_evaluation(evaluator):
+    config = UNTIMED.model_copy(update={"limits": Limits(call_s=60, total_s=4)})
+    evaluation = evaluator.evaluate(
+        PROBLEM, model("time.sleep(1.5); return torch.relu(x * self.scale + self.shift)"), config
+    )
+    assert evaluation.status is Status.TIMED_OUT
