@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import sys
 import tempfile
@@ -10,8 +11,10 @@ from pathlib import Path
 from evaluator.config import EvaluationConfig, SandboxTier
 from evaluator.machine import gpu_nodes
 from evaluator.sandbox import Bind, SandboxPolicy, python_binds
+from evaluator.sandbox.leftovers import owner_name
 
 _PACKAGE = Path(__file__).parent
+_SERIAL = itertools.count(1)
 _CONTESTANT_PARTS = ("protocol.py", "contestant", "devices")
 _INSIDE = Path("/kernelwright")
 _REFEREE_MEMORY_GIB = 64
@@ -26,7 +29,8 @@ class Staging:
 
     def __init__(self, tier: SandboxTier) -> None:
         self._tier = tier
-        self.root = Path(tempfile.mkdtemp(prefix="kernelwright-"))
+        # The name lets the next launcher sweep the folder when this process is killed.
+        self.root = Path(tempfile.mkdtemp(prefix=f"{owner_name(next(_SERIAL))}staging-"))
         self.root.chmod(0o755)
         contestant = self.root / "contestant" / "evaluator"
         contestant.mkdir(parents=True)
