@@ -11,7 +11,7 @@ from typing import Final
 
 from agent.diagnostics import Diagnosis, read_compiler_log, read_traceback, shortened, tail
 from agent.hardware import Hardware
-from evaluator import Evaluation, Finding, Measurement, Mismatch, Status
+from evaluator import Evaluation, Finding, Measurement, Mismatch, Sanitization, Status
 
 LAUNCH_BOUND_MS: Final = 0.02
 """Below this a GPU kernel spends its time on being launched."""
@@ -113,12 +113,19 @@ def collect(evaluation: Evaluation, code: str | None, hardware: Hardware | None 
         wrong=_wrong_values(mismatch) if mismatch else None,
         speed=_speed(evaluation, evaluation.measurement, hardware) if evaluation.measurement else None,
         rules=tuple(finding for finding in evaluation.findings if finding.fatal)[:FINDINGS],
-        sanitizer=tuple(shortened(text) for text in sanitization.findings[:FINDINGS]) if sanitization else (),
+        sanitizer=_convictions(sanitization) if sanitization else (),
         track=evaluation.attribution.track if evaluation.attribution else "",
         flags=tuple(
             dict.fromkeys(shortened(note, 200) for build in evaluation.builds for note in build.notes)
         ),
     )
+
+
+def _convictions(sanitization: Sanitization) -> tuple[str, ...]:
+    """What the tools hold against the candidate; mere remarks are left out."""
+    if sanitization.convicts is None:
+        return ()
+    return tuple(shortened(text) for text in sanitization.findings[:FINDINGS])
 
 
 def _diagnosis(evaluation: Evaluation, code: str) -> Diagnosis | None:
@@ -127,7 +134,8 @@ def _diagnosis(evaluation: Evaluation, code: str) -> Diagnosis | None:
         found = read_compiler_log(failed.log, code)
         return found or Diagnosis(message=tail(failed.log, lines=12, characters=1200) or "no message")
     if evaluation.status in (Status.RUNTIME_ERROR, Status.COMPILE_ERROR):
-        return read_traceback(evaluation.output_tail, code) or read_traceback(evaluation.detail, code)
+        said = (evaluation.traceback, evaluation.output_tail, evaluation.detail)
+        return next((found for text in said if (found := read_traceback(text, code))), None)
     return None
 
 
@@ -174,11 +182,12 @@ def _speed(evaluation: Evaluation, measured: Measurement, hardware: Hardware | N
 
 
 def _light(evaluation: Evaluation, hardware: Hardware | None) -> tuple[Bound, float | None]:
-    """What bounds the work on this target and its time at peak rates, milliseconds."""
+    """What bounds the work, and its time in milliseconds at the rates measured here, else at the peaks."""
     work = evaluation.plausibility
-    if work is None or hardware is None:
+    if work is None:
         return Bound.UNKNOWN, None
-    bandwidth, peak = hardware.bandwidth_gb_s, hardware.peak_tflops(evaluation.config.math)
+    bandwidth = work.gigabytes_per_s or (hardware.bandwidth_gb_s if hardware else None)
+    peak = work.teraflops or (hardware.peak_tflops(evaluation.config.math) if hardware else None)
     memory_ms = work.bytes_moved / bandwidth / 1e6 if bandwidth else None
     arithmetic_ms = work.flops / peak / 1e9 if peak and work.flops else None
     if memory_ms is None or (arithmetic_ms is None and work.flops):

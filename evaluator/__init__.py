@@ -6,7 +6,7 @@ from evaluator.backends import BACKENDS, Backend, find_backend
 from evaluator.candidate import Candidate
 from evaluator.config import Dtype, EvaluationConfig, Limits, Math, SandboxTier
 from evaluator.errors import ConfigError, EvaluatorError, MachineError, ProblemError
-from evaluator.evaluation import Evaluation, Finding, Measurement, Mismatch, Stage, Status
+from evaluator.evaluation import Evaluation, Finding, Measurement, Mismatch, Sanitization, Stage, Status
 from evaluator.flaws import ADVICE, Remark, Severity, Vetting
 from evaluator.pipeline import Evaluator, evaluate
 from evaluator.problem import Problem, find_problems, problem_from_source, read_problem
@@ -35,6 +35,7 @@ __all__ = [
     "Record",
     "Remark",
     "SandboxTier",
+    "Sanitization",
     "Severity",
     "Stage",
     "Status",

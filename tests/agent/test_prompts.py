@@ -245,7 +245,7 @@ EVALUATIONS: dict[str, Evaluation] = {
         ),
     ),
     "runtime_error": evaluation(
-        Status.RUNTIME_ERROR, detail="TypeError: scale(): incompatible", output_tail=TRACEBACK
+        Status.RUNTIME_ERROR, detail="TypeError: scale(): incompatible", traceback=TRACEBACK
     ),
     "runtime_crash": evaluation(
         Status.RUNTIME_ERROR, detail="killed by signal 11", output_tail="tile 3\ntile 4\n```\n"
@@ -260,6 +260,7 @@ EVALUATIONS: dict[str, Evaluation] = {
     "wrong_by_remembering": evaluation(
         Status.WRONG_VALUES, verification=wrong(trial="near_duplicate", wrong=3)
     ),
+    "wrong_with_other_weights": evaluation(Status.WRONG_VALUES, verification=wrong(trial="other_weights")),
     "nondeterministic": evaluation(Status.NONDETERMINISTIC, verification=wrong(wrong=17)),
     "nondeterministic_untold": evaluation(Status.NONDETERMINISTIC, detail="bits differ between calls"),
     "wrong_shape": evaluation(Status.WRONG_SHAPE, detail="output has shape [4096, 1], expected [4096]"),
@@ -270,6 +271,7 @@ EVALUATIONS: dict[str, Evaluation] = {
         detail="racecheck found a hazard",
         sanitization=Sanitization(
             ran=True,
+            convicts=Status.RACE,
             tools=("racecheck",),
             findings=("Race between write at /tmp/b/k.cu:31 and read at k.cu:35",),
         ),
