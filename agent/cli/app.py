@@ -11,6 +11,7 @@ import typer
 from agent.cli import (
     doctor,
     evaluate,
+    export,
     importing,
     kernels,
     leaderboard,
@@ -73,6 +74,7 @@ _add("replay", replay.replay, MAKE)
 _add("evaluate", evaluate.evaluate, JUDGE)
 _add("verify", verify.verify, JUDGE)
 _add("leaderboard", leaderboard.leaderboard, LOOK)
+_add("export", export.export, LOOK)
 app.add_typer(kernels.app, name="kernels", rich_help_panel=LOOK)
 _add("show", kernels.show, LOOK)
 app.add_typer(problems.app, name="problems", rich_help_panel=LOOK)

@@ -1,0 +1,155 @@
+"""`kernelwright export`: training data of everything that was tried."""
+
+from __future__ import annotations
+
+import json as json_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from agent.cli import options
+from agent.cli.failures import Usage, did_pass
+
+if TYPE_CHECKING:
+    from agent.export import Exported
+
+CHOICE = "Which attempts"
+SHAPE = "How they are written"
+
+Names = list[str] | None
+
+
+def export(
+    format: Annotated[
+        Literal["sft", "preference", "unpaired", "rl", "trajectories", "attempts"],
+        typer.Argument(help="What the data is for.", metavar="FORMAT"),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder to write; new or empty.")],
+    workspace: options.Workspace = Path(),
+    run: Annotated[
+        Names, typer.Option(help="A run, by an unmistakable prefix.", rich_help_panel=CHOICE)
+    ] = None,
+    problem: Annotated[
+        Names,
+        typer.Option("--problem", "-p", help="Problems whose id contains this.", rich_help_panel=CHOICE),
+    ] = None,
+    status: Annotated[Names, typer.Option(help="How they ended.", rich_help_panel=CHOICE)] = None,
+    track: Annotated[
+        Names, typer.Option(help="Whose kernels did the work: own, mixed, library.", rich_help_panel=CHOICE)
+    ] = None,
+    min_speedup: Annotated[
+        float | None, typer.Option(help="Least speedup of what passed.", rich_help_panel=CHOICE)
+    ] = None,
+    hardware: Annotated[
+        Names, typer.Option(help="Devices whose name contains this.", rich_help_panel=CHOICE)
+    ] = None,
+    model: Annotated[
+        Names, typer.Option("--model", "-m", help="Who wrote them.", rich_help_panel=CHOICE)
+    ] = None,
+    license: Annotated[Names, typer.Option(help="Their licence.", rich_help_panel=CHOICE)] = None,
+    backend: Annotated[
+        Names, typer.Option("--backend", "-b", help="How they are written.", rich_help_panel=CHOICE)
+    ] = None,
+    decontaminate: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Leave out problems that are in this file or folder, or nearly.", rich_help_panel=CHOICE
+        ),
+    ] = None,
+    dedup: Annotated[
+        Literal["none", "exact", "near"], typer.Option(help="Repeats to leave out.", rich_help_panel=CHOICE)
+    ] = "near",
+    reasoning: Annotated[
+        Literal["keep", "drop"],
+        typer.Option(help="What becomes of models' thoughts.", rich_help_panel=SHAPE),
+    ] = "drop",
+    pair_by: Annotated[
+        Literal["prompt", "problem"],
+        typer.Option(help="What both answers of a pair must share.", rich_help_panel=SHAPE),
+    ] = "prompt",
+    pairs: Annotated[
+        int, typer.Option(min=1, help="Most pairs of one problem.", rich_help_panel=SHAPE)
+    ] = 100,
+    test: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of problems to hold out.", rich_help_panel=SHAPE)
+    ] = 0.1,
+    seed: Annotated[int, typer.Option(help="Changes which are held out.", rich_help_panel=SHAPE)] = 0,
+    parquet: Annotated[
+        bool, typer.Option("--parquet", help="Write Parquet, too.", rich_help_panel=SHAPE)
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """Write attempts as training data: sft, preference, unpaired, rl, trajectories or attempts.
+
+    The folder loads with `datasets.load_dataset(DIR)`; its README.md says what is in it and how it was made.
+    Options that name something may be repeated. Exit status 1 means that no attempt gave a row.
+    """
+    from pydantic import ValidationError
+
+    from agent.export import Settings, UnusableExport
+    from agent.export import export as make
+    from agent.workspace import Workspace
+    from evaluator import find_backend
+
+    place = Workspace(workspace)
+    archive = place.archive()
+    filters = {
+        "runs": [archive.find(name) for name in run or ()],
+        "problems": problem or (),
+        "statuses": [name.upper() for name in status or ()],
+        "tracks": track or (),
+        "min_speedup": min_speedup,
+        "hardware": hardware or (),
+        "models": model or (),
+        "licenses": license or (),
+        "backends": [find_backend(name).name for name in backend or ()],
+    }
+    given = {
+        "format": format,
+        "filters": filters,
+        "reasoning": reasoning,
+        "dedup": dedup,
+        "pairing": pair_by,
+        "pairs": pairs,
+        "test": test,
+        "seed": seed,
+        "parquet": parquet,
+        "decontaminate": [str(path) for path in decontaminate or ()],
+    }
+    try:
+        settings = Settings.model_validate(given)
+    except ValidationError as error:
+        raise Usage(options.explain(error)) from None
+    try:
+        exported = make(archive, out, settings, workspace=workspace)
+    except UnusableExport as error:
+        raise Usage(str(error)) from None
+    if json:
+        print(json_module.dumps(_summary(exported), indent=2))
+    else:
+        _print(exported)
+    raise did_pass(bool(exported.rows))
+
+
+def _summary(exported: Exported) -> dict[str, object]:
+    tally = exported.tally
+    return {
+        "folder": str(exported.folder.resolve()),
+        "rows": [
+            {"table": table, "split": split, "rows": count} for (table, split), count in exported.rows.items()
+        ],
+        "attempts": {"seen": tally.seen, "used": tally.used, "left_out": dict(tally.left_out)},
+    }
+
+
+def _print(exported: Exported) -> None:
+    from agent.cli.screen import out
+
+    console, tally = out(), exported.tally
+    for (table, split), count in sorted(exported.rows.items()):
+        console.print(f"{count:>8} rows  {table}, {split}")
+    console.print(f"{tally.used:>8} of {tally.seen} attempts used")
+    for reason, count in tally.left_out.most_common():
+        console.print(f"{count:>8} not: {reason}", style="dim")
+    console.print(f"data     {exported.folder.resolve()}", soft_wrap=True)

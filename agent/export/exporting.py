@@ -1,0 +1,83 @@
+"""Makes a dataset of an archive: read, choose, write, describe; the folder appears whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from agent.archive import Archive
+from agent.export.card import Facts, card, manifest
+from agent.export.emitting import Emitter
+from agent.export.features import CONFIGS
+from agent.export.reading import Reader, Tally
+from agent.export.settings import Settings, UnusableExport
+from agent.export.stage import Stage
+from agent.export.texts import Texts
+from agent.export.writing import Tables
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What was written."""
+
+    folder: Path
+    rows: dict[tuple[str, str], int]
+    """By table and split."""
+    tally: Tally
+
+
+def export(archive: Archive, out: Path, settings: Settings, *, workspace: Path = Path()) -> Exported:
+    """Write a dataset to a folder that is new or empty.
+
+    Raises:
+        UnusableExport: the folder holds something, pyarrow is missing, or nothing to decontaminate against.
+        ArchiveError: the archive is damaged.
+        OSError: disk full, or not writable; nothing is left behind.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UnusableExport(f"{out} is not empty; choose a new folder for --out")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    pending = out.parent / f".{out.name}.{os.getpid()}.{os.urandom(4).hex()}"
+    pending.mkdir()
+    try:
+        exported = _write(archive, pending, settings, settings.command(str(workspace), str(out)))
+        if out.exists():
+            out.rmdir()
+        pending.rename(out)
+    except BaseException:
+        shutil.rmtree(pending, ignore_errors=True)
+        raise
+    return Exported(out, exported.rows, exported.tally)
+
+
+def _write(archive: Archive, folder: Path, settings: Settings, command: str) -> Exported:
+    tables = Tables(folder, CONFIGS[settings.format], parquet=settings.parquet)
+    with Stage(folder / "stage.sqlite") as stage:
+        reader = Reader(archive, settings, stage)
+        reader.read()
+        with tables:
+            texts = Texts(archive, settings.reasoning)
+            Emitter(archive, settings, stage, reader, tables, texts).emit()
+        facts = Facts(
+            settings=settings,
+            tally=reader.tally,
+            rows=tables.counts,
+            problems=Counter(reader.problems.split(problem) for problem in stage.problems()),
+            licenses=stage.licenses(),
+            command=command,
+            version=_version(),
+        )
+    (folder / "README.md").write_text(card(facts), "utf-8")
+    (folder / "manifest.json").write_text(manifest(facts), "utf-8")
+    return Exported(folder, dict(tables.counts), reader.tally)
+
+
+def _version() -> str:
+    try:
+        return version("kernelwright")
+    except PackageNotFoundError:
+        return "unknown"

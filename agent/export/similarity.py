@@ -1,0 +1,142 @@
+"""Whether two sources are the same work: equal but for names and layout, or nearly so.
+
+Near repeats are found by the smallest hashes of a source's runs of tokens: two sources that share most of
+their runs share most of their smallest hashes. (Broder, On the resemblance and containment of documents,
+1997.) Memory is a few kilobytes a source, and looking one up does not get slower the more there are.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+import zlib
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Final
+
+from agent.strategies.fingerprint import normalised
+from evaluator import sha256_text
+
+NEAR_SHARE: Final = 0.9
+"""Share of runs two sources have in common to be near repeats."""
+
+RUN: Final = 5
+"""Tokens of a run."""
+_SKETCH: Final = 256
+"""Hashes kept; the estimate of a share near 0.9 is good to 0.02."""
+_BANDS: Final = 8
+_CROWD: Final = 64
+"""Most sources kept under one key; what everything has in common tells nothing apart."""
+
+_TOKEN: Final = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|[^\s\w]")
+_ESCAPED_BREAK: Final = re.compile(r"\\[nt]")
+_DEFINES: Final = frozenset(
+    {"as", "auto", "bool", "class", "def", "double", "float", "for", "half", "int", "struct", "void"}
+    | {"int32_t", "int64_t", "size_t", "Tensor"}
+)
+"""Words before a name that the source gives itself."""
+_WORDS: Final = (
+    _DEFINES
+    | frozenset(keyword.kwlist)
+    | {"case", "char", "const", "constexpr", "delete", "do", "extern", "inline", "long", "namespace", "new"}
+    | {"nullptr", "short", "sizeof", "static", "switch", "template", "this", "typename", "unsigned", "using"}
+    | {"false", "nn", "null", "self", "tl", "torch", "triton", "true"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """What is remembered of a source."""
+
+    exact: str
+    """Equal for sources that differ only in comments, layout and the names of variables."""
+    smallest: tuple[int, ...]
+    """The smallest hashes of its runs, ascending; all of them when there are few."""
+    bands: tuple[tuple[int, ...], ...]
+
+    def share(self, other: Sketch) -> float:
+        """Estimated share of runs that both have, 0 to 1."""
+        return _share(self.smallest, other.smallest)
+
+
+def sketch(source: str) -> Sketch:
+    """Reduce a source to its sketch."""
+    tokens = _TOKEN.findall(_ESCAPED_BREAK.sub(" ", normalised(source)))
+    own = _own_names(tokens)
+    order: dict[str, str] = {}
+    renamed = [order.setdefault(token, f"${len(order)}") if token in own else token for token in tokens]
+    # A name's number changes when another is put before it, so runs are of names without numbers.
+    plain = ["$" if token in own else token for token in tokens]
+    runs = (" ".join(plain[start : start + RUN]) for start in range(max(1, len(plain) - RUN + 1)))
+    hashes = sorted({_hash(run) for run in runs})
+    return Sketch(
+        exact=sha256_text(" ".join(renamed))[:32], smallest=tuple(hashes[:_SKETCH]), bands=_bands(hashes)
+    )
+
+
+class Repeats:
+    """Remembers sources, and tells whether a new one repeats one of them."""
+
+    def __init__(self, share: float | None = NEAR_SHARE) -> None:
+        """None looks for exact repeats only."""
+        self._least = share
+        self._exact: set[str] = set()
+        self._near: dict[tuple[int, ...], list[Sketch]] = defaultdict(list)
+
+    def add(self, new: Sketch) -> bool:
+        """Remember a source unless it is a repeat; whether it was new."""
+        if self.holds(new):
+            return False
+        self._exact.add(new.exact)
+        if self._least is not None:
+            for band in new.bands:
+                if len(self._near[band]) < _CROWD:
+                    self._near[band].append(new)
+        return True
+
+    def holds(self, new: Sketch) -> bool:
+        """Whether a source is a repeat."""
+        if new.exact in self._exact:
+            return True
+        if self._least is None:
+            return False
+        near = {id(known): known for band in new.bands for known in self._near.get(band, ())}
+        return any(new.share(known) >= self._least for known in near.values())
+
+
+def _own_names(tokens: list[str]) -> frozenset[str]:
+    """Names the source chose itself: what it defines, and what it never calls or looks things up in."""
+    defined, free, fixed = set(), set(), set()
+    for before, token, after in zip(["", *tokens[:-1]], tokens, [*tokens[1:], ""], strict=True):
+        if not (token[0].isalpha() or token[0] == "_") or token in _WORDS:
+            continue
+        if before in _DEFINES and token not in ("Model", "ModelNew", "forward", "__init__"):
+            defined.add(token)
+        elif before in (".", ":", ">") or after in ("(", ".", ":", "<"):
+            fixed.add(token)
+        else:
+            free.add(token)
+    return frozenset(defined | (free - fixed))
+
+
+def _hash(run: str) -> int:
+    # CRC-32 is linear; multiplying by an odd constant spreads runs that differ in one character.
+    return zlib.crc32(run.encode("utf-8", "surrogatepass")) * 0x9E3779B1 & 0xFFFFFFFF
+
+
+def _bands(hashes: list[int]) -> tuple[tuple[int, ...], ...]:
+    """The two smallest hashes in each of a few classes; near repeats agree in one class almost surely."""
+    found: list[list[int]] = [[] for _ in range(_BANDS)]
+    for value in hashes:
+        if len(found[value % _BANDS]) < 2:
+            found[value % _BANDS].append(value)
+    return tuple((number, *values) for number, values in enumerate(found) if values)
+
+
+def _share(one: tuple[int, ...], other: tuple[int, ...]) -> float:
+    left, right = set(one), set(other)
+    union = sorted(left | right)
+    if max(len(one), len(other)) >= _SKETCH:
+        union = union[:_SKETCH]
+    common = left & right
+    return sum(value in common for value in union) / len(union) if union else 1.0
