@@ -1,0 +1,128 @@
+"""Who did the work: the candidate's own kernels or a library's. Pure functions of trace, symbols and source.
+
+The trace was taken beside the candidate and is its claim, so a track is advice. No trace never gives `own`,
+and where the built libraries contradict the trace the track is `mixed`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from evaluator.evaluation import Attribution
+from evaluator.symbols import Symbols
+
+_OWN_SHARE: Final = 0.95
+_LIBRARY_SHARE: Final = 0.05
+_SHOWN: Final = 8
+_LIBRARY_NAMESPACES: Final = ("at::", "c10::", "cub::", "thrust::", "cublas", "cudnn", "triton_")
+"""Kernels of these are a library's or a compiler's, even where a candidate's library instantiates them."""
+_NEUTRAL: Final = re.compile(
+    r"Memcpy|Memset|aten::(empty\w*|new_\w+|zeros\w*|view\w*|_unsafe_view|reshape\w*|as_strided\w*|t|transpose|permute|"
+    r"expand\w*|select|slice|narrow|squeeze|unsqueeze|contiguous|resolve_\w+|detach|alias|lift_fresh|to|_to_copy|"
+    r"copy_|clone|fill_|zero_|resize_|set_|item|_local_scalar_dense)$"
+)
+"""Moving and allocating, which both an own kernel and a library call need."""
+_OPERATOR: Final = re.compile(r"(aten|mkldnn|mkl|quantized|prims|torchvision|onednn)::")
+_AUTHORING: Final = re.compile(r"\b(jit|kernel|prim_func)\b")
+"""In the decorator of a function that a kernel language compiles."""
+_DECLARATION: Final = 400
+"""Characters of a CUDA kernel's declaration that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What ran, summed over one call."""
+
+    kind: str
+    """`kernel` on a GPU; `operator` or `call`, the rest of the call, on a CPU."""
+    name: str
+    ms: float
+
+
+def attribute(events: Sequence[Event], symbols: Symbols, source: str, *, trouble: str = "") -> Attribution:
+    """The track of a candidate; `trouble` says why there is no trace."""
+    named = kernel_names(source)
+    own_ms = library_ms = 0.0
+    own: list[Event] = []
+    others: list[Event] = []
+    for event in events:
+        if event.ms <= 0 or _NEUTRAL.match(event.name):
+            continue
+        if _is_own(event, symbols, named):
+            own_ms += event.ms
+            own.append(event)
+        else:
+            library_ms += event.ms if event.kind != "call" else 0.0
+            others.append(event)
+    if own_ms + library_ms <= 0:
+        return _without_trace(symbols, named, trouble)
+    share = own_ms / (own_ms + library_ms)
+    track = "own" if share >= _OWN_SHARE else "library" if share <= _LIBRARY_SHARE else "mixed"
+    path = "profiler, symbols"
+    if track == "own" and symbols.uses:
+        track = "mixed"
+        path = f"profiler; but the library names {', '.join(symbols.uses[:3])}"
+    return Attribution(track=track, own_share=round(share, 4), kernels=_shown(own, others), source=path)
+
+
+def kernel_names(source: str) -> frozenset[str]:
+    """Names of kernels that a source defines: CUDA in its strings, decorated Python functions."""
+    return frozenset((*_cuda_names(source), *_python_names(source)))
+
+
+def _cuda_names(source: str) -> Iterator[str]:
+    for declaration in source.split("__global__")[1:]:
+        head = re.sub(r"__launch_bounds__\s*\([^)]*\)", "", declaration[:_DECLARATION])
+        name = re.search(r"(\w+)\s*\(", head)
+        if name is not None:
+            yield name[1]
+
+
+def _python_names(source: str) -> Iterator[str]:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in ast.walk(tree):
+        decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
+        if isinstance(node, ast.FunctionDef) and any(map(_AUTHORING.search, map(ast.unparse, decorators))):
+            yield node.name
+
+
+def base_name(kernel: str) -> str:
+    """`scale` of `void my::scale<float, 4>(float*, int)`."""
+    text = re.sub(r"^(void|int|float)\s+", "", kernel.replace("(anonymous namespace)::", ""))
+    return re.split(r"[<(]", text, maxsplit=1)[0].rpartition("::")[2].strip()
+
+
+def _is_own(event: Event, symbols: Symbols, named: frozenset[str]) -> bool:
+    if event.kind == "call":
+        # What no operator accounts for is the interpreter's work, unless the candidate built a library.
+        return symbols.libraries > 0
+    if event.kind == "operator":
+        return symbols.libraries > 0 and "::" in event.name and not _OPERATOR.match(event.name)
+    plain = event.name.removeprefix("void ").replace("(anonymous namespace)::", "")
+    if plain.startswith(_LIBRARY_NAMESPACES):
+        return False
+    base = base_name(event.name)
+    if base in named or any(base.startswith(f"{name}_") for name in named):
+        return True
+    encoded = re.compile(rf"(?<!\d){len(base)}{re.escape(base)}")
+    return bool(base) and any(base == symbol or encoded.search(symbol) for symbol in symbols.defines)
+
+
+def _without_trace(symbols: Symbols, named: frozenset[str], trouble: str) -> Attribution:
+    """From what was built alone: nothing built and nothing named is a library's work, else unknown."""
+    track = "unknown" if symbols.libraries or named else "library"
+    return Attribution(track=track, source=f"symbols; no trace{': ' + trouble if trouble else ''}")
+
+
+def _shown(own: Iterable[Event], others: Iterable[Event]) -> tuple[str, ...]:
+    """The longest events, marked with whose they are."""
+    marked = [(event.ms, f"own: {event.name}") for event in own]
+    marked += [(event.ms, f"library: {event.name}") for event in others if event.kind != "call"]
+    return tuple(text[:160] for _, text in sorted(marked, reverse=True)[:_SHOWN])

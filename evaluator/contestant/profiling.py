@@ -1,0 +1,67 @@
+"""One call under torch's profiler: which kernels and operators ran, and for how long. A mere claim."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from evaluator.contestant.calls import Layout
+from evaluator.devices import Device
+
+_CALL = "kernelwright call"
+_MOST_EVENTS = 64
+_MOST_NAME = 300
+
+
+def profile(model: Any, layout: Layout, device: Device) -> list[list[Any]]:
+    """Kinds (`kernel`, `operator`, `call`), names and milliseconds, longest first.
+
+    On a GPU the kernels' own times; on a CPU each operator's time without those it calls, and what is left of
+    the whole call. The newer `torch.profiler.profile` imports the compiler, which takes seconds.
+    """
+    args, kwargs = layout.arguments[0]
+    on_gpu = device.torch_device.type == "cuda"
+    with torch.no_grad(), _buffers_kept(model):
+        model(*args, **kwargs)
+        device.synchronize()
+        with torch.autograd.profiler.profile(
+            use_device="cuda" if on_gpu else None, use_kineto=True, use_cpu=not on_gpu
+        ) as trace:
+            with torch.autograd.profiler.record_function(_CALL):
+                model(*args, **kwargs)
+            device.synchronize()
+    return _kernels(trace) if on_gpu else _operators(trace)
+
+
+@contextlib.contextmanager
+def _buffers_kept(model: Any) -> Iterator[None]:
+    buffers = list(model.buffers()) if isinstance(model, torch.nn.Module) else []
+    saved = [buffer.clone() for buffer in buffers]
+    yield
+    for buffer, before in zip(buffers, saved, strict=True):
+        buffer.copy_(before)
+
+
+def _kernels(trace: Any) -> list[list[Any]]:
+    spent: Counter[tuple[str, str]] = Counter()
+    for event in trace.kineto_results.events():
+        if event.device_type().name == "CUDA":
+            spent["kernel", event.name()] += event.duration_ns()
+    return _longest({key: value / 1e6 for key, value in spent.items()})
+
+
+def _operators(trace: Any) -> list[list[Any]]:
+    spent: Counter[tuple[str, str]] = Counter()
+    for event in trace.function_events:
+        kind = "call" if event.name == _CALL else "operator"
+        spent[kind, event.name] += event.self_cpu_time_total
+    return _longest({key: value / 1e3 for key, value in spent.items()})
+
+
+def _longest(spent: dict[tuple[str, str], float]) -> list[list[Any]]:
+    ordered = sorted(spent.items(), key=lambda item: -item[1])[:_MOST_EVENTS]
+    return [[kind, name[:_MOST_NAME], milliseconds] for (kind, name), milliseconds in ordered]
