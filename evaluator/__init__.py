@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evaluator.backends import BACKENDS, Backend, find_backend
 from evaluator.candidate import Candidate
-from evaluator.config import Dtype, EvaluationConfig, Limits, Math, SandboxTier
+from evaluator.config import Dtype, EvaluationConfig, Limits, Math, SandboxTier, Sanitize
 from evaluator.errors import ConfigError, EvaluatorError, MachineError, ProblemError
 from evaluator.evaluation import Evaluation, Finding, Measurement, Mismatch, Sanitization, Stage, Status
 from evaluator.flaws import ADVICE, Remark, Severity, Vetting
@@ -36,6 +36,7 @@ __all__ = [
     "Remark",
     "SandboxTier",
     "Sanitization",
+    "Sanitize",
     "Severity",
     "Stage",
     "Status",
