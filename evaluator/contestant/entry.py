@@ -19,6 +19,7 @@ import torch
 from evaluator.contestant import loading
 from evaluator.contestant.calls import Layout, prepare, run
 from evaluator.contestant.math import apply_math
+from evaluator.contestant.profiling import profile
 from evaluator.contestant.slots import Slot, exact_copy, view
 from evaluator.contestant.threads import set_threads
 from evaluator.contestant.trees import Tree, dtype_from, unflatten
@@ -52,6 +53,7 @@ class Contestant:
             "construct": self._construct,
             "prepare": self._prepare,
             "run": self._run,
+            "profile": self._profile,
             "threads": self._threads,
             "finish": self._finish,
         }
@@ -139,6 +141,10 @@ class Contestant:
         self._device.synchronize()
         self._finished = True
         return {"op": "done"}
+
+    def _profile(self, message: Message) -> Message:
+        layout = self._layouts[message["layout"]]
+        return {"op": "done", "events": profile(self._models[message["model"]], layout, self._device)}
 
     def _value(self, tree: Tree, slots: list[Slot]) -> Any:
         def leaf(index: int) -> torch.Tensor:
