@@ -114,6 +114,7 @@ def _environment(threads: int, device: str) -> dict[str, str]:
         "OMP_NUM_THREADS": str(threads),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUNBUFFERED": "1",
+        "KINETO_LOG_LEVEL": "99",
         "TORCHINDUCTOR_CACHE_DIR": "/tmp/inductor",
         "TRITON_CACHE_DIR": "/tmp/triton",
         # Worker processes cost seconds to start and would outlive the compilation they help with.
