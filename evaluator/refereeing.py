@@ -181,6 +181,7 @@ class RefereeHandle:
             "release": self._release,
             "recall": lambda request: self._workshop.memory.recall(self._memory_key(request)),
             "remember": self._remember,
+            "symbols": self._symbols,
             "sanitizers": lambda request: {"missing": self._sanitizers().missing(self._device)},
             "report": self._report,
         }
@@ -366,6 +367,9 @@ class RefereeHandle:
     def _sanitizers(self) -> Sanitizers:
         compiler = self._workshop.builder.toolchain.cxx.path if self._device == "cpu" else None
         return find_sanitizers(compiler)
+
+    def _symbols(self, request: Message) -> Message:
+        return read_symbols(self._processes[int(request["id"])].libraries).model_dump(mode="json")
 
     def _remember(self, request: Message) -> Message:
         facts = {key: value for key, value in request.items() if key not in ("op", "about")}
