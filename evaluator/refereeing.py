@@ -27,6 +27,7 @@ from evaluator.protocol import Channel, ChannelClosed, ChannelError, Message
 from evaluator.sandbox import Launcher, Sandboxed
 from evaluator.sanitizing import ADDRESS, Sanitizers, Watch, find_sanitizers
 from evaluator.staging import Staging
+from evaluator.symbols import read_symbols
 
 _OPEN_S = 900.0
 _REPORT_S = 15.0
