@@ -111,6 +111,7 @@ class Evaluator:
             verification=answer["verification"],
             sanitization=answer["sanitization"],
             plausibility=answer["plausibility"],
+            attribution=answer["attribution"],
             findings=findings,
             builds=tuple(job.builds),
             environment=environment,
