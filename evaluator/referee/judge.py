@@ -7,8 +7,19 @@ import time
 from typing import Any
 
 from evaluator.config import EvaluationConfig
-from evaluator.evaluation import Measurement, Plausibility, Sanitization, Stage, Status, Verification
-from evaluator.referee.lanes import Ground, call_bytes, load, start
+from evaluator.evaluation import (
+    Attribution,
+    Measurement,
+    Plausibility,
+    Sanitization,
+    Stage,
+    Status,
+    Verification,
+)
+from evaluator.plausibility import contradiction
+from evaluator.referee.assessor import Assessor
+from evaluator.referee.attributing import attribution
+from evaluator.referee.lanes import Ground, load, start
 from evaluator.referee.sanitizing import Sanitizer
 from evaluator.referee.sides import Side, Verdict
 from evaluator.referee.timing import Timer
@@ -27,6 +38,7 @@ class Judge:
         self._config = config
         self._secret = secret
         self._timer = Timer(ground, pool, config, secret)
+        self._assessor = Assessor(ground, pool)
         self._sanitizer = Sanitizer(
             ground, pool, name=config.shapes or "full size", limit_s=config.limits.sanitize_s
         )
@@ -40,6 +52,7 @@ class Judge:
             if self._config.measure and self._ground.device.torch_device.type == "cuda":
                 self._hold_device(exclusive=True)
                 self._timer.baselines()
+                self._assessor.prepare()
             side = start(self._ground, role="candidate")
             side.deadline = time.monotonic() + self._config.limits.total_s
             load(self._ground, side, source, class_name="ModelNew")
@@ -52,12 +65,16 @@ class Judge:
                 asked = time.monotonic()
                 self._hold_device(exclusive=True)
                 self._timer.baselines()
+                self._assessor.prepare()
                 side.deadline += time.monotonic() - asked
                 side.thaw()
                 outcome.measurement = self._timer.time(side)
+                outcome.plausibility = self._assessor.assess(outcome.measurement.candidate.median_ms)
+                self._announce(outcome, Stage.ATTRIBUTE)
+                outcome.attribution = attribution(self._ground, side, source)
             self._sanitize(side, source, outcome)
             self._announce(outcome, Stage.DECIDE)
-            outcome.plausibility = self._plausibility()
+            self._believe(outcome)
         except Verdict as verdict:
             outcome.status, outcome.detail, outcome.facts = verdict.status, verdict.detail, verdict.facts
         finally:
@@ -103,9 +120,13 @@ class Judge:
         if found.convicts is not None:
             raise Verdict(found.convicts, found.reason)
 
-    def _plausibility(self) -> Plausibility:
-        base = self._pool.bases[0]
-        return Plausibility(bytes_moved=call_bytes(base.arguments, base.expected.output))
+    def _believe(self, outcome: _Outcome) -> None:
+        """Refuse a time that the hardware does not allow."""
+        if outcome.measurement is None or outcome.plausibility is None:
+            return
+        why = contradiction(outcome.plausibility, outcome.measurement.candidate.median_ms)
+        if why:
+            raise Verdict(Status.IMPLAUSIBLE, why)
 
     def _announce(self, outcome: _Outcome, stage: Stage) -> None:
         outcome.stage = stage
@@ -128,6 +149,7 @@ class _Outcome:
         self.measurement: Measurement | None = None
         self.sanitization: Sanitization | None = None
         self.plausibility: Plausibility | None = None
+        self.attribution: Attribution | None = None
 
     def fields(self) -> dict[str, Any]:
         """As JSON."""
@@ -136,6 +158,7 @@ class _Outcome:
             "measurement": self.measurement,
             "sanitization": self.sanitization,
             "plausibility": self.plausibility,
+            "attribution": self.attribution,
         }
         return {
             "status": self.status.value,
