@@ -124,6 +124,7 @@ class Timing(Record):
     """One side's measured time per call, milliseconds."""
 
     median_ms: float
+    """Median of the turns; on a CPU, whose cores are never ours alone, of the quicker half of them."""
     spread_ms: float
     """Median absolute deviation of the turns."""
     turns: int

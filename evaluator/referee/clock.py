@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import random
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
@@ -19,10 +20,10 @@ import torch
 
 from evaluator.contestant.slots import Slot, stacked
 from evaluator.devices import Device
-from evaluator.evaluation import Measurement, Status, Timing
+from evaluator.evaluation import Interval, Measurement, Status, Timing
 from evaluator.referee.ring import Recipe, Ring
 from evaluator.referee.sides import Ran, Side, Verdict
-from evaluator.referee.statistics import ratio_interval, spread
+from evaluator.referee.statistics import quantile, ratio_interval, spread
 
 _AGREE_SHARE: Final = 0.02
 _AGREE_MS: Final = {"cpu": 0.05, "cuda": 0.02}
@@ -36,8 +37,10 @@ _MOST_SINGLES: Final = 6
 _HOPELESS: Final = 0.1
 _HOPELESS_TURNS: Final = 4
 _WALL_S: Final = {"cpu": 12.0, "cuda": 20.0}
-_ROUNDS: Final = {"cpu": 3, "cuda": 1}
-"""Rounds of a turn; its quickest counts, on either side: a CPU's cores are never ours alone."""
+_QUANTILE: Final = {"cpu": 0.25, "cuda": 0.5}
+"""The median of the turns; on a CPU, whose cores are never ours alone, of the quicker half."""
+_MORE_TURNS: Final = {"cpu": 3, "cuda": 1}
+"""A CPU's turns are short, to slip between its other users' time slices, and therefore more."""
 _DEFERRED_MS: Final = {"cpu": 0.5, "cuda": 0.1}
 _SELF_FLUSHING_BYTES: Final = 96 << 20
 
@@ -62,10 +65,6 @@ class Lane:
         """Drop what was measured; the layout stays."""
         self.turns, self.singles = [], []
 
-    def call_ms(self, count: int) -> float:
-        """Median claim per call of a trusted side."""
-        return median(ran.inner_ms for ran in self.turns) / count
-
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
@@ -84,6 +83,7 @@ class Clock:
     def __init__(self, device: Device, ring: Ring, schedule: Schedule, secret: random.Random) -> None:
         self._device = device
         self._kind = device.torch_device.type
+        self._quantile = _QUANTILE[self._kind]
         self._ring = ring
         self._schedule = schedule
         self._secret = secret
@@ -103,35 +103,36 @@ class Clock:
 
     def solo(self, baseline: Lane, turns: int) -> None:
         """Time one side by itself."""
-        for _ in range(turns):
-            visits = [
-                self._visit(baseline, self._ring.recipe(self._schedule.count))[0]
-                for _ in range(_ROUNDS[self._kind])
-            ]
-            baseline.turns.append(min(visits, key=lambda ran: ran.outer_ms))
+        for _ in range(turns * _MORE_TURNS[self._kind]):
+            ran, _ = self._visit(baseline, self._ring.recipe(self._schedule.count))
+            baseline.turns.append(ran)
+
+    def call_ms(self, lane: Lane) -> float:
+        """What a call of a trusted side takes."""
+        return self._typical([ran.inner_ms for ran in lane.turns]) / self._schedule.count
+
+    def ratio(self, numerator: Sequence[float], denominator: Sequence[float]) -> tuple[float, Interval]:
+        """The ratio of what two sides' turns stand for, with its interval."""
+        middle = self._typical(numerator) / max(self._typical(denominator), 1e-9)
+        return middle, ratio_interval(numerator, denominator, share=self._quantile)
 
     def _wants_single(self, candidate: Lane) -> bool:
         """Never announced: about every other turn, surely twice by the end."""
         done, turns = len(candidate.singles), len(candidate.turns)
-        return done < _MOST_SINGLES and (done < turns // 3 or self._secret.random() < 0.5)
+        return done < _MOST_SINGLES and (done < turns // 3 or self._secret.random() < 0.3)
 
     def _turn(self, candidate: Lane, baseline: Lane, count: int) -> None:
-        """Both sides once, in random order, on the same inputs; each side's quickest round counts."""
-        rounds = [self._round(candidate, baseline, count) for _ in range(_ROUNDS[self._kind])]
-        for lane, runs in zip((candidate, baseline), zip(*rounds, strict=True), strict=True):
-            quickest = min(runs, key=lambda ran: ran.outer_ms)
-            (lane.turns if count == self._schedule.count else lane.singles).append(quickest)
-
-    def _round(self, candidate: Lane, baseline: Lane, count: int) -> tuple[Ran, Ran]:
+        """Both sides once, in random order, on the same inputs."""
         recipe = self._ring.recipe(count)
         lanes = [candidate, baseline]
         self._secret.shuffle(lanes)
-        visits = {id(lane): self._visit(lane, recipe) for lane in lanes}
-        ours, theirs = visits[id(candidate)], visits[id(baseline)]
-        complaint = self._ring.disagreement(ours[1], theirs[1], recipe)
+        outputs: dict[int, list[torch.Tensor]] = {}
+        for lane in lanes:
+            ran, outputs[id(lane)] = self._visit(lane, recipe)
+            (lane.turns if count == self._schedule.count else lane.singles).append(ran)
+        complaint = self._ring.disagreement(outputs[id(candidate)], outputs[id(baseline)], recipe)
         if complaint:
             raise Verdict(Status.WRONG_VALUES, f"right when verified, wrong when timed: {complaint}")
-        return ours[0], theirs[0]
 
     def _visit(self, lane: Lane, recipe: Recipe) -> tuple[Ran, list[torch.Tensor]]:
         """One side's turn; returns its times and a private copy of its outputs."""
@@ -172,35 +173,36 @@ class Clock:
         return ran
 
     def _enough(self, candidate: Lane, baseline: Lane) -> bool:
-        turns = len(candidate.turns)
-        if turns >= self._schedule.max_turns:
+        turns, more = len(candidate.turns), _MORE_TURNS[self._kind]
+        if turns >= self._schedule.max_turns * more:
             return True
         theirs = [ran.inner_ms for ran in baseline.turns]
-        ours = [ran.outer_ms for ran in candidate.turns]
-        if turns >= _HOPELESS_TURNS and sum(theirs) < _HOPELESS * sum(
-            ran.inner_ms for ran in candidate.turns
-        ):
+        ours = [ran.inner_ms for ran in candidate.turns]
+        if turns >= _HOPELESS_TURNS and self._typical(theirs) < _HOPELESS * self._typical(ours):
             return True
-        if turns < _FEWEST_TURNS:
+        if turns < _FEWEST_TURNS * more:
             return False
         if time.monotonic() - self._started > _WALL_S[self._kind]:
             return True
-        if sum(ours) < self._schedule.target_ms:
+        if sum(ran.outer_ms for ran in candidate.turns) < self._schedule.target_ms:
             return False
-        interval = ratio_interval(theirs, self._scored(candidate, baseline)[0])
+        interval = ratio_interval(theirs, self._scored(candidate, baseline)[0], share=self._quantile)
         return interval.high - interval.low <= 2 * _TIGHT * interval.low
+
+    def _typical(self, values: Sequence[float]) -> float:
+        return quantile(values, self._quantile)
 
     def _scored(self, candidate: Lane, baseline: Lane) -> tuple[list[float], str]:
         """The candidate's time of each turn, and the clock it is from."""
         excess = self._excess_ms(candidate, baseline)
         claimed = [ran.inner_ms for ran in candidate.turns]
-        if excess <= _AGREE_SHARE * median(claimed) + _AGREE_MS[self._kind] + self._noise_ms(baseline):
+        if excess <= _AGREE_SHARE * self._typical(claimed) + _AGREE_MS[self._kind] + self._noise_ms(baseline):
             return claimed, "inner"
         return [value + excess for value in claimed], "outer"
 
     def _excess_ms(self, candidate: Lane, baseline: Lane) -> float:
         """What the candidate's claims leave of our clock, beyond what the trusted side's leave."""
-        return median(_left(candidate.turns)) - median(_left(baseline.turns))
+        return self._typical(_left(candidate.turns)) - self._typical(_left(baseline.turns))
 
     def _noise_ms(self, baseline: Lane) -> float:
         """How far the trusted side's own remainder wanders, as an error of its median."""
@@ -219,13 +221,13 @@ class Clock:
         count = self._schedule.count
         singles = [ran.outer_ms for ran in lane.singles]
         return Timing(
-            median_ms=median(scored) / count,
+            median_ms=self._typical(scored) / count,
             spread_ms=spread(scored) / count,
             turns=len(scored),
             calls=len(scored) * count,
-            inner_ms=median(ran.inner_ms for ran in lane.turns) / count,
-            outer_ms=median(ran.outer_ms for ran in lane.turns) / count,
-            single_ms=median(singles) if singles else None,
+            inner_ms=self._typical([ran.inner_ms for ran in lane.turns]) / count,
+            outer_ms=self._typical([ran.outer_ms for ran in lane.turns]) / count,
+            single_ms=self._typical(singles) if singles else None,
             clock=clock,
             turn_ms=tuple(value / count for value in scored),
         )
@@ -256,12 +258,13 @@ class Clock:
             return 0.0
         count = self._schedule.count
 
-        def lone(lane: Lane) -> float:
-            batched = median(ran.outer_ms for ran in lane.turns) / count
-            return median(ran.outer_ms for ran in lane.singles) - batched
+        def lone(lane: Lane, worst: Callable[[list[float]], float]) -> float:
+            batched = self._typical([ran.outer_ms for ran in lane.turns]) / count
+            return worst([ran.outer_ms for ran in lane.singles]) - batched
 
-        excess = lone(candidate) - max(lone(baseline), 0.0)
-        batched = median(ran.outer_ms for ran in candidate.turns) / count
+        # Merged work costs every lone call in full, noise does not: the candidate's best against our worst.
+        excess = lone(candidate, min) - max(lone(baseline, max), 0.0)
+        batched = self._typical([ran.outer_ms for ran in candidate.turns]) / count
         floor = _DEFERRED_MS[self._kind] + 1.5 * batched
         return excess if excess > floor else 0.0
 
@@ -295,8 +298,8 @@ def measurement(
         )
     against = min(baselines, key=lambda name: baselines[name].median_ms)
     speedups = {name: timing.median_ms / max(ours.median_ms, 1e-9) for name, timing in baselines.items()}
-    raw = ratio_interval(eager.turn_ms, ours.turn_ms)
-    shift = speedups[against] / (median(eager.turn_ms) / max(median(ours.turn_ms), 1e-9))
+    middle, raw = clock.ratio(eager.turn_ms, ours.turn_ms)
+    shift = speedups[against] / max(middle, 1e-9)
     return Measurement(
         candidate=ours,
         baselines=baselines,
@@ -304,16 +307,16 @@ def measurement(
         against=against,
         speedup=speedups[against],
         interval=raw.model_copy(update={"low": raw.low * shift, "high": raw.high * shift}),
-        noise_floor=_noise_floor(eager.turn_ms),
+        noise_floor=_noise_floor(clock, eager.turn_ms),
         calls_per_batch=count,
         ring_slots=count,
     )
 
 
-def _noise_floor(turns: tuple[float, ...]) -> float | None:
+def _noise_floor(clock: Clock, turns: tuple[float, ...]) -> float | None:
     """Half-width of the interval of the baseline's odd turns against its even ones."""
     odd, even = turns[::2], turns[1::2]
     if len(even) < 2:
         return None
-    interval = ratio_interval(odd[: len(even)], even)
+    _, interval = clock.ratio(odd[: len(even)], even)
     return (interval.high - interval.low) / 2

@@ -15,7 +15,7 @@ from evaluator.referee.ring import Ring
 from evaluator.referee.sides import Side, Verdict
 from evaluator.referee.trials import TrialPool
 
-_BATCH_MS = {"cpu": 10.0, "cuda": 50.0}
+_BATCH_MS = {"cpu": 5.0, "cuda": 50.0}
 _MOST_CALLS = 4096
 _MEMORY_SHARE = 0.05
 _MEMORY_BYTES = {"cpu": 192 << 20, "cuda": 4 << 30}
@@ -105,7 +105,7 @@ class Timer:
         eager.forget()
         clock = Clock(self._ground.device, self._ring, self._schedule(count), self._secret)
         clock.solo(eager, _SOLO_TURNS)
-        eager_ms = eager.call_ms(count)
+        eager_ms = clock.call_ms(eager)
         ratio = self._compile_ratio(eager, count) if "compile" in self._config.baselines else None
         return Baselines(eager, eager_ms, ratio)
 
@@ -139,8 +139,9 @@ class Timer:
                 count=count, target_ms=0.0, max_turns=_COMPILE_TURNS, call_timeout_s=_REFERENCE_S
             )
             eager.forget()
-            Clock(self._ground.device, self._ring, schedule, self._secret).duel(lane, eager)
-            ratio = lane.call_ms(count) / eager.call_ms(count)
+            clock = Clock(self._ground.device, self._ring, schedule, self._secret)
+            clock.duel(lane, eager)
+            ratio = clock.call_ms(lane) / clock.call_ms(eager)
         except Verdict as verdict:
             self.notes.append(f"torch.compile failed: {verdict.detail[:300]}")
             return None
