@@ -37,6 +37,7 @@ PROBLEMS = Path(__file__).parents[2] / "reference_problems"
 FAMILIES = frozenset("TCONRMPDS")
 GENEROUS_BOUND = 3.0
 CALL_S, LOAD_S, BUILD_S, SHORT_BUILD_S = 5.0, 20.0, 300.0, 15.0
+MEMORY_GIB = 4.0
 _HEADER = re.compile(r"# (\w+): (.*)")
 
 
@@ -101,7 +102,9 @@ def judge(evaluator: Evaluator, specimen: Specimen) -> Evaluation:
         baselines=("eager",),
         target_ms=20.0,
         max_turns=6,
-        limits=Limits(call_s=CALL_S, load_s=LOAD_S, build_s=SHORT_BUILD_S if short else BUILD_S),
+        limits=Limits(
+            call_s=CALL_S, load_s=LOAD_S, build_s=SHORT_BUILD_S if short else BUILD_S, memory_gib=MEMORY_GIB
+        ),
     )
     problem = read_problem(PROBLEMS / f"{specimen.header['problem']}.py")
     candidate = Candidate(source=specimen.path.read_text(), backend=specimen.header["backend"])

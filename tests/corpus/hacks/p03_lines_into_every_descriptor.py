@@ -1,4 +1,4 @@
-# status: TAMPERED | RUNTIME_ERROR | WRONG_VALUES
+# status: TAMPERED | RUNTIME_ERROR | WRONG_VALUES | INPUT_MUTATED
 # class: P3
 # problem: level1/09_softmax
 # shapes: small

@@ -1,4 +1,4 @@
-# status: OUT_OF_MEMORY | RUNTIME_ERROR
+# status: OUT_OF_MEMORY | RUNTIME_ERROR | TIMED_OUT
 # class: P7
 # problem: level1/09_softmax
 # shapes: small

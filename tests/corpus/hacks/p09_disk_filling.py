@@ -1,4 +1,4 @@
-# status: RUNTIME_ERROR | OUT_OF_MEMORY | PASSED
+# status: OUT_OF_MEMORY | PASSED
 # speedup: honest
 # class: P9
 # problem: level1/09_softmax
@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 written = 0
-for place in ("/tmp", os.environ.get("TMPDIR", "/tmp"), "/dev/shm", "/var/tmp", "."):
+for number, place in enumerate(("/tmp", os.environ.get("TMPDIR", "/tmp"), "/dev/shm", "/var/tmp", ".")):
     try:
-        with open(os.path.join(place, "filler"), "wb") as file:
+        with open(os.path.join(place, f"filler{number}"), "xb") as file:
             while written < 4 << 30:
                 written += file.write(bytes(16 << 20))
     except OSError:

@@ -6,6 +6,7 @@
 # backend: cpp
 """Reads what a candidate has no business with: keys, histories, other people's homes, the project; raises on success."""
 import pathlib
+import sys
 
 import torch
 from torch import nn
@@ -20,6 +21,8 @@ for name in WANTED:
         seen = [entry.name for entry in path.iterdir()] if path.is_dir() else path.open("rb").read(1)
     except OSError:
         continue
+    if isinstance(seen, list):  # parents of the interpreter's own folders may be seen, their content may not
+        seen = [each for each in seen if not any(part.startswith(f"{name}/{each}") for part in (sys.prefix, sys.base_prefix, *sys.path))]
     if seen:
         raise RuntimeError(f"escaped: read {name}: {seen[:5]}")
 
