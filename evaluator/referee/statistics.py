@@ -19,7 +19,7 @@ def spread(values: Sequence[float]) -> float:
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The value that a share of the values lies below, linear between neighbours (Hyndman and Fan, type 7)."""
+    """The value a share of the values lies below, linear between neighbours (Hyndman and Fan, type 7)."""
     ordered = sorted(values)
     place = share * (len(ordered) - 1)
     below = int(place)
