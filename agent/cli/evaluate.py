@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent.cli import options
-from agent.cli.failures import Usage, did_pass
+from agent.cli.failures import Usage, did_pass, say
 
 if TYPE_CHECKING:
     from evaluator import Candidate, Evaluation, EvaluationConfig, Problem
@@ -42,7 +42,8 @@ def evaluate(
     Without --backend it is guessed from the source. With --json the whole record goes to standard
     output and nothing else does. Exit status 0 means PASSED, 1 any other status.
     """
-    from agent.cli.library import one_problem
+    from agent.cli.library import GPU_SIZED, are_meant_for_gpus, one_problem
+    from agent.cli.screen import is_watched
 
     given = options.policy(
         device=device,
@@ -56,7 +57,10 @@ def evaluate(
     )
     config = options.evaluation_config(given)
     reference = one_problem(problem)
-    evaluation = _judge(reference, read_candidate(candidate, backend, device), config, cache=cache)
+    judged = read_candidate(candidate, backend, device)
+    if is_watched() and are_meant_for_gpus([reference], [judged.backend], config.shapes):
+        say(GPU_SIZED)
+    evaluation = _judge(reference, judged, config, cache=cache)
     if json:
         print(evaluation.model_dump_json(indent=2))
     else:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Final
 
 import agent
 from agent.cli.failures import Usage
-from evaluator import Problem, ProblemError, find_problems, read_problem
+from evaluator import Problem, ProblemError, find_backend, find_problems, read_problem
+
+
+GPU_SIZED: Final = "these sizes are made for a GPU and take long on a CPU; --shapes small is quicker"
 
 
 def installed_problems() -> Path:
@@ -45,6 +49,12 @@ def one_problem(name: str) -> Problem:
     if len(problems) != 1:
         raise Usage(f"{name} holds {len(problems)} problems; name one of them")
     return problems[0]
+
+
+def are_meant_for_gpus(problems: Sequence[Problem], backends: Sequence[str], shapes: str | None) -> bool:
+    """Whether sizes made for a GPU are about to be run on a CPU though smaller ones are there."""
+    on_cpu = any(find_backend(backend).device == "cpu" for backend in backends)
+    return on_cpu and shapes is None and any("small" in problem.shapes for problem in problems)
 
 
 def _locate(name: str) -> list[Path]:

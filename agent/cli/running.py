@@ -16,10 +16,11 @@ from agent.batch import resume as resume_log
 from agent.batch.events import Event
 from agent.cli.asking import models_of, open_endpoint, open_provider, resolve
 from agent.cli.ending import print_end
-from agent.cli.failures import Usage
-from agent.cli.library import read_problems
+from agent.cli.failures import Usage, say
+from agent.cli.library import GPU_SIZED, are_meant_for_gpus, read_problems
 from agent.cli.options import explain
 from agent.cli.progress import Watcher, json_lines
+from agent.cli.screen import is_watched
 from agent.cli.settings import RunSettings, parse_settings, read_settings, to_toml
 from agent.cli.wording import open_prompts
 from agent.prompts import TemplatePrompts, installed_prompts
@@ -104,6 +105,8 @@ def _begin(archive: Archive, settings: RunSettings) -> _Undertaking:
     for backend in settings.backends:
         find_backend(backend)
     problems = read_problems(settings.problems)
+    if is_watched() and are_meant_for_gpus(problems, settings.backends, settings.evaluation.shapes):
+        say(GPU_SIZED)
     plan = Plan(
         problems=tuple(problem.id for problem in problems),
         backends=settings.backends,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli.failures import Usage
-from agent.cli.library import installed_problems, one_problem, read_problems
+from agent.cli.library import are_meant_for_gpus, installed_problems, one_problem, read_problems
 from evaluator import ProblemError
 
 SOURCE = "class Model: ...\ndef get_inputs(): return []\ndef get_init_inputs(): return []\n"
@@ -59,3 +59,18 @@ def test_a_folder_is_not_one_problem(tmp_path: Path) -> None:
         (tmp_path / f"{name}.py").write_text(f"# {name}\n{SOURCE}")
     with pytest.raises(Usage, match="2 problems"):
         one_problem(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("backends", "shapes", "expected"),
+    [
+        (["cpp"], None, True),
+        (["cuda"], None, False),
+        (["cuda", "cpp"], None, True),
+        (["cpp"], "small", False),
+    ],
+)
+def test_sizes_made_for_a_gpu_are_noticed_before_a_cpu_gets_them(
+    backends: list[str], shapes: str | None, expected: bool
+) -> None:
+    assert are_meant_for_gpus([one_problem("square_matmul")], backends, shapes) is expected
