@@ -11,7 +11,6 @@ import agent
 from agent.cli.failures import Usage
 from evaluator import Problem, ProblemError, find_backend, find_problems, read_problem
 
-
 GPU_SIZED: Final = "these sizes are made for a GPU and take long on a CPU; --shapes small is quicker"
 
 
