@@ -8,6 +8,7 @@ from evaluator.config import Dtype, EvaluationConfig, Limits, Math, SandboxTier,
 from evaluator.errors import ConfigError, EvaluatorError, MachineError, ProblemError
 from evaluator.evaluation import Evaluation, Finding, Measurement, Mismatch, Sanitization, Stage, Status
 from evaluator.flaws import ADVICE, Remark, Severity, Vetting
+from evaluator.kept import load_kernel
 from evaluator.pipeline import Evaluator, evaluate
 from evaluator.problem import Problem, find_problems, problem_from_source, read_problem
 from evaluator.record import Record, sha256_text
@@ -44,6 +45,7 @@ __all__ = [
     "evaluate",
     "find_backend",
     "find_problems",
+    "load_kernel",
     "probe",
     "problem_from_source",
     "read_problem",

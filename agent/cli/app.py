@@ -15,6 +15,7 @@ from agent.cli import (
     importing,
     kernels,
     leaderboard,
+    package,
     problems,
     prompt,
     replay,
@@ -75,6 +76,7 @@ _add("evaluate", evaluate.evaluate, JUDGE)
 _add("verify", verify.verify, JUDGE)
 _add("leaderboard", leaderboard.leaderboard, LOOK)
 _add("export", export.export, LOOK)
+_add("package", package.package, LOOK)
 app.add_typer(kernels.app, name="kernels", rich_help_panel=LOOK)
 _add("show", kernels.show, LOOK)
 app.add_typer(problems.app, name="problems", rich_help_panel=LOOK)
