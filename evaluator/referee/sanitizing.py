@@ -24,6 +24,8 @@ from evaluator.referee.trials import TrialPool
 
 _CALLS: Final = 2
 _REPORT_S: Final = 20.0
+_STRESS_S: Final = 4.0
+_CALL_S: Final = 60.0
 _LARGEST_ELEMENTS: Final = {"cpu": 1 << 22, "cuda": 1 << 20}
 """Above this a tool gets smaller sizes, unless the candidate is known to be quick."""
 _SLOWDOWN: Final = 60.0
@@ -168,7 +170,10 @@ class Sanitizer:
         self._stress(source, record)
 
     def _stress(self, source: str, record: _Record) -> None:
-        stress = Stress(self._ground, self._pool, seconds=max(1.0, min(4.0, self._left() / 4)))
+        left = self._left()
+        stress = Stress(
+            self._ground, self._pool, seconds=max(1.0, min(_STRESS_S, left / 4)), call_s=min(_CALL_S, left)
+        )
         status, text = stress.examine(source)
         if status is not None:
             record.convictions.append((status, text))

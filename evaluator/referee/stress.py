@@ -24,7 +24,6 @@ _FEWEST_THREADS: Final = 4
 _MOST_THREADS: Final = 65
 _FEWEST_CALLS: Final = 3
 _MOST_CALLS: Final = 40
-_CALL_S: Final = 60.0
 _LOAD_SIZE: Final = 2048
 
 
@@ -47,11 +46,12 @@ class _Tally:
 class Stress:
     """Looks for races of one candidate by calling it."""
 
-    def __init__(self, ground: Ground, pool: TrialPool, *, seconds: float) -> None:
-        """`seconds` is spent calling, start-up not counted."""
+    def __init__(self, ground: Ground, pool: TrialPool, *, seconds: float, call_s: float) -> None:
+        """`seconds` is spent calling, start-up not counted; `call_s` bounds one call."""
         self._ground = ground
         self._pool = pool
         self._seconds = seconds
+        self._call_s = call_s
         self._trial: Trial = pool.bases[0]
         self._kind = ground.device.torch_device.type
 
@@ -88,17 +88,21 @@ class Stress:
         ground.driver.call("hold", exclusive=False)
         lane = lay_out(side, "stress", self._trial.arguments, self._trial.expected.output, 1)
         for state in (None, draw.model.state_dict()):
-            wanted = Construction(class_name="ModelNew", model="m", seed=draw.seed, vary=False, state=state)
+            wanted = Construction(
+                class_name="ModelNew", model="m", seed=draw.seed, vary=draw.vary, state=state
+            )
             construct(ground, side, wanted)
-            side.ask({"op": "threads", "count": ground.threads}, _CALL_S)
-            if any(self._once(side, lane)[0].mismatch is None for _ in range(_FEWEST_CALLS)):
-                return lane
+            # The first call has most threads: whatever it allocates for them lasts for later ones.
+            for count in (most, ground.threads):
+                side.ask({"op": "threads", "count": count}, self._call_s)
+                if any(self._once(side, lane)[0].mismatch is None for _ in range(_FEWEST_CALLS)):
+                    return lane
             if not draw.model.state_dict():
-                return None
+                break
         return None
 
     def _call(self, side: Side, lane: Lane, count: int) -> _Tally:
-        side.ask({"op": "threads", "count": count}, _CALL_S)
+        side.ask({"op": "threads", "count": count}, self._call_s)
         tally = _Tally()
         until = time.monotonic() + self._seconds / len(self._counts())
         for number in range(_MOST_CALLS):
@@ -119,7 +123,7 @@ class Stress:
         write(side, lane.input_slots, self._trial.arguments.leaves, 0)
         self._ground.device.synchronize()
         self._disturb()
-        ran = side.run("stress", model="m", first=0, count=1, timeout_s=_CALL_S, restore=True)
+        ran = side.run("stress", model="m", first=0, count=1, timeout_s=self._call_s, restore=True)
         if ran.complaint:
             raise Verdict(Status.WRONG_SHAPE, ran.complaint)
         outputs = [view(side.blocks[slot["block"]].data, slot, 0).clone() for slot in lane.output_slots]
