@@ -35,6 +35,7 @@ def check(
     dtype: options.CastTo = None,
     math: options.Precision = None,
     sandbox: options.Sandbox = None,
+    sanitize: options.Sanitizing = None,
     limit: options.Limit = None,
     html: Annotated[Path | None, typer.Option(help="Write a report for browsers to this file.")] = None,
     cache: options.Cache = None,
@@ -56,6 +57,7 @@ def check(
         math=math,
         baselines=None,
         sandbox=sandbox,
+        sanitize=sanitize,
         time=None,
         limit=limit,
     )

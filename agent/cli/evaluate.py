@@ -32,6 +32,7 @@ def evaluate(
     math: options.Precision = None,
     baselines: options.Baselines = None,
     sandbox: options.Sandbox = None,
+    sanitize: options.Sanitizing = None,
     time: options.Time = None,
     limit: options.Limit = None,
     cache: options.Cache = None,
@@ -52,6 +53,7 @@ def evaluate(
         math=math,
         baselines=baselines,
         sandbox=sandbox,
+        sanitize=sanitize,
         time=time,
         limit=limit,
     )

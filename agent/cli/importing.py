@@ -39,6 +39,7 @@ def import_files(
     math: options.Precision = None,
     baselines: options.Baselines = None,
     sandbox: options.Sandbox = None,
+    sanitize: options.Sanitizing = None,
     time: options.Time = None,
     limit: options.Limit = None,
     workspace: options.Workspace = Path(),
@@ -61,6 +62,7 @@ def import_files(
             math=math,
             baselines=baselines,
             sandbox=sandbox,
+            sanitize=sanitize,
             time=time,
             limit=limit,
         )

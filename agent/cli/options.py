@@ -90,6 +90,15 @@ Time = Annotated[
         "--time/--no-time", help="Measure speed, or verify only.", show_default="time", rich_help_panel=POLICY
     ),
 ]
+Sanitizing = Annotated[
+    Literal["auto", "on", "off"] | None,
+    typer.Option(
+        "--sanitize",
+        help="Run sanitizers on what passed; auto does so where they are quick, on a GPU.",
+        show_default="auto",
+        rich_help_panel=POLICY,
+    ),
+]
 Limit = Annotated[
     list[str] | None,
     typer.Option(
@@ -109,6 +118,7 @@ def policy(
     baselines: str | None,
     sandbox: str | None,
     time: bool | None,
+    sanitize: str | None,
     limit: Sequence[str] | None,
 ) -> dict[str, object]:
     """The fields of an evaluation's policy that were given.
@@ -125,6 +135,7 @@ def policy(
             "baselines": _split(baselines) if baselines is not None else None,
             "sandbox": sandbox,
             "measure": time,
+            "sanitize": sanitize,
             "limits": dict(_split_limit(text) for text in limit) if limit else None,
         }
     )

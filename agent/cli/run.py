@@ -40,6 +40,7 @@ def run(
     math: options.Precision = None,
     baselines: options.Baselines = None,
     sandbox: options.Sandbox = None,
+    sanitize: options.Sanitizing = None,
     time: options.Time = None,
     limit: options.Limit = None,
     workspace: options.Workspace = Path(),
@@ -63,6 +64,7 @@ def run(
         math=math,
         baselines=baselines,
         sandbox=sandbox,
+        sanitize=sanitize,
         time=time,
         limit=limit,
     )
