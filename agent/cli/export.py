@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,6 +13,9 @@ from agent.cli import options
 from agent.cli.failures import Usage, did_pass
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from agent.archive import Archive
     from agent.export import Exported
 
 CHOICE = "Which attempts"
@@ -22,7 +26,16 @@ Names = list[str] | None
 
 def export(
     format: Annotated[
-        Literal["sft", "preference", "unpaired", "rl", "trajectories", "attempts"],
+        Literal[
+            "sft",
+            "preference",
+            "unpaired",
+            "rl",
+            "trajectories",
+            "attempts",
+            "kernelbench",
+            "flashinfer",
+        ],
         typer.Argument(help="What the data is for.", metavar="FORMAT"),
     ],
     out: Annotated[Path, typer.Option(help="Folder to write; new or empty.")],
@@ -83,7 +96,9 @@ def export(
     """Write attempts as training data: sft, preference, unpaired, rl, trajectories or attempts.
 
     The folder loads with `datasets.load_dataset(DIR)`; its README.md says what is in it and how it was made.
-    Options that name something may be repeated. Exit status 1 means that no attempt gave a row.
+    Two more formats hand runs to other projects whole, with no filter but --run: kernelbench (run folders
+    and baseline timings) and flashinfer (flashinfer-bench's solutions and traces). Options that name
+    something may be repeated. Exit status 1 means that no attempt gave a row.
     """
     from pydantic import ValidationError
 
@@ -92,10 +107,14 @@ def export(
     from agent.workspace import Workspace
     from evaluator import find_backend
 
-    place = Workspace(workspace)
-    archive = place.archive()
+    archive = Workspace(workspace).archive()
+    runs = [archive.find(name) for name in run or ()]
+    if format in ("kernelbench", "flashinfer"):
+        written = _hand_over(archive, runs or archive.runs(), out, format)
+        print(json_module.dumps(written, indent=2)) if json else _print_handed(written, out)
+        raise did_pass(bool(written["candidates"]))
     filters = {
-        "runs": [archive.find(name) for name in run or ()],
+        "runs": runs,
         "problems": problem or (),
         "statuses": [name.upper() for name in status or ()],
         "tracks": track or (),
@@ -130,6 +149,31 @@ def export(
     else:
         _print(exported)
     raise did_pass(bool(exported.rows))
+
+
+def _hand_over(archive: Archive, runs: Sequence[str], folder: Path, format: str) -> dict[str, object]:
+    from agent.exchange.flashinfer import write_records
+    from agent.exchange.kernelbench import write_run
+
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise Usage(f"{folder} is not empty; choose a new folder for --out")
+    if format == "flashinfer":
+        return {"candidates": write_records(archive, runs, folder), "left_out": {}}
+    written = [write_run(archive, run, folder) for run in runs]
+    left_out: Counter[str] = Counter()
+    for one in written:
+        left_out.update(one.left_out)
+    return {"candidates": sum(one.candidates for one in written), "left_out": dict(left_out)}
+
+
+def _print_handed(written: Mapping[str, object], folder: Path) -> None:
+    from agent.cli.screen import out
+
+    console, left_out = out(), written["left_out"]
+    console.print(f"{written['candidates']:>8} candidates")
+    for reason, count in left_out.items() if isinstance(left_out, dict) else ():
+        console.print(f"{count:>8} not: {reason}", style="dim")
+    console.print(f"data     {folder.resolve()}", soft_wrap=True)
 
 
 def _summary(exported: Exported) -> dict[str, object]:
