@@ -13,6 +13,10 @@ from evaluator.record import Record
 
 _MOST_BYTES: Final = 256 << 20
 _MOST_SECTIONS: Final = 4096
+_MOST_TABLES: Final = 4
+_MOST_SYMBOLS: Final = 100_000
+_MOST_CONSTANTS: Final = 64 << 20
+_LONGEST_NAME: Final = 4096
 _MOST_NAMES: Final = 4000
 _MOST_NAME: Final = 200
 _SYMTAB: Final = 2
@@ -59,7 +63,7 @@ def read_symbols(folder: Path) -> Symbols:
         data = library.read_bytes()
         try:
             defined, undefined, strings = _read(data)
-        except (struct.error, ValueError, IndexError):
+        except (struct.error, ValueError, IndexError, OverflowError):
             continue
         defines.update(dict.fromkeys(name[:_MOST_NAME] for name in defined))
         for text in (*undefined, *strings):
@@ -74,8 +78,8 @@ def _read(data: bytes) -> tuple[set[str], set[str], set[str]]:
     sections = list(_sections(data))
     defined: set[str] = set()
     undefined: set[str] = set()
-    for section in sections:
-        if section.kind in (_SYMTAB, _DYNSYM):
+    for section in [section for section in sections if section.kind in (_SYMTAB, _DYNSYM)][:_MOST_TABLES]:
+        if section.link < len(sections):
             for name, is_function, is_defined in _symbols(data, section, sections[section.link]):
                 if is_defined and is_function:
                     defined.add(name)
@@ -101,10 +105,11 @@ def _sections(data: bytes) -> Iterator[_Section]:
 
 
 def _symbols(data: bytes, table: _Section, strings: _Section) -> Iterator[tuple[str, bool, bool]]:
-    for position in range(table.offset, table.offset + min(table.size, len(data)) - 23, 24):
+    end = table.offset + min(table.size, 24 * _MOST_SYMBOLS) - 23
+    for position in range(table.offset, end, 24):
         name, info, _, section = struct.unpack_from("<IBBH", data, position)
         begin = strings.offset + name
-        text = data[begin : data.index(b"\0", begin)]
+        text = data[begin : data.find(b"\0", begin, begin + _LONGEST_NAME)]
         if text:
             yield text.decode("utf-8", "replace"), info & 15 == _FUNCTION, section != 0
 
@@ -116,5 +121,5 @@ def _constants(data: bytes, sections: list[_Section]) -> bytes:
     for section in sections:
         begin = names.offset + section.name
         if data[begin : begin + 8] == b".rodata\0":
-            return data[section.offset : section.offset + section.size]
+            return data[section.offset : section.offset + min(section.size, _MOST_CONSTANTS)]
     return b""
