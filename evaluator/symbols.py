@@ -109,9 +109,9 @@ def _symbols(data: bytes, table: _Section, strings: _Section) -> Iterator[tuple[
     for position in range(table.offset, end, 24):
         name, info, _, section = struct.unpack_from("<IBBH", data, position)
         begin = strings.offset + name
-        text = data[begin : data.find(b"\0", begin, begin + _LONGEST_NAME)]
-        if text:
-            yield text.decode("utf-8", "replace"), info & 15 == _FUNCTION, section != 0
+        stop = data.find(b"\0", begin, begin + _LONGEST_NAME)
+        if stop > begin:
+            yield data[begin:stop].decode("utf-8", "replace"), info & 15 == _FUNCTION, section != 0
 
 
 def _constants(data: bytes, sections: list[_Section]) -> bytes:
