@@ -130,7 +130,8 @@ def _device_fault(lines: list[str]) -> Fault | None:
     about = [
         line.strip() for line in lines[1:] if re.match(r"\s+(?:Address|Access to|and is|by thread)", line)
     ]
-    return Fault(kind, head.partition(" at ")[0], frames, severe, "; ".join(about))
+    headline = head.partition(" at ")[0].removeprefix("Error: ").removeprefix("ERROR: ")
+    return Fault(kind, headline, frames, severe, "; ".join(about))
 
 
 def _device_frame(text: str) -> Frame:

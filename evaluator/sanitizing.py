@@ -39,7 +39,8 @@ _MEMORY_FACTOR: Final = 2
 _LOG_BYTES: Final = 4 << 20
 _MOST_FINDINGS: Final = 12
 _TOOL_OPTIONS: Final = {
-    "memcheck": ("--leak-check", "no", "--report-api-errors", "no"),
+    # Padding, because memory right behind an allocation may belong to the next one.
+    "memcheck": ("--leak-check", "no", "--report-api-errors", "no", "--padding", "4096"),
     "racecheck": ("--racecheck-report", "analysis"),
 }
 _ASAN: Final = (
@@ -123,7 +124,12 @@ class Watch:
         if self.tool == ADDRESS:
             reading = read_address_sanitizer(output)
         else:
-            reading = read_compute_sanitizer(os.pread(self.log, _LOG_BYTES, 0).decode("utf-8", "replace"))
+            log = os.pread(self.log, _LOG_BYTES, 0).decode("utf-8", "replace")
+            reading = read_compute_sanitizer(log)
+            if not log:
+                reading = replace(
+                    reading, why=f"the tool wrote nothing; printed was: {output[-300:].strip()}"
+                )
         author = Author(source, tuple(path.read_bytes() for path in self.libraries if path.exists()))
         return judge_reading(self.tool, reading, author, self.sources)
 

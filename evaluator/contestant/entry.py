@@ -138,8 +138,8 @@ class Contestant:
     def _finish(self, message: Message) -> Message:
         """End in good order, as tools that report at the end need it."""
         del message
-        self._device.synchronize()
         self._finished = True
+        self._device.synchronize()
         return {"op": "done"}
 
     def _profile(self, message: Message) -> Message:

@@ -7,6 +7,7 @@ racecheck convict at any size the candidate runs at. A report that breaks off sa
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Iterator
@@ -205,12 +206,18 @@ class Sanitizer:
                 self._walk(side, scene, source)
             except Verdict as verdict:
                 trouble = f"{verdict.status.value}: {verdict.detail}"
-            hurried = trouble.startswith(Status.TIMED_OUT.value)
-            wait_s = 1.0 if hurried else min(_REPORT_S, self._left())
+            self._end(side)
+            wait_s = 1.0 if side.lost else min(_REPORT_S, self._left())
             report = self._ground.driver.call("report", id=side.id, wait_s=wait_s)
         finally:
             side.close()
         return _trip(tool, scene, trouble, report, side.builds)
+
+    def _end(self, side: Side) -> None:
+        """Let the process end in good order: tools report then."""
+        if not side.lost:
+            with contextlib.suppress(Verdict):
+                side.ask({"op": "finish"}, min(_REPORT_S, self._left()))
 
     def _walk(self, side: Side, scene: Scene, source: str) -> None:
         """Load, construct and call, with arguments in private memory.
@@ -232,7 +239,6 @@ class Sanitizer:
             ran = side.run("sanitize", model="m", first=0, count=1, timeout_s=self._left())
             if ran.complaint:
                 raise Verdict(Status.WRONG_SHAPE, ran.complaint)
-        side.ask({"op": "finish"}, self._left())
 
 
 def _trip(tool: str, scene: Scene, trouble: str, report: dict[str, Any], builds: int) -> Trip:
@@ -244,7 +250,6 @@ def _trip(tool: str, scene: Scene, trouble: str, report: dict[str, Any], builds:
     remarks = [str(finding["text"]) for finding in report["findings"] if not finding["status"]]
     complete, why = bool(report["complete"]), str(report["why"])
     if trouble and not convictions:
-        complete, why = False, f"the candidate failed under it: {trouble[:300]}"
-        if report.get("out_of_memory"):
-            why = "out of memory under the tool"
+        reasons = [why, f"the candidate failed under it: {trouble[:300]}"]
+        complete, why = False, "; ".join(filter(None, reasons))
     return Trip(tool, scene, complete or bool(convictions), why, trouble, convictions, remarks, builds)

@@ -66,10 +66,10 @@ class Side:
         self.lost = False
         self.deadline = float("inf")
         """`time.monotonic()` after which this process has no time left for anything."""
-        self._receive(START_S)
 
     def setup(self, **fields: Any) -> None:
-        """Choose device, threads and precision flags."""
+        """Wait until it has started, then choose device, threads and precision flags."""
+        self._receive(START_S)
         self.ask({"op": "setup", **fields}, START_S)
 
     def attach(self, sizes: list[int]) -> list[int]:

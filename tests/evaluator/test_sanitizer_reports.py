@@ -48,7 +48,7 @@ def test_an_overrun_seen_by_many_threads_is_one_fault_with_its_place() -> None:
 def test_a_race_names_every_access_that_takes_part() -> None:
     kind, headline, frames = _only(read_compute_sanitizer(golden("racecheck_missing_barrier")))
     assert kind is Kind.RACE
-    assert headline == "Error: Race reported between Read access"
+    assert headline == "Race reported between Read access"
     assert [frame.place for frame in frames] == ["cuda.cu:31", "cuda.cu:22", "cuda.cu:27"]
     assert {frame.function for frame in frames} == {"matmul(const float *, const float *, float *, int)"}
 

@@ -41,7 +41,7 @@ def test_a_race_in_a_kernel_the_candidate_did_not_write_is_a_remark() -> None:
     assert answer["findings"] == [
         {
             "status": "",
-            "text": "tool: Error: Race reported between Read access, "
+            "text": "tool: Race reported between Read access, "
             "matmul(const float *, const float *, float *, int) (cuda.cu:31) and "
             "matmul(const float *, const float *, float *, int) (cuda.cu:22) (not in code of the candidate)",
         }

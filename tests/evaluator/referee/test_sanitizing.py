@@ -281,3 +281,24 @@ def test_an_evaluation_on_a_cpu_leaves_the_tools_for_later(evaluator: Evaluator)
     assert evaluation.sanitization is not None
     assert not evaluation.sanitization.settled
     assert "to be kept" in evaluation.sanitization.reason
+
+
+LARGE = problem_from_source(
+    PROBLEM.source.replace("N = 4001", 'N = 3000000\nSHAPES = {"small": {"N": 1000}}'), "double_and_add_large"
+)
+
+
+@pytest.mark.slow
+def test_an_overrun_at_smaller_sizes_must_show_at_the_judged_ones_too(evaluator: Evaluator) -> None:
+    """A candidate may be made for its sizes: what it does at others is remarked and held against nobody."""
+    body = """
+        extern "C" void run(const float* x, float* y, long n) {{
+            for (long i = 0; i < {count}; ++i) y[i] = x[i] * 2 + 1;
+        }}
+    """
+    found = evaluator.sanitize(LARGE, extension(body.format(count=3000000), "-O2"), CONFIG)
+    assert (found.ran, found.convicts) == (True, None)
+    assert found.tools == ("address (small)", "address (full size)")
+    assert "at small sizes only" in found.findings[0]
+    found = evaluator.sanitize(LARGE, extension(body.format(count=3000001), "-O2"), CONFIG)
+    assert found.convicts is Status.MEMORY_ERROR
