@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any, Final
 
@@ -29,6 +30,7 @@ CALLS: Final = 100
 _COPIES: Final = 3
 """Times a call's memory an evaluation needs: reference in float64, and a candidate."""
 _SENSITIVITY_S: Final = 20.0
+_MEMORY: Final = re.compile(r"out of (device )?memory|can't allocate memory|not enough memory")
 _WEIGHTS: Final = (11, 12)
 _INPUTS: Final = (21, 22)
 
@@ -63,7 +65,7 @@ class Vetter:
             self._weigh()
             self._examine()
         except ProblemError as error:
-            self._remark("raises", str(error))
+            self._remark("too_big" if _MEMORY.search(str(error)) else "raises", str(error))
         except SystemExit as error:
             self._remark("raises", f"the problem asks to end the process: {error!r}")
         except _Enough as reason:
