@@ -7,6 +7,7 @@ other tensors, and its reference counts depend on the other side.
 from __future__ import annotations
 
 import ctypes
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,8 @@ import torch
 
 _IPC_LAZY_PEER_ACCESS: Final = 1
 _FLUSH_FACTOR: Final = 3
+_OUT_OF_MEMORY: Final = 2
+_PATIENCE_S: Final = 30.0
 
 
 class _IpcHandle(ctypes.Structure):
@@ -63,7 +66,14 @@ class CudaBlock:
     def create(cls, size: int, device: torch.device) -> CudaBlock:
         """New zeroed device memory."""
         pointer = ctypes.c_void_p()
-        _check(_runtime().cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(size)), f"cudaMalloc({size})")
+        deadline = time.monotonic() + _PATIENCE_S
+        # torch's allocator keeps what it freed, and other referees come and go.
+        torch.cuda.empty_cache()
+        while code := _runtime().cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(size)):
+            _runtime().cudaGetLastError()
+            if code != _OUT_OF_MEMORY or time.monotonic() > deadline:
+                _check(code, f"allocating {size} bytes on the device")
+            time.sleep(0.2)
         block = cls(int(pointer.value or 0), size, device, owned=True)
         block.data.zero_()
         return block

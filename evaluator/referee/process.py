@@ -86,6 +86,9 @@ class Referee:
             random.Random(config.secret_seed) if config.secret_seed is not None else random.SystemRandom()
         )
         pool = TrialPool(reference, math=config.math.value, secret=secret)
+        if device.torch_device.type == "cuda":
+            # What oracles needed for a moment, other referees of this device need now.
+            torch.cuda.empty_cache()
         self._judge = Judge(ground, pool, config, secret)
         return {"op": "opened", "flaws": known_flaws(reference, pool), **_facts(device.torch_device)}
 
