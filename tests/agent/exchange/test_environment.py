@@ -81,7 +81,9 @@ def test_an_environment_loads_and_rewards(tmp_path: Path) -> None:
         pytest.skip("this verifiers has no single-turn environments")
     environment = load_environment(write_problem(tmp_path), backend="cpp", config=config, cache=tmp_path)
     row = environment.dataset[0]
-    (function,) = environment.rubric.funcs
+    rubrics = getattr(environment.rubric, "rubrics", [environment.rubric])
+    found = [function for rubric in rubrics for function in rubric.funcs]
+    function = next(one for one in found if one.__name__ == "kernel_reward")
     answer = "class ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return {}\n"
     for expression, earned in (("1 + x + x", 0.3), ("x", 0.0)):
         reply = f"```python\nimport torch\n\n{answer.format(expression)}```"
