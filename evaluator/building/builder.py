@@ -8,18 +8,22 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
-from functools import cached_property
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
 
 from evaluator.building import instrumentation
+from evaluator.building.blame import blames_headers
 from evaluator.building.cache import DEFAULT_MAX_BYTES, BuildCache, Entry
-from evaluator.building.compiling import BuildSandbox
+from evaluator.building.compiling import BuildSandbox, Compiled
 from evaluator.building.flags import Flags, RefusedFlag, screen_flags
-from evaluator.building.plan import BadRequest, Plan, plan_build, real_headers
+from evaluator.building.plan import BadRequest, Headers, Plan, plan_build
 from evaluator.building.request import BuildOutcome, BuildRequest
+from evaluator.building.tiers import Tiers
 from evaluator.building.toolchain import Toolchain, find_toolchain
 from evaluator.config import SandboxTier
 from evaluator.evaluation import Build
@@ -27,6 +31,9 @@ from evaluator.sandbox import Launcher
 
 _HEAVY_BYTES: Final = 3 << 30
 """Memory a build with torch's real headers may need: g++ 1.3 GiB, nvcc 3 GiB."""
+
+_SLOW: Final = ("torch/", "ATen/", "c10/")
+"""What a source includes when torch's headers are what its build takes long for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +63,9 @@ class Builder:
         self._cache = BuildCache(cache, max_bytes=max_bytes)
         self._launcher = launcher
         self._tier = tier
-        cores = len(os.sched_getaffinity(0))
-        self._workers = cores
-        self._slots = threading.BoundedSemaphore(jobs or _jobs(cores))
+        self._workers = len(os.sched_getaffinity(0))
+        self._slots = threading.BoundedSemaphore(jobs or self._workers)
+        self._heavy_slots = threading.BoundedSemaphore(_heavy_jobs(jobs or self._workers))
         self._guard = threading.Lock()
         self._flights: dict[str, Future[_Done]] = {}
 
@@ -71,6 +78,21 @@ class Builder:
         """
         with self._guard:
             return find_toolchain()
+
+    @cached_property
+    def tiers(self) -> Tiers:
+        """The headers this machine can build with."""
+        sandbox = BuildSandbox(launcher=self._launcher, tier=self._tier, toolchain=self.toolchain)
+        with self._guard:
+            return Tiers(sandbox, self._cache)
+
+    def prepare(self) -> bool:
+        """Make what fast builds need, once per machine (about a minute); whether there is such a thing here.
+
+        Raises:
+            MachineError: compiler, sandbox or disk failed.
+        """
+        return self.tiers.prepare() is not None
 
     def build(
         self, request: BuildRequest, *, architecture: str | None, timeout_s: float, instrumented: bool = False
@@ -86,16 +108,30 @@ class Builder:
             flags = screen_flags(request)
             if instrumented:
                 flags = instrumentation.instrumented(flags)
-            plan = plan_build(
-                request,
-                flags,
-                toolchain=self.toolchain,
-                headers=real_headers(self.toolchain),
-                architecture=architecture,
+            plan_with = partial(
+                plan_build, request, flags, toolchain=self.toolchain, architecture=architecture
             )
+            plan, done = self._try_tiers(request, plan_with, timeout_s)
         except (RefusedFlag, BadRequest) as fault:
             return BuildOutcome(build=_refusal(request, str(fault)))
-        return self._outcome(request, flags, plan, self._once(plan, timeout_s))
+        return self._outcome(request, flags, plan, done)
+
+    def _try_tiers(
+        self, request: BuildRequest, plan_with: Callable[..., Plan], timeout_s: float
+    ) -> tuple[Plan, _Done]:
+        """The first tier that builds, or whose failure is the candidate's own."""
+        tiers = self.tiers.headers(real_only=request.real_headers)
+        plan = plan_with(headers=tiers[0])
+        if plan.tier != "lean" and _would_gain(request, plan) and not self._cache.has(plan.key):
+            tiers = self.tiers.headers(real_only=not self.tiers.missed(plan.key))
+        spent_s = 0.0
+        for headers in tiers:
+            plan = plan_with(headers=headers)
+            done = self._once(plan, headers, timeout_s)
+            spent_s += done.seconds
+            if not done.entry.retry:
+                break
+        return plan, replace(done, seconds=spent_s)
 
     def _outcome(self, request: BuildRequest, flags: Flags, plan: Plan, done: _Done) -> BuildOutcome:
         entry = done.entry
@@ -104,7 +140,7 @@ class Builder:
             key=plan.key,
             tier=plan.tier,
             cached=done.cached,
-            seconds=0.0 if done.cached else done.seconds,
+            seconds=done.seconds,
             ok=entry.ok,
             log=entry.log,
             notes=tuple(flags.notes),
@@ -114,7 +150,7 @@ class Builder:
             build=build, shared_object=library, module_name=plan.module_name, sources=dict(plan.files)
         )
 
-    def _once(self, plan: Plan, timeout_s: float) -> _Done:
+    def _once(self, plan: Plan, headers: Headers, timeout_s: float) -> _Done:
         """Build a plan, or share the answer of the thread that is building it."""
         with self._guard:
             flight = self._flights.get(plan.key)
@@ -125,7 +161,7 @@ class Builder:
             shared = flight.result()
             return _Done(entry=shared.entry, cached=True, seconds=0.0)
         try:
-            done = self._find_or_make(plan, timeout_s)
+            done = self._find_or_make(plan, headers, timeout_s)
         except BaseException as error:
             flight.set_exception(error)
             raise
@@ -136,32 +172,51 @@ class Builder:
             with self._guard:
                 del self._flights[plan.key]
 
-    def _find_or_make(self, plan: Plan, timeout_s: float) -> _Done:
+    def _find_or_make(self, plan: Plan, headers: Headers, timeout_s: float) -> _Done:
         key = plan.key
         found = self._cache.find(key)
         if found is None:
             with self._cache.building(key):
                 found = self._cache.find(key)
                 if found is None:
-                    return self._make(plan, key, timeout_s)
+                    return self._make(plan, headers, timeout_s)
         return _Done(entry=found, cached=True, seconds=0.0)
 
-    def _make(self, plan: Plan, key: str, timeout_s: float) -> _Done:
-        sandbox = BuildSandbox(launcher=self._launcher, tier=self._tier, toolchain=self.toolchain)
-        with self._slots, self._cache.staged() as folder:
+    def _make(self, plan: Plan, headers: Headers, timeout_s: float) -> _Done:
+        lean = plan.tier == "lean"
+        first = self.tiers.shortcut(plan) if lean else None
+        sandbox = self.tiers.sandbox(plan)
+        with nullcontext() if lean else self._heavy_slots, self._slots, self._cache.staged() as folder:
             started = time.monotonic()
-            compiled = sandbox.run(plan, folder / "built.so", timeout_s=timeout_s, workers=self._workers)
+            library = folder / "built.so"
+            compiled = sandbox.run(plan, library, timeout_s=timeout_s, workers=self._workers, first=first)
             seconds = time.monotonic() - started
-            entry = Entry(ok=compiled.ok, log=compiled.log, sha256=compiled.sha256, size=compiled.size)
+            entry = Entry(
+                ok=compiled.ok,
+                log=compiled.log,
+                retry=lean and _is_doubtful(compiled, headers),
+                sha256=compiled.sha256,
+                size=compiled.size,
+            )
             if not compiled.ok:
-                (folder / "built.so").unlink(missing_ok=True)
+                library.unlink(missing_ok=True)
             if compiled.lasting:
-                self._cache.publish(key, folder, entry)
+                self._cache.publish(plan.key, folder, entry)
         return _Done(entry=entry, cached=False, seconds=seconds)
 
 
-def _jobs(cores: int) -> int:
-    """Builds at a time: a core each, as far as memory goes."""
+def _would_gain(request: BuildRequest, plan: Plan) -> bool:
+    """Whether lean headers would have made a build faster."""
+    return not request.real_headers and any(name in text for name in _SLOW for text in plan.files.values())
+
+
+def _is_doubtful(compiled: Compiled, headers: Headers) -> bool:
+    """Whether a failure under lean headers may be theirs; a time-out is not."""
+    return not compiled.ok and compiled.lasting and blames_headers(compiled.log, headers.include_dirs)
+
+
+def _heavy_jobs(cores: int) -> int:
+    """Builds with real headers at a time: a core each, as far as memory goes."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return max(1, min(cores, int(memory // _HEAVY_BYTES)))
 

@@ -44,6 +44,7 @@ class BuildCache:
     """The store of one folder; safe to share between threads and processes."""
 
     def __init__(self, root: Path, *, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+        self.root = root
         self._entries = root / "entries"
         self._staging = root / "staging"
         self._locks = root / "locks"
@@ -69,6 +70,10 @@ class BuildCache:
         _touch(folder)
         return entry
 
+    def has(self, key: str) -> bool:
+        """Whether there is an entry, sound or not."""
+        return (self._folder(key) / "entry.json").exists()
+
     def library(self, key: str) -> Path:
         """Where the built library of a successful entry lies."""
         return self._folder(key) / "built.so"
@@ -84,6 +89,33 @@ class BuildCache:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def put_in_place(self, folder: Path, target: Path) -> None:
+        """Give a staged folder its final name, readable to every sandbox; the first of two wins.
+
+        Raises:
+            MachineError: the store cannot be written.
+        """
+        with _disk_faults(target):
+            for path in (folder, *folder.rglob("*")):
+                path.chmod(0o755 if path.is_dir() else 0o444)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if not target.exists():
+                folder.rename(target)
+
+    def count(self, path: Path, key: str) -> int:
+        """How many different keys were ever noted in a file of the store, this one included.
+
+        Raises:
+            MachineError: the store cannot be written.
+        """
+        with _disk_faults(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            noted = set(path.read_text().split()) if path.exists() else set()
+            if key not in noted:
+                with path.open("a") as stream:
+                    stream.write(f"{key}\n")
+            return len(noted | {key})
 
     def publish(self, key: str, folder: Path, entry: Entry) -> None:
         """Turn a staged folder into the entry of a key; the first of two publishers wins.

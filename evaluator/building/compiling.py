@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,15 +54,23 @@ class BuildSandbox:
     folders: tuple[Path, ...] = ()
     """Read-only folders the plans need beyond the toolchain's."""
 
-    def run(self, plan: Plan, library: Path, *, timeout_s: float, workers: int) -> Compiled:
+    def seeing(self, folder: Path) -> BuildSandbox:
+        """The same with one more read-only folder."""
+        return replace(self, folders=(*self.folders, folder))
+
+    def run(
+        self, plan: Plan, library: Path, *, timeout_s: float, workers: int, first: Path | None = None
+    ) -> Compiled:
         """Compile and link a plan; a built library is left at `library`.
+
+        Compile commands of the C++ compiler search the folder `first` before any other.
 
         Raises:
             MachineError: the sandbox or a compiler could not be started.
         """
         job = {
             "files": dict(plan.files),
-            "compile": plan.compile,
+            "compile": [_searching(command, first, self.toolchain) for command in plan.compile],
             "link": plan.link,
             "output": OUTPUT,
             "workers": workers,
@@ -91,6 +99,22 @@ class BuildSandbox:
             said = sandboxed.output()[-500:].strip()
             raise MachineError(f"the build sandbox gave no report: {ended.reason} {said}") from None
 
+    def passes(self, argv: tuple[str, ...], places: tuple[Path, ...], *, timeout_s: float) -> str:
+        """Run a check of our own in the sandbox: empty when it ended well, else what it said.
+
+        Raises:
+            MachineError: the sandbox could not be started.
+        """
+        policy = replace(self._policy(timeout_s), binds=_binds((*self.toolchain.folders(), *places)))
+        sandboxed = self.launcher.start(argv, policy)
+        try:
+            ended = sandboxed.wait(timeout_s)
+        finally:
+            sandboxed.kill()
+        if ended is not None and ended.returncode == 0:
+            return ""
+        return f"{sandboxed.output()[-2000:]} {ended.reason if ended else 'it did not finish'}".strip()
+
     def _policy(self, timeout_s: float) -> SandboxPolicy:
         return SandboxPolicy(
             tier=self.tier,
@@ -107,6 +131,12 @@ class BuildSandbox:
             binds=_binds((*self.toolchain.folders(), *self.folders, _INSIDE)),
             cpu_s=timeout_s,
         )
+
+
+def _searching(command: tuple[str, ...], first: Path | None, toolchain: Toolchain) -> tuple[str, ...]:
+    if first is None or command[0] != str(toolchain.cxx.path):
+        return command
+    return (command[0], "-isystem", str(first), *command[1:])
 
 
 def _binds(places: Iterable[Path]) -> tuple[Bind, ...]:

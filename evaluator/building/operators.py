@@ -29,20 +29,9 @@ _PARAMETERS: Final = frozenset(
 _RESULTS: Final = frozenset(
     ("Tensor", "Tensor&", "std::vector<Tensor>", "Scalar", "bool", "int64_t", "double", "void")
 )
-_HANDWRITTEN: Final = frozenset(
-    (
-        "contiguous",
-        "data",
-        "dim",
-        "index",
-        "index_put_",
-        "is_complex",
-        "is_floating_point",
-        "item",
-        "numel",
-        "print",
-    )
-    + ("requires_grad", "requires_grad_", "set_requires_grad", "size", "sizes", "stride")
+_HANDWRITTEN: Final = re.compile(
+    r"contiguous|data|dim|index|index_put_|is_complex|is_floating_point|item|numel|print|requires_grad_?"
+    r"|set_requires_grad|sizes?|stride"
 )
 """Methods `tensor.h` writes itself."""
 _FUNCTION: Final = re.compile(r"^inline ([^\n{}]+?) (\w+)\(([^\n]*)\) \{$", re.MULTILINE)
@@ -107,10 +96,14 @@ def read_functions(include: Path, names: Iterable[str]) -> list[Operator]:
 
 def read_methods(include: Path, names: Iterable[str]) -> list[Operator]:
     """Tensor methods of the named operators and their in-place variants."""
-    wanted = {variant for name in names for variant in (name, f"{name}_")} - _HANDWRITTEN
+    wanted = {variant for name in names for variant in (name, f"{name}_")}
     body = (include / "ATen" / "core" / "TensorBody.h").read_text()
     declared = (operator for operator in _read(_METHOD, body) if operator.name in wanted)
-    return [operator for operator in declared if not _is_flattened(operator)]
+    return [
+        operator
+        for operator in declared
+        if not _is_flattened(operator) and not _HANDWRITTEN.fullmatch(operator.name)
+    ]
 
 
 def _is_flattened(operator: Operator) -> bool:

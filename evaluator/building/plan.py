@@ -20,7 +20,14 @@ from evaluator.errors import MachineError
 from evaluator.record import sha256_text
 
 OUTPUT: Final = "built.so"
+_NAME_HEADER: Final = "extension_name.h"
 _CXX_SUFFIXES: Final = (".cpp", ".cc", ".cxx", ".c")
+_CUDA_SUFFIX: Final = ".cu"
+_FIRST_INCLUDE: Final = re.compile(
+    r"(?:\s|//[^\n]*\n|/\*.*?\*/)*#\s*include\s*[<\"]torch/extension\.h[>\"]",
+    re.DOTALL,
+)
+"""A precompiled header serves only a file's first include."""
 _NVCC_DEFAULTS: Final = (
     "-D__CUDA_NO_HALF_OPERATORS__",
     "-D__CUDA_NO_HALF_CONVERSIONS__",
@@ -48,6 +55,8 @@ class Headers:
     """The same, when the extension uses CUDA."""
     version: str
     """Identity of what `include_dirs` and `link` hold."""
+    first: str = ""
+    """A header to take before a source that would begin with it anyway, so that it may be precompiled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +128,14 @@ def plan_build(
     objects = [f"object{number}.o" for number in range(len(sources))]
     return Plan(
         tier=headers.tier,
-        files={**request.files, **sources},
-        compile=tuple(_compile(path, made, context) for path, made in zip(sources, objects, strict=True)),
+        files={**request.files, **sources, _NAME_HEADER: f"#define TORCH_EXTENSION_NAME {request.name}\n"},
+        compile=tuple(
+            _compile(path, text, made, context)
+            for (path, text), made in zip(sources.items(), objects, strict=True)
+        ),
         link=_link(objects, context),
         module_name=request.name,
-        identity=_identity(context),
+        identity=identity_of(toolchain, context.cuda, headers.version),
     )
 
 
@@ -168,7 +180,7 @@ def _bindings(request: BuildRequest) -> tuple[str, ...]:
 def _cuda_for(
     request: BuildRequest, sources: Mapping[str, str], toolchain: Toolchain, architecture: str | None
 ) -> Cuda | None:
-    if not request.with_cuda and not any(path.endswith(".cu") for path in sources):
+    if not request.with_cuda and not any(path.endswith(_CUDA_SUFFIX) for path in sources):
         return None
     if architecture is None:
         raise BadRequest("CUDA sources cannot be built for an evaluation on the CPU")
@@ -177,7 +189,7 @@ def _cuda_for(
     return toolchain.cuda
 
 
-def _compile(path: str, made: str, context: _Context) -> tuple[str, ...]:
+def _compile(path: str, text: str, made: str, context: _Context) -> tuple[str, ...]:
     toolchain, flags, cuda = context.toolchain, context.flags, context.cuda
     includes = [f"-I{folder}" for folder in context.request.include_paths]
     for folder in (
@@ -186,21 +198,22 @@ def _compile(path: str, made: str, context: _Context) -> tuple[str, ...]:
         toolchain.python_include,
     ):
         includes += ["-isystem", str(folder)]
+    device = cuda if path.endswith(_CUDA_SUFFIX) else None
     common = [
-        f"-DTORCH_EXTENSION_NAME={context.request.name}",
+        *(_named(context) if device else _opening(text, context)),
         "-DTORCH_API_INCLUDE_EXTENSION_H",
         f"-D_GLIBCXX_USE_CXX11_ABI={int(toolchain.torch.cxx11_abi)}",
         *includes,
     ]
     standard = f"-std={toolchain.torch.cxx_standard}"
-    if cuda is None or not path.endswith(".cu"):
+    if device is None:
         suffix = PurePosixPath(path).suffix
         if suffix not in _CXX_SUFFIXES:
             raise BadRequest(f"source {path!r} is neither C++ nor CUDA")
         return (str(toolchain.cxx.path), *common, "-fPIC", standard, *flags.cxx, "-c", path, "-o", made)
     target = f"-gencode=arch=compute_{context.architecture},code=sm_{context.architecture}"
     own_standard = any(flag.lstrip("-").startswith("std=") for flag in flags.cuda)
-    device = [
+    options = [
         *_NVCC_DEFAULTS,
         target,
         "--compiler-options",
@@ -212,15 +225,26 @@ def _compile(path: str, made: str, context: _Context) -> tuple[str, ...]:
         *flags.cuda,
     ]
     return (
-        str(cuda.nvcc.path),
+        str(device.nvcc.path),
         *common,
-        *device,
+        *options,
         *([] if own_standard else [standard]),
         "-c",
         path,
         "-o",
         made,
     )
+
+
+def _named(context: _Context) -> tuple[str, ...]:
+    return (f"-DTORCH_EXTENSION_NAME={context.request.name}",)
+
+
+def _opening(text: str, context: _Context) -> tuple[str, ...]:
+    """Names the module after a header that may be precompiled: a macro on the command line would spoil it."""
+    if context.headers.first and _FIRST_INCLUDE.match(text):
+        return ("-include", context.headers.first, "-include", _NAME_HEADER)
+    return _named(context)
 
 
 def _link(objects: list[str], context: _Context) -> tuple[str, ...]:
@@ -233,7 +257,7 @@ def _link(objects: list[str], context: _Context) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _identity(context: _Context) -> str:
-    toolchain = context.toolchain
-    parts = [toolchain.cxx.identity, toolchain.torch.version, toolchain.python_abi, context.headers.version]
-    return " | ".join([*parts, context.cuda.nvcc.identity] if context.cuda else parts)
+def identity_of(toolchain: Toolchain, cuda: Cuda | None, version: str) -> str:
+    """Everything besides sources and commands that decides what a build gives."""
+    parts = [toolchain.cxx.identity, toolchain.torch.version, toolchain.python_abi, version]
+    return " | ".join([*parts, cuda.nvcc.identity] if cuda else parts)

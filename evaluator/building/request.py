@@ -29,6 +29,8 @@ class BuildRequest(Record):
     with_pytorch_error_handling: bool = True
     no_implicit_headers: bool = False
     with_cuda: bool = False
+    real_headers: bool = False
+    """Use torch's own headers at once: asked when a lean library would not load or answered wrongly."""
 
 
 class BuildOutcome(Record):

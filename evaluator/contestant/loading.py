@@ -24,6 +24,8 @@ _HEADER_SUFFIXES: Final = (".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl", ".inc", 
 _MOST_FILES: Final = 500
 _MOST_BYTES: Final = 8 << 20
 _LOG_TAIL: Final = 20_000
+_LEAN_SYMBOL: Final = "kernelwright"
+"""In every mangled name the lean headers declare."""
 
 
 def install(request_build: RequestBuild) -> None:
@@ -62,12 +64,23 @@ def _replacement(
             raise RuntimeError(
                 f"Error building extension '{call['name']}': only CPU and CUDA libraries are built here"
             )
-        reply = request_build(_encodable(translate(call)))
-        if not reply["ok"]:
-            raise RuntimeError(f"Error building extension '{call['name']}': {reply['log'][:_LOG_TAIL]}")
-        return _import(reply["path"], reply["module_name"], call["is_python_module"])
+        request = _encodable(translate(call))
+        try:
+            return _build_and_import(request, request_build)
+        except (ImportError, OSError) as error:
+            if _LEAN_SYMBOL not in str(error):
+                raise
+            # The lean headers lack something that only loading shows: torch's own decide.
+            return _build_and_import({**request, "real_headers": True}, request_build)
 
     return ask
+
+
+def _build_and_import(request: dict[str, Any], request_build: RequestBuild) -> ModuleType | str:
+    reply = request_build(request)
+    if not reply["ok"]:
+        raise RuntimeError(f"Error building extension '{request['name']}': {reply['log'][:_LOG_TAIL]}")
+    return _import(reply["path"], reply["module_name"], request["is_python_module"])
 
 
 def _encodable(value: Any) -> Any:  # Any: nested JSON

@@ -166,3 +166,26 @@ def test_what_is_not_built_here_is_a_build_error(referee: Referee) -> None:
 def test_looking_for_tools_is_harmless(referee: Referee) -> None:
     assert cpp_extension.is_ninja_available() is True
     cpp_extension.verify_ninja_availability()
+
+
+def test_a_library_that_lacks_a_lean_symbol_is_built_again_with_real_headers(
+    referee: Referee, library: Path
+) -> None:
+    broken = library.with_name("broken.so")
+    source = (
+        SOURCE
+        + 'namespace kernelwright { int missing(); }\nextern "C" int call() { return kernelwright::missing(); }'
+    )
+    include = sysconfig.get_path("include")
+    command = ["g++", "-shared", "-fPIC", f"-I{include}", "-x", "c++", "-", "-o", str(broken), "-Wl,-z,now"]
+    subprocess.run(command, input=source.encode(), check=True)
+    paths = [str(broken), str(library)]
+    referee_asks = referee.asked
+
+    def build(fields: dict[str, Any]) -> dict[str, Any]:
+        referee(fields)
+        return {"ok": True, "path": paths[len(referee_asks) - 1], "module_name": "ext", "log": ""}
+
+    loading.install(build)
+    assert cpp_extension.load_inline("ext", "anything").__doc__ == "DOC"
+    assert [request.real_headers for request in referee_asks] == [False, True]

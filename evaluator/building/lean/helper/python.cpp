@@ -15,47 +15,6 @@ namespace kernelwright {
 
 using Kind = Value::Kind;
 
-Value::Value() = default;
-Value::Value(const Value&) = default;
-Value::Value(Value&&) noexcept = default;
-Value::~Value() = default;
-Value& Value::operator=(Value other) noexcept {
-  kind = other.kind;
-  tuple = other.tuple;
-  integer = other.integer;
-  real = other.real;
-  tensor = std::move(other.tensor);
-  text = std::move(other.text);
-  items = std::move(other.items);
-  return *this;
-}
-Value Value::of(Kind kind, int64_t integer, double real) {
-  Value v;
-  v.kind = kind;
-  v.integer = integer;
-  v.real = real;
-  return v;
-}
-Value Value::of(kernelwright::Tensor&& tensor) {
-  Value v;
-  v.kind = Kind::Tensor;
-  v.tensor = std::move(tensor);
-  return v;
-}
-Value Value::of(std::string&& text) {
-  Value v;
-  v.kind = Kind::String;
-  v.text = std::move(text);
-  return v;
-}
-Value Value::list(bool tuple) {
-  Value v;
-  v.kind = Kind::List;
-  v.tuple = tuple;
-  return v;
-}
-void Value::push(Value&& item) { items.push_back(std::move(item)); }
-
 struct python::Definition::Data {
   std::string name, doc;
   detail::Call call;

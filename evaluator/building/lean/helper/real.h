@@ -1,5 +1,6 @@
 // Lean values as torch's real ones and back. A tensor, and any container of tensors, is the same bytes.
-#pragma once
+#ifndef KW_REAL_H
+#define KW_REAL_H
 
 #include <ATen/ATen.h>
 #include <c10/core/TensorImpl.h>
@@ -85,3 +86,5 @@ inline Tensor finish(at::Tensor&& made, const TensorOptions& options) {
 }
 
 }  // namespace kernelwright
+
+#endif  // KW_REAL_H

@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/util/ParallelGuard.h>
 
+#include "kernelwright/bindings.h"
 #include "kernelwright/parallel.h"
 
 // Where a tensor keeps its shape; the build that compiles this file reads the numbers out of the object.
@@ -189,5 +190,46 @@ bool enter_parallel(bool state) {
 }
 void leave_parallel(bool) { guards.pop_back(); }
 }  // namespace internal
+
+Value::Value() = default;
+Value::Value(const Value&) = default;
+Value::Value(Value&&) noexcept = default;
+Value::~Value() = default;
+Value& Value::operator=(Value other) noexcept {
+  kind = other.kind;
+  tuple = other.tuple;
+  integer = other.integer;
+  real = other.real;
+  tensor = std::move(other.tensor);
+  text = std::move(other.text);
+  items = std::move(other.items);
+  return *this;
+}
+Value Value::of(Kind kind, int64_t integer, double real) {
+  Value v;
+  v.kind = kind;
+  v.integer = integer;
+  v.real = real;
+  return v;
+}
+Value Value::of(kernelwright::Tensor&& tensor) {
+  Value v;
+  v.kind = Value::Kind::Tensor;
+  v.tensor = std::move(tensor);
+  return v;
+}
+Value Value::of(std::string&& text) {
+  Value v;
+  v.kind = Value::Kind::String;
+  v.text = std::move(text);
+  return v;
+}
+Value Value::list(bool tuple) {
+  Value v;
+  v.kind = Value::Kind::List;
+  v.tuple = tuple;
+  return v;
+}
+void Value::push(Value&& item) { items.push_back(std::move(item)); }
 
 }  // namespace kernelwright

@@ -1,5 +1,6 @@
 // Indexing into tensors from C++ and device code.
-#pragma once
+#ifndef KW_ACCESSORS_H
+#define KW_ACCESSORS_H
 
 #include "checks.h"
 
@@ -94,3 +95,5 @@ template <typename T, size_t N, template <typename U> class PtrTraits = DefaultP
 using PackedTensorAccessor64 = GenericPackedTensorAccessor<T, N, PtrTraits, int64_t>;
 
 }  // namespace kernelwright
+
+#endif  // KW_ACCESSORS_H

@@ -1,6 +1,7 @@
 // What pybind11 does for an extension, as far as extensions of candidates go: functions with typed arguments,
 // defaults and docstrings. Values cross to Python in the helper; classes and the rest need the real pybind11.
-#pragma once
+#ifndef KW_BINDINGS_H
+#define KW_BINDINGS_H
 
 #include "tensor.h"
 
@@ -334,3 +335,5 @@ namespace py = pybind11;
     return ::kernelwright::python::make_module(KW_TEXT(name), &KW_JOIN(kw_fill_, name));        \
   }                                                                                             \
   void KW_JOIN(kw_fill_, name)([[maybe_unused]] ::pybind11::module_& variable)
+
+#endif  // KW_BINDINGS_H

@@ -1,5 +1,6 @@
 // TORCH_CHECK and its relatives, and the text they are made of. Exceptions are torch's own, thrown by the helper.
-#pragma once
+#ifndef KW_CHECKS_H
+#define KW_CHECKS_H
 
 #include "values.h"
 
@@ -64,3 +65,5 @@ void warn(const char* function, const char* file, unsigned line, const std::stri
 #define C10_API
 #define CUDA_KERNEL_ASSERT(cond) assert(cond)
 #endif
+
+#endif  // KW_CHECKS_H

@@ -1,5 +1,6 @@
 // The CUDA side of the interface: streams, device guards, checks, handles and a few device utilities.
-#pragma once
+#ifndef KW_CUDA_H
+#define KW_CUDA_H
 
 #include <cuda_runtime_api.h>
 
@@ -175,3 +176,5 @@ __device__ __forceinline__ kernelwright::BFloat16 gpuAtomicAdd(kernelwright::BFl
 template <typename T>
 __device__ __forceinline__ void gpuAtomicAddNoReturn(T* address, T value) { gpuAtomicAdd(address, value); }
 #endif
+
+#endif  // KW_CUDA_H

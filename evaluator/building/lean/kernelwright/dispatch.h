@@ -1,5 +1,6 @@
 // AT_DISPATCH_*: a switch over the element type with `scalar_t` defined in each case.
-#pragma once
+#ifndef KW_DISPATCH_H
+#define KW_DISPATCH_H
 
 #include "checks.h"
 
@@ -75,3 +76,5 @@
   AT_DISPATCH_SWITCH(TYPE, NAME,                                                                          \
                      AT_PRIVATE_CASE_TYPE_USING_HINT(::kernelwright::ScalarType::Int, index_t, __VA_ARGS__) \
                      AT_PRIVATE_CASE_TYPE_USING_HINT(::kernelwright::ScalarType::Long, index_t, __VA_ARGS__))
+
+#endif  // KW_DISPATCH_H

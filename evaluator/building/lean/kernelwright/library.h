@@ -1,5 +1,6 @@
 // TORCH_LIBRARY: operators registered with torch's dispatcher, called through the same values as bindings.
-#pragma once
+#ifndef KW_LIBRARY_H
+#define KW_LIBRARY_H
 
 #include "bindings.h"
 
@@ -70,3 +71,5 @@ struct LibraryInit {
   static const ::kernelwright::detail::LibraryInit KW_JOIN(kw_impl_init_##ns##_##k##_, uid)(         \
       ::kernelwright::Library::IMPL, &KW_JOIN(kw_impl_##ns##_##k##_, uid), #ns, #k, __FILE__, __LINE__); \
   void KW_JOIN(kw_impl_##ns##_##k##_, uid)([[maybe_unused]] ::kernelwright::Library & m)
+
+#endif  // KW_LIBRARY_H

@@ -1,5 +1,6 @@
 // Torch's namespaces, as far as candidates see them. Nothing is defined inside them, so nothing can clash.
-#pragma once
+#ifndef KW_NAMES_H
+#define KW_NAMES_H
 
 #include "values.h"
 
@@ -12,3 +13,5 @@ namespace at { using namespace kernelwright; }
 namespace torch { using namespace kernelwright; }
 namespace caffe2 { using kernelwright::TypeMeta; }
 namespace detail { using kernelwright::detail::scalar_type; }
+
+#endif  // KW_NAMES_H

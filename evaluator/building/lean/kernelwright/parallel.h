@@ -1,5 +1,6 @@
 // at::parallel_for. As in torch it is parallel only where the candidate is compiled with OpenMP.
-#pragma once
+#ifndef KW_PARALLEL_H
+#define KW_PARALLEL_H
 
 #include <atomic>
 #include <exception>
@@ -103,3 +104,5 @@ scalar_t parallel_reduce(const int64_t begin, const int64_t end, const int64_t g
 }
 
 }  // namespace kernelwright
+
+#endif  // KW_PARALLEL_H

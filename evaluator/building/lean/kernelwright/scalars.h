@@ -1,6 +1,7 @@
 // Element types: half, bfloat16, the ScalarType enumeration and what maps C++ types to it.
 // Complex, quantised and 8-bit float elements are left to torch's real headers.
-#pragma once
+#ifndef KW_SCALARS_H
+#define KW_SCALARS_H
 
 #include <algorithm>
 #include <array>
@@ -294,3 +295,5 @@ KW_LIMITS(::kernelwright::Half, 0xFBFF, 0x7BFF, 0x0400, 0x1400, 0x7C00, 0x7E00, 
 KW_LIMITS(::kernelwright::BFloat16, 0xFF7F, 0x7F7F, 0x0080, 0x3C00, 0x7F80, 0x7FC0, 8, 2, 4, -125, -37, 128, 38, 0x0001)
 #undef KW_LIMITS
 }  // namespace std
+
+#endif  // KW_SCALARS_H

@@ -3,7 +3,8 @@
 // Shapes are read inline, at offsets the helper's build measured, because loops ask for them; everything else
 // is a call into the helper, which was compiled with torch's real headers. Operators and most methods are
 // declared by generated files with torch's own signatures.
-#pragma once
+#ifndef KW_TENSOR_H
+#define KW_TENSOR_H
 
 #include "accessors.h"
 #include "checks.h"
@@ -298,3 +299,5 @@ struct NoGradGuard : AutoGradMode {
 };
 
 }  // namespace kernelwright
+
+#endif  // KW_TENSOR_H

@@ -1,5 +1,6 @@
 // Small values of the tensor interface: array references, devices, layouts, scalars, tensor options.
-#pragma once
+#ifndef KW_VALUES_H
+#define KW_VALUES_H
 
 #include "scalars.h"
 
@@ -256,3 +257,5 @@ inline TensorOptions requires_grad(bool on = true) { return TensorOptions().requ
 inline TensorOptions device_index(DeviceIndex index) { return TensorOptions().device_index(index); }
 
 }  // namespace kernelwright
+
+#endif  // KW_VALUES_H
