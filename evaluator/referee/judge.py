@@ -107,9 +107,8 @@ class Judge:
         outcome.verification = verifier.record()
 
     def _sanitize(self, side: Side, source: str, outcome: _Outcome) -> None:
-        reason = self._sanitizer.reason_to_wait(self._config.sanitize)
-        if reason:
-            outcome.sanitization = Sanitization(ran=False, reason=reason)
+        outcome.sanitization = self._sanitizer.postpone(self._config.sanitize, source, side.builds)
+        if outcome.sanitization is not None:
             return
         self._announce(outcome, Stage.SANITIZE)
         side.close()

@@ -33,6 +33,7 @@ _SLOWDOWN: Final = 60.0
 """What host code takes longer with its checks on and little optimisation."""
 _GENERATED: Final = re.compile(r"\b(?:triton|tilelang|cutlass|cupy|numba|_compile_kernel|nvrtc)\b")
 """Ways to write a kernel that ask us for no build."""
+_NOTHING: Final = "the candidate built nothing of its own to run the tools on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class _Record:
         """The record of it all."""
         convicts, reason = self.convictions[0] if self.convictions else (None, "; ".join(self.missing))
         if not self.needed:
-            reason = "the candidate built nothing of its own to run the tools on"
+            reason = _NOTHING
         texts = [text for _, text in self.convictions]
         return Sanitization(
             ran=self.needed and (bool(convicts) or not self.missing),
@@ -108,13 +109,16 @@ class Sanitizer:
         self._smaller: list[Scene] | None = None
         self._deadline = 0.0
 
-    def reason_to_wait(self, wanted: Sanitize) -> str:
-        """Why an evaluation leaves this stage out; empty when it does not."""
+    def postpone(self, wanted: Sanitize, source: str, builds: int) -> Sanitization | None:
+        """What an evaluation records when it leaves this stage out; None when it does not."""
+        if _has_nothing_of_its_own(source, builds):
+            return Sanitization(ran=False, reason=_NOTHING, needed=False)
         if wanted is Sanitize.OFF:
-            return "switched off"
+            return Sanitization(ran=False, reason="switched off")
         if wanted is Sanitize.AUTO and self._kind == "cpu":
-            return "left until the kernel is to be kept: on a CPU it costs another build"
-        return ""
+            reason = "left until the kernel is to be kept: on a CPU it costs another build"
+            return Sanitization(ran=False, reason=reason)
+        return None
 
     def sanitize(
         self, source: str, *, builds: int | None = None, call_ms: float | None = None
@@ -126,7 +130,7 @@ class Sanitizer:
         started = time.monotonic()
         self._deadline = started + self._limit_s
         record = _Record()
-        if builds == 0 and not _GENERATED.search(source):
+        if builds is not None and _has_nothing_of_its_own(source, builds):
             record.needed = False
         elif self._kind == "cpu":
             self._host(source, record, call_ms)
@@ -154,7 +158,7 @@ class Sanitizer:
     def _device(self, source: str, record: _Record) -> None:
         """memcheck at the judged sizes, the slower tools at smaller ones."""
         whole = self._trip("memcheck", self._scene, source)
-        if whole.builds == 0 and not whole.convictions and not _GENERATED.search(source):
+        if _has_nothing_of_its_own(source, whole.builds) and not whole.convictions:
             record.needed = False
             return
         record.add(whole)
@@ -239,6 +243,10 @@ class Sanitizer:
             ran = side.run("sanitize", model="m", first=0, count=1, timeout_s=self._left())
             if ran.complaint:
                 raise Verdict(Status.WRONG_SHAPE, ran.complaint)
+
+
+def _has_nothing_of_its_own(source: str, builds: int) -> bool:
+    return builds == 0 and not _GENERATED.search(source)
 
 
 def _trip(tool: str, scene: Scene, trouble: str, report: dict[str, Any], builds: int) -> Trip:

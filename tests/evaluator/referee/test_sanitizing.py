@@ -302,3 +302,10 @@ def test_an_overrun_at_smaller_sizes_must_show_at_the_judged_ones_too(evaluator:
     assert "at small sizes only" in found.findings[0]
     found = evaluator.sanitize(LARGE, extension(body.format(count=3000001), "-O2"), CONFIG)
     assert found.convicts is Status.MEMORY_ERROR
+
+
+def test_an_evaluation_of_library_calls_leaves_nothing_to_sanitize(evaluator: Evaluator) -> None:
+    source = "import torch\nclass ModelNew(torch.nn.Module):\n    def forward(self, x): return x * 2 + 1\n"
+    evaluation = evaluator.evaluate(PROBLEM, Candidate(source=source, backend="cpp"), CONFIG)
+    assert evaluation.sanitization is not None
+    assert evaluation.sanitization.settled
