@@ -31,7 +31,7 @@ _CROWD: Final = 64
 _TOKEN: Final = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|[^\s\w]")
 _ESCAPED_BREAK: Final = re.compile(r"\\[nt]")
 _DEFINES: Final = frozenset(
-    {"as", "auto", "bool", "class", "def", "double", "float", "for", "half", "int", "struct", "void"}
+    {"auto", "bool", "class", "def", "double", "float", "for", "half", "int", "struct", "void"}
     | {"int32_t", "int64_t", "size_t", "Tensor"}
 )
 """Words before a name that the source gives itself."""
@@ -42,6 +42,8 @@ _WORDS: Final = (
     | {"nullptr", "short", "sizeof", "static", "switch", "template", "this", "typename", "unsigned", "using"}
     | {"false", "nn", "null", "self", "tl", "torch", "triton", "true"}
 )
+_CONTRACT: Final = frozenset({"Model", "ModelNew", "__init__", "forward"})
+"""Names that are not the source's to choose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +66,12 @@ def sketch(source: str) -> Sketch:
     tokens = _TOKEN.findall(_ESCAPED_BREAK.sub(" ", normalised(source)))
     own = _own_names(tokens)
     order: dict[str, str] = {}
-    renamed = [order.setdefault(token, f"${len(order)}") if token in own else token for token in tokens]
+    # What follows a dot is a field of something, even where a variable has the same name.
+    is_own = [token in own and before != "." for before, token in zip(["", *tokens], tokens, strict=False)]
+    both = list(zip(tokens, is_own, strict=True))
+    renamed = [order.setdefault(token, f"${len(order)}") if mine else token for token, mine in both]
     # A name's number changes when another is put before it, so runs are of names without numbers.
-    plain = ["$" if token in own else token for token in tokens]
+    plain = ["$" if mine else token for token, mine in both]
     runs = (" ".join(plain[start : start + RUN]) for start in range(max(1, len(plain) - RUN + 1)))
     hashes = sorted({_hash(run) for run in runs})
     return Sketch(
@@ -105,14 +110,21 @@ class Repeats:
 
 
 def _own_names(tokens: list[str]) -> frozenset[str]:
-    """Names the source chose itself: what it defines, and what it never calls or looks things up in."""
+    """Names the source chose itself: what it defines, and what it neither calls, imports nor looks up."""
     defined, free, fixed = set(), set(), set()
-    for before, token, after in zip(["", *tokens[:-1]], tokens, [*tokens[1:], ""], strict=True):
+    padded = ["", "", *tokens, "", ""]
+    for place, token in enumerate(tokens, 2):
         if not (token[0].isalpha() or token[0] == "_") or token in _WORDS:
             continue
-        if before in _DEFINES and token not in ("Model", "ModelNew", "forward", "__init__"):
+        before, after = padded[place - 1], padded[place + 1]
+        if before in _DEFINES and token not in _CONTRACT:
             defined.add(token)
-        elif before in (".", ":", ">") or after in ("(", ".", ":", "<"):
+        elif (
+            before in (".", "import", "from", "as")
+            or after in ("(", "<")
+            or "".join(padded[place - 2 : place]) in ("::", "->")
+            or "".join(padded[place + 1 : place + 3]) == "::"
+        ):
             fixed.add(token)
         else:
             free.add(token)
