@@ -1,0 +1,70 @@
+"""Checking problems from the command line: terminal, JSON and HTML, and exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+Command = Callable[..., Result]
+
+SOUND = """
+import torch
+SIZE = 1024
+SHAPES = {"tiny": {"SIZE": 512}}
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.tanh(x)
+def get_inputs():
+    return [torch.randn(64, SIZE)]
+"""
+FLAWED = SOUND.replace("torch.tanh(x)", "x * 1.0")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Three files: a sound problem, a flawed one, and one that is none."""
+    place = tmp_path / "problems"
+    place.mkdir()
+    (place / "sound.py").write_text(SOUND)
+    (place / "flawed.py").write_text(FLAWED)
+    (place / "broken.py").write_text("class Model(: <b>&\n")
+    return place
+
+
+def test_a_folder_is_checked_and_reported_in_three_ways(kernelwright: Command, folder: Path) -> None:
+    page = folder.parent / "report.html"
+    cache = ("--cache", str(folder.parent / "cache"))
+    result = kernelwright(
+        "problems", "check", str(folder), "--shapes", "tiny", "--html", str(page), "--json", *cache
+    )
+    assert result.exit_code == 1
+    found = {entry["problem"]: entry for entry in json.loads(result.stdout)}
+    assert found["sound"]["flaws"] == []
+    assert found["sound"]["shapes"] == "tiny"
+    assert found["flawed"]["flaws"] == ["identity"]
+    assert found["flawed"]["remarks"][0]["advice"]
+    assert found["broken"]["flaws"] == ["malformed"]
+    text = page.read_text("utf-8")
+    assert "1 sound, 2 flawed" in text
+    assert "&lt;b&gt;&amp;" not in text or "<b>&" not in text
+    assert "http" not in text.replace("http-equiv", "")
+
+
+def test_a_sound_problem_exits_with_zero_and_says_so(kernelwright: Command, folder: Path) -> None:
+    result = kernelwright(
+        "problems", "check", str(folder / "sound.py"), "--cache", str(folder.parent / "cache")
+    )
+    assert result.exit_code == 0, result.stdout
+    assert "1 problem: 1 sound, 0 flawed" in result.stdout
+
+
+def test_a_folder_without_problems_and_an_unknown_name_are_usage_errors(
+    kernelwright: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    assert kernelwright("problems", "check", str(tmp_path / "empty")).exit_code == 2
+    assert kernelwright("problems", "check", "no_such_problem").exit_code == 2
