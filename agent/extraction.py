@@ -353,7 +353,8 @@ def _strings(value: object) -> Iterator[str]:
 
 
 def _code(found: _Found, notes: list[str], *, cut: bool) -> Extraction:
-    code = found.code.strip("\n").rstrip() + "\n"
+    # A module may end in a continued blank line: without that line it would not parse.
+    code = found.code.strip("\n").rstrip().rstrip("\\ \t\n") + "\n"
     more = ("the reply was cut at its length limit, after this code",) if cut else ()
     return Extraction(outcome=Outcome.CODE, code=code, rule=found.rule, notes=(*notes, *more))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 
 import pytest
@@ -261,3 +262,9 @@ def test_a_refusal_and_an_empty_reply_are_no_code() -> None:
     assert found("", "stop").rule is Rule.EMPTY
     assert found(" \n", None).rule is Rule.EMPTY
     assert found(f"{fenced(FINAL)}more", "content_filter").code == FINAL
+
+
+def test_a_module_that_ends_in_a_continued_blank_line_still_parses() -> None:
+    found = extract("```python\nclass ModelNew:\n    pass\n\\\n\n```\n", finish_reason="stop")
+    assert found.code is not None
+    ast.parse(found.code)

@@ -40,7 +40,7 @@ PROBLEM = problem_from_source(
 )
 
 QUICK = EvaluationConfig(
-    baselines=("eager",), target_ms=20, max_turns=6, limits=Limits(call_s=5, load_s=30, memory_gib=4)
+    baselines=("eager",), target_ms=20, max_turns=6, limits=Limits(call_s=8, load_s=30, memory_gib=2)
 )
 UNTIMED = QUICK.model_copy(update={"measure": False})
 
@@ -106,7 +106,7 @@ def test_a_right_candidate_passes_with_everything_measured(evaluator):
         ("os._exit(0)", Status.RUNTIME_ERROR),
         ("os.kill(os.getpid(), 11)", Status.RUNTIME_ERROR),
         ("while True: pass", Status.TIMED_OUT),
-        ("keep = [bytearray(1 << 28) for _ in range(64)]; return x", Status.OUT_OF_MEMORY),
+        ("keep = [bytearray(1 << 28) for _ in range(16)]; return x", Status.OUT_OF_MEMORY),
     ],
 )
 def test_every_way_to_fail_has_its_status(evaluator, body, status):
