@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import time
 from dataclasses import dataclass
@@ -114,9 +115,12 @@ class Side:
         started = time.perf_counter_ns()
         reply = self.ask(message, timeout_s)
         outer_ms = (time.perf_counter_ns() - started) / 1e6
-        inner = reply.get("inner_ms")
-        claimed = float(inner) if isinstance(inner, (int, float)) else -1.0
-        return Ran(claimed, outer_ms, str(reply.get("kind", "")), str(reply.get("complaint", ""))[:500])
+        return Ran(
+            _claim(reply.get("inner_ms")),
+            outer_ms,
+            str(reply.get("kind", "")),
+            str(reply.get("complaint", ""))[:500],
+        )
 
     def freeze(self) -> None:
         """Stop every task of the process."""
@@ -190,3 +194,18 @@ class Side:
         if self.builds_failed and "Error building extension" in text:
             return Verdict(Status.COMPILE_ERROR, detail, **facts)
         return Verdict(Status.RUNTIME_ERROR, detail, **facts)
+
+
+def _claim(value: object) -> float:
+    """A claimed time, if it is one.
+
+    Raises:
+        Verdict: `TAMPERED`: not a finite, non-negative number.
+    """
+    try:
+        claimed = float(value) if isinstance(value, (int, float)) else math.nan
+    except OverflowError:
+        claimed = math.inf
+    if not (math.isfinite(claimed) and claimed >= 0):
+        raise Verdict(Status.TAMPERED, f"the process claims a time that is none: {str(value)[:40]}")
+    return claimed
