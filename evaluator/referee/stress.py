@@ -25,7 +25,7 @@ _MOST_THREADS: Final = 65
 _FEWEST_CALLS: Final = 3
 _MOST_CALLS: Final = 40
 _PATIENCE: Final = 3
-"""Where calls are slow, so many times the time meant for them is spent before numbers of threads are left out."""
+"""Where calls are slow: how many times their time is spent before numbers of threads are left out."""
 _LOAD_SIZE: Final = 2048
 
 

@@ -174,7 +174,8 @@ def test_a_library_that_lacks_a_lean_symbol_is_built_again_with_real_headers(
     broken = library.with_name("broken.so")
     source = (
         SOURCE
-        + 'namespace kernelwright { int missing(); }\nextern "C" int call() { return kernelwright::missing(); }'
+        + "namespace kernelwright { int missing(); }\n"
+        + 'extern "C" int call() { return kernelwright::missing(); }'
     )
     include = sysconfig.get_path("include")
     command = ["g++", "-shared", "-fPIC", f"-I{include}", "-x", "c++", "-", "-o", str(broken), "-Wl,-z,now"]
