@@ -1,4 +1,4 @@
-"""What this device can do at its best, measured once: copying and multiplying."""
+"""What this device can do at its best, measured and remembered: copying and multiplying."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from evaluator.referee.sides import DriverLink
 _COPY_BYTES: Final = {"cpu": 256 << 20, "cuda": 1 << 30}
 _MATRIX: Final = {"cpu": 1024, "cuda": 4096}
 _REPEATS: Final = {"cpu": 5, "cuda": 12}
+_MEASUREMENTS: Final = 3
+"""By different processes, the best of which counts: the machine may have been busy."""
 _MEMORY_SHARE: Final = 0.1
 _UNKNOWN_CACHE_BYTES: Final = 64 << 20
 _CPU_CACHE: Final = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -41,17 +43,26 @@ def measure(device: Device, driver: DriverLink, *, math: str, dtype: torch.dtype
     kind = device.torch_device
     name = torch.cuda.get_device_name(kind) if kind.type == "cuda" else "cpu"
     about = f"rates:{name}:{torch.__version__}:{math}:{dtype}"
-    known = _read(driver.call("recall", about=about))
-    if known is None:
-        known = Rates(_copy_rate(device), _product_rate(device, dtype), _cache_bytes(device.torch_device))
-        driver.call(
-            "remember",
-            about=about,
-            bytes_per_ms=known.bytes_per_ms,
-            flops_per_ms=known.flops_per_ms,
-            cache_bytes=known.cache_bytes,
+    stored = driver.call("recall", about=about)
+    known, times = _read(stored), int(stored.get("times") or 0)
+    if known is not None and times >= _MEASUREMENTS:
+        return known
+    found = Rates(_copy_rate(device), _product_rate(device, dtype), _cache_bytes(kind))
+    if known is not None:
+        found = Rates(
+            max(known.bytes_per_ms, found.bytes_per_ms),
+            max(known.flops_per_ms, found.flops_per_ms),
+            found.cache_bytes,
         )
-    return known
+    driver.call(
+        "remember",
+        about=about,
+        bytes_per_ms=found.bytes_per_ms,
+        flops_per_ms=found.flops_per_ms,
+        cache_bytes=found.cache_bytes,
+        times=times + 1,
+    )
+    return found
 
 
 # Any: what the memory holds, checked here.

@@ -62,8 +62,8 @@ class Vetter:
         self._driver.call("begin")
         apply_math(self._config.math.value)
         try:
-            self._weigh()
-            self._examine()
+            if self._fits():
+                self._examine()
         except ProblemError as error:
             self._remark("too_big" if _MEMORY.search(str(error)) else "raises", str(error))
         except SystemExit as error:
@@ -80,15 +80,16 @@ class Vetter:
             **self._numbers,
         }
 
-    def _weigh(self) -> None:
-        """Refuse by its sizes what must not be run."""
+    def _fits(self) -> bool:
+        """Whether it may be run at all, by its sizes."""
         message = self._message
         self._work = work = weigh(
             message["problem"], message["source"], message["overrides"], dtype=self._config.dtype.value
         )
         free = self._device.free_bytes()
-        if _COPIES * work.peak_bytes > free:
-            raise _Enough(
+        is_too_big = _COPIES * work.peak_bytes > free
+        if is_too_big:
+            self._remark(
                 "too_big",
                 f"a call holds {_gib(work.peak_bytes)}, judging one {_COPIES} times that; "
                 f"{_gib(free)} are free on this device",
@@ -99,11 +100,11 @@ class Vetter:
             self._numbers["estimated_ms"] = estimated_ms
         # Twice the limit: a rate measured on a busy machine is no proof.
         if estimated_ms > 2 * self._longest_ms:
-            raise _Enough(
-                "too_slow", f"a call takes about {estimated_ms / 1e3:.0f} s by its operations alone"
-            )
+            self._remark("too_slow", f"a call takes about {estimated_ms / 1e3:.0f} s by its operations alone")
+            return False
         if work.sums_products:
             self._remark("redundant_computation", "a product of matrices is summed over its rows or columns")
+        return not is_too_big
 
     def _examine(self) -> None:
         """Run it and look at the answers."""
