@@ -67,6 +67,8 @@ class Build(Record):
     cached: bool
     seconds: float
     """Wall time; 0 for a cache hit."""
+    cpu_seconds: float = 0.0
+    """Processor time of compilers and linker; 0 for a cache hit."""
     ok: bool
     log: str = ""
     """Compiler output, trimmed; empty when it built."""

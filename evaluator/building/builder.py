@@ -41,6 +41,7 @@ class _Done:
     entry: Entry
     cached: bool
     seconds: float
+    cpu_s: float = 0.0
 
 
 class Builder:
@@ -124,14 +125,15 @@ class Builder:
         plan = plan_with(headers=tiers[0])
         if plan.tier != "lean" and _would_gain(request, plan) and not self._cache.has(plan.key):
             tiers = self.tiers.headers(real_only=not self.tiers.missed(plan.key))
-        spent_s = 0.0
+        spent_s = cpu_s = 0.0
         for headers in tiers:
             plan = plan_with(headers=headers)
             done = self._once(plan, headers, timeout_s)
             spent_s += done.seconds
+            cpu_s += done.cpu_s
             if not done.entry.retry:
                 break
-        return plan, replace(done, seconds=spent_s)
+        return plan, replace(done, seconds=spent_s, cpu_s=cpu_s)
 
     def _outcome(self, request: BuildRequest, flags: Flags, plan: Plan, done: _Done) -> BuildOutcome:
         entry = done.entry
@@ -141,6 +143,7 @@ class Builder:
             tier=plan.tier,
             cached=done.cached,
             seconds=done.seconds,
+            cpu_seconds=done.cpu_s,
             ok=entry.ok,
             log=entry.log,
             notes=tuple(flags.notes),
@@ -202,7 +205,7 @@ class Builder:
                 library.unlink(missing_ok=True)
             if compiled.lasting:
                 self._cache.publish(plan.key, folder, entry)
-        return _Done(entry=entry, cached=False, seconds=seconds)
+        return _Done(entry=entry, cached=False, seconds=seconds, cpu_s=compiled.cpu_s)
 
 
 def _would_gain(request: BuildRequest, plan: Plan) -> bool:

@@ -42,6 +42,8 @@ class Compiled:
     """False when another try could end differently: a time-out, memory, scratch space."""
     sha256: str = ""
     size: int = 0
+    cpu_s: float = 0.0
+    """Processor time of compilers and linker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,8 @@ class BuildSandbox:
         if ended.out_of_memory:
             return Compiled(ok=False, log="the build ran out of memory", lasting=False)
         try:
-            return _judge(json.loads(report), library)
+            said = json.loads(report)
+            return replace(_judge(said["steps"], library), cpu_s=said["cpu_s"])
         except json.JSONDecodeError:
             said = sandboxed.output()[-500:].strip()
             raise MachineError(f"the build sandbox gave no report: {ended.reason} {said}") from None

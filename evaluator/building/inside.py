@@ -6,6 +6,7 @@ built library, and an empty file for the report as JSON.
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -27,8 +28,9 @@ def main(job_fd: int, output_fd: int, report_fd: int) -> None:
         steps = build(job)
         if steps[-1]["returncode"] == 0:
             steps += deliver(Path(job["output"]), output_fd)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
     with open(report_fd, "w", encoding="utf-8") as stream:
-        json.dump(steps, stream)
+        json.dump({"steps": steps, "cpu_s": used.ru_utime + used.ru_stime}, stream)
 
 
 def build(job: dict[str, Any]) -> list[dict[str, Any]]:

@@ -223,6 +223,7 @@ struct Adapter<F, std::void_t<decltype(&F::operator())>> : Callable<F, decltype(
 
 namespace python {
 
+struct none {};
 struct arg_v {
   const char* name;
   Value value;
@@ -231,7 +232,8 @@ struct arg {
   explicit arg(const char* name) : name(name) {}
   template <typename T>
   arg_v operator=(T&& value) const {
-    if constexpr (std::is_same_v<std::decay_t<T>, std::nullopt_t>) return {name, Value()};
+    using U = std::decay_t<T>;
+    if constexpr (std::is_same_v<U, std::nullopt_t> || std::is_same_v<U, python::none>) return {name, Value()};
     else return {name, detail::Caster<std::decay_t<T>>::out(std::forward<T>(value))};
   }
   arg& noconvert(bool = true) { return *this; }

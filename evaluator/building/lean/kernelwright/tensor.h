@@ -121,6 +121,8 @@ class Tensor {
   template <typename T>
   T* mutable_data_ptr() const { return data_ptr<T>(); }
   template <typename T>
+  T* data() const { return data_ptr<T>(); }
+  template <typename T>
   const std::remove_const_t<T>* const_data_ptr() const {
     using U = std::remove_const_t<T>;
     return static_cast<const U*>(detail::data_pointer(*this, CppTypeToScalarType<U>::value, false));
@@ -140,6 +142,10 @@ class Tensor {
   template <typename T, size_t N, template <typename U> class PtrTraits = DefaultPtrTraits, typename index_t = int64_t>
   GenericPackedTensorAccessor<T, N, PtrTraits, index_t> generic_packed_accessor() const& {
     return GenericPackedTensorAccessor<T, N, PtrTraits, index_t>(elements<T, N>(), sizes().data(), strides().data());
+  }
+  template <typename T, size_t N, template <typename U> class PtrTraits = DefaultPtrTraits, typename index_t = int64_t>
+  GenericPackedTensorAccessor<T, N, PtrTraits, index_t> packed_accessor() const& {
+    return generic_packed_accessor<T, N, PtrTraits, index_t>();
   }
   template <typename T, size_t N, template <typename U> class PtrTraits = DefaultPtrTraits>
   PackedTensorAccessor32<T, N, PtrTraits> packed_accessor32() const& {
