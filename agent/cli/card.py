@@ -52,6 +52,8 @@ def _rows(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     for build in evaluation.builds:
         how = "from the cache" if build.cached else f"built in {seconds(build.seconds)}"
         yield "build", f"{build.name}: {how if build.ok else 'failed'}, {build.tier} headers"
+    if evaluation.problem_flaws:
+        yield "problem", f"flawed: {', '.join(evaluation.problem_flaws)}"
     if evaluation.attribution is not None:
         yield "track", f"{evaluation.attribution.track} ({evaluation.attribution.source})"
     if evaluation.sanitization is not None:
