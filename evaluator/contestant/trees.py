@@ -59,10 +59,9 @@ def _flatten(value: Any, leaves: list[torch.Tensor], numbers: bool) -> Tree:
         kind = "list" if isinstance(value, list) else "tuple"
         return {"k": kind, "v": [_flatten(item, leaves, numbers) for item in value]}
     if isinstance(value, Mapping):
-        return {
-            "k": "dict",
-            "v": [[_atom(key), _flatten(item, leaves, numbers)] for key, item in value.items()],
-        }
+        # Outputs are compared by key, whatever order a dictionary was filled in; inputs keep theirs.
+        items = sorted(value.items(), key=lambda item: str(item[0])) if numbers else value.items()
+        return {"k": "dict", "v": [[_atom(key), _flatten(item, leaves, numbers)] for key, item in items]}
     return _atom(value)
 
 

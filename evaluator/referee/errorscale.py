@@ -29,7 +29,9 @@ REDUCED_LIMIT: Final = 16.0
 PEAK_FACTOR: Final = 8.0
 """A single element may err this many times the norm-wise limit."""
 
-_LONG_SUM = 16384
+_SEQUENTIAL: Final = 4.0
+_MOST_ZERO_MEAN: Final = 512.0
+"""TF32 starts near 800."""
 _SMALL_GROUP = 32
 
 
@@ -101,6 +103,8 @@ def _scale(own: torch.Tensor, best: torch.Tensor, moved: torch.Tensor, dtype: to
                 rms(_finite(grouped(own - best))),
                 rms(_finite(grouped(moved - best))),
                 rms(values) * (information.eps / 4),
+                # A row of zeros behind a relu still carries the rounding of what was cut off.
+                values.square().mean().sqrt().expand(values.shape[0]) * (information.eps / 16),
             ]
         ).amax(0)
         + information.tiny
@@ -143,7 +147,14 @@ def bound(limit: float, dtype: torch.dtype) -> float:
 
 
 def limit(math_policy: str, *, zero_mean: bool, terms: int) -> float:
-    """Norm-wise limit as a multiple of the scale; long sums earn the square root of their extra length."""
+    """Norm-wise limit as a multiple of the scale.
+
+    Adding `terms` positive numbers one after another errs about the square root of `terms` times as much as
+    the reference's blocked sums do, even where the result is then centred, as in a softmax or a norm.
+    """
     if math_policy != "fp32":
         return REDUCED_LIMIT
-    return (ZERO_MEAN_LIMIT if zero_mean else OTHER_LIMIT) * math.sqrt(max(1.0, terms / _LONG_SUM))
+    sequential = _SEQUENTIAL * math.sqrt(terms)
+    return (
+        min(max(ZERO_MEAN_LIMIT, sequential), _MOST_ZERO_MEAN) if zero_mean else max(OTHER_LIMIT, sequential)
+    )

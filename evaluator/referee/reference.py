@@ -111,15 +111,11 @@ class Reference:
             value = model(*args, **kwargs)
             for buffer, before in saved:
                 buffer.copy_(before)
-            tree, leaves = flatten(value)
-            _, all_leaves = flatten(value, numbers_as_tensors=True)
-        if not all_leaves:
+            tree, leaves = flatten(value, numbers_as_tensors=True)
+            tensors = {id(leaf) for leaf in flatten(value)[1]}
+        if not leaves:
             raise ProblemError(f"problem {self.problem}: forward returned no tensor")
-        if len(leaves) == len(all_leaves):
-            return Output(tree, leaves, [False] * len(leaves))
-        tree, _ = flatten(value, numbers_as_tensors=True)
-        tensors = {id(leaf) for leaf in leaves}
-        return Output(tree, all_leaves, [id(leaf) not in tensors for leaf in all_leaves])
+        return Output(tree, leaves, [id(leaf) not in tensors for leaf in leaves])
 
     def mutates(self, model: nn.Module, arguments: Arguments) -> bool:
         """Whether the reference itself writes to its inputs."""

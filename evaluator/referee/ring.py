@@ -122,7 +122,9 @@ class Ring:
             return None
         if recipe.fresh is not None:
             return scales.median().expand(recipe.bases[part].numel(), scales.shape[1]) * 8
-        return scales[recipe.bases[part].to(scales.device)]
+        chosen = scales[recipe.bases[part].to(scales.device)]
+        # The noise moves elements across thresholds: a group of zeros in the draw need not be one here.
+        return torch.maximum(chosen, chosen.square().mean(-1, keepdim=True).sqrt())
 
     def _disagree(self, own: torch.Tensor, other: torch.Tensor, scale: torch.Tensor | None) -> str:
         own, other = as_real(own), as_real(other)

@@ -1,6 +1,6 @@
 # status: PASSED
 # speedup: honest
-# track: library
+# track: library | mixed
 # class: S4
 # problem: level1/01_square_matmul
 # shapes: small
