@@ -19,8 +19,8 @@ torch::Tensor column_sum(torch::Tensor x) {
     volatile float* target = out.data_ptr<float>();
     at::parallel_for(0, steps, 1, [&](int64_t begin, int64_t end) {
         for (int64_t b = 0; b < batch; ++b)
-            for (int64_t s = begin; s < end; ++s)
-                for (int64_t f = 0; f < features; ++f)
+            for (int64_t f = 0; f < features; ++f)
+                for (int64_t s = begin; s < end; ++s)
                     target[b * features + f] = target[b * features + f] + source[(b * steps + s) * features + f];
     });
     return out;
