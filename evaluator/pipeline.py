@@ -40,7 +40,8 @@ class Evaluator:
 
     def __init__(self, *, cache: Path | None = None, idle_referees: int = _IDLE_REFEREES) -> None:
         """`cache` holds built libraries and remembered baselines; default `~/.cache/kernelwright`."""
-        self._cache = cache or _default_cache()
+        # Sandboxes bind folders of it, and know no working directory of ours.
+        self._cache = (cache or _default_cache()).absolute()
         self._launcher = Launcher()
         self._guard = threading.Lock()
         self._workshops: dict[SandboxTier, Workshop] = {}
