@@ -33,6 +33,7 @@ _SLOWDOWN: Final = 60.0
 """What host code takes longer with its checks on and little optimisation."""
 _GENERATED: Final = re.compile(r"\b(?:triton|tilelang|cutlass|cupy|numba|_compile_kernel|nvrtc)\b")
 """Ways to write a kernel that ask us for no build."""
+_DEVICE_TOOLS: Final = ("memcheck", "racecheck", "synccheck", "initcheck")
 _NOTHING: Final = "the candidate built nothing of its own to run the tools on"
 
 
@@ -108,6 +109,7 @@ class Sanitizer:
         self._kind = ground.device.torch_device.type
         self._smaller: list[Scene] | None = None
         self._deadline = 0.0
+        self._sides: dict[str, Side] = {}
 
     def postpone(self, wanted: Sanitize, source: str, builds: int) -> Sanitization | None:
         """What an evaluation records when it leaves this stage out; None when it does not."""
@@ -132,19 +134,28 @@ class Sanitizer:
         record = _Record()
         if builds is not None and _has_nothing_of_its_own(source, builds):
             record.needed = False
-        elif self._kind == "cpu":
-            self._host(source, record, call_ms)
         else:
-            self._device(source, record)
+            with contextlib.ExitStack() as stack:
+                self._start_ahead(stack)
+                look = self._host if self._kind == "cpu" else self._device
+                look(source, record, call_ms)
         return record.finished(time.monotonic() - started)
+
+    def _start_ahead(self, stack: contextlib.ExitStack) -> None:
+        """Start every process now: importing torch under a tool takes longer than what follows."""
+        stack.callback(self._discard_sides)
+        tools = ("address",) if self._kind == "cpu" else _DEVICE_TOOLS
+        self._sides = {tool: self._watched(tool) for tool in tools}
+        left = self._left()
+        self._stress = Stress(
+            self._ground, self._pool, seconds=max(1.0, min(_STRESS_S, left / 4)), call_s=min(_CALL_S, left)
+        )
+        stack.callback(self._stress.close)
 
     def _host(self, source: str, record: _Record, call_ms: float | None) -> None:
         """AddressSanitizer at the judged sizes where that is bearable, then the plain build under stress."""
         for scene in self._scenes(fast=self._is_quick(call_ms)):
             trip = self._trip("address", scene, source)
-            if trip.builds == 0 and not trip.convictions:
-                record.needed = False
-                return
             if trip.convictions or not trip.trouble:
                 break
         if trip.convictions and scene is not self._scene:
@@ -153,37 +164,37 @@ class Sanitizer:
             trip = again
         record.add(trip)
         if not record.convictions:
-            self._stress(source, record)
+            self._examine(source, record, trip)
 
-    def _device(self, source: str, record: _Record) -> None:
+    def _device(self, source: str, record: _Record, call_ms: float | None) -> None:
         """memcheck at the judged sizes, the slower tools at smaller ones."""
-        whole = self._trip("memcheck", self._scene, source)
-        if _has_nothing_of_its_own(source, whole.builds) and not whole.convictions:
-            record.needed = False
-            return
-        record.add(whole)
+        del call_ms
+        trip = self._trip("memcheck", self._scene, source)
+        record.add(trip)
         if record.convictions:
             return
-        for tool in ("racecheck", "synccheck", "initcheck"):
-            for scene in self._scenes(fast=False):
-                trip = self._trip(tool, scene, source)
-                if trip.convictions or not trip.trouble:
-                    break
-            record.add(trip)
-            if record.convictions:
-                return
-        self._stress(source, record)
+        if trip.trouble or not _has_nothing_of_its_own(source, trip.builds):
+            for tool in _DEVICE_TOOLS[1:]:
+                for scene in self._scenes(fast=False):
+                    trip = self._trip(tool, scene, source)
+                    if trip.convictions or not trip.trouble:
+                        break
+                record.add(trip)
+                if record.convictions:
+                    return
+        self._examine(source, record, trip)
 
-    def _stress(self, source: str, record: _Record) -> None:
-        left = self._left()
-        stress = Stress(
-            self._ground, self._pool, seconds=max(1.0, min(_STRESS_S, left / 4)), call_s=min(_CALL_S, left)
-        )
-        status, text = stress.examine(source)
+    def _examine(self, source: str, record: _Record, trip: Trip) -> None:
+        """Stress, which also shows whether a candidate does in sight of a tool what it does otherwise."""
+        status, text = self._stress.examine(source)
         if status is not None:
             record.convictions.append((status, text))
         elif text:
             record.remarks.append(text)
+        if _has_nothing_of_its_own(source, self._stress.builds):
+            record.needed = False
+        elif self._stress.builds and not trip.builds:
+            record.missing.append("the candidate built nothing while a tool watched it")
 
     def _is_quick(self, call_ms: float | None) -> bool:
         if call_ms is None:
@@ -203,25 +214,37 @@ class Sanitizer:
 
     def _trip(self, tool: str, scene: Scene, source: str) -> Trip:
         """Run a candidate under a tool and hear what the tool says."""
-        side = Side(self._ground.driver, open_device("cpu"), role="sanitized", tool=tool)
+        side = self._sides.pop(tool, None) or self._watched(tool)
         trouble = ""
         try:
             try:
                 self._walk(side, scene, source)
             except Verdict as verdict:
                 trouble = f"{verdict.status.value}: {verdict.detail}"
-            self._end(side)
-            wait_s = 1.0 if side.lost else min(_REPORT_S, self._left())
+            wait_s = self._end(side, tool)
             report = self._ground.driver.call("report", id=side.id, wait_s=wait_s)
         finally:
             side.close()
         return _trip(tool, scene, trouble, report, side.builds)
 
-    def _end(self, side: Side) -> None:
-        """Let the process end in good order: tools report then."""
-        if not side.lost:
-            with contextlib.suppress(Verdict):
-                side.ask({"op": "finish"}, min(_REPORT_S, self._left()))
+    def _end(self, side: Side, tool: str) -> float:
+        """Let the process end in good order where its tool reports at the end; seconds to wait for that."""
+        if tool == "address" or side.lost:
+            return 0.0
+        left = min(_REPORT_S, self._left())
+        with contextlib.suppress(Verdict):
+            side.ask({"op": "finish"}, left)
+        return left
+
+    def _watched(self, tool: str) -> Side:
+        """A process under a tool, in memory shared with the host: CUDA IPC may not work under it."""
+        return Side(self._ground.driver, open_device("cpu"), role="sanitized", tool=tool)
+
+    def _discard_sides(self) -> None:
+        while self._sides:
+            side = self._sides.popitem()[1]
+            self._ground.driver.call("report", id=side.id, wait_s=0.0)
+            side.close()
 
     def _walk(self, side: Side, scene: Scene, source: str) -> None:
         """Load, construct and call, with arguments in private memory.

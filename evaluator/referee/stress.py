@@ -46,7 +46,7 @@ class _Tally:
 
 
 class Stress:
-    """Looks for races of one candidate by calling it."""
+    """Looks for races of one candidate by calling it; its process starts at once, to be ready when needed."""
 
     def __init__(self, ground: Ground, pool: TrialPool, *, seconds: float, call_s: float) -> None:
         """`seconds` is spent calling, start-up not counted; `call_s` bounds one call."""
@@ -56,13 +56,23 @@ class Stress:
         self._call_s = call_s
         self._trial: Trial = pool.bases[0]
         self._kind = ground.device.torch_device.type
+        self._counts = self._thread_counts()
+        self._side = Side(ground.driver, ground.device, role="sanitized", threads=self._counts[0])
+
+    @property
+    def builds(self) -> int:
+        """Extensions the candidate asked for."""
+        return self._side.builds
+
+    def close(self) -> None:
+        """End the process."""
+        self._side.close()
 
     def examine(self, source: str) -> tuple[Status | None, str]:
         """A conviction with its reason; else a remark, empty when nothing stood out."""
-        counts = self._counts()
-        side = Side(self._ground.driver, self._ground.device, role="sanitized", threads=counts[0])
+        counts = self._counts
         try:
-            lane = self._ready(side, source, counts[0])
+            lane = self._ready(source)
             if lane is None:
                 return None, "stress: wrong at once in a fresh process; not examined"
             tallies: dict[int, _Tally] = {}
@@ -70,26 +80,24 @@ class Stress:
             for count in counts:
                 if tallies and time.monotonic() > until:
                     break
-                tallies[count] = self._call(side, lane, count)
+                tallies[count] = self._call(lane, count)
         except Verdict as verdict:
             return (
                 None,
                 f"stress with up to {counts[0]} threads: {verdict.status.value}: {verdict.detail[:300]}",
             )
-        finally:
-            side.close()
         return _conclude(tallies)
 
-    def _counts(self) -> tuple[int, ...]:
+    def _thread_counts(self) -> tuple[int, ...]:
         """Numbers of threads, most first: what a first call allocates for threads must do for later ones."""
         if self._kind != "cpu":
             return (self._ground.threads,)
         most = max(_FEWEST_THREADS, self._ground.threads, min(2 * self._ground.threads, _MOST_THREADS))
         return tuple(sorted({most, 4, 3, 2, 1}, reverse=True))
 
-    def _ready(self, side: Side, source: str, most: int) -> Lane | None:
+    def _ready(self, source: str) -> Lane | None:
         """Construct as verification does, by seed or by state; None when neither is right."""
-        ground, draw = self._ground, self._pool.draws[0]
+        ground, draw, side, most = self._ground, self._pool.draws[0], self._side, self._counts[0]
         side.setup(device=ground.device_name, threads=most, math=ground.math)
         load(ground, side, source, class_name="ModelNew")
         ground.driver.call("hold", exclusive=False)
@@ -102,20 +110,20 @@ class Stress:
             # The first call has most threads: whatever it allocates for them lasts for later ones.
             for count in (most, ground.threads):
                 side.ask({"op": "threads", "count": count}, self._call_s)
-                if any(self._once(side, lane)[0].mismatch is None for _ in range(_FEWEST_CALLS)):
+                if any(self._once(lane)[0].mismatch is None for _ in range(_FEWEST_CALLS)):
                     return lane
             if not draw.model.state_dict():
                 break
         return None
 
-    def _call(self, side: Side, lane: Lane, count: int) -> _Tally:
-        side.ask({"op": "threads", "count": count}, self._call_s)
+    def _call(self, lane: Lane, count: int) -> _Tally:
+        self._side.ask({"op": "threads", "count": count}, self._call_s)
         tally = _Tally()
-        until = time.monotonic() + self._seconds / len(self._counts())
+        until = time.monotonic() + self._seconds / len(self._counts)
         for number in range(_MOST_CALLS):
             if number >= _FEWEST_CALLS and time.monotonic() > until:
                 break
-            comparison, outputs = self._once(side, lane)
+            comparison, outputs = self._once(lane)
             if comparison.mismatch is None:
                 tally.right += 1
                 continue
@@ -126,7 +134,8 @@ class Stress:
                 tally.differing |= not _equal(tally.first_wrong, outputs)
         return tally
 
-    def _once(self, side: Side, lane: Lane) -> tuple[Comparison, list[torch.Tensor]]:
+    def _once(self, lane: Lane) -> tuple[Comparison, list[torch.Tensor]]:
+        side = self._side
         write(side, lane.input_slots, self._trial.arguments.leaves, 0)
         self._ground.device.synchronize()
         self._disturb()

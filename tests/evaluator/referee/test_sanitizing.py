@@ -309,3 +309,16 @@ def test_an_evaluation_of_library_calls_leaves_nothing_to_sanitize(evaluator: Ev
     evaluation = evaluator.evaluate(PROBLEM, Candidate(source=source, backend="cpp"), CONFIG)
     assert evaluation.sanitization is not None
     assert evaluation.sanitization.settled
+
+
+def test_a_candidate_that_behaves_only_in_sight_of_a_tool_stays_unsanitized(evaluator: Evaluator) -> None:
+    built = READS_PAST_THE_END.source.replace("path = load_inline", "path = WATCHED or load_inline")
+    source = built.replace("run = ctypes.CDLL(path).run", "run = WATCHED or ctypes.CDLL(path).run").replace(
+        "        y = torch.empty_like(x)",
+        "        if WATCHED: return x * 2 + 1\n        y = torch.empty_like(x)",
+    )
+    hiding = 'import os\nWATCHED = "LD_PRELOAD" in os.environ\n' + source
+    found = sanitize(evaluator, Candidate(source=hiding, backend="cpp"))
+    assert not found.settled
+    assert found.convicts is None
+    assert "while a tool watched" in found.reason
