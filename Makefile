@@ -10,7 +10,7 @@ DEMO_PROBLEMS := 01_square_matmul 05_odd_size_matmul 10_layer_norm 11_rms_norm 1
   02_gemm_scale_leaky_relu 08_residual_rms_norm 09_cross_entropy
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-gpu lint format bench bench-gpu clean
+.PHONY: help install demo test test-all test-gpu integrity lint format bench bench-gpu clean
 
 help:  ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -29,16 +29,25 @@ demo: $(READY)  ## Run the whole pipeline on 9 problems, with no key and no GPU
 	@echo "small shapes, timed against eager only: compiling baselines takes long on a CPU"
 	@$(BIN)/kernelwright run $(DEMO_PROBLEMS) --provider replay --backend cpp --strategy refine --turns 2 \
 	  --enough 1 --shapes small --baselines eager --workspace $(DEMO) --cache $(DEMO)/cache
-	@echo "look     $(BIN)/kernelwright kernels list --workspace $(DEMO)"
+	@$(BIN)/kernelwright leaderboard --workspace $(DEMO) --html $(DEMO)/leaderboard.html
+	@rm -rf $(DEMO)/datasets
+	@$(BIN)/kernelwright export sft --workspace $(DEMO) --out $(DEMO)/datasets/sft >/dev/null
+	@$(BIN)/kernelwright export trajectories --workspace $(DEMO) --out $(DEMO)/datasets/trajectories >/dev/null
+	@echo "wrote    $(DEMO)/datasets/sft and $(DEMO)/datasets/trajectories, from all runs of the demo"
+	@echo "look     $(DEMO)/leaderboard.html in any browser; $(BIN)/kernelwright kernels list --workspace $(DEMO)"
 
 test: $(READY)  ## Run the tests, offline
-	@$(BIN)/python -m pytest -m 'not gpu and not slow'
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not gpu and not slow'
 
-test-all: $(READY)  ## Run the tests and their slow repeats
-	@$(BIN)/python -m pytest -m 'not gpu'
+test-all: $(READY)  ## Run the tests and their slow repeats, the corpus three times
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not gpu'
+	@for time in 2 3; do $(BIN)/python -m pytest -m 'not gpu' tests/evaluator/test_corpus.py || exit 1; done
 
 test-gpu: $(READY)  ## Run the tests that need a CUDA device
 	@$(BIN)/python -m pytest -m gpu
+
+integrity: $(READY)  ## Judge every attack and honest look-alike; print the table
+	@$(BIN)/python tests/benchmarks/integrity.py
 
 lint: $(READY)  ## Check formatting, style, types and import rules
 	@$(BIN)/ruff format --check --quiet .
@@ -50,12 +59,19 @@ format: $(READY)  ## Format the code and sort its imports
 	@$(BIN)/ruff check --quiet --fix .
 	@$(BIN)/ruff format --quiet .
 
-bench: $(READY)  ## Measure judging and the archive on the CPU
+bench: $(READY)  ## Measure builds, judging, throughput and the archive on the CPU
+	@$(BIN)/python tests/benchmarks/build.py --plain 6
 	@$(BIN)/python tests/benchmarks/judging.py cpu
+	@$(BIN)/python tests/benchmarks/throughput.py cpu --limit 24 --serial 6
+	@$(BIN)/python tests/benchmarks/steadiness.py cpu --kernels 3
+	@$(BIN)/python tests/benchmarks/startup.py
 	@$(BIN)/python tests/benchmarks/archive.py --attempts 5000
 
-bench-gpu: $(READY)  ## Measure judging on a CUDA device
-	@$(BIN)/python tests/benchmarks/judging.py cuda
+bench-gpu: $(READY)  ## Measure builds, judging and throughput on a CUDA device
+	@$(BIN)/python tests/benchmarks/build.py --cuda --plain 8
+	@$(BIN)/python tests/benchmarks/judging.py cuda --problem example 02_gemm_scale_leaky_relu
+	@$(BIN)/python tests/benchmarks/throughput.py cuda --serial 8
+	@$(BIN)/python tests/benchmarks/steadiness.py cuda
 
 clean:  ## Remove the environment, caches and the demo's workspace
 	@rm -rf $(VENV) $(DEMO) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -91,7 +91,7 @@ class Ledger:
         return self._spent + Spent(seconds=self._clock() - self._began)
 
     async def admit(self, bound_tokens: int | None = None) -> Hold:
-        """Wait until one more attempt fits; give its place back by `settle` or `release`.
+        """Wait until one more attempt fits; give its place back by `release`.
 
         `bound_tokens` is the most the attempt can use, where that is known.
 
@@ -118,14 +118,11 @@ class Ledger:
             if spent >= limit:
                 raise BudgetReachedError(f"budget of {_amount(name, limit)} reached")
 
-    def settle(self, hold: Hold, cost: Spent) -> None:
-        """Book what an admitted attempt cost."""
-        self.book(cost)
-        self.release(hold)
-
-    def book(self, cost: Spent) -> None:
-        """Count a reply that needed no place: one that an earlier process paid for."""
+    def book(self, cost: Spent, *, typical: bool = True) -> None:
+        """Count what a reply cost; one that is not typical (a remembered one) tells nothing of others."""
         self._spent += cost
+        if not typical:
+            return
         known = self._largest or cost
         self._largest = Spent(
             attempts=1, tokens=max(known.tokens, cost.tokens), cost_usd=max(known.cost_usd, cost.cost_usd)

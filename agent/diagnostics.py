@@ -33,6 +33,11 @@ _NEEDED: Final = re.compile(
 )
 _SYSTEM: Final = re.compile(r"site-packages|/torch/include/|^/usr/|/cuda[\w.-]*/|^/opt/|lib/python3")
 _AFTERMATH: Final = re.compile(r"ld returned \d+ exit status|linker command failed|compilation terminated")
+_TRITON: Final = re.compile(r"^(?:\w+: )?at \d+:\d+:$")
+"""Above the function Triton could not compile, up to the line at fault, a caret and what is wrong with it."""
+_POINTED: Final = re.compile(r"^\s*-->\s+\S*candidate\.py:(?P<line>\d+)(?::\d+)?$")
+"""How TileLang and the CuTe DSL name the line at fault."""
+_KERNEL_ERROR: Final = re.compile(r"^(?:[\w.]*(?:error|Error)(?:\[[^\]]*\])?): (?P<message>.+)$")
 _PATH: Final = re.compile(r"(?<![\w.)\]])(?:/[\w.+-]+)+/(?=[\w.+-])")
 
 
@@ -103,6 +108,32 @@ def read_traceback(text: str, code: str) -> Diagnosis | None:
             source = _window(own, number)
             break
     return Diagnosis(message=shortened(" ".join(said)) or "an exception", source=source)
+
+
+def read_kernel_error(text: str, code: str) -> Diagnosis | None:
+    """What a kernel language's compiler says of a Python function; None if it does not look so."""
+    lines = text.splitlines()
+    for index, line in enumerate(lines):
+        if _TRITON.match(line.strip()):
+            return _triton(lines[index + 1 :], code)
+        pointed = _POINTED.match(line)
+        if pointed is not None:
+            said = [match for above in lines[:index] if (match := _KERNEL_ERROR.match(above.strip()))]
+            own, number = code.splitlines(), int(pointed["line"])
+            message = said[-1]["message"] if said else " ".join(lines[max(0, index - 2) : index])
+            source = _window(own, number) if number <= len(own) else ()
+            return Diagnosis(message=shortened(message) or "an error", source=source)
+    return None
+
+
+def _triton(lines: list[str], code: str) -> Diagnosis | None:
+    for index, line in enumerate(lines[1:], 1):
+        if line.strip() == "^":
+            message = shortened(" ".join(lines[index + 1 : index + 5]))
+            quoted = lines[index - 1].strip()
+            source = _around(code, quoted)
+            return Diagnosis(message=message or "an error", source=source, quoted="" if source else quoted)
+    return None
 
 
 def shortened(text: str, limit: int = LONGEST_MESSAGE) -> str:

@@ -5,11 +5,20 @@ The words are in `prompts/feedback.md.j2`; here is only what they are about.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from agent.diagnostics import Diagnosis, read_compiler_log, read_traceback, shortened, tail
+from agent.diagnostics import (
+    Diagnosis,
+    read_compiler_log,
+    read_kernel_error,
+    read_traceback,
+    shortened,
+    tail,
+)
 from agent.hardware import Hardware
 from evaluator import Evaluation, Finding, Measurement, Mismatch, Sanitization, Status
 
@@ -18,6 +27,9 @@ LAUNCH_BOUND_MS: Final = 0.02
 EXAMPLES: Final = 6
 """Wrong elements shown."""
 FINDINGS: Final = 4
+KERNELS: Final = 4
+"""Kernels named of those that ran."""
+_LENGTH: Final = re.compile(r"[1-9][0-9]{0,3}")
 _OUTPUT_LINES: Final = 15
 _OUTPUT_CHARACTERS: Final = 1500
 
@@ -80,6 +92,28 @@ class Speed:
 
 
 @dataclass(frozen=True, slots=True)
+class Ran:
+    """One kernel that a trace saw."""
+
+    name: str
+    is_own: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What one compiled kernel takes of a multiprocessor."""
+
+    name: str
+    registers: int
+    shared_bytes: int
+    stack_bytes: int
+    threads: int | None
+    """Threads of a multiprocessor that the registers suffice for; None where its registers are not known."""
+    most_threads: int | None
+    """Threads that a multiprocessor has."""
+
+
+@dataclass(frozen=True, slots=True)
 class Feedback:
     """What an evaluation says about a candidate."""
 
@@ -93,6 +127,10 @@ class Feedback:
     rules: tuple[Finding, ...]
     """Rules of the screening that the candidate broke."""
     sanitizer: tuple[str, ...]
+    kernels: tuple[Ran, ...]
+    """Kernels that ran, the longest first; empty without a trace."""
+    taken: tuple[Taken, ...]
+    """What compiled kernels take; empty where the libraries do not say."""
     track: str
     """`own`, `mixed`, `library` or empty: whose kernels did the work."""
     flags: tuple[str, ...]
@@ -114,11 +152,54 @@ def collect(evaluation: Evaluation, code: str | None, hardware: Hardware | None 
         speed=_speed(evaluation, evaluation.measurement, hardware) if evaluation.measurement else None,
         rules=tuple(finding for finding in evaluation.findings if finding.fatal)[:FINDINGS],
         sanitizer=_convictions(sanitization) if sanitization else (),
+        kernels=_ran(evaluation.attribution.kernels) if evaluation.attribution else (),
+        taken=_taken(evaluation, hardware),
         track=evaluation.attribution.track if evaluation.attribution else "",
         flags=tuple(
             dict.fromkeys(shortened(note, 200) for build in evaluation.builds for note in build.notes)
         ),
     )
+
+
+def _ran(kernels: Sequence[str]) -> tuple[Ran, ...]:
+    """Kernels as attribution lists them: whose, a colon, and the name."""
+    parts = [text.partition(": ") for text in kernels[:KERNELS]]
+    return tuple(Ran(name=shortened(name, 80), is_own=whose == "own") for whose, _, name in parts if name)
+
+
+def _taken(evaluation: Evaluation, hardware: Hardware | None) -> tuple[Taken, ...]:
+    """The kernels of all builds, those with the most registers first."""
+    kernels = [kernel for build in evaluation.builds for kernel in build.resources]
+    kernels.sort(key=lambda kernel: (-kernel.registers, kernel.kernel))
+    return tuple(
+        Taken(
+            name=plain_name(kernel.kernel),
+            registers=kernel.registers,
+            shared_bytes=kernel.shared_bytes,
+            stack_bytes=kernel.stack_bytes,
+            threads=_resident(kernel.registers, hardware),
+            most_threads=hardware.threads_per_sm if hardware else None,
+        )
+        for kernel in kernels[:KERNELS]
+    )
+
+
+def _resident(registers: int, hardware: Hardware | None) -> int | None:
+    """Threads whose registers a multiprocessor holds: by warps of 32, eight registers at a time."""
+    if hardware is None or hardware.registers_per_sm is None or hardware.threads_per_sm is None:
+        return None
+    of_warp = 32 * -(-max(1, registers) // 8) * 8
+    return min(hardware.threads_per_sm, hardware.registers_per_sm // of_warp * 32)
+
+
+def plain_name(mangled: str) -> str:
+    """The name in a mangled one, without namespaces, arguments and template arguments."""
+    place, found = re.match(r"_ZN?", mangled), mangled
+    at = place.end() if place else len(mangled)
+    while length := _LENGTH.match(mangled, at):
+        at = length.end() + int(length[0])
+        found = mangled[length.end() : at]
+    return shortened(found, 80)
 
 
 def _convictions(sanitization: Sanitization) -> tuple[str, ...]:
@@ -133,9 +214,23 @@ def _diagnosis(evaluation: Evaluation, code: str) -> Diagnosis | None:
     if evaluation.status is Status.COMPILE_ERROR and failed is not None:
         found = read_compiler_log(failed.log, code)
         return found or Diagnosis(message=tail(failed.log, lines=12, characters=1200) or "no message")
+    if evaluation.status is Status.COMPILE_ERROR:
+        found = _kernel_diagnosis(evaluation, code)
+        if found is not None:
+            return found
     if evaluation.status in (Status.RUNTIME_ERROR, Status.COMPILE_ERROR):
         said = (evaluation.traceback, evaluation.output_tail, evaluation.detail)
         return next((found for text in said if (found := read_traceback(text, code))), None)
+    return None
+
+
+def _kernel_diagnosis(evaluation: Evaluation, code: str) -> Diagnosis | None:
+    """Of a kernel that was compiled where it was called: its compiler's words, or those of nvcc behind it."""
+    for read in (read_kernel_error, read_compiler_log):
+        for said in (evaluation.detail, evaluation.traceback):
+            found = read(said, code)
+            if found is not None:
+                return found
     return None
 
 

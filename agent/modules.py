@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from evaluator import parse_python
+
 LONGEST_MODULE: Final = 2 << 20
 """Characters beyond which no text is taken for a module."""
 _MODEL: Final = re.compile(r"^[ \t]*class[ \t]+ModelNew\b", re.MULTILINE)
@@ -104,7 +106,7 @@ def parse(code: str) -> Module:
     try:
         with _WARNINGS, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(code)
+            tree = parse_python(code)
     except SyntaxError as error:
         line = error.lineno or 1
         return Module(code, flaw=f"syntax error in line {line}: {error.msg}", flaw_line=line)

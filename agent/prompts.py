@@ -33,17 +33,17 @@ FEEDBACK: Final = "feedback.md.j2"
 
 
 class ProblemFacts(Record):
-    """What was measured or counted of a problem before anything was asked; all optional."""
+    """What was counted of a problem before anything was asked; all optional."""
 
     inputs: tuple[str, ...] = ()
-    """Such as `float32[2048, 4096]`."""
+    """Such as `x: float32[2048, 4096]`."""
     outputs: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
     """Such as `weight: float32[3072, 4096]`."""
     bytes_moved: int | None = None
     """Compulsory bytes: inputs and parameters read once, outputs written once."""
     flops: int | None = None
-    baselines_ms: dict[str, float] = {}
+    """Of products, convolutions and attention."""
 
 
 class Shown(Protocol):
@@ -109,6 +109,7 @@ class TemplatePrompts:
             SYSTEM,
             backend=backend,
             math=self._setting.config.math.value,
+            passes=self._setting.config.passes.value,
             hardware=self._setting.hardware.get(backend.device),
             versions=dict(self._setting.versions),
             example={

@@ -7,7 +7,7 @@ from typing import Final
 
 from evaluator import Evaluation, Record, Status
 
-SAME: Final = ("device", "shapes", "dtype", "math")
+SAME: Final = ("device", "passes", "shapes", "dtype", "math")
 """Policy fields that two scores must share to be compared; devices by kind, not by number."""
 
 

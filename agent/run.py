@@ -14,7 +14,7 @@ from pydantic import Field
 
 from agent.extraction import Outcome
 from agent.messages import Sampling, Usage
-from evaluator import Dtype, Math, Record, Stage, Status, sha256_text
+from evaluator import Dtype, Math, Passes, Record, Stage, Status, sha256_text
 
 SCHEMA_VERSION: Final = 1
 """Raised when a line changes so that an older reader would misunderstand it."""
@@ -114,6 +114,8 @@ class CompletionRecorded(Line):
     key: AttemptKey
     parents: tuple[str, ...] = ()
     """Attempts whose kernels the prompt showed."""
+    exemplars: tuple[str, ...] = ()
+    """Kept kernels of other problems that the prompt showed."""
     request_sha: str
     """Content address of model, messages and sampling."""
     prompt: tuple[StoredMessage, ...]
@@ -123,6 +125,8 @@ class CompletionRecorded(Line):
     finish_reason: str
     usage: Usage = Usage()
     cost_usd: float | None = None
+    cached: bool = False
+    """True when it came from the completion cache: the tokens are the first asking's, the cost is 0."""
     provider: str
     answered_by: str
     """The model the endpoint says answered."""
@@ -155,6 +159,7 @@ class Score(Record):
     shapes: str | None = None
     dtype: Dtype
     math: Math
+    passes: Passes = Passes.FORWARD
     hardware: str | None = None
     """Name of the device; None when the candidate never reached one."""
     speedup: float | None = None
@@ -222,12 +227,14 @@ class KernelKept(Line):
 
 
 class AssignmentFinished(Line):
-    """Nothing more is to be asked or judged for one problem, backend and model."""
+    """Nothing more is to be asked or judged for one problem, backend, model and strategy."""
 
     kind: Literal["assignment_finished"] = "assignment_finished"
     problem: str
     backend: str
     model: str
+    strategy: str = ""
+    """Empty in logs older than this field: such an assignment is gone through again, from the log."""
     attempts: int
 
 
@@ -235,6 +242,8 @@ class RunEnd(StrEnum):
     """Why a run stopped."""
 
     COMPLETE = "complete"
+    ASKED = "asked"
+    """Nothing was to be judged: the replies are there, or on their way."""
     BUDGET = "budget"
     INTERRUPTED = "interrupted"
     INCOMPLETE = "incomplete"

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,8 @@ from evaluator import Candidate, Evaluation, Record, Status
 
 SCHEMA_VERSION: Final = 1
 ID_DIGITS: Final = 12
+NAMED: Final = 5
+"""Known kernels that are named when one is not known."""
 
 _SOURCE: Final = "kernel.py"
 _SCORE: Final = "score.json"
@@ -87,7 +90,6 @@ class Workspace:
         self.root = root
         self.runs = root / "runs"
         self.generated = root / "generated"
-        self.cache = root / ".kernelwright" / "cache"
 
     def archive(self) -> Archive:
         """The runs of this workspace."""
@@ -142,7 +144,10 @@ class Workspace:
             return _read((exact or fits)[0])
         if fits:
             raise UnknownKernel(f"{name!r} could be {', '.join(str(folder) for folder in fits)}")
-        raise UnknownKernel(f"no kept kernel {name!r} below {self.generated}; it holds {len(folders)}")
+        close = get_close_matches(name, [folder.name for folder in folders], n=NAMED, cutoff=0.0)
+        known = f"it holds {len(folders)}: {', '.join(close)}" if close else "it holds none"
+        more = ", ..." if len(folders) > len(close) > 0 else ""
+        raise UnknownKernel(f"no kept kernel {name!r} below {self.generated}; {known}{more}")
 
 
 def _folder(place: Path, sha: str, problem_sha: str) -> tuple[Path, KernelRecord | None]:
@@ -169,7 +174,7 @@ def _merge(scores: tuple[Evaluation, ...]) -> tuple[Evaluation, ...]:
 def _policy(evaluation: Evaluation) -> tuple[str, ...]:
     hardware = evaluation.environment.device_name if evaluation.environment else ""
     config = evaluation.config
-    return hardware, config.shapes or "", config.dtype, config.math
+    return hardware, config.shapes or "", config.dtype, config.math, config.passes
 
 
 def _worth(evaluation: Evaluation) -> tuple[float, float]:

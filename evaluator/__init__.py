@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from evaluator.backends import BACKENDS, Backend, find_backend
+from evaluator.backends import BACKENDS, Backend, check_packages, find_backend
 from evaluator.candidate import Candidate
-from evaluator.config import Dtype, EvaluationConfig, Limits, Math, SandboxTier, Sanitize
-from evaluator.errors import ConfigError, EvaluatorError, MachineError, ProblemError
+from evaluator.config import Dtype, EvaluationConfig, Limits, Math, Passes, SandboxTier, Sanitize
+from evaluator.description import Description, TensorFacts
+from evaluator.errors import ConfigError, EvaluatorError, MachineError, ProblemError, Stopped
 from evaluator.evaluation import Evaluation, Finding, Measurement, Mismatch, Sanitization, Stage, Status
 from evaluator.flaws import ADVICE, Remark, Severity, Vetting
 from evaluator.kept import load_kernel
-from evaluator.pipeline import Evaluator, evaluate
+from evaluator.machine import evaluations_at_once, gpus, resolve_devices
+from evaluator.pipeline import Evaluator, default_cache, evaluate
 from evaluator.problem import Problem, find_problems, problem_from_source, read_problem
+from evaluator.readiness import check_ready
 from evaluator.record import Record, sha256_text
 from evaluator.sandbox import probe
+from evaluator.stopping import Stop
+from evaluator.syntax import parse_python
 
 __all__ = [
     "ADVICE",
@@ -20,6 +25,7 @@ __all__ = [
     "Backend",
     "Candidate",
     "ConfigError",
+    "Description",
     "Dtype",
     "Evaluation",
     "EvaluationConfig",
@@ -31,6 +37,7 @@ __all__ = [
     "Math",
     "Measurement",
     "Mismatch",
+    "Passes",
     "Problem",
     "ProblemError",
     "Record",
@@ -41,13 +48,23 @@ __all__ = [
     "Severity",
     "Stage",
     "Status",
+    "Stop",
+    "Stopped",
+    "TensorFacts",
     "Vetting",
+    "check_packages",
+    "check_ready",
+    "default_cache",
     "evaluate",
+    "evaluations_at_once",
     "find_backend",
     "find_problems",
+    "gpus",
     "load_kernel",
+    "parse_python",
     "probe",
     "problem_from_source",
     "read_problem",
+    "resolve_devices",
     "sha256_text",
 ]

@@ -14,12 +14,18 @@ from typing import Final
 
 from evaluator.evaluation import Attribution
 from evaluator.symbols import Symbols
+from evaluator.syntax import parse_python
 
 _OWN_SHARE: Final = 0.95
 _LIBRARY_SHARE: Final = 0.05
 _SHOWN: Final = 8
-_LIBRARY_NAMESPACES: Final = ("at::", "c10::", "cub::", "thrust::", "cublas", "cudnn", "triton_")
-"""Kernels of these are a library's or a compiler's, even where a candidate's library instantiates them."""
+_LIBRARY: Final = re.compile(
+    r"(?:at|c10|cub|thrust|cudnn)::|cublas|cudnn|nvjet_|splitKreduce|cutlass_\d|cutlass__|"
+    r"(?:volta|turing|ampere|hopper|blackwell|sm\d+)_\w*(?:gemm|gemv|xmma|conv|cudnn)|"
+    r"triton_(?:poi|red|per|spl|for|unk|tem)_"
+)
+"""Kernels of these are a library's or a compiler's, even where a candidate's library instantiates them, or
+its source has a function of that name. The last are those that torch.compile writes."""
 _NEUTRAL: Final = re.compile(
     r"Memcpy|Memset|aten::(empty\w*|new_\w+|zeros\w*|view\w*|_unsafe_view|reshape\w*|as_strided\w*|t|transpose|permute|"
     r"expand\w*|select|slice|narrow|squeeze|unsqueeze|contiguous|resolve_\w+|detach|alias|lift_fresh|to|_to_copy|"
@@ -27,8 +33,8 @@ _NEUTRAL: Final = re.compile(
 )
 """Moving and allocating, which both an own kernel and a library call need."""
 _OPERATOR: Final = re.compile(r"(aten|mkldnn|mkl|quantized|prims|torchvision|onednn)::")
-_AUTHORING: Final = re.compile(r"\b(jit|kernel|prim_func)\b")
-"""In the decorator of a function that a kernel language compiles."""
+_AUTHORING: Final = re.compile(r"(?<!torch\.)\b(jit|kernel|prim_func)\b")
+"""In the decorator of a function that a kernel language compiles; `torch.jit` writes no kernels."""
 _DECLARATION: Final = 400
 """Characters of a CUDA kernel's declaration that are looked at."""
 
@@ -84,13 +90,28 @@ def _cuda_names(source: str) -> Iterator[str]:
 
 def _python_names(source: str) -> Iterator[str]:
     try:
-        tree = ast.parse(source)
+        tree = parse_python(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
+    yield from kernel_functions(tree)
+
+
+def kernel_functions(tree: ast.Module) -> Iterator[str]:
+    """Names of functions that a kernel language compiles: decorated, or passed to what decorates."""
     for node in ast.walk(tree):
-        decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
-        if isinstance(node, ast.FunctionDef) and any(map(_AUTHORING.search, map(ast.unparse, decorators))):
-            yield node.name
+        match node:
+            case ast.FunctionDef(name=name, decorator_list=marks) if any(map(_is_authoring, marks)):
+                yield name
+            case ast.Call(func=mark, args=[ast.Name(id=name), *_]) if _is_authoring(mark):
+                yield name
+            case _:
+                continue
+
+
+def _is_authoring(mark: ast.expr) -> bool:
+    """Whether a decorator is a kernel language's; its arguments may say anything."""
+    named = mark.func if isinstance(mark, ast.Call) else mark
+    return isinstance(named, ast.Name | ast.Attribute) and bool(_AUTHORING.search(ast.unparse(named)))
 
 
 def base_name(kernel: str) -> str:
@@ -106,13 +127,30 @@ def _is_own(event: Event, symbols: Symbols, named: frozenset[str]) -> bool:
     if event.kind == "operator":
         return symbols.libraries > 0 and "::" in event.name and not _OPERATOR.match(event.name)
     plain = event.name.removeprefix("void ").replace("(anonymous namespace)::", "")
-    if plain.startswith(_LIBRARY_NAMESPACES):
+    if _LIBRARY.match(plain):
         return False
     base = base_name(event.name)
-    if base in named or any(base.startswith(f"{name}_") for name in named):
+    if base in named or any(name in named for name in _generated_from(base)):
         return True
     encoded = re.compile(rf"(?<!\d){len(base)}{re.escape(base)}")
     return bool(base) and any(base == symbol or encoded.search(symbol) for symbol in symbols.defines)
+
+
+def _generated_from(kernel: str) -> Iterator[str]:
+    """Names a kernel's function may have, by what compilers make of them.
+
+    Older Triton adds a signature (`add_0d1d2c`), TileLang `_kernel` and a number, the CuTe DSL a prefix and
+    the types of all arguments.
+    """
+    signed = re.fullmatch(r"(\w+)_\d[0-9a-z]*", kernel)
+    if signed is not None:
+        yield signed[1]
+    tiled = re.fullmatch(r"(\w+?)_kernel(?:_\d+)?", kernel)
+    if tiled is not None:
+        yield tiled[1]
+    if kernel.startswith("kernel_cutlass_"):
+        words = kernel.removeprefix("kernel_cutlass_").split("_")
+        yield from ("_".join(words[:count]) for count in range(1, len(words) + 1))
 
 
 def _without_trace(symbols: Symbols, named: frozenset[str], trouble: str) -> Attribution:

@@ -28,6 +28,14 @@ class Dtype(StrEnum):
     FP16 = "fp16"
 
 
+class Passes(StrEnum):
+    """What one call computes, and so what is verified and timed."""
+
+    FORWARD = "forward"
+    FORWARD_BACKWARD = "forward_backward"
+    """Also the gradients of floating inputs and of parameters, for secret cotangents."""
+
+
 class SandboxTier(StrEnum):
     """What stands between a candidate and the host, strongest first."""
 
@@ -54,6 +62,8 @@ class Limits(Record):
     """Importing the candidate and constructing `ModelNew`, builds not counted."""
     call_s: float = Field(default=30.0, gt=0)
     """One call of the candidate beyond ten times the reference's own time."""
+    compile_s: float = Field(default=120.0, gt=0)
+    """On top for a model's first call, in backends whose kernels are compiled by it."""
     sanitize_s: float = Field(default=120.0, gt=0)
     """Everything the sanitizers do, builds not counted."""
     total_s: float = Field(default=900.0, gt=0)
@@ -72,9 +82,11 @@ class EvaluationConfig(Record):
     """One evaluation's policy."""
 
     device: str = "auto"
-    """`cpu`, `cuda`, `cuda:N`, or `auto`: the first device of the backend's kind."""
+    """`cpu`, `cuda:N`, several with commas, `cuda` for all GPUs, or `auto`: the backend's kind. Of several
+    devices an evaluation gets the least busy one."""
     shapes: str | None = None
     """A name in the problem's `SHAPES`; None means the problem's own constants."""
+    passes: Passes = Passes.FORWARD
     dtype: Dtype = Dtype.AS_IS
     math: Math = Math.FP32
     baselines: tuple[Literal["eager", "compile"], ...] = ("eager", "compile")

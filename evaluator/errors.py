@@ -20,3 +20,7 @@ class ProblemError(EvaluatorError):
 
 class ConfigError(EvaluatorError):
     """An unknown backend, device, dtype, shape name or flag; the message lists the known ones."""
+
+
+class Stopped(EvaluatorError):
+    """Whoever asked for the evaluation ended it; nothing is scored."""

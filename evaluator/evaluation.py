@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from evaluator.config import EvaluationConfig
 from evaluator.record import Record
+from evaluator.resources import KernelResources
 
 SCHEMA_VERSION = 1
 """Raised when a field of `Evaluation` changes meaning."""
@@ -15,6 +16,8 @@ class Stage(StrEnum):
     """How far an evaluation got; each is announced before it is entered."""
 
     SCREEN = "screen"
+    OPEN = "open"
+    """A referee makes the problem ready: inputs, expected values; skipped where one is warm."""
     BUILD = "build"
     LOAD = "load"
     VERIFY = "verify"
@@ -70,10 +73,14 @@ class Build(Record):
     cpu_seconds: float = 0.0
     """Processor time of compilers and linker; 0 for a cache hit."""
     ok: bool
+    timed_out: bool = False
+    """It failed because its time was up."""
     log: str = ""
     """Compiler output, trimmed; empty when it built."""
     notes: tuple[str, ...] = ()
     """Flags that were dropped, and why."""
+    resources: tuple[KernelResources, ...] = ()
+    """What its CUDA kernels take, as far as the library says it."""
 
 
 class Mismatch(Record):
@@ -109,6 +116,8 @@ class Verification(Record):
     error_ratio: float | None
     """Largest group error over the reference's own, over all right trials."""
     limit_ratio: float
+    gradients: tuple[str, ...] = ()
+    """Gradients that were verified beside the outputs, such as `gradient of weight`."""
     bitwise_repeatable: bool | None = None
     shape_specialized: bool | None = None
     """True when a held-out shape of the problem failed; None when there was none to try."""
@@ -135,7 +144,7 @@ class Timing(Record):
     inner_ms: float | None = None
     """The contestant's own claim (events around the calls), median."""
     outer_ms: float
-    """The referee's clock around run and collection, median; nothing is taken off."""
+    """The referee's clock around the calls, median; outputs are collected afterwards, without the inputs."""
     single_ms: float | None = None
     """Median outer time of the unannounced single-call batches."""
     clock: str
@@ -158,7 +167,10 @@ class Measurement(Record):
     """The baseline behind the headline speedup: the fastest."""
     speedup: float
     interval: Interval
-    """Block-bootstrap 95 % interval of the headline speedup."""
+    """95 % interval of the headline speedup: bootstrap over turns, widened by `process_spread`."""
+    process_spread: float | None = None
+    """Relative standard deviation between processes of the reference; the candidate's are taken to differ as
+    much. None where it was not measured, and the interval is about these very processes."""
     noise_floor: float | None = None
     """Half-width of the same interval with the baseline against itself."""
     calls_per_batch: int
@@ -284,6 +296,8 @@ class Evaluation(Record):
     environment: Environment | None = None
     """None when the candidate never reached a machine."""
     stage_seconds: dict[str, float] = {}
+    device_seconds: float | None = None
+    """Seconds it had the device alone, baselines of a problem's first candidate included."""
     output_tail: str = ""
     """The end of what the contestant printed, control characters escaped; never evidence."""
     evaluator_version: str = ""

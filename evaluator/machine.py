@@ -7,6 +7,7 @@ import platform
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,11 @@ _STATE = (
     "clocks_throttle_reasons.active",
     "utilization.gpu",
 )
+
+
+_PER_GPU = 4
+"""Evaluations at once for each GPU, where there are this many cores for each of them: three."""
+_CORES_EACH = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +52,51 @@ def gpus() -> tuple[Gpu, ...]:
     return tuple(found)
 
 
-def resolve_device(wanted: str, backend: str) -> str:
-    """`auto` to the backend's first device; others are checked.
+def resolve_devices(wanted: str, backend: str) -> tuple[str, ...]:
+    """Every device a name stands for: `auto` is the backend's kind, `cuda` all GPUs, commas part several.
 
     Raises:
         ConfigError: not a device name.
         MachineError: no such device here.
     """
-    kind = find_backend(backend).device
-    name = {"auto": "cuda:0" if kind == "cuda" else "cpu", "cuda": "cuda:0"}.get(wanted, wanted)
+    kind = find_backend(backend).device if wanted == "auto" else wanted
+    if kind == "cuda":
+        kind = ",".join(f"cuda:{index}" for index in _visible()) or "cuda:0"
+    return tuple(dict.fromkeys(_checked(name.strip()) for name in kind.split(",")))
+
+
+def resolve_device(wanted: str, backend: str) -> str:
+    """The first device a name stands for; raises what `resolve_devices` does."""
+    return resolve_devices(wanted, backend)[0]
+
+
+def evaluations_at_once(wanted: str, backends: Iterable[str]) -> int:
+    """How many evaluations keep the devices busy: while one is timed, others build, load and verify.
+
+    Raises:
+        ConfigError, MachineError: as `resolve_devices` does.
+    """
+    devices = {name for backend in backends for name in resolve_devices(wanted, backend)}
+    cores = len(os.sched_getaffinity(0))
+    count = sum(name != "cpu" for name in devices)
+    return count * max(1, min(_PER_GPU, cores // (_CORES_EACH * count))) if count else min(2, cores)
+
+
+def _visible() -> list[int]:
+    """Indices of the GPUs that `CUDA_VISIBLE_DEVICES` lists; all, where it lists none by index."""
+    listed = re.findall(r"\d+", os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+    if ",".join(listed) != os.environ.get("CUDA_VISIBLE_DEVICES", "").replace(" ", ""):
+        listed = []
+    every = [gpu.index for gpu in gpus()]
+    return [int(index) for index in listed if int(index) in every] or every
+
+
+def _checked(name: str) -> str:
     if name == "cpu":
         return name
     match = re.fullmatch(r"cuda:(\d+)", name)
     if match is None:
-        raise ConfigError(f"unknown device {wanted!r}; known: auto, cpu, cuda, cuda:N")
+        raise ConfigError(f"unknown device {name!r}; known: auto, cpu, cuda, cuda:N, and several with commas")
     if int(match[1]) >= len(gpus()):
         raise MachineError(
             f"no device {name} here (found {len(gpus())} GPUs); "
@@ -83,11 +120,15 @@ def gpu_nodes(device: str) -> tuple[Path, ...]:
     return tuple(node for node in nodes if node.exists())
 
 
-def gpu_state(device: str) -> dict[str, str]:
-    """Clocks, temperature, power and throttle reasons of a GPU, as the driver prints them."""
+def device_state(device: str) -> dict[str, str]:
+    """Clocks, temperature, power and throttle reasons of a GPU, as its driver prints them; a CPU's load.
+
+    The load is the average of the last minute against the cores there are: where it is far above them,
+    others had the cores, and times on that CPU say little.
+    """
     gpu = gpu_of(device)
     if gpu is None:
-        return {}
+        return {"load": f"{os.getloadavg()[0]:.2f}", "cores": str(os.cpu_count() or 1)}
     lines = _smi(",".join(_STATE), index=gpu.index).splitlines()
     values = [part.strip() for part in lines[0].split(",")] if lines else []
     return dict(zip(_STATE, values, strict=False))

@@ -6,33 +6,36 @@ import hashlib
 import os
 import platform
 import threading
-import time
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Self
 
-from evaluator.backends import find_backend
+from evaluator.backends import check_packages
 from evaluator.building.builder import Builder
 from evaluator.candidate import Candidate
 from evaluator.config import EvaluationConfig, SandboxTier
+from evaluator.description import Description
 from evaluator.evaluation import Environment, Evaluation, Sanitization, Stage, Status
 from evaluator.flaws import Vetting
-from evaluator.machine import cpu_name, gpu_of, gpu_state, gpus, resolve_device, threads
+from evaluator.machine import cpu_name, gpu_of, gpus, resolve_device, resolve_devices, threads
+from evaluator.observing import DeviceStates, OnStage, Stages
 from evaluator.problem import Problem
 from evaluator.refereeing import Job, RefereeHandle, Workshop
 from evaluator.remembering import FileMemory
 from evaluator.sandbox import Launcher, strongest
 from evaluator.screening import screen
 from evaluator.staging import Staging
+from evaluator.stopping import Stop
 from evaluator.vetting import Inspector, flaws_of
 
 _IDLE_REFEREES = 2
-
-OnStage = Callable[[Stage], None]
+_BUILDS = "cpp_extension"
+"""A source that names torch's builder is going to need what fast builds need."""
 
 
 class Evaluator:
@@ -41,13 +44,14 @@ class Evaluator:
     def __init__(self, *, cache: Path | None = None, idle_referees: int = _IDLE_REFEREES) -> None:
         """`cache` holds built libraries and remembered baselines; default `~/.cache/kernelwright`."""
         # Sandboxes bind folders of it, and know no working directory of ours.
-        self._cache = (cache or _default_cache()).absolute()
+        self._cache = (cache or default_cache()).absolute()
         self._launcher = Launcher()
         self._guard = threading.Lock()
         self._workshops: dict[SandboxTier, Workshop] = {}
         self._idle: OrderedDict[str, list[RefereeHandle]] = OrderedDict()
         self._inspectors: dict[tuple[SandboxTier, str, int | None], list[Inspector]] = {}
         self._idle_limit = idle_referees
+        self._busy: Counter[str] = Counter()
         self._closed = False
 
     def evaluate(
@@ -57,18 +61,20 @@ class Evaluator:
         config: EvaluationConfig | None = None,
         *,
         on_stage: OnStage | None = None,
+        stop: Stop | None = None,
     ) -> Evaluation:
-        """Judge one candidate on one problem.
+        """Judge one candidate on one problem; `stop` ends that from another thread.
 
         Raises:
+            Stopped: `stop` was set.
             ConfigError: unknown backend, device or shape name.
             ProblemError: the problem does not run here.
-            MachineError: no sandbox, compiler, device or disk space.
+            MachineError: no sandbox, compiler, device or disk space, or a package of the backend is missing.
             EvaluatorError: the evaluator itself failed; nothing is scored.
         """
         config = config or EvaluationConfig()
-        stages = _Stages(on_stage)
-        find_backend(candidate.backend)
+        stages = Stages(on_stage)
+        check_packages(candidate.backend)
         problem.overrides(config.shapes)
         stages.enter(Stage.SCREEN)
         findings = screen(candidate)
@@ -85,17 +91,40 @@ class Evaluator:
                 findings=findings,
                 stage_seconds=stages.seconds(),
             )
-        device = resolve_device(config.device, candidate.backend)
-        before = gpu_state(device)
-        job = Job(on_stage=stages.enter)
-        referee = self._checkout(problem, config, device)
+        job = Job(on_stage=stages.enter, stop=stop or Stop())
+        device = self._claim(problem, config, candidate.backend)
+        try:
+            stages.enter(Stage.OPEN)
+            judged = self._judged(problem, candidate, config, device, job)
+        finally:
+            with self._guard:
+                self._busy[device] -= 1
+        return judged.model_copy(update={"findings": findings, "stage_seconds": stages.seconds()})
+
+    def _judged(
+        self, problem: Problem, candidate: Candidate, config: EvaluationConfig, device: str, job: Job
+    ) -> Evaluation:
+        """Judge a candidate that is worth running, on a device."""
+        states = DeviceStates(device)
+        states.note("before")
+        announce = job.on_stage
+
+        def on_stage(stage: Stage) -> None:
+            if stage is Stage.ATTRIBUTE:
+                states.note("after")
+            announce(stage)
+
+        job.on_stage = on_stage
+        if _BUILDS in candidate.source:
+            self._workshop(strongest(config.sandbox)).builder.prepare_ahead()
+        referee = self._checkout(problem, config, device, job.stop)
         try:
             answer = referee.judge(candidate, job)
         except BaseException:
             referee.close()
             raise
         self._give_back(problem, config, device, referee)
-        environment = _environment(config, device, referee, before)
+        environment = _environment(config, device, referee, states.all())
         detail = str(answer["detail"])
         measured = answer["measurement"]
         passed = answer["status"] == Status.PASSED
@@ -113,12 +142,11 @@ class Evaluator:
             sanitization=answer["sanitization"],
             plausibility=answer["plausibility"],
             attribution=answer["attribution"],
-            findings=findings,
             builds=tuple(job.builds),
             environment=environment,
             problem_flaws=self._flaws_of(problem, config, device, referee),
             notes=tuple(answer["notes"]),
-            stage_seconds=stages.seconds(),
+            device_seconds=round(job.device_s, 4) if config.measure else None,
             output_tail=job.output_tail,
         )
 
@@ -133,9 +161,10 @@ class Evaluator:
             ConfigError, ProblemError, MachineError, EvaluatorError: as `evaluate` does.
         """
         config = config or EvaluationConfig()
+        check_packages(candidate.backend)
         problem.overrides(config.shapes)
         device = resolve_device(config.device, candidate.backend)
-        referee = self._checkout(problem, config, device)
+        referee = self._checkout(problem, config, device, Stop())
         try:
             answer = referee.sanitize(candidate, Job(on_stage=lambda stage: None))
         except BaseException:
@@ -154,15 +183,40 @@ class Evaluator:
         """
         config = config or EvaluationConfig()
         device = resolve_device(config.device, "cuda" if gpus() else "cpp")
+        with self._inspector(config, device) as inspector:
+            return inspector.vet(problem, config, version=_version())
+
+    def describe(self, problem: Problem, config: EvaluationConfig | None = None) -> Description:
+        """What a problem is, by its sizes alone; nothing of it is computed. Remembered by content.
+
+        Raises:
+            ConfigError: unknown shape name.
+            MachineError: no sandbox.
+            EvaluatorError: the evaluator itself failed.
+        """
+        config = config or EvaluationConfig()
+        problem.overrides(config.shapes)
+        memory = self._workshop(strongest(config.sandbox)).memory
+        key = f"description:1:{problem.id}:{problem.sha}:{config.shapes}:{config.dtype}"
+        known = memory.recall(key).get("description")
+        if known is not None:
+            return Description.model_validate(known)
+        with self._inspector(config, "cpu") as inspector:
+            found = inspector.describe(problem, config)
+        memory.remember(key, {"description": found.model_dump(mode="json")})
+        return found
+
+    @contextmanager
+    def _inspector(self, config: EvaluationConfig, device: str) -> Iterator[Inspector]:
+        """An idle inspector of a device, or a new one."""
         tier = strongest(config.sandbox)
-        kind = (tier, device, config.threads)
         with self._guard:
-            idle = self._inspectors.setdefault(kind, [])
+            idle = self._inspectors.setdefault((tier, device, config.threads), [])
             inspector = idle.pop() if idle else None
         if inspector is None:
             inspector = Inspector(self._workshop(tier), device, wanted_threads=config.threads)
         try:
-            return inspector.vet(problem, config, version=_version())
+            yield inspector
         finally:
             with self._guard:
                 if inspector.usable and not self._closed:
@@ -182,8 +236,11 @@ class Evaluator:
             referee.close()
         for inspector in inspectors:
             inspector.close()
+        for workshop in self._workshops.values():
+            workshop.stocks.close()
         self._launcher.close()
         for workshop in self._workshops.values():
+            workshop.stocks.settle()
             workshop.staging.close()
 
     def __enter__(self) -> Self:
@@ -209,13 +266,23 @@ class Evaluator:
         memory = self._workshop(strongest(config.sandbox)).memory
         return flaws_of(memory, problem, config, device, referee.facts["flaws"])
 
-    def _checkout(self, problem: Problem, config: EvaluationConfig, device: str) -> RefereeHandle:
+    def _claim(self, problem: Problem, config: EvaluationConfig, backend: str) -> str:
+        """The least busy of the devices asked for, a warm one if it can be; counted as busier from now on."""
+        devices = resolve_devices(config.device, backend)
+        with self._guard:
+            device = min(
+                devices, key=lambda one: (self._busy[one], not self._idle.get(_key(problem, config, one)))
+            )
+            self._busy[device] += 1
+        return device
+
+    def _checkout(self, problem: Problem, config: EvaluationConfig, device: str, stop: Stop) -> RefereeHandle:
         """An idle referee of this problem and policy, or a new one."""
         with self._guard:
             group = self._idle.get(_key(problem, config, device))
             if group:
                 return group.pop()
-        return RefereeHandle(self._workshop(strongest(config.sandbox)), problem, config, device)
+        return RefereeHandle(self._workshop(strongest(config.sandbox)), problem, config, device, stop)
 
     def _give_back(
         self, problem: Problem, config: EvaluationConfig, device: str, referee: RefereeHandle
@@ -250,35 +317,6 @@ def evaluate(
         return evaluator.evaluate(problem, candidate, config, on_stage=on_stage)
 
 
-class _Stages:
-    """Announces stages and adds up the wall time spent in each."""
-
-    def __init__(self, on_stage: OnStage | None) -> None:
-        self._on_stage = on_stage
-        self._seconds: dict[str, float] = {}
-        self._current: Stage | None = None
-        self._since = time.monotonic()
-
-    def enter(self, stage: Stage) -> None:
-        """Announce the stage before it is entered."""
-        self._settle()
-        self._current = stage
-        if self._on_stage is not None:
-            self._on_stage(stage)
-
-    def seconds(self) -> dict[str, float]:
-        """Seconds per stage so far."""
-        self._settle()
-        return {name: round(value, 4) for name, value in self._seconds.items()}
-
-    def _settle(self) -> None:
-        now = time.monotonic()
-        if self._current is not None:
-            spent = self._seconds.get(self._current.value, 0.0) + now - self._since
-            self._seconds[self._current.value] = spent
-        self._since = now
-
-
 def _evaluation(
     problem: Problem,
     candidate: Candidate,
@@ -300,10 +338,9 @@ def _evaluation(
 
 
 def _environment(
-    config: EvaluationConfig, device: str, referee: RefereeHandle, before: dict[str, str]
+    config: EvaluationConfig, device: str, referee: RefereeHandle, state: dict[str, str]
 ) -> Environment:
     gpu = gpu_of(device)
-    after = gpu_state(device)
     return Environment(
         device=device,
         device_name=referee.facts["device_name"] or cpu_name(),
@@ -314,8 +351,7 @@ def _environment(
         cpu=cpu_name(),
         threads=threads(config.threads),
         sandbox=referee.report,
-        state={f"before {name}": value for name, value in before.items()}
-        | {f"after {name}": value for name, value in after.items()},
+        state=state,
     )
 
 
@@ -323,7 +359,8 @@ def _key(problem: Problem, config: EvaluationConfig, device: str) -> str:
     return f"{problem.sha}:{device}:{config.model_dump_json()}"
 
 
-def _default_cache() -> Path:
+def default_cache() -> Path:
+    """Where finished builds and everything else that is remembered lies, unless told otherwise."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "kernelwright"
 

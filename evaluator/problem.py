@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from evaluator.errors import ConfigError, ProblemError
 from evaluator.record import Record, sha256_text
+from evaluator.syntax import parse_python
 
 MAX_SOURCE_BYTES = 4 << 20
 
@@ -75,7 +76,7 @@ def problem_from_source(source: str, problem_id: str) -> Problem:
         ProblemError: not Python, or without the names the contract asks for.
     """
     try:
-        tree = ast.parse(source)
+        tree = parse_python(source)
     except (SyntaxError, ValueError) as error:
         raise ProblemError(f"problem {problem_id} is not valid Python: {error}") from error
     names = _top_level_names(tree)

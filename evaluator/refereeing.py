@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 import socket
@@ -14,24 +13,28 @@ from typing import Protocol
 
 from pydantic import ValidationError
 
+from evaluator.backends import find_backend
 from evaluator.building.builder import Builder
 from evaluator.building.request import BuildRequest
 from evaluator.candidate import Candidate
-from evaluator.config import EvaluationConfig
+from evaluator.config import EvaluationConfig, Passes
 from evaluator.errors import EvaluatorError, ProblemError
 from evaluator.evaluation import Build, Stage
 from evaluator.leasing import DeviceLease
 from evaluator.machine import gpu_of, threads
 from evaluator.problem import Problem
 from evaluator.protocol import Channel, ChannelClosed, ChannelError, Message
+from evaluator.resources import read_resources
 from evaluator.sandbox import Launcher, Sandboxed
-from evaluator.sanitizing import ADDRESS, Sanitizers, Watch, find_sanitizers
+from evaluator.sanitizing import ADDRESS, Sanitizers, find_sanitizers
+from evaluator.spares import Stocks
 from evaluator.staging import Staging
+from evaluator.starting import Process, Starter
+from evaluator.stopping import Stop
 from evaluator.symbols import read_symbols
 
 _OPEN_S = 900.0
 _REPORT_S = 15.0
-_SERIAL = itertools.count(1)
 
 
 class Memory(Protocol):
@@ -54,23 +57,7 @@ class Workshop:
     builder: Builder
     staging: Staging
     memory: Memory
-
-
-@dataclass(slots=True)
-class _Process:
-    sandboxed: Sandboxed
-    libraries: Path
-    role: str
-    watch: Watch | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Launched:
-    """A process that waits for its first message."""
-
-    number: int
-    process: _Process
-    end: socket.socket
+    stocks: Stocks = field(default_factory=Stocks)
 
 
 @dataclass(slots=True)
@@ -85,15 +72,21 @@ class Job:
     output_tail: str = ""
     stage: Stage = Stage.LOAD
     timed_out: bool = False
+    device_s: float = 0.0
+    """Seconds it had the device alone."""
+    stop: Stop = field(default_factory=Stop)
 
 
 class RefereeHandle:
     """One running referee with one problem open."""
 
-    def __init__(self, workshop: Workshop, problem: Problem, config: EvaluationConfig, device: str) -> None:
+    def __init__(
+        self, workshop: Workshop, problem: Problem, config: EvaluationConfig, device: str, stop: Stop
+    ) -> None:
         """Start a referee and let it prepare the problem.
 
         Raises:
+            Stopped: `stop` was set meanwhile.
             ProblemError: the problem does not run here.
             EvaluatorError: the referee failed.
         """
@@ -101,14 +94,30 @@ class RefereeHandle:
         self._config = config
         self._device = device
         self._threads = threads(config.threads)
-        self._processes: dict[int, _Process] = {}
+        self._processes: dict[int, Process] = {}
         self._lease = DeviceLease(device)
-        self._job = Job(on_stage=lambda stage: None)
-        self._channel, self._sandboxed = self._spawn_referee()
-        self._spare: _Launched | None = self._launch("candidate", {})
+        self._starter = Starter(
+            launcher=workshop.launcher,
+            staging=workshop.staging,
+            config=config,
+            device=device,
+            threads=self._threads,
+            sanitizers=self._sanitizers,
+        )
+        self._spares = workshop.stocks.of(self._starter)
+        self._job = Job(on_stage=lambda stage: None, stop=stop)
+        try:
+            if device == "cpu":
+                self._lease.share()  # importing torch takes a core
+            self._channel, self._sandboxed = self._spawn_referee()
+        except BaseException:
+            self._lease.close()
+            raise
+        self._spares.replenish()
         self.report = self._sandboxed.report
         self._key = f"{problem.sha}:{config.shapes}:{config.dtype}:{config.math}:{device}:{self._threads}"
-        self._lease.share()
+        if config.passes is not Passes.FORWARD:
+            self._key += f":{config.passes}"
         try:
             self.facts = self._converse(
                 {
@@ -137,8 +146,12 @@ class RefereeHandle:
         self._job = job
         job.source = candidate.source
         job.deadline = time.monotonic() + self._config.limits.total_s
-        answer = self._converse({"op": "judge", "source": candidate.source})
-        self._spare = self._launch("candidate", {})
+        compiles = find_backend(candidate.backend).compiles_when_called
+        compile_s = self._config.limits.compile_s if compiles else 0.0
+        before_s = self._lease.alone_s
+        answer = self._converse({"op": "judge", "source": candidate.source, "compile_s": compile_s})
+        job.device_s = self._lease.alone_s - before_s
+        self._spares.replenish()
         return answer
 
     def sanitize(self, candidate: Candidate, job: Job) -> Message:
@@ -151,9 +164,6 @@ class RefereeHandle:
         """Kill the referee and everything started for it."""
         self._channel.close()
         self._sandboxed.kill()
-        if self._spare is not None:
-            self._processes[self._spare.number] = self._spare.process
-            self._spare.end.close()
         for number in list(self._processes):
             self._kill(number)
         self._lease.close()
@@ -170,6 +180,10 @@ class RefereeHandle:
         return Channel(ours), sandboxed
 
     def _converse(self, message: Message) -> Message:
+        with self._job.stop.reaching(self._sandboxed):
+            return self._exchange(message)
+
+    def _exchange(self, message: Message) -> Message:
         """Send one message and serve requests until its answer arrives."""
         serve = {
             "start": self._start,
@@ -230,40 +244,20 @@ class RefereeHandle:
                 process.sandboxed.kill()
 
     def _start(self, request: Message) -> Message:
-        """Hand over a process: the one started ahead of time, if it will do."""
-        spare, plain = self._spare, not (request.get("tool") or request.get("threads"))
-        if spare is not None and plain and spare.process.sandboxed.poll() is None:
-            self._spare = None
-        else:
-            spare = self._launch(request["role"], request)
-        spare.process.role = request["role"]
-        self._processes[spare.number] = spare.process
-        return {"id": spare.number, "fds": [spare.end.detach()]}
-
-    def _launch(self, role: str, request: Message) -> _Launched:
-        """Start a process that imports torch and waits; it has seen no foreign code."""
-        ours, theirs = socket.socketpair()
-        number = next(_SERIAL)
-        staging = self._workshop.staging
-        libraries = staging.library_folder(str(number))
-        command = staging.command("contestant", theirs.fileno())
-        policy = staging.contestant_policy(
-            self._config,
-            device=self._device,
-            libraries=libraries,
-            threads=int(request.get("threads") or self._threads),
-        )
-        fds: tuple[int, ...] = (theirs.fileno(),)
-        watch = Watch(self._sanitizers(), request["tool"]) if request.get("tool") else None
-        if watch is not None:
-            command, policy, fds = watch.command(command), watch.policy(policy), (*fds, watch.log)
-        try:
-            sandboxed = self._workshop.launcher.start(
-                command, policy, fds=fds, output_bytes=self._config.limits.output_kib << 10
-            )
-        finally:
-            theirs.close()
-        return _Launched(number, _Process(sandboxed, libraries, role, watch), ours)
+        """Hand over a process: one started ahead of time, if it will do."""
+        tool, count = request.get("tool"), request.get("threads")
+        launched = None
+        if request["role"] in ("candidate", "baseline"):
+            # Whoever holds the device would wait for a process that waits for the device.
+            launched = self._spares.take(wait=self._lease.held == "")
+            if self._device != "cpu":
+                self._spares.replenish()
+        if launched is None:
+            launched = self._starter.start(request["role"], threads=int(count) if count else None, tool=tool)
+        process = launched.process
+        process.role = request["role"]
+        self._processes[process.number] = process
+        return {"id": process.number, "set_up": launched.is_set_up, "fds": [launched.end.detach()]}
 
     def _kill(self, number: int, *, patience_s: float = 0.0) -> Message:
         process = self._processes.get(number)
@@ -302,7 +296,7 @@ class RefereeHandle:
         except ValidationError as error:
             return {"ok": False, "path": "", "module_name": "", "log": f"not a valid build: {error}"}
         gpu = gpu_of(self._device)
-        held = self._lease.held
+        held, began = self._lease.held, time.monotonic()
         if self._device == "cpu":
             self._lease.share()
         else:
@@ -316,9 +310,12 @@ class RefereeHandle:
             )
         finally:
             self._lease.hold(held)
+        # Waiting for a compiler, for what it needs, or for the device is not the candidate's fault.
+        waited = time.monotonic() - began - outcome.build.seconds
+        self._job.deadline += waited
         if process.role != "sanitized":
             self._job.on_stage(self._job.stage)
-            self._job.builds.append(outcome.build)
+            self._job.builds.append(_with_resources(outcome.build, outcome.shared_object))
         path = ""
         if outcome.shared_object is not None:
             if process.watch is not None:
@@ -331,7 +328,14 @@ class RefereeHandle:
             copy.chmod(0o755)
             path = str(self._workshop.staging.seen(copy))
         build = outcome.build
-        return {"ok": build.ok, "path": path, "module_name": outcome.module_name, "log": build.log}
+        return {
+            "ok": build.ok,
+            "path": path,
+            "module_name": outcome.module_name,
+            "log": build.log,
+            "timed_out": build.timed_out,
+            "waited_s": waited,
+        }
 
     def _stage(self, request: Message) -> Message:
         self._job.stage = Stage(request["stage"])
@@ -381,3 +385,8 @@ class RefereeHandle:
         """Facts are about this problem and policy, or, with `about`, about the device alone."""
         about = request.get("about")
         return f"device:{self._device}:{self._threads}:{about}" if about else self._key
+
+
+def _with_resources(build: Build, library: Path | None) -> Build:
+    """A build with what its kernels take, where it has any."""
+    return build.model_copy(update={"resources": read_resources(library)}) if library else build

@@ -226,8 +226,9 @@ def _status(fault: Fault, author: Author) -> Status | None:
 def _describe(fault: Fault, author: Author, sources: Mapping[str, str]) -> str:
     """One line for people and models: what, where, the source line, and about which address."""
     own = [frame for frame in fault.frames if author.wrote(frame)] or list(fault.frames)
+    named = [frame for frame in own if frame.function] or own
     places = []
-    for frame in own[:2]:
+    for frame in named[: 2 if fault.kind is Kind.RACE else 1]:
         name = frame.function.partition("(")[0].strip() if len(frame.function) > 80 else frame.function
         line = _line_at(frame.place, sources)
         place = f" ({Path(frame.place).name}{f': {line}' if line else ''})" if frame.place else ""

@@ -6,8 +6,11 @@ import ast
 import re
 from typing import Final
 
+from evaluator.attribution import kernel_functions
+from evaluator.backends import Backend, find_backend
 from evaluator.candidate import Candidate
 from evaluator.evaluation import Finding
+from evaluator.syntax import parse_python
 
 MAX_SOURCE_BYTES: Final = 8 << 20
 
@@ -30,14 +33,14 @@ def screen(candidate: Candidate) -> tuple[Finding, ...]:
         return (_fatal("empty", None, "the candidate is empty"),)
     try:
         source.encode("utf-8")
-        tree = ast.parse(source)
+        tree = parse_python(source)
     except SyntaxError as error:
         return (_fatal("syntax", error.lineno, f"not valid Python: {error.msg}"),)
     except (ValueError, RecursionError, MemoryError) as error:
         return (_fatal("syntax", None, f"not valid Python: {error}"),)
     if not _defines_model(tree):
         return (_fatal("contract", None, "the module defines no ModelNew at its top level"),)
-    return tuple(_remarks(source))
+    return (*_remarks(source), *_without_kernel(tree, find_backend(candidate.backend)))
 
 
 def _defines_model(tree: ast.Module) -> bool:
@@ -62,6 +65,15 @@ def _remarks(source: str) -> list[Finding]:
         for rule, expression, message in _REMARKS
         if expression.search(line.partition("#")[0])
     ]
+
+
+def _without_kernel(tree: ast.Module, backend: Backend) -> list[Finding]:
+    """A remark where a backend's kernels are decorated functions and the module has none."""
+    if not backend.decorators or any(True for _ in kernel_functions(tree)):
+        return []
+    marks = " or ".join(f"@{mark}" for mark in backend.decorators)
+    message = f"no function of the module is marked {marks}: {backend.language} has nothing to compile"
+    return [Finding(rule="no_kernel", message=message)]
 
 
 def _fatal(rule: str, line: int | None, message: str) -> Finding:

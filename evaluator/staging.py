@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import itertools
 import shutil
 import sys
@@ -35,14 +36,15 @@ class Staging:
         contestant = self.root / "contestant" / "evaluator"
         contestant.mkdir(parents=True)
         (contestant / "__init__.py").touch()
-        ignore = shutil.ignore_patterns("__pycache__")
+        # Every process started from here imports what is compiled once.
+        compileall.compile_dir(_PACKAGE, quiet=2)
         for part in _CONTESTANT_PARTS:
             source = _PACKAGE / part
             if source.is_dir():
-                shutil.copytree(source, contestant / part, ignore=ignore)
+                shutil.copytree(source, contestant / part)
             else:
-                shutil.copy(source, contestant / part)
-        shutil.copytree(_PACKAGE, self.root / "referee" / "evaluator", ignore=ignore)
+                shutil.copy2(source, contestant / part)
+        shutil.copytree(_PACKAGE, self.root / "referee" / "evaluator")
         for path in self.root.rglob("*"):
             path.chmod(0o755 if path.is_dir() else 0o644)
 
@@ -68,7 +70,8 @@ class Staging:
         main = _CONTESTANT_MAIN if side == "contestant" else _REFEREE_MAIN
         folder = self.seen(self.root / side)
         program = f"import sys; sys.path.insert(0, {str(folder)!r}); {main}; main()"
-        return [sys.executable, "-I", "-B", "-W", "ignore", "-c", program, str(fd)]
+        # Like -I, but for the environment, which is wholly ours and fixes the hash seed.
+        return [sys.executable, "-s", "-P", "-B", "-W", "ignore", "-c", program, str(fd)]
 
     def contestant_policy(
         self, config: EvaluationConfig, *, device: str, libraries: Path, threads: int
@@ -92,7 +95,8 @@ class Staging:
             tier=self._tier,
             binds=(*python_binds(), self.bind(self.root / "referee")),
             devices=gpu_nodes(device),
-            environment=_environment(threads, device),
+            # Nothing is timed in it; threads that spin for each other are slow where cores are shared.
+            environment=_environment(threads, device) | {"OMP_WAIT_POLICY": "passive"},
             memory_bytes=_REFEREE_MEMORY_GIB << 30,
             processes=1024,
             file_bytes=_SCRATCH_BYTES,
@@ -114,9 +118,13 @@ def _environment(threads: int, device: str) -> dict[str, str]:
         "OMP_NUM_THREADS": str(threads),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUNBUFFERED": "1",
+        # Dictionaries laid out alike in every process: one reason less for their times to differ.
+        "PYTHONHASHSEED": "0",
         "KINETO_LOG_LEVEL": "99",
         "TORCHINDUCTOR_CACHE_DIR": "/tmp/inductor",
         "TRITON_CACHE_DIR": "/tmp/triton",
+        "TILELANG_CACHE_DIR": "/tmp/tilelang",
+        "TILELANG_PRINT_ON_COMPILATION": "0",
         # Worker processes cost seconds to start and would outlive the compilation they help with.
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }

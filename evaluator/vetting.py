@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from evaluator.config import EvaluationConfig
+from evaluator.description import Description
 from evaluator.errors import EvaluatorError
 from evaluator.flaws import Remark, Severity, Vetting
 from evaluator.leasing import DeviceLease
@@ -21,9 +22,11 @@ from evaluator.refereeing import Memory, Workshop
 from evaluator.sandbox import ExitReport, Sandboxed, SandboxPolicy
 
 _LONGEST_S: Final = 300.0
+_DESCRIBING_S: Final = 30.0
 _DYING_S: Final = 5.0
 _MEMORY_SHARE: Final = 0.8
 _TAIL: Final = 500
+_DESCRIBED: Final = ("inputs", "outputs", "parameters", "bytes_moved", "flops")
 _MEASURED: Final = ("remarks", "guessable", "measured_ms", "estimated_ms", "memory_bytes", "flops")
 
 
@@ -90,6 +93,30 @@ class Inspector:
         self._memory.remember(key, {"vetting": vetting.model_dump(mode="json")})
         return vetting
 
+    def describe(self, problem: Problem, config: EvaluationConfig) -> Description:
+        """What a problem is, without running it; what it hides is left out.
+
+        Raises:
+            ConfigError: the problem has no shapes of that name.
+            EvaluatorError: the evaluator or the machine failed.
+        """
+        message = {
+            "op": "describe",
+            "problem": problem.id,
+            "source": problem.source,
+            "overrides": problem.overrides(config.shapes),
+            "dtype": config.dtype.value,
+            "threads": 1,
+        }
+        answer = self._ask(message, time.monotonic() + min(_DESCRIBING_S, config.limits.total_s))
+        return Description(
+            problem=problem.id,
+            problem_sha=problem.sha,
+            shapes=config.shapes,
+            dtype=config.dtype,
+            **{name: answer[name] for name in _DESCRIBED if answer.get(name) is not None},
+        )
+
     def close(self) -> None:
         """End the process."""
         self._alive = False
@@ -106,12 +133,12 @@ class Inspector:
             while True:
                 request = self._channel.receive(max(0.0, deadline - time.monotonic()))
                 match request["op"]:
-                    case "vetted":
+                    case "vetted" | "described":
                         answer = request
                     case "ended":
                         return answer or self._of_child(int(request["code"]))
                     case "crashed" | "problem_error":
-                        raise EvaluatorError(f"vetting failed: {request.get('message')}")
+                        raise EvaluatorError(f"looking at the problem failed: {request.get('message')}")
                     case _:
                         self._channel.send(self._serve(request))
         except ChannelTimeout:
@@ -141,7 +168,9 @@ class Inspector:
     def _of_child(self, code: int) -> Message:
         """What the end of the child says of the problem."""
         if not self._begun:
-            raise EvaluatorError(f"vetting ended before it began ({_ending(code)}): {self._tail()}")
+            raise EvaluatorError(
+                f"looking at the problem ended before it began ({_ending(code)}): {self._tail()}"
+            )
         if code == -signal.SIGKILL:
             return _one_flaw("too_big", "killed while it ran, most likely for its memory")
         return _one_flaw("crashes", f"{_ending(code)} {self._tail()}".strip())

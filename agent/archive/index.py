@@ -40,10 +40,12 @@ class Index:
 
     def __init__(self) -> None:
         self.attempts: dict[str, Seen] = {}
-        self.finished: set[tuple[str, str, str]] = set()
-        """Problem, backend and model of the assignments that need nothing more."""
+        self.finished: set[tuple[str, str, str, str]] = set()
+        """Problem, backend, model and strategy of the assignments that need nothing more."""
         self._tokens = [0, 0, 0, 0]
         """Prompt, completion, reasoning and cached."""
+        self.remembered = 0
+        """Replies that came from the completion cache."""
         self._cost_usd = Decimal(0)
         self._earlier_s = 0.0
         self._session_began = ""
@@ -61,7 +63,7 @@ class Index:
                 seen.passed = line.score.status is Status.PASSED
                 seen.speedup = line.score.speedup
             case AssignmentFinished():
-                self.finished.add((line.problem, line.backend, line.model))
+                self.finished.add((line.problem, line.backend, line.model, line.strategy))
             case KernelKept():
                 self.attempts[line.attempt].kept = True
             case RunStarted() | RunResumed():
@@ -100,6 +102,7 @@ class Index:
 
     def _count(self, line: CompletionRecorded) -> None:
         usage, tokens = line.usage, self._tokens
+        self.remembered += line.cached
         tokens[0] += usage.prompt_tokens
         tokens[1] += usage.completion_tokens
         tokens[2] += usage.reasoning_tokens

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from pydantic import ValidationError
+
 from agent.archive.errors import ArchiveError, UnknownRun
 from agent.archive.folding import fold
 from agent.archive.log import parse, read_lines
@@ -119,7 +121,19 @@ class Archive:
         return None if code is None else self.text(attempt.key.run, code)
 
     def evaluation(self, attempt: Attempt) -> Evaluation | None:
-        """The whole of the latest evaluation; None until it was judged."""
+        """The whole of the latest evaluation; None until it was judged.
+
+        Raises:
+            ArchiveError: it is missing, damaged, or of a form this version does not read.
+        """
         if attempt.evaluation is None:
             return None
-        return Evaluation.model_validate_json(self.text(attempt.key.run, attempt.evaluation.evaluation))
+        text = self.text(attempt.key.run, attempt.evaluation.evaluation)
+        try:
+            return Evaluation.model_validate_json(text)
+        except ValidationError as error:
+            reason = error.errors(include_url=False, include_context=False)[0]["msg"]
+            raise ArchiveError(
+                f"the evaluation of attempt {attempt.id} of run {attempt.key.run} cannot be read ({reason}); "
+                "restore it from a copy of the run, or judge the attempt again"
+            ) from None

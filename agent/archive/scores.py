@@ -20,6 +20,7 @@ def score(evaluation: Evaluation) -> Score:
         shapes=evaluation.config.shapes,
         dtype=evaluation.config.dtype,
         math=evaluation.config.math,
+        passes=evaluation.config.passes,
         hardware=evaluation.environment.device_name if evaluation.environment else None,
         speedup=evaluation.speedup,
         low=measured.interval.low if measured else None,

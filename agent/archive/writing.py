@@ -50,6 +50,7 @@ class Answer:
     completion: Completion
     extraction: Extraction
     parents: tuple[str, ...] = ()
+    exemplars: tuple[str, ...] = ()
     license: str | None = None
     origin: str = ""
 
@@ -152,6 +153,7 @@ class RunLog:
             attempt=key.attempt,
             key=key,
             parents=answer.parents,
+            exemplars=answer.exemplars,
             request_sha=sha256_text(_json(request)),
             prompt=tuple(
                 StoredMessage(role=message.role, content=self._put(message.content))
@@ -163,6 +165,7 @@ class RunLog:
             finish_reason=completion.finish_reason,
             usage=completion.usage,
             cost_usd=completion.cost_usd,
+            cached=completion.cached,
             provider=completion.provider,
             answered_by=completion.model,
             seconds=completion.seconds,

@@ -12,7 +12,7 @@ from agent.batch.halting import Halt
 from agent.batch.plan import ModelChoice
 from agent.budgets import BudgetReachedError, Hold, Ledger
 from agent.extraction import extract
-from agent.messages import Completion, CompletionRequest, Provider, ProviderError
+from agent.messages import Completion, CompletionRequest, Message, Provider, ProviderError
 from agent.provenance import now
 from agent.run import Attempt, AttemptKey, ProviderFailed, RunEnd
 from agent.strategies import AssignmentSpentError, NoAttemptError, Question
@@ -44,16 +44,19 @@ class Asker:
     def __init__(
         self,
         log: RunLog,
-        providers: Mapping[str, Provider],
+        providers: Mapping[str, Provider] | None,
         ledger: Ledger,
         halt: Halt,
         emit: Callable[[Event], None],
     ) -> None:
         self.failures = 0
         """Questions without a reply."""
+        self.missing = 0
+        """Questions that nobody was asked, because nobody is to be."""
         self.in_flight = 0
         self._log = log
         self._providers = providers
+        self._known = providers or {}
         self._ledger = ledger
         self._halt = halt
         self._emit = emit
@@ -63,7 +66,7 @@ class Asker:
         """The attempt, if an earlier process recorded its reply."""
         attempt = self._log.find(asked.key.attempt)
         if attempt is not None:
-            asked.ledger.book(cost_of(attempt.completion))
+            _book(asked.ledger, attempt)
             self._report(attempt, recorded=True)
         return attempt
 
@@ -74,16 +77,16 @@ class Asker:
             NoAttemptError: no reply, a spent budget, or the run is stopping.
             OSError: the log cannot be written.
         """
-        request = self._request(asked)
+        request = request_of(asked.key, asked.model, asked.question.compose())
         holds = await self._admit(asked, _bound_tokens(request))
         try:
             async with slots:
                 self.refuse_if_over(asked.model.name)
                 completion = await self._complete(asked, request)
-            attempt = await asyncio.to_thread(self._record, asked, request, completion)
+            attempt = await asyncio.to_thread(record_reply, self._log, asked, request, completion)
             self._halt.set_if_full(self._log)
             for ledger, _ in holds:
-                ledger.book(cost_of(attempt.completion))
+                _book(ledger, attempt)
         finally:
             for ledger, hold in holds:
                 ledger.release(hold)
@@ -94,27 +97,15 @@ class Asker:
         """Raise unless a question may still be asked.
 
         Raises:
-            NoAttemptError: the run is stopping, or the model has failed too often.
+            NoAttemptError: the run is stopping, the model has failed too often, or nobody is to be asked.
         """
+        if self._providers is None:
+            self.missing += 1
+            raise NoAttemptError("nobody is asked")
         if self._halt.is_asking_over:
             raise NoAttemptError(self._halt.reason)
         if self._strikes.get(model, 0) >= STRIKES:
             raise NoAttemptError(f"{model} failed {STRIKES} times in a row")
-
-    def _request(self, asked: Asked) -> CompletionRequest:
-        sampling = asked.model.sampling
-        if sampling.seed is not None:
-            # One seed for all would make every independent sample the same reply.
-            sampling = sampling.model_copy(update={"seed": sampling.seed + asked.key.sample})
-        return CompletionRequest(
-            model=asked.model.name,
-            messages=asked.question.compose(),
-            sampling=sampling,
-            problem=asked.key.problem,
-            backend=asked.key.backend,
-            sample=asked.key.sample,
-            turn=asked.key.turn,
-        )
 
     async def _admit(self, asked: Asked, bound_tokens: int | None) -> list[tuple[Ledger, Hold]]:
         try:
@@ -134,7 +125,7 @@ class Asker:
         self._emit(Asking(AttemptName.of(asked.key)))
         self.in_flight += 1
         try:
-            completion = await self._providers[name].complete(request)
+            completion = await self._known[name].complete(request)
         except ProviderError as error:
             self.failures += 1
             self._strikes[name] = self._strikes.get(name, 0) + 1
@@ -150,36 +141,52 @@ class Asker:
         return completion
 
     def _stop_if_hopeless(self, message: str) -> None:
-        if all(self._strikes.get(name, 0) >= STRIKES for name in self._providers):
+        if all(self._strikes.get(name, 0) >= STRIKES for name in self._known):
             self._halt.set(RunEnd.BROKEN, f"no reply {STRIKES} times in a row: {message}")
 
-    def _record(self, asked: Asked, request: CompletionRequest, completion: Completion) -> Attempt:
-        found = extract(
-            completion.text, finish_reason=completion.finish_reason, reasoning=completion.reasoning
-        )
-        answer = Answer(
-            request=request,
-            completion=completion,
-            extraction=found,
-            parents=asked.question.parents,
-            license=asked.model.license,
-            origin=asked.model.origin,
-        )
-        return self._log.record_completion(asked.key, answer)
-
     def _report(self, attempt: Attempt, *, recorded: bool) -> None:
-        line = attempt.completion
-        self._emit(
-            Replied(
-                of=AttemptName.of(line.key),
-                extraction=line.outcome,
-                rule=line.rule,
-                seconds=line.seconds,
-                usage=line.usage,
-                cost_usd=line.cost_usd,
-                recorded=recorded,
-            )
-        )
+        self._emit(Replied.to(attempt, recorded=recorded))
+
+
+def request_of(key: AttemptKey, model: ModelChoice, messages: tuple[Message, ...]) -> CompletionRequest:
+    """What is sent for an attempt."""
+    sampling = model.sampling
+    if sampling.seed is not None:
+        # One seed for all would make every independent sample the same reply.
+        sampling = sampling.model_copy(update={"seed": sampling.seed + key.sample})
+    return CompletionRequest(
+        model=model.name,
+        messages=messages,
+        sampling=sampling,
+        problem=key.problem,
+        backend=key.backend,
+        sample=key.sample,
+        turn=key.turn,
+    )
+
+
+def record_reply(log: RunLog, asked: Asked, request: CompletionRequest, completion: Completion) -> Attempt:
+    """Write down a reply and what it holds.
+
+    Raises:
+        ArchiveError: the log holds one already.
+        OSError: the log cannot be written.
+    """
+    found = extract(completion.text, finish_reason=completion.finish_reason, reasoning=completion.reasoning)
+    answer = Answer(
+        request=request,
+        completion=completion,
+        extraction=found,
+        parents=asked.question.parents,
+        exemplars=asked.question.exemplars,
+        license=asked.model.license,
+        origin=asked.model.origin,
+    )
+    return log.record_completion(asked.key, answer)
+
+
+def _book(ledger: Ledger, attempt: Attempt) -> None:
+    ledger.book(cost_of(attempt.completion), typical=not attempt.completion.cached)
 
 
 def _bound_tokens(request: CompletionRequest) -> int | None:

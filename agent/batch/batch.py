@@ -9,14 +9,13 @@ it knows.
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agent.archive import RunLog
 from agent.batch import events
 from agent.batch.asking import Asker
+from agent.batch.closing import Trouble, close_run, interrupts
 from agent.batch.desk import Desk, Floor
 from agent.batch.halting import Halt
 from agent.batch.judging import Evaluate, Judge
@@ -26,8 +25,8 @@ from agent.batch.workers import Workers
 from agent.budgets import Ledger
 from agent.messages import Provider
 from agent.provenance import now
-from agent.run import AssignmentFinished, RunEnd, RunFinished
-from agent.strategies import Imported, Prompts
+from agent.run import AssignmentFinished, RunEnd
+from agent.strategies import Exemplar, Imported, Prompts
 from agent.workspace import Workspace
 from evaluator import ConfigError, Problem
 
@@ -42,11 +41,13 @@ class Batch:
 
     log: RunLog
     workspace: Workspace
-    providers: Mapping[str, Provider]
-    """By the name of the model they are to be asked for."""
-    evaluate: Evaluate
-    """Judges one candidate; called in several threads at once."""
+    providers: Mapping[str, Provider] | None
+    """By the name of the model they are to be asked for; None asks nobody, and works with what there is."""
+    evaluate: Evaluate | None
+    """Judges one candidate; called in several threads at once. None leaves that to a later process."""
     prompts: Prompts
+    exemplars: Mapping[str, tuple[Exemplar, ...]] = field(default_factory=dict)
+    """Kept kernels that openings show, by `plan.shown_for`."""
     completions: int = 8
     """Questions at once."""
     evaluators: int = 1
@@ -76,8 +77,8 @@ class _Shift:
         log = batch.log
         self._batch = batch
         self._plan: Plan = read_plan(log.archive, log.run)
-        asks = not isinstance(self._plan.strategy, Imported)
-        missing = [model.name for model in self._plan.models if model.name not in batch.providers]
+        asks = batch.providers is not None and not isinstance(self._plan.strategy, Imported)
+        missing = [model.name for model in self._plan.models if model.name not in (batch.providers or {})]
         if asks and missing:
             raise ValueError(f"no provider for {', '.join(missing)}")
         self._emit = batch.on_event
@@ -93,24 +94,25 @@ class _Shift:
     async def work(self) -> events.RunSummary:
         """All assignments that an earlier process did not finish."""
         batch, index = self._batch, self._batch.log.index
-        todo = [task for task in tasks(self._plan) if task.key not in index.finished]
-        planned = len(list(tasks(self._plan)))
+        everything = list(tasks(self._plan))
+        todo = [task for task in everything if task.key not in index.finished]
         self._emit(
             events.RunOpened(
                 run_id=batch.log.run,
-                assignments=planned,
-                finished=planned - len(todo),
-                attempts_planned=planned * self._plan.strategy.planned,
+                assignments=len(everything),
+                finished=len(everything) - len(todo),
+                attempts_planned=sum(task.strategy.planned for task in everything),
                 resumed_attempts=len(index.attempts),
             )
         )
         workers = Workers(batch.evaluators)
         try:
-            with _interrupts(self._interrupt):
+            with interrupts(self._interrupt):
                 await self._work_through(todo, workers)
         finally:
             workers.close()
-            for provider in {id(provider): provider for provider in batch.providers.values()}.values():
+            providers = (batch.providers or {}).values()
+            for provider in {id(provider): provider for provider in providers}.values():
                 await provider.close()
         summary = await asyncio.to_thread(self._close)
         self._emit(events.RunClosed(summary))
@@ -126,6 +128,7 @@ class _Shift:
             judge=self._judge,
             keeper=Keeper(batch.log, batch.workspace, self._halt, self._emit),
             workers=workers,
+            exemplars=batch.exemplars,
             room=asyncio.Semaphore(batch.completions + batch.backlog),
             slots=asyncio.Semaphore(batch.completions),
         )
@@ -160,7 +163,7 @@ class _Shift:
     async def _assign(self, task: Task, floor: Floor) -> None:
         self._emit(events.AssignmentStarted(*task.key))
         desk = Desk(floor, task, self._problems[task.problem])
-        attempts = await self._plan.strategy.solve(desk)
+        attempts = await task.strategy.solve(desk)
         skipped = task.problem in self._judge.skipped
         if desk.is_complete and not skipped:
             line = AssignmentFinished(
@@ -168,6 +171,7 @@ class _Shift:
                 problem=task.problem,
                 backend=task.backend,
                 model=task.model.name,
+                strategy=task.strategy.name,
                 attempts=len(attempts),
             )
             await asyncio.to_thread(self._batch.log.append, line)
@@ -188,57 +192,23 @@ class _Shift:
         self._emit(events.Interrupting(self._asker.in_flight, self._judge.in_flight))
 
     def _close(self) -> events.RunSummary:
-        log = self._batch.log
-        end = self._halt.end or (RunEnd.COMPLETE if self._complete else RunEnd.INCOMPLETE)
-        reason = self._halt.reason or ("" if self._complete else self._what_is_left())
-        log.append(RunFinished(at=now(), end=end, reason=reason))
-        index, spent = log.index, log.index.spent()
-        return events.RunSummary(
-            run_id=log.run,
-            end=end,
-            reason=reason,
-            attempts=len(index.attempts),
-            evaluated=sum(seen.evaluation is not None for seen in index.attempts.values()),
-            passed=sum(seen.passed for seen in index.attempts.values()),
-            kept=sum(seen.kept for seen in index.attempts.values()),
-            provider_failures=self._asker.failures,
-            evaluator_failures=self._judge.failures,
-            skipped=dict(self._judge.skipped),
-            cost_usd=spent.cost_usd,
-            usage=index.usage(),
-            seconds=spent.seconds,
-            best=index.best(),
-        )
+        end, reason = self._end()
+        trouble = Trouble(self._asker.failures, self._judge.failures, self._judge.skipped)
+        return close_run(self._batch.log, end, reason, trouble)
+
+    def _end(self) -> tuple[RunEnd, str]:
+        if self._halt.end is not None:
+            return self._halt.end, self._halt.reason
+        if self._complete:
+            return RunEnd.COMPLETE, ""
+        if self._batch.evaluate is None and not self._asker.failures:
+            return RunEnd.ASKED, ""
+        return RunEnd.INCOMPLETE, self._what_is_left()
 
     def _what_is_left(self) -> str:
+        if self._batch.providers is None:
+            return f"{self._asker.missing} replies are still to come"
         return (
             f"{self._asker.failures} questions got no reply and {self._judge.failures} replies no verdict; "
             "a resume tries them again"
         )
-
-
-@contextmanager
-def _interrupts(stop: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C and SIGTERM ask to stop; the second one stops. Only the main thread can be asked."""
-    loop = asyncio.get_running_loop()
-    asked = False
-
-    def interrupt() -> None:
-        nonlocal asked
-        if asked:
-            raise KeyboardInterrupt
-        asked = True
-        stop()
-
-    signals = (signal.SIGINT, signal.SIGTERM)
-    try:
-        for number in signals:
-            loop.add_signal_handler(number, interrupt)
-    except (ValueError, RuntimeError):
-        yield
-        return
-    try:
-        yield
-    finally:
-        for number in signals:
-            loop.remove_signal_handler(number)

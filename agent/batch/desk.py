@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agent.archive import RunLog
 from agent.batch.asking import Asked, Asker
 from agent.batch.judging import Case, Judge
 from agent.batch.keeping import Keeper
-from agent.batch.plan import Plan, Task, seed_of
+from agent.batch.plan import Plan, Task, seed_of, shown_for
 from agent.batch.workers import Workers
 from agent.budgets import Ledger
 from agent.messages import Message
 from agent.run import Attempt, AttemptKey
-from agent.strategies import AssignmentSpentError, NoAttemptError, Prompts, Question
+from agent.strategies import AssignmentSpentError, Exemplar, NoAttemptError, Prompts, Question
 from evaluator import ConfigError, Evaluation, Problem, ProblemError
 
 
@@ -31,6 +32,8 @@ class Floor:
     workers: Workers
     room: asyncio.Semaphore
     """Places for attempts between being asked and being taken up by a worker."""
+    exemplars: Mapping[str, tuple[Exemplar, ...]]
+    """By `shown_for`."""
     slots: asyncio.Semaphore
     """Questions at once."""
 
@@ -67,6 +70,11 @@ class Desk:
     def prompts(self) -> Prompts:
         """What may be said."""
         return self._floor.prompts
+
+    @property
+    def exemplars(self) -> tuple[Exemplar, ...]:
+        """Kept kernels that every opening shows."""
+        return self._floor.exemplars.get(shown_for(self._task.problem, self._task.backend), ())
 
     def has(self, sample: int, turn: int) -> bool:
         """Whether the log holds that reply already."""
@@ -124,7 +132,7 @@ class Desk:
             problem=self._task.problem,
             backend=self._task.backend,
             model=self._task.model.name,
-            strategy=self._floor.plan.strategy.name,
+            strategy=self._task.strategy.name,
             sample=sample,
             turn=turn,
         )

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any, TypeAlias
 
 from agent.messages import Usage
-from agent.run import AttemptKey, RunEnd
+from agent.run import Attempt, AttemptKey, RunEnd
 from evaluator import Stage, Status
 
 
@@ -53,6 +53,7 @@ class AssignmentStarted:
     problem: str
     backend: str
     model: str
+    strategy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class AssignmentFinished:
     problem: str
     backend: str
     model: str
+    strategy: str
     attempts: int
     passed: int
     speedup: float | None
@@ -88,8 +90,38 @@ class Replied:
     seconds: float
     usage: Usage
     cost_usd: float | None
+    cached: bool
+    """True when it came from the completion cache."""
     recorded: bool
     """True when an earlier process had recorded it."""
+
+    @classmethod
+    def to(cls, attempt: Attempt, *, recorded: bool) -> Replied:
+        """The event of an attempt's reply."""
+        line = attempt.completion
+        return cls(
+            of=AttemptName.of(line.key),
+            extraction=line.outcome,
+            rule=line.rule,
+            seconds=line.seconds,
+            usage=line.usage,
+            cost_usd=line.cost_usd,
+            cached=line.cached,
+            recorded=recorded,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Bulk jobs were looked after; their replies take hours."""
+
+    requests: int
+    answered: int
+    failed: int
+    statuses: tuple[str, ...]
+    """What the endpoint says of the batches under way."""
+    trouble: str = ""
+    """Why nothing could be learnt this time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +221,8 @@ class RunSummary:
     skipped: dict[str, str] = field(default_factory=dict)
     """Problem id to why it was skipped."""
     cost_usd: Decimal = Decimal(0)
+    remembered: int = 0
+    """Replies that came from the completion cache."""
     usage: Usage = field(default_factory=Usage)
     seconds: float = 0.0
     """Wall time, earlier processes included."""
@@ -208,6 +242,8 @@ class RunSummary:
                 return 130
             case RunEnd.BROKEN:
                 return 3
+            case RunEnd.ASKED:
+                return 0
             case RunEnd.INCOMPLETE:
                 return 0 if self.passed else 3
             case RunEnd.COMPLETE | RunEnd.BUDGET:
@@ -228,6 +264,7 @@ Event: TypeAlias = (
     | AssignmentFinished
     | Asking
     | Replied
+    | Waiting
     | Judging
     | StageEntered
     | Judged

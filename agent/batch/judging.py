@@ -53,7 +53,7 @@ class Judge:
         self,
         log: RunLog,
         config: EvaluationConfig,
-        evaluate: Evaluate,
+        evaluate: Evaluate | None,
         halt: Halt,
         emit: Callable[[Event], None],
     ) -> None:
@@ -81,11 +81,13 @@ class Judge:
         """Evaluate and record; the same candidate for the same problem gets the verdict it got before.
 
         Raises:
-            NoAttemptError: the evaluator failed, the problem cannot be judged, or the run is stopping.
+            NoAttemptError: the evaluator failed, it cannot be judged, or nothing is to be judged now.
             OSError: the log cannot be written.
         """
         if case.code is None:
             return await self._record(case.attempt, without_code(case, self._config))
+        if self._evaluate is None:
+            raise NoAttemptError("left to be judged later")
         candidate = Candidate(source=case.code, backend=case.attempt.key.backend)
         place = case.problem.sha, candidate.sha
         if place in self._under_way:
@@ -94,7 +96,7 @@ class Judge:
         judged = self._log.find(self._judged.get(place, ""))
         if judged is not None:
             return await self.reuse(case.attempt, judged)
-        self._under_way[place] = asyncio.ensure_future(self._put(case, candidate, workers))
+        self._under_way[place] = asyncio.ensure_future(self._put(case, candidate, self._evaluate, workers))
         try:
             verdict = await self._under_way[place]
         finally:
@@ -133,7 +135,7 @@ class Judge:
             await asyncio.to_thread(self._log.append, line)
             self._emit(Skipped(problem, message))
 
-    async def _put(self, case: Case, candidate: Candidate, workers: Workers) -> Attempt:
+    async def _put(self, case: Case, candidate: Candidate, evaluate: Evaluate, workers: Workers) -> Attempt:
         loop = asyncio.get_running_loop()
         name = AttemptName.of(case.attempt.key)
 
@@ -149,7 +151,7 @@ class Judge:
             if self._halt.is_judging_over:
                 raise NoAttemptError(self._halt.reason)
             _tell(loop, begin)
-            return self._evaluate(case.problem, candidate, self._config, enter)
+            return evaluate(case.problem, candidate, self._config, enter)
 
         try:
             evaluation = await self._guarded(case, workers, work)

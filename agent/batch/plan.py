@@ -33,11 +33,15 @@ class Plan(Record):
     backends: tuple[str, ...] = Field(min_length=1)
     models: tuple[ModelChoice, ...] = Field(min_length=1)
     strategy: AnyStrategy
+    others: tuple[AnyStrategy, ...] = ()
+    """Further strategies, each given the same as the first; an experiment compares them."""
     config: EvaluationConfig = EvaluationConfig()
     budget: Budget = Budget()
     """Of the whole run."""
     problem_budget: Budget = Budget()
     """Of each assignment."""
+    exemplars: dict[str, tuple[str, ...]] = {}
+    """Kept kernels that openings show, by `shown_for`; chosen when the run began."""
     seed: int = 0
     """Seeds what strategies choose at random; sent to no model."""
 
@@ -49,26 +53,34 @@ class Task:
     problem: str
     backend: str
     model: ModelChoice
+    strategy: AnyStrategy
 
     @property
-    def key(self) -> tuple[str, str, str]:
+    def key(self) -> tuple[str, str, str, str]:
         """What tells it from the others of its run."""
-        return self.problem, self.backend, self.model.name
+        return self.problem, self.backend, self.model.name, self.strategy.name
+
+
+def shown_for(problem: str, backend: str) -> str:
+    """The key of an assignment's exemplars in a plan."""
+    return f"{backend}:{problem}"
 
 
 def tasks(plan: Plan) -> Iterator[Task]:
     """The assignments of a plan, problem by problem."""
     return (
-        Task(problem=problem, backend=backend, model=model)
+        Task(problem=problem, backend=backend, model=model, strategy=strategy)
         for problem in dict.fromkeys(plan.problems)
         for backend in dict.fromkeys(plan.backends)
         for model in plan.models
+        for strategy in (plan.strategy, *plan.others)
     )
 
 
 def seed_of(plan: Plan, task: Task) -> int:
-    """A seed of an assignment's own."""
-    return int(sha256_text("\0".join((str(plan.seed), *task.key)))[:12], 16)
+    """A seed of an assignment's own; strategies that are compared share it."""
+    parts = (str(plan.seed), task.problem, task.backend, task.model.name)
+    return int(sha256_text("\0".join(parts))[:12], 16)
 
 
 def begin(archive: Archive, plan: Plan, problems: Sequence[Problem], *, settings: str = "") -> RunLog:
@@ -76,15 +88,18 @@ def begin(archive: Archive, plan: Plan, problems: Sequence[Problem], *, settings
 
     Raises:
         ConfigError: an unknown backend.
-        ValueError: the plan names a problem that is not given, or a model twice.
+        ValueError: the plan names a problem that is not given, or a model or strategy twice.
     """
     for backend in plan.backends:
         find_backend(backend)
     given = {problem.id: problem for problem in problems}
     missing = [name for name in plan.problems if name not in given]
     names = [model.name for model in plan.models]
-    if missing or len(set(names)) < len(names):
-        raise ValueError(f"problems not given: {missing}; models: {names}, each may be named once")
+    words = [strategy.name for strategy in (plan.strategy, *plan.others)]
+    if missing or len(set(names)) < len(names) or len(set(words)) < len(words):
+        raise ValueError(
+            f"problems not given: {missing}; models: {names}, strategies: {words}, each may be named once"
+        )
     used = [given[name] for name in dict.fromkeys(plan.problems)]
     return begin_run(archive, plan.model_dump_json(), used, settings=settings)
 

@@ -11,7 +11,9 @@ import typer
 from agent.cli import (
     doctor,
     evaluate,
+    experiment,
     export,
+    generate,
     importing,
     kernels,
     leaderboard,
@@ -20,6 +22,7 @@ from agent.cli import (
     prompt,
     replay,
     run,
+    serve,
     verify,
 )
 from agent.cli.failures import Guarded
@@ -70,10 +73,13 @@ def _paragraphs(command: Callable[..., None]) -> str:
 
 
 _add("run", run.run, MAKE)
+_add("generate", generate.generate, MAKE)
+_add("experiment", experiment.experiment, MAKE)
 _add("import", importing.import_files, MAKE)
 _add("replay", replay.replay, MAKE)
 _add("evaluate", evaluate.evaluate, JUDGE)
 _add("verify", verify.verify, JUDGE)
+_add("serve", serve.serve, JUDGE)
 _add("leaderboard", leaderboard.leaderboard, LOOK)
 _add("export", export.export, LOOK)
 _add("package", package.package, LOOK)

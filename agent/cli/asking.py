@@ -3,23 +3,69 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
 
 from agent.batch import ModelChoice
-from agent.cli.endpoint import api_key, base_url, key_variable
+from agent.cli.endpoint import api_key, base_url, key_in, key_variable
 from agent.cli.failures import Usage, say
-from agent.cli.settings import ProviderKind, RunSettings
+from agent.cli.settings import FallbackChoice, ProviderKind, RunSettings
 from agent.messages import Provider
 from agent.prompts import installed_prompts
-from agent.providers.endpoint import Endpoint
+from agent.providers.cache import CachingProvider
+from agent.providers.endpoint import Endpoint, Patience
+from agent.providers.fallback import Choice, FallbackProvider
 from agent.providers.limits import RateLimits
 from agent.providers.openai_chat import OpenAIProvider
 from agent.providers.prices import read_prices
 from agent.providers.recording import RecordingProvider
 from agent.providers.replay import MODEL as REPLAY_MODEL
 from agent.providers.replay import ReplayServer
+
+RETRIES_BEFORE_FALLBACK: Final = 4
+"""Retries at an endpoint that has another behind it: half of what a lone one gets."""
+
+_FALLBACK_FIELDS: Final = tuple(FallbackChoice.model_fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Spare:
+    """An endpoint for when those before it cannot answer."""
+
+    endpoint: Endpoint
+    model: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """Whom to ask."""
+
+    first: Endpoint
+    spares: tuple[Spare, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Remembering:
+    """Where replies are kept for next time."""
+
+    completions: Path | None
+    """Folder of the completion cache; None keeps none."""
+    record: Path | None
+    """Folder that every reply is also written to, for replay."""
+    run: str
+
+
+def parse_fallbacks(texts: Sequence[str]) -> list[dict[str, str]]:
+    """The endpoints that `--fallback` names, as fields of `FallbackChoice`.
+
+    Raises:
+        Usage: not in the form that the option takes.
+    """
+    return [_parse_fallback(text) for text in texts]
 
 
 def resolve(settings: RunSettings) -> RunSettings:
@@ -32,6 +78,8 @@ def resolve(settings: RunSettings) -> RunSettings:
     live = settings.provider or (ProviderKind.OPENAI if api_key() or address else ProviderKind.REPLAY)
     if live is ProviderKind.REPLAY:
         models = settings.models or (REPLAY_MODEL,)
+        if settings.fallbacks:
+            raise Usage("--fallback needs a live endpoint before it: set a key, or --base-url")
         return settings.model_copy(update={"provider": live, "models": models})
     if address is not None and not re.match(r"https?://[^/\s]+", address):
         raise Usage(f"{address!r} is no base URL; an example: http://localhost:8000/v1")
@@ -53,8 +101,8 @@ def models_of(settings: RunSettings) -> tuple[ModelChoice, ...]:
     )
 
 
-def open_provider(settings: RunSettings, endpoint: Endpoint, *, record: Path | None) -> Provider:
-    """A client of the endpoint; with `record` every reply is also written below that folder.
+def open_provider(settings: RunSettings, endpoints: Endpoints, remembering: Remembering) -> Provider:
+    """A client of the endpoints; replies are remembered, except those of the replay server.
 
     Raises:
         ProviderError: a price table cannot be read.
@@ -65,16 +113,29 @@ def open_provider(settings: RunSettings, endpoint: Endpoint, *, record: Path | N
         tokens_per_minute=settings.tokens_per_minute,
     )
     prices = read_prices(*(Path(table) for table in settings.prices))
-    asked = OpenAIProvider(endpoint, limits=limits, prices=prices)
-    return RecordingProvider(asked, record) if record is not None else asked
+    several = [Spare(endpoints.first, None), *endpoints.spares]
+    choices = [
+        Choice(OpenAIProvider(spare.endpoint, patience=patience, limits=limits, prices=prices), spare.model)
+        for spare, patience in zip(several, _patience(len(several)), strict=True)
+    ]
+    asked: Provider = choices[0].provider if len(choices) == 1 else FallbackProvider(choices)
+    if remembering.completions is not None and settings.provider is not ProviderKind.REPLAY:
+        asked = CachingProvider(
+            asked,
+            remembering.completions,
+            place=endpoints.first.base_url,
+            run=remembering.run,
+            fresh=settings.fresh,
+        )
+    return asked if remembering.record is None else RecordingProvider(asked, remembering.record)
 
 
 @contextmanager
-def open_endpoint(settings: RunSettings, *, quiet: bool) -> Iterator[Endpoint]:
-    """The endpoint to ask, and for as long as it is asked the replay server behind it.
+def open_endpoints(settings: RunSettings, *, quiet: bool) -> Iterator[Endpoints]:
+    """The endpoints to ask, and for as long as they are asked the replay server behind the first.
 
     Raises:
-        Usage: no recordings, or neither key nor address.
+        Usage: no recordings, neither key nor address, or a fallback whose key is not set.
     """
     if settings.provider is ProviderKind.REPLAY:
         folder = Path(settings.recordings) if settings.recordings else installed_prompts() / "recordings"
@@ -84,16 +145,58 @@ def open_endpoint(settings: RunSettings, *, quiet: bool) -> Iterator[Endpoint]:
             if not quiet:
                 why = "" if api_key() else "no key is set: "
                 say(f"{why}replaying recorded replies of {folder} at {server.base_url}")
-            yield Endpoint(name="replay", base_url=server.base_url, stream=settings.stream)
+            yield Endpoints(Endpoint(name="replay", base_url=server.base_url, stream=settings.stream))
         return
+    yield Endpoints(live_endpoint(settings), tuple(_spare(choice, settings) for choice in settings.fallbacks))
+
+
+def live_endpoint(settings: RunSettings) -> Endpoint:
+    """The endpoint that settings and environment name.
+
+    Raises:
+        Usage: neither key nor address.
+    """
     address = settings.base_url or base_url()
     if not api_key() and address is None:
         raise Usage(
             f"no key and no base URL; set {key_variable()}, or ask recorded replies: --provider replay"
         )
-    yield Endpoint(
+    return Endpoint(
         base_url=address or Endpoint().base_url,
         api_key=api_key(),
         key_variable=key_variable(),
         stream=settings.stream,
     )
+
+
+def _spare(choice: FallbackChoice, settings: RunSettings) -> Spare:
+    return Spare(
+        Endpoint(
+            name=urlsplit(choice.base_url).netloc.rpartition("@")[2],
+            base_url=choice.base_url,
+            api_key=key_in(choice.key_env),
+            key_variable=choice.key_env or "key_env of the fallback",
+            stream=settings.stream,
+        ),
+        choice.model,
+    )
+
+
+def _patience(count: int) -> list[Patience]:
+    """The last of several is tried as long as a lone one would be."""
+    return [*[Patience(max_retries=RETRIES_BEFORE_FALLBACK)] * (count - 1), Patience()]
+
+
+def _parse_fallback(text: str) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if not equals or name.strip() not in _FALLBACK_FIELDS or not value.strip():
+            raise Usage(
+                f"--fallback {text!r}: {part!r} is not one of {'=…, '.join(_FALLBACK_FIELDS)}=…; an example: "
+                "--fallback base_url=http://localhost:8000/v1,model=NAME,key_env=OTHER_KEY"
+            )
+        fields[name.strip()] = value.strip()
+    if "base_url" not in fields:
+        raise Usage(f"--fallback {text!r} names no base_url")
+    return fields

@@ -89,7 +89,7 @@ class _Malformed:
 
 def _read(names: Sequence[str]) -> Iterator[Problem | _Malformed]:
     """Every problem that the names mean; a bad file in a folder does not hide the others."""
-    from agent.cli.library import read_problems
+    from agent.cli.problem_files import read_problems
     from evaluator import ProblemError, find_problems, read_problem
 
     for name in names:

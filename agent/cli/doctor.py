@@ -66,8 +66,9 @@ def _sandbox() -> list[Check]:
                 "sandbox", "missing", "no tier works here", "install bubblewrap (apt-get install bubblewrap)"
             )
         )
-    gaps = next((tier.gaps for tier in found.tiers.values() if tier.works), ())
-    checks.append(Check("not stopped", "ok", "; ".join(gaps)))
+    for tier, answer in found.tiers.items():
+        if answer.works and tier is not SandboxTier.NONE:
+            checks.append(Check(f"{tier} lets pass", "ok", "; ".join(answer.gaps)))
     checks.append(Check("limits", "weak" if found.limits == "rlimits" else "ok", found.limits))
     checks.append(Check("seccomp", "ok" if found.seccomp else "weak", "yes" if found.seccomp else "no"))
     if os.geteuid() == 0:

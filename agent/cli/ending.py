@@ -18,11 +18,12 @@ def print_end(place: Workspace, summary: RunSummary) -> None:
     if standing.entries:
         console.print(render(standing))
         console.print()
-    for label, text in _lines(place, summary):
+    for label, text in run_lines(place, summary):
         console.print(f"{label:<9}{plain(text)}", soft_wrap=True)
 
 
-def _lines(place: Workspace, summary: RunSummary) -> Iterator[tuple[str, str]]:
+def run_lines(place: Workspace, summary: RunSummary) -> Iterator[tuple[str, str]]:
+    """What came of a run and where to look further, each line with its label."""
     usage = summary.usage
     tokens = usage.prompt_tokens + usage.completion_tokens
     cost = f", ${summary.cost_usd:.4f}" if summary.cost_usd else ""
@@ -33,12 +34,21 @@ def _lines(place: Workspace, summary: RunSummary) -> Iterator[tuple[str, str]]:
             f"{tokens:,} tokens{cost}, {seconds(summary.seconds)}"
         ),
     )
-    if summary.end is not RunEnd.COMPLETE:
+    if summary.remembered:
+        yield "free", f"{summary.remembered} replies came from the cache; --fresh asks anew"
+    if summary.end not in (RunEnd.COMPLETE, RunEnd.ASKED):
         yield "stopped", summary.reason or str(summary.end)
+    elif summary.reason:
+        yield "waits", summary.reason
     for problem, why in summary.skipped.items():
         yield "skipped", f"{problem}: {why}"
     left = summary.unevaluated
-    if left or summary.end is not RunEnd.COMPLETE:
+    if summary.end is RunEnd.ASKED and summary.reason:
+        yield "collect", f"kernelwright generate --resume {summary.run_id} --workspace {place.root}"
+    if summary.end is RunEnd.ASKED and left:
+        judging = f"kernelwright run --resume {summary.run_id} --workspace {place.root}"
+        yield "judge", f"{judging} ({left} replies wait to be judged)"
+    elif left or summary.end not in (RunEnd.COMPLETE, RunEnd.ASKED):
         waiting = f" ({left} replies wait to be judged)" if left else ""
         yield "go on", f"kernelwright run --resume {summary.run_id} --workspace {place.root}{waiting}"
     yield "kernels", f"{place.generated.resolve()} ({summary.kept} kept by this run)"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import Final
 
+from agent.cli.failures import Usage
+
 KEY_VARIABLES: Final = ("KERNELWRIGHT_API_KEY", "OPENAI_API_KEY")
 """Ours first, then the one that every OpenAI client reads."""
 
@@ -19,6 +21,20 @@ def api_key() -> str:
 def key_variable() -> str:
     """The variable the key comes from, or should come from."""
     return _first_set(KEY_VARIABLES) or KEY_VARIABLES[-1]
+
+
+def key_in(variable: str | None) -> str:
+    """The key that a variable named by the user holds.
+
+    Raises:
+        Usage: it is not set.
+    """
+    if variable is None:
+        return ""
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise Usage(f"{variable} is not set; a fallback's key_env names the variable that holds its key")
+    return key
 
 
 def base_url() -> str | None:

@@ -30,6 +30,7 @@ def evaluate(
     shapes: options.Shapes = None,
     dtype: options.CastTo = None,
     math: options.Precision = None,
+    backward: options.Backward = None,
     baselines: options.Baselines = None,
     sandbox: options.Sandbox = None,
     sanitize: options.Sanitizing = None,
@@ -43,7 +44,7 @@ def evaluate(
     Without --backend it is guessed from the source. With --json the whole record goes to standard
     output and nothing else does. Exit status 0 means PASSED, 1 any other status.
     """
-    from agent.cli.library import GPU_SIZED, are_meant_for_gpus, one_problem
+    from agent.cli.problem_files import GPU_SIZED, are_meant_for_gpus, one_problem
     from agent.cli.screen import is_watched
 
     given = options.policy(
@@ -51,6 +52,7 @@ def evaluate(
         shapes=shapes,
         dtype=dtype,
         math=math,
+        backward=backward,
         baselines=baselines,
         sandbox=sandbox,
         sanitize=sanitize,

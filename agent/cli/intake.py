@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.cli.library import read_problems
+from agent.cli.problem_files import read_problems
 from agent.cli.running import Session, judge_recorded
 from agent.cli.screen import colour, out, plain
+from agent.cli.undertaking import keeping
 from agent.imports import read_replies
 from agent.imports.recording import Source, Taken, record_replies
 from agent.run import Attempt
@@ -78,7 +79,8 @@ def take_in(intake: Intake, files: Sequence[Path], session: Session) -> list[Row
     replies = [reply for file in files for reply in read_replies(file)]
     problems = {problem.id: problem for problem in read_problems(list(intake.problems) or ["all"])}
     archive = Workspace(session.workspace).archive()
-    source = Source(problems=problems, backend=intake.backend, model=intake.model, config=intake.config)
+    config = keeping(intake.config)
+    source = Source(problems=problems, backend=intake.backend, model=intake.model, config=config)
     log, taken = record_replies(archive, replies, source)
     with log:
         if intake.evaluate and any(entry.match for entry in taken):

@@ -39,7 +39,9 @@ Cache = Annotated[
 Device = Annotated[
     str | None,
     typer.Option(
-        help="cpu, cuda, cuda:N or auto.", show_default="what the backend needs", rich_help_panel=POLICY
+        help="cpu, cuda:N, several with commas, or cuda for all GPUs.",
+        show_default="what the backend needs",
+        rich_help_panel=POLICY,
     ),
 ]
 Shapes = Annotated[
@@ -56,6 +58,15 @@ CastTo = Annotated[
         "--dtype",
         help="Cast the problem's floating tensors.",
         show_default="as_is",
+        rich_help_panel=POLICY,
+    ),
+]
+Backward = Annotated[
+    bool | None,
+    typer.Option(
+        "--backward/--forward",
+        help="Verify and time the gradients of inputs and parameters too.",
+        show_default="forward",
         rich_help_panel=POLICY,
     ),
 ]
@@ -94,7 +105,7 @@ Sanitizing = Annotated[
     Literal["auto", "on", "off"] | None,
     typer.Option(
         "--sanitize",
-        help="Run sanitizers on what passed; auto does so where they are quick, on a GPU.",
+        help="Run sanitizers on what passed; auto does so on a GPU, and for kernels that a run keeps.",
         show_default="auto",
         rich_help_panel=POLICY,
     ),
@@ -120,6 +131,7 @@ def policy(
     time: bool | None,
     sanitize: str | None,
     limit: Sequence[str] | None,
+    backward: bool | None = None,
 ) -> dict[str, object]:
     """The fields of an evaluation's policy that were given.
 
@@ -129,6 +141,7 @@ def policy(
     return present(
         {
             "device": device,
+            "passes": None if backward is None else "forward_backward" if backward else "forward",
             "shapes": shapes,
             "dtype": dtype,
             "math": math,

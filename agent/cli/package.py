@@ -53,7 +53,7 @@ def package(
 def _references(archive: Archive, kernels: Sequence[Kernel], names: Sequence[str]) -> dict[str, Problem]:
     """Problems by the hash of their source: those named, and those that the kernels' runs used."""
     from agent.archive import ArchiveError
-    from agent.cli.library import read_problems
+    from agent.cli.problem_files import read_problems
 
     found = {problem.sha: problem for problem in read_problems(names)}
     for kernel in kernels:

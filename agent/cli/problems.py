@@ -27,7 +27,7 @@ def list_problems(
     """List problems with their named shapes."""
     from rich.table import Table
 
-    from agent.cli.library import read_problems
+    from agent.cli.problem_files import read_problems
     from agent.cli.screen import out
 
     problems = read_problems(names or ["all"])
@@ -50,7 +50,7 @@ def show_problem(
     """Print one problem's source."""
     from rich.syntax import Syntax
 
-    from agent.cli.library import one_problem
+    from agent.cli.problem_files import one_problem
     from agent.cli.screen import out
 
     found = one_problem(problem)
@@ -71,5 +71,7 @@ def _summary(problem: Problem) -> dict[str, object]:
 def _about(problem: Problem) -> str:
     import ast
 
-    text = ast.get_docstring(ast.parse(problem.source)) or ""
+    from evaluator import parse_python
+
+    text = ast.get_docstring(parse_python(problem.source)) or ""
     return text.partition("\n")[0]

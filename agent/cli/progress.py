@@ -164,11 +164,20 @@ def describe(event: events.Event) -> Text | None:
             return _line("skipped", "yellow", f"{event.problem}: {event.message}")
         case events.BudgetReached():
             return _line("budget", "yellow", f"{event.what}: nothing more is asked")
+        case events.Waiting():
+            return _waiting(event)
         case events.Interrupting():
             waiting = f"{event.replies} replies and {event.evaluations} evaluations"
             return _line("stopping", "yellow", f"waiting for {waiting}; Ctrl-C again stops at once")
         case _:
             return None
+
+
+def _waiting(event: events.Waiting) -> Text:
+    under_way = ", ".join(event.statuses) or "no batch under way"
+    refused = f", {event.failed} refused" if event.failed else ""
+    line = f"{event.answered} of {event.requests} replies{refused}; {under_way}"
+    return _line("in bulk", "yellow" if event.trouble else "default", f"{line}; {event.trouble}".rstrip("; "))
 
 
 def _verdict(event: events.Judged) -> Text:

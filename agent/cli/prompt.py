@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -21,20 +22,30 @@ def prompt(
     shapes: options.Shapes = None,
     dtype: options.CastTo = None,
     math: options.Precision = None,
+    few_shot: Annotated[
+        int, typer.Option(min=0, max=16, help="Kept kernels of like problems that are shown.")
+    ] = 0,
+    workspace: options.Workspace = Path(),
+    cache: options.Cache = None,
     json: options.Json = False,
 ) -> None:
     """Print exactly what would be sent first for a problem, with token counts; asks nobody.
 
     The messages go to standard output, the counts to standard error. Counts are estimates.
     """
-    from agent.cli.library import one_problem
+    from agent.cli.problem_files import one_problem
     from agent.cli.screen import notes, plain
-    from agent.cli.wording import open_prompts
+    from agent.cli.teaching import Lesson, exemplars_for
+    from agent.cli.wording import known_facts, open_prompts
     from agent.tokens import estimate_tokens
+    from agent.workspace import Workspace
 
     given = options.present({"shapes": shapes, "dtype": dtype, "math": math})
-    prompts = open_prompts(options.evaluation_config(given), [backend], target)
-    messages = prompts.opening(one_problem(problem), backend)
+    config, found = options.evaluation_config(given), one_problem(problem)
+    facts = known_facts([found], config, cache)
+    prompts = open_prompts(config, [backend], target, facts=facts)
+    lesson = Lesson(problems=[found], backends=[backend], config=config, count=few_shot, own=False)
+    messages = prompts.opening(found, backend, exemplars_for(Workspace(workspace), lesson, cache))
     counts = [estimate_tokens(message.content) for message in messages]
     if json:
         answer = {

@@ -17,6 +17,8 @@ def run(
     model: asked.Models = None,
     provider: asked.Provider = None,
     base_url: asked.BaseUrl = None,
+    fallback: asked.Fallback = None,
+    fresh: asked.Fresh = None,
     recordings: asked.Recordings = None,
     record: asked.Record = None,
     target: asked.Target = None,
@@ -28,6 +30,8 @@ def run(
     turns: asked.Turns = None,
     enough: asked.Enough = None,
     seed: asked.Seed = None,
+    few_shot: asked.FewShot = None,
+    few_shot_own: asked.FewShotOwn = None,
     max_cost: asked.MaxCost = None,
     max_tokens: asked.MaxTokens = None,
     max_time: asked.MaxTime = None,
@@ -38,6 +42,7 @@ def run(
     shapes: options.Shapes = None,
     dtype: options.CastTo = None,
     math: options.Precision = None,
+    backward: options.Backward = None,
     baselines: options.Baselines = None,
     sandbox: options.Sandbox = None,
     sanitize: options.Sanitizing = None,
@@ -55,6 +60,7 @@ def run(
     Without a key and without a base URL recorded replies are replayed. Keys come from KERNELWRIGHT_API_KEY
     or OPENAI_API_KEY. Exit status 0 means that something passed, 1 that nothing did.
     """
+    from agent.cli.asking import parse_fallbacks
     from agent.cli.running import Session, Shown, go
 
     judging = options.policy(
@@ -62,6 +68,7 @@ def run(
         shapes=shapes,
         dtype=dtype,
         math=math,
+        backward=backward,
         baselines=baselines,
         sandbox=sandbox,
         sanitize=sanitize,
@@ -80,6 +87,8 @@ def run(
         "models": tuple(model) if model else None,
         "provider": provider,
         "base_url": base_url,
+        "fallbacks": parse_fallbacks(fallback) if fallback else None,
+        "fresh": fresh,
         "recordings": str(recordings.resolve()) if recordings else None,
         "stream": stream,
         "target": target,
@@ -87,6 +96,8 @@ def run(
         "strategy": strategy,
         "options": options.present({"samples": samples, "turns": turns, "enough": enough}) or None,
         "seed": seed,
+        "few_shot": few_shot,
+        "few_shot_own": few_shot_own,
         "evaluation": judging or None,
         "budget": options.present(bounds) or None,
         "completions": concurrency,

@@ -35,6 +35,23 @@ BaseUrl = Annotated[
     str | None,
     typer.Option(help="An OpenAI-compatible endpoint.", show_default="$OPENAI_BASE_URL", rich_help_panel=ASK),
 ]
+Fallback = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="base_url=URL[,model=NAME][,key_env=VARIABLE]",
+        help="Endpoint to ask when those before it cannot answer; may be repeated.",
+        rich_help_panel=ASK,
+    ),
+]
+Fresh = Annotated[
+    bool | None,
+    typer.Option(
+        "--fresh/--remembered",
+        help="Ask anew what was answered before, or take the answer from the cache at no cost.",
+        show_default="remembered",
+        rich_help_panel=ASK,
+    ),
+]
 Recordings = Annotated[
     Path | None,
     typer.Option(
@@ -68,6 +85,25 @@ Enough = Annotated[
         rich_help_panel=SEARCH,
     ),
 ]
+FewShot = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=16,
+        help="Kept kernels of like problems that prompts show.",
+        show_default="0",
+        rich_help_panel=SEARCH,
+    ),
+]
+FewShotOwn = Annotated[
+    bool | None,
+    typer.Option(
+        "--few-shot-own",
+        help="A problem's own kept kernels may be among them.",
+        show_default="off",
+        rich_help_panel=SEARCH,
+    ),
+]
 Seed = Annotated[int | None, typer.Option(help="Seed of the strategy.", rich_help_panel=SEARCH)]
 MaxCost = Annotated[
     float | None, typer.Option(min=0, help="Dollars the whole run may cost.", rich_help_panel=BOUNDS)
@@ -84,7 +120,13 @@ Concurrency = Annotated[
     typer.Option("--concurrency", "-c", min=1, help="Replies awaited at once.", rich_help_panel=BOUNDS),
 ]
 Evaluators = Annotated[
-    int | None, typer.Option(min=1, help="Candidates judged at once.", rich_help_panel=BOUNDS)
+    int | None,
+    typer.Option(
+        min=1,
+        help="Candidates judged at once.",
+        show_default="what keeps the devices busy",
+        rich_help_panel=BOUNDS,
+    ),
 ]
 Target = Annotated[
     str | None,

@@ -1,39 +1,39 @@
-"""From settings to a finished run: opens log, endpoint, evaluator and watcher, and closes them again."""
+"""Works through a run: opens endpoint, evaluator and watcher around it, and closes them again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
-
-from agent.archive import Archive, RunLog
-from agent.batch import Batch, Plan, RunSummary, begin, read_plan
-from agent.batch import resume as resume_log
+from agent.archive import RunLog
+from agent.batch import Batch, RunSummary, read_plan
 from agent.batch.events import Event
-from agent.cli.asking import models_of, open_endpoint, open_provider, resolve
+from agent.cli.asking import Endpoints, Remembering, open_endpoints, open_provider
 from agent.cli.ending import print_end
-from agent.cli.failures import Usage, say
-from agent.cli.library import GPU_SIZED, are_meant_for_gpus, read_problems
-from agent.cli.options import explain
+from agent.cli.failures import say
 from agent.cli.progress import Watcher, json_lines
-from agent.cli.screen import is_watched
-from agent.cli.settings import RunSettings, parse_settings, read_settings, to_toml
-from agent.cli.wording import open_prompts
+from agent.cli.settings import RunSettings
+from agent.cli.teaching import load
+from agent.cli.undertaking import Place, Undertaking, undertake
+from agent.cli.wording import known_facts, open_prompts
 from agent.prompts import TemplatePrompts, installed_prompts
-from agent.providers.endpoint import Endpoint
-from agent.strategies import AnyStrategy, Imported
+from agent.strategies import Exemplar, Imported, Prompts
 from agent.workspace import Workspace
-from evaluator import Candidate, Evaluation, EvaluationConfig, Evaluator, Problem, Stage, find_backend
-
-CHANGEABLE = frozenset({"provider", "base_url", "recordings", "stream", "completions", "evaluators"})
-"""Settings that do not change what a run is, and so may be given anew with `--resume`."""
-
-
-_STRATEGY: TypeAdapter[AnyStrategy] = TypeAdapter(AnyStrategy)
+from evaluator import (
+    Candidate,
+    Evaluation,
+    EvaluationConfig,
+    Evaluator,
+    EvaluatorError,
+    Problem,
+    Stage,
+    check_ready,
+    default_cache,
+    evaluations_at_once,
+)
 
 
 class Shown(StrEnum):
@@ -53,14 +53,23 @@ class Session:
     record: Path | None
     shown: Shown
 
+    @property
+    def place(self) -> Place:
+        """Where runs, kernels and everything remembered lie."""
+        return Place(self.workspace, self.cache)
 
-@dataclass(frozen=True, slots=True)
-class _Undertaking:
-    """A run that could begin or go on, with everything about it checked that can be."""
 
-    plan: Plan
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """A run with its log open, and what is to be done to it."""
+
     settings: RunSettings
-    open_log: Callable[[], RunLog]
+    log: RunLog
+    prompts: Prompts
+    endpoints: Endpoints | None
+    """None asks nobody."""
+    exemplars: Mapping[str, tuple[Exemplar, ...]] = field(default_factory=dict)
+    judges: bool = True
 
 
 def go(session: Session, given: Mapping[str, object], *, config: Path | None, resume: str | None) -> int:
@@ -69,25 +78,64 @@ def go(session: Session, given: Mapping[str, object], *, config: Path | None, re
     Raises:
         Usage, EvaluatorError, ProviderError, ArchiveError, OSError: nothing could be begun.
     """
-    place = Workspace(session.workspace)
-    archive = place.archive()
-    if resume is None:
-        work = _begin(archive, resolve(read_settings(config, given)))
-    else:
-        work = _go_on(archive, archive.find(None if resume == "last" else resume), given, config)
-    prompts = open_prompts(work.plan.config, work.plan.backends, work.settings.target)
-    asks = not isinstance(work.plan.strategy, Imported)
-    with ExitStack() as stack:
-        endpoint = (
-            stack.enter_context(open_endpoint(work.settings, quiet=session.shown is Shown.QUIET))
-            if asks
-            else None
-        )
-        log = stack.enter_context(work.open_log())
-        summary = _work(session, work.settings, log, prompts, endpoint)
+    work = undertake(session.place, given, config=config, resume=resume)
+    asks = not isinstance(work.plan.strategy, Imported) and not work.settings.batch_api
+    summary = work_through(session, work, asks=asks)
     if session.shown is not Shown.JSON_LINES:
-        print_end(place, summary)
+        print_end(Workspace(session.workspace), summary)
     return summary.exit_code
+
+
+def work_through(
+    session: Session, work: Undertaking, *, asks: bool = True, judges: bool = True
+) -> RunSummary:
+    """Ask what is to be asked and judge what is to be judged, until nothing is left or the run stops.
+
+    Raises:
+        Usage, EvaluatorError, ProviderError, ArchiveError, OSError: nothing could be begun.
+    """
+    if judges:
+        for backend in work.plan.backends:
+            check_ready(backend, work.plan.config)
+    with ExitStack() as stack:
+        quiet = session.shown is Shown.QUIET
+        endpoints = stack.enter_context(open_endpoints(work.settings, quiet=quiet)) if asks else None
+        prompts = prompts_for(work, session.cache) if asks else TemplatePrompts(installed_prompts())
+        exemplars = load(Workspace(session.workspace), work.plan) if asks else {}
+        log = stack.enter_context(work.open_log())
+        stack.enter_context(way_back("run", session, log.run))
+        return _work(
+            session,
+            _Work(
+                settings=work.settings,
+                log=log,
+                prompts=prompts,
+                exemplars=exemplars,
+                endpoints=endpoints,
+                judges=judges,
+            ),
+        )
+
+
+def prompts_for(work: Undertaking, cache: Path | None) -> TemplatePrompts:
+    """The prompts of a run, with what is known of its problems.
+
+    Raises:
+        EvaluatorError: unknown target, or no such device here.
+    """
+    config, plan = work.plan.config, work.plan
+    facts = known_facts(work.problems, config, cache)
+    return open_prompts(config, plan.backends, work.settings.target, facts=facts)
+
+
+@contextmanager
+def way_back(command: str, session: Session, run: str) -> Iterator[None]:
+    """Name the command that goes on with a run when a second Ctrl-C ends this one at once."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(f"stopped at once; go on: kernelwright {command} --resume {run} --workspace {session.workspace}")
+        raise
 
 
 def judge_recorded(session: Session, log: RunLog) -> RunSummary:
@@ -96,62 +144,24 @@ def judge_recorded(session: Session, log: RunLog) -> RunSummary:
     Raises:
         EvaluatorError, OSError: nothing is lost.
     """
-    return _work(session, RunSettings(), log, TemplatePrompts(installed_prompts()), None)
+    prompts = TemplatePrompts(installed_prompts())
+    return _work(session, _Work(settings=RunSettings(), log=log, prompts=prompts, endpoints=None))
 
 
-def _begin(archive: Archive, settings: RunSettings) -> _Undertaking:
-    if not settings.problems:
-        raise Usage("which problems? name files, folders, ids or levels, or `all`")
-    for backend in settings.backends:
-        find_backend(backend)
-    problems = read_problems(settings.problems)
-    if is_watched() and are_meant_for_gpus(problems, settings.backends, settings.evaluation.shapes):
-        say(GPU_SIZED)
-    plan = Plan(
-        problems=tuple(problem.id for problem in problems),
-        backends=settings.backends,
-        models=models_of(settings),
-        strategy=_strategy(settings),
-        config=settings.evaluation,
-        budget=settings.budget,
-        problem_budget=settings.problem_budget,
-        seed=settings.seed,
-    )
-    return _Undertaking(plan, settings, lambda: begin(archive, plan, problems, settings=to_toml(settings)))
-
-
-def _go_on(archive: Archive, run: str, given: Mapping[str, object], config: Path | None) -> _Undertaking:
-    settings = _settings_again(archive, run, given, config)
-    return _Undertaking(read_plan(archive, run), settings, lambda: resume_log(archive, run))
-
-
-def _settings_again(
-    archive: Archive, run: str, given: Mapping[str, object], config: Path | None
-) -> RunSettings:
-    refused = sorted(set(given) - CHANGEABLE)
-    if refused or config is not None:
-        what = "--config" if config is not None else ", ".join(refused)
-        raise Usage(f"--resume goes on with the plan of run {run}; leave out: {what}")
-    stored = parse_settings(archive.text(run, archive.started(run).settings))
-    return stored.model_copy(update=dict(read_settings(None, given).model_dump(include=set(given))))
-
-
-def _strategy(settings: RunSettings) -> AnyStrategy:
+def _at_once(work: _Work) -> int:
+    """How many evaluations keep the devices of a run busy; what is missing here, the evaluations say."""
+    plan = read_plan(work.log.archive, work.log.run)
     try:
-        return _STRATEGY.validate_python({"name": settings.strategy, **settings.options})
-    except ValidationError as error:
-        raise Usage(f"strategy {settings.strategy}: {explain(error)}") from None
+        return evaluations_at_once(plan.config.device, plan.backends)
+    except EvaluatorError:
+        return 1
 
 
-def _work(
-    session: Session,
-    settings: RunSettings,
-    log: RunLog,
-    prompts: TemplatePrompts,
-    endpoint: Endpoint | None,
-) -> RunSummary:
+def _work(session: Session, work: _Work) -> RunSummary:
+    settings = work.settings
     with ExitStack() as stack:
-        evaluator = stack.enter_context(Evaluator(cache=session.cache))
+        evaluators = settings.evaluators or _at_once(work)
+        evaluator = stack.enter_context(Evaluator(cache=session.cache, idle_referees=max(2, evaluators)))
 
         def evaluate(
             problem: Problem,
@@ -161,22 +171,31 @@ def _work(
         ) -> Evaluation:
             return evaluator.evaluate(problem, candidate, config, on_stage=on_stage)
 
-        provider = open_provider(settings, endpoint, record=session.record) if endpoint else None
+        # Strategies that are compared begin with the same question; each must get an answer of its own.
+        shares = bool(settings.compared)
+        remembering = Remembering(
+            completions=None if shares else (session.cache or default_cache()) / "completions",
+            record=session.record,
+            run=work.log.run,
+        )
+        provider = open_provider(settings, work.endpoints, remembering) if work.endpoints else None
         batch = Batch(
-            log=log,
+            log=work.log,
             workspace=Workspace(session.workspace),
-            providers=dict.fromkeys(settings.models, provider) if provider else {},
-            evaluate=evaluate,
-            prompts=prompts,
+            providers=dict.fromkeys(settings.models, provider) if provider else None,
+            evaluate=evaluate if work.judges else None,
+            prompts=work.prompts,
+            exemplars=work.exemplars,
             completions=settings.completions,
-            evaluators=settings.evaluators,
-            on_event=stack.enter_context(_follower(session.shown)),
+            evaluators=evaluators,
+            on_event=stack.enter_context(follower(session.shown)),
         )
         return batch.run()
 
 
 @contextmanager
-def _follower(shown: Shown) -> Iterator[Callable[[Event], None]]:
+def follower(shown: Shown) -> Iterator[Callable[[Event], None]]:
+    """What is told of every event."""
     match shown:
         case Shown.LIVE:
             with Watcher() as watcher:

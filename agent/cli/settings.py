@@ -25,6 +25,16 @@ class ProviderKind(StrEnum):
     REPLAY = "replay"
 
 
+class FallbackChoice(Record):
+    """An endpoint that is asked when those before it cannot answer."""
+
+    base_url: str = Field(pattern=r"^https?://[^/\s]+")
+    model: str | None = None
+    """What it calls the model; None asks for the name that the run gives."""
+    key_env: str | None = None
+    """Environment variable that holds its key; None sends no key."""
+
+
 class RunSettings(Record):
     """Everything `kernelwright run` can be told, except where its secrets come from."""
 
@@ -39,6 +49,12 @@ class RunSettings(Record):
     provider: ProviderKind | None = None
     """None: `openai` when a key or a base URL is there, else `replay`."""
     base_url: str | None = None
+    fallbacks: tuple[FallbackChoice, ...] = ()
+    """Asked in this order when the endpoint cannot answer."""
+    batch_api: bool = False
+    """Whether independent samples are asked in bulk, through the Batch API."""
+    fresh: bool = False
+    """Whether to ask anew what the completion cache could answer."""
     recordings: str | None = None
     """Folder the replay server answers from; None means ours."""
     stream: bool = True
@@ -47,6 +63,8 @@ class RunSettings(Record):
     strategy: Literal["sample", "refine", "evolve"] = "refine"
     options: dict[str, JsonValue] = {}
     """Fields of the strategy, such as `samples` and `turns`."""
+    compared: dict[Literal["sample", "refine", "evolve"], dict[str, JsonValue]] = {}
+    """Strategies that an experiment compares, each with its fields, instead of `strategy` and `options`."""
     evaluation: EvaluationConfig = EvaluationConfig()
     budget: Budget = Budget()
     """For the whole run."""
@@ -59,8 +77,12 @@ class RunSettings(Record):
     tokens_per_minute: float | None = Field(default=None, gt=0)
     prices: tuple[str, ...] = ()
     """Price tables (TOML) that come before ours."""
-    evaluators: int = Field(default=1, ge=1, le=256)
-    """Candidates judged at once; timing is exclusive whatever this says."""
+    evaluators: int | None = Field(default=None, ge=1, le=256)
+    """Candidates judged at once, None as many as keep the devices busy; timing is exclusive in any case."""
+    few_shot: int = Field(default=0, ge=0, le=16)
+    """Kept kernels of like problems that openings show."""
+    few_shot_own: bool = False
+    """Whether a problem's own kept kernels may be among them."""
     seed: int = 0
 
 

@@ -41,7 +41,7 @@ def verify(
     Each is reproduced, different, or not comparable (other hardware, no such device, a changed problem).
     Exit status 1 means that at least one is different.
     """
-    from agent.cli.library import read_problems
+    from agent.cli.problem_files import read_problems
     from agent.cli.screen import is_watched, notes
     from agent.reproduction import Outcome
     from agent.workspace import Workspace

@@ -5,18 +5,26 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
+from agent.cli.failures import say
+from agent.facts import facts_of
 from agent.hardware import Hardware, find_target, this_machine
-from agent.prompts import Setting, TemplatePrompts, installed_prompts
-from evaluator import EvaluationConfig, find_backend
+from agent.prompts import ProblemFacts, Setting, TemplatePrompts, installed_prompts
+from evaluator import EvaluationConfig, Evaluator, EvaluatorError, Problem, find_backend
 
 
 def open_prompts(
-    config: EvaluationConfig, backends: Sequence[str], target: str | None = None
+    config: EvaluationConfig,
+    backends: Sequence[str],
+    target: str | None = None,
+    *,
+    facts: Mapping[str, ProblemFacts] = MappingProxyType({}),
 ) -> TemplatePrompts:
     """The prompts for these backends on a named target, or on this machine.
 
@@ -29,9 +37,31 @@ def open_prompts(
         kind = find_backend(name).device
         named = find_target(target, folder) if target else None
         hardware[kind] = named if named and named.kind == kind else this_machine(_kind(kind), folder)
-    return TemplatePrompts(
-        folder, Setting(config=config, hardware=hardware, versions=_versions("cuda" in hardware))
-    )
+    versions = _versions("cuda" in hardware)
+    return TemplatePrompts(folder, Setting(config=config, hardware=hardware, versions=versions, facts=facts))
+
+
+def known_facts(
+    problems: Iterable[Problem], config: EvaluationConfig, cache: Path | None
+) -> dict[str, ProblemFacts]:
+    """What prompts can say of each problem's sizes; where that cannot be told they say nothing of them.
+
+    Raises:
+        ConfigError: the policy cannot be.
+    """
+    found: dict[str, ProblemFacts] = {}
+    with Evaluator(cache=cache) as evaluator:
+        for problem in problems:
+            if config.shapes is not None and config.shapes not in problem.shapes:
+                continue
+            try:
+                facts = facts_of(evaluator.describe(problem, config))
+            except EvaluatorError as error:
+                say(f"prompts go without the problems' sizes: {error}")
+                return {}
+            if facts is not None:
+                found[problem.id] = facts
+    return found
 
 
 def _kind(device: str) -> Literal["cpu", "cuda"]:

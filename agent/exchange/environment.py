@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -91,11 +92,14 @@ def load_environment(
     backend: str = "cuda",
     config: Mapping[str, object] | None = None,
     cache: str | Path | None = None,
+    service_url: str | None = None,
     **options: Any,  # Any: passed on to verifiers
 ) -> Any:  # Any: a `verifiers.Environment`, which is optional and has no types here
     """A single-turn environment over the problems in files and folders.
 
-    `config` are fields of `EvaluationConfig`. The evaluator lives as long as the environment.
+    `config` are fields of `EvaluationConfig`. The evaluator lives as long as the environment; with
+    `service_url` a service judges instead, and `config` holds only what its clients may decide. Its token
+    comes from KERNELWRIGHT_SERVICE_TOKEN.
 
     Raises:
         ConfigError: unknown backend, or a `verifiers` that lacks single-turn environments.
@@ -111,9 +115,23 @@ def load_environment(
         backend=find_backend(backend).name,
         config=EvaluationConfig.model_validate(config or {}),
     )
-    evaluator = Evaluator(cache=Path(cache) if cache is not None else None)
-    rubric = verifiers.Rubric(funcs=[tasks.reward(evaluator.evaluate)], weights=[1.0])
+    if service_url is not None:
+        judging = judging_service(service_url, os.environ.get("KERNELWRIGHT_SERVICE_TOKEN"))
+    else:
+        judging = Evaluator(cache=Path(cache) if cache is not None else None).evaluate
+    rubric = verifiers.Rubric(funcs=[tasks.reward(judging)], weights=[1.0])
     return verifiers.SingleTurnEnv(dataset=datasets.Dataset.from_list(tasks.rows()), rubric=rubric, **options)
+
+
+def judging_service(url: str, token: str | None) -> Judging:
+    """A service in the place of an evaluator; it must have the same problems.
+
+    Raises:
+        ConfigError: not an address.
+    """
+    from agent.service.client import ServiceClient
+
+    return ServiceClient(url, token).evaluate
 
 
 def last_said(completion: object) -> str:

@@ -105,7 +105,7 @@ def _fill(path: Path, template: str, **values: str) -> None:
 
 def _project(wanted: Wanted, kernels: Mapping[str, Kernel]) -> str:
     needs = {"torch"} | {
-        name for kernel in kernels.values() for name in BACKENDS[kernel.record.backend].requires
+        package.name for kernel in kernels.values() for package in BACKENDS[kernel.record.backend].requires
     }
     lines = [
         "[build-system]",

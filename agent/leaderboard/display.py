@@ -5,7 +5,9 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from agent.leaderboard.entries import Board, Entry, ProblemEntry
+from agent.leaderboard.comparing import Change, Difference, RunComparison, Side
+from agent.leaderboard.entries import Board, Entry, ProblemEntry, Standing
+from evaluator import Passes
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -16,6 +18,9 @@ LEGEND = (
     "mean: geometric, of each problem's best speedup, failures as 1.0, with its 95 % interval over "
     "problems · solved mean: the same over solved problems · pass@1: chance that one sample is right · "
     "#: whoever overlaps with the leader's interval shares its rank"
+)
+DOUBTED = (
+    "†: a best kernel was not sanitized, though the tools exist on this hardware; it comes behind the others"
 )
 
 
@@ -32,9 +37,46 @@ def render(board: Board) -> RenderableType:
         for table in (_standings(entries), _costs(entries), _statuses(entries), _problems(problems)):
             parts += [table, Text()]
     parts.append(Text(LEGEND, style="dim"))
+    if any(entry.doubted for entry in board.entries):
+        parts.append(Text(DOUBTED, style="dim"))
     if board.unjudged:
         parts.append(Text(f"{board.unjudged} replies wait to be judged and count nowhere", style="yellow"))
     return Group(*parts)
+
+
+def render_comparison(comparison: RunComparison) -> RenderableType:
+    """Two runs side by side: how much of what, then problem by problem."""
+    from rich.console import Group
+    from rich.text import Text
+
+    colours = {
+        Change.NEWLY_SOLVED: "green",
+        Change.BETTER: "green",
+        Change.NEWLY_LOST: "red",
+        Change.WORSE: "red",
+    }
+    counts = Text()
+    for kind, count in comparison.counts.items():
+        counts.append(" · " if counts else "")
+        counts.append(f"{count} {kind}", style=colours.get(kind, "") if count else "dim")
+    places = {" · ".join(_terms(row)) for row in comparison.differences}
+    is_mixed = len(places) > 1
+    table = _table("problem", *(["on"] if is_mixed else []), "change", "before>", "after>", "why")
+    for row in comparison.differences:
+        change = Text(row.change, style=colours.get(row.change, ""))
+        where = [" · ".join(_terms(row))] if is_mixed else []
+        table.add_row(row.problem, *where, change, _told(row.before), _told(row.after), row.why)
+    heading = Text(f"{comparison.before} → {comparison.after}", style="bold")
+    heading.append("" if is_mixed else f"  {', '.join(places)}", style="not bold")
+    return Group(heading, counts, Text(), table)
+
+
+def _told(side: Side | None) -> str:
+    if side is None:
+        return "not tried"
+    if side.speedup is None:
+        return f"0/{side.attempts} right"
+    return f"{side.speedup:.2f}× {_between(side.low, side.high)}"
 
 
 def _standings(entries: list[Entry]) -> Table:
@@ -42,7 +84,7 @@ def _standings(entries: list[Entry]) -> Table:
     table = _table("#>", "model", "strategy", *(f"{point}>" for point in points), "mean>", "interval>")
     for entry in entries:
         table.add_row(
-            str(entry.rank),
+            f"{entry.rank}{'†' if entry.doubted else ''}",
             entry.of.model,
             entry.of.strategy,
             *(f"{point.best.value:.0%}" for point in entry.fast_p),
@@ -87,7 +129,7 @@ def _problems(entries: list[ProblemEntry]) -> Table:
             entry.problem,
             best.model if best else "-",
             f"{entry.passed}/{entry.attempts}",
-            f"{best.speedup:.2f}×" if best else "-",
+            f"{best.speedup:.2f}×{'†' if best.is_doubted else ''}" if best else "-",
             _between(best.low, best.high) if best else "-",
             (best.track or "-") if best else "-",
         )
@@ -121,13 +163,15 @@ def _price(entry: Entry) -> str:
 
 
 def _place(entry: Entry) -> tuple[str, ...]:
-    return _terms(entry.of.backend, entry.of.hardware, entry.of.math, entry.of.dtype, entry.of.shapes)
+    return _terms(entry.of)
 
 
 def _place_of_problem(entry: ProblemEntry) -> tuple[str, ...]:
-    return _terms(entry.backend, entry.hardware, entry.math, entry.dtype, entry.shapes)
+    return _terms(entry)
 
 
-def _terms(backend: str, hardware: str, math: str, dtype: str, shapes: str | None) -> tuple[str, ...]:
-    precision = math if dtype == "as_is" else f"{math} on {dtype}"
-    return (backend, hardware, precision, *([f"shapes {shapes}"] if shapes else []))
+def _terms(of: Standing | ProblemEntry | Difference) -> tuple[str, ...]:
+    precision = of.math if of.dtype == "as_is" else f"{of.math} on {of.dtype}"
+    parts = [of.backend, of.hardware, precision]
+    parts += [f"shapes {of.shapes}"] if of.shapes else []
+    return (*parts, *(["with gradients"] if of.passes is Passes.FORWARD_BACKWARD else []))

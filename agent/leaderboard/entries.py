@@ -8,7 +8,7 @@ the same, however many attempts it got.
 
 from __future__ import annotations
 
-from evaluator import Dtype, Math, Record
+from evaluator import Dtype, Math, Passes, Record
 
 
 class Estimate(Record):
@@ -57,6 +57,7 @@ class Standing(Record):
     math: Math
     dtype: Dtype
     shapes: str | None
+    passes: Passes = Passes.FORWARD
 
 
 class Entry(Record):
@@ -64,7 +65,8 @@ class Entry(Record):
 
     of: Standing
     rank: int
-    """By `geomean`; those whose intervals overlap with the best share its rank."""
+    """By `geomean`; those whose intervals overlap with the best share its rank. With `doubted` kernels
+    nobody is first beside an entry without."""
     problems: int
     """Problems attempted."""
     problem_set: str
@@ -79,11 +81,15 @@ class Entry(Record):
     """Geometric mean over problems of the best speedup, failures counted as 1.0."""
     geomean_solved: float | None
     """The same over the solved problems alone."""
+    speedups: tuple[float, ...]
+    """The best speedup of each solved problem, falling: where the curve of `fast_p` over p steps down."""
     at_k: tuple[AtK, ...]
     tracks: dict[str, int]
     """Right attempts by whose kernels did the work."""
     speed_of_light: Quartiles | None
     """Of right attempts: fraction of what the hardware allows."""
+    doubted: int
+    """Problems whose best kernel was not sanitized, though the tools exist on this hardware."""
     cheats: int
     cheating_rate: float
     """Share of attempts refused for deceiving."""
@@ -106,6 +112,8 @@ class Best(Record):
     low: float | None
     high: float | None
     track: str | None
+    is_doubted: bool = False
+    """Not sanitized, though the tools exist on this hardware."""
 
 
 class ProblemEntry(Record):
@@ -117,6 +125,7 @@ class ProblemEntry(Record):
     math: Math
     dtype: Dtype
     shapes: str | None
+    passes: Passes = Passes.FORWARD
     attempts: int
     passed: int
     best: Best | None

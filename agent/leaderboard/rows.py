@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from agent.run import Attempt
-from evaluator import Dtype, Math, Status
+from evaluator import Dtype, Math, Passes, Status
 
 CONTRACT_RULES: Final = frozenset({"contract", "empty", "size", "syntax"})
 """Screening rules that reject what is broken; every other rejection is of a cheat."""
@@ -24,11 +24,13 @@ class Policy:
     math: Math
     dtype: Dtype
     shapes: str | None
+    passes: Passes = Passes.FORWARD
 
     def __str__(self) -> str:
         parts = [self.math.value]
         parts += [f"as {self.dtype}"] if self.dtype is not Dtype.AS_IS else []
         parts += [f"shapes {self.shapes}"] if self.shapes else []
+        parts += ["with gradients"] if self.passes is Passes.FORWARD_BACKWARD else []
         return ", ".join(parts)
 
 
@@ -38,10 +40,12 @@ class Row:
 
     run: str
     problem: str
+    problem_sha: str
     backend: str
     model: str
     strategy: str
     sample: int
+    turn: int
     attempt: str
     status: Status
     policy: Policy
@@ -49,9 +53,14 @@ class Row:
     speedup: float | None
     low: float | None
     high: float | None
+    against: str | None
+    """The baseline behind the speedup."""
     track: str | None
     speed_of_light: float | None
     is_cheat: bool
+    is_sanitized: bool
+    is_doubted: bool
+    """Right, but not sanitized on hardware where the tools are known to work."""
     tokens: int
     cost_usd: float | None
 
@@ -64,10 +73,10 @@ class Rows:
     unjudged: int
 
 
-def read_rows(attempts: Iterable[Attempt], *, track: str | None = None) -> Rows:
-    """Reduce attempts to rows; with a `track`, a pass on another one counts as a failure.
+def read_rows(attempts: Iterable[Attempt]) -> Rows:
+    """Reduce attempts to rows; what never reached a device counts for the hardware its run used.
 
-    What never reached a device counts for the hardware its run used.
+    The tools are known to work on hardware where any of these attempts was sanitized.
     """
     rows = Rows(judged=[], unjudged=0)
     policies: dict[Policy, Policy] = {}
@@ -75,36 +84,46 @@ def read_rows(attempts: Iterable[Attempt], *, track: str | None = None) -> Rows:
         if attempt.evaluation is None:
             rows.unjudged += 1
         else:
-            rows.judged.append(_row(attempt, policies, track))
+            rows.judged.append(_row(attempt, policies))
     _settle_hardware(rows.judged)
+    _settle_doubts(rows.judged)
     return rows
 
 
-def _row(attempt: Attempt, policies: dict[Policy, Policy], track: str | None) -> Row:
+def of_track(rows: Iterable[Row], track: str) -> list[Row]:
+    """The rows with a pass on any other track counted as a failure."""
+    return [row if row.speedup is None or row.track == track else replace(row, speedup=None) for row in rows]
+
+
+def _row(attempt: Attempt, policies: dict[Policy, Policy]) -> Row:
     key, line = attempt.key, attempt.completion
     judged = attempt.evaluation
     if judged is None:
         raise ValueError(f"attempt {attempt.id} was not judged")
     score = judged.score
-    policy = Policy(math=score.math, dtype=score.dtype, shapes=score.shapes)
-    counts = track is None or score.track == track
+    policy = Policy(math=score.math, dtype=score.dtype, shapes=score.shapes, passes=score.passes)
     return Row(
         run=sys.intern(key.run),
         problem=sys.intern(key.problem),
+        problem_sha=sys.intern(score.problem_sha),
         backend=sys.intern(key.backend),
         model=sys.intern(key.model),
         strategy=sys.intern(key.strategy),
         sample=key.sample,
+        turn=key.turn,
         attempt=attempt.id,
         status=score.status,
         policy=policies.setdefault(policy, policy),
         hardware=sys.intern(score.hardware) if score.hardware else None,
-        speedup=_speed(score.status, score.speedup) if counts else None,
+        speedup=_speed(score.status, score.speedup),
         low=score.low,
         high=score.high,
+        against=sys.intern(score.against) if score.against else None,
         track=sys.intern(score.track) if score.track else None,
         speed_of_light=score.speed_of_light,
         is_cheat=is_cheat(score.status, score.fatal),
+        is_sanitized=score.sanitized,
+        is_doubted=False,
         tokens=line.usage.prompt_tokens + line.usage.completion_tokens,
         cost_usd=line.cost_usd,
     )
@@ -132,6 +151,18 @@ def _settle_hardware(rows: list[Row]) -> None:
         if row.hardware is None:
             counts = next((used[place] for place in _places(row) if place in used), None)
             row.hardware = counts.most_common(1)[0][0] if counts else UNKNOWN_HARDWARE
+
+
+def _settle_doubts(rows: list[Row]) -> None:
+    tools = {row.hardware for row in rows if row.is_sanitized}
+    for row in rows:
+        # A candidate all of whose kernels are the library's built nothing that tools could be run on.
+        row.is_doubted = (
+            row.status is Status.PASSED
+            and not row.is_sanitized
+            and row.track != "library"
+            and row.hardware in tools
+        )
 
 
 def _places(row: Row) -> tuple[tuple[object, ...], ...]:

@@ -18,7 +18,7 @@ from agent.leaderboard.entries import (
     Quartiles,
     Standing,
 )
-from agent.leaderboard.rows import Row, read_rows
+from agent.leaderboard.rows import Row, Rows, of_track, read_rows
 from agent.leaderboard.statistics import (
     Interval,
     best_at_k,
@@ -50,20 +50,34 @@ def board(
     `samples` are bootstrap resamples. With a `track` (`own`, `mixed`, `library`) a right kernel of another
     track counts as a failure.
     """
-    rows = read_rows(attempts, track=track)
+    return board_of(read_rows(attempts), samples=samples, seed=seed, track=track)
+
+
+def board_of(rows: Rows, *, samples: int = 1000, seed: int = 0, track: str | None = None) -> Board:
+    """The same from rows that were read already."""
     groups: defaultdict[tuple[str, ...], list[Row]] = defaultdict(list)
     problems: defaultdict[tuple[str, ...], list[Row]] = defaultdict(list)
-    for row in rows.judged:
-        place = (row.backend, row.hardware or "", str(row.policy))
-        groups[(*place, row.model, row.strategy)].append(row)
-        problems[(*place, row.problem)].append(row)
-    unranked = [_entry(groups[place], samples=samples, seed=seed) for place in sorted(groups)]
+    for row in rows.judged if track is None else of_track(rows.judged, track):
+        groups[(*place(row), row.model, row.strategy)].append(row)
+        problems[(*place(row), row.problem)].append(row)
+    unranked = [_entry(groups[group], samples=samples, seed=seed) for group in sorted(groups)]
     return Board(
         entries=tuple(_ranked(unranked)),
-        problems=tuple(_problem(problems[place]) for place in sorted(problems)),
+        problems=tuple(_problem(problems[problem]) for problem in sorted(problems)),
         attempts=len(rows.judged),
         unjudged=rows.unjudged,
     )
+
+
+def place(row: Row) -> tuple[str, str, str]:
+    """What scores must share to be compared: backend, hardware and policy."""
+    return row.backend, row.hardware or "", str(row.policy)
+
+
+def fastest(rows: Iterable[Row]) -> Row | None:
+    """The right row to show first: what was not sanitized though the tools exist comes behind the rest."""
+    right = [row for row in rows if row.speedup is not None]
+    return max(right, key=lambda row: (not row.is_doubted, row.speedup or 0.0), default=None)
 
 
 def _entry(rows: list[Row], *, samples: int, seed: int) -> Entry:
@@ -95,9 +109,11 @@ def _entry(rows: list[Row], *, samples: int, seed: int) -> Entry:
             math.exp(mean(logs)), around and Interval(math.exp(around.low), math.exp(around.high))
         ),
         geomean_solved=geometric_mean(solved),
+        speedups=tuple(sorted(solved, reverse=True)),
         at_k=tuple(_at_k(list(by_problem.values()))),
         tracks=_counts(row.track or "unknown" for row in rows if row.status is Status.PASSED),
         speed_of_light=_quartiles(rows),
+        doubted=_doubted(rows),
         cheats=cheats,
         cheating_rate=cheats / len(rows),
         tokens=tokens,
@@ -108,19 +124,37 @@ def _entry(rows: list[Row], *, samples: int, seed: int) -> Entry:
     )
 
 
+def _doubted(rows: list[Row]) -> int:
+    by_problem: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_problem[row.problem].append(row)
+    best = [max(of_one, key=lambda row: row.speedup or 0.0) for of_one in by_problem.values()]
+    return sum(row.is_doubted and row.speedup is not None for row in best)
+
+
 def _ranked(entries: list[Entry]) -> list[Entry]:
-    """Entries with their ranks, best first, boards by backend, hardware and policy."""
+    """Entries with their ranks, best first, boards by backend, hardware and policy.
+
+    Whoever owes a best speedup to a kernel that was not sanitized though the tools exist is not first beside
+    somebody who does not.
+    """
     boards: defaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
     for entry in entries:
         of = entry.of
-        boards[of.backend, of.hardware, of.math, of.dtype, of.shapes or ""].append(entry)
+        boards[of.backend, of.hardware, of.math, of.dtype, of.shapes or "", of.passes].append(entry)
     ranked: list[Entry] = []
-    for place in sorted(boards):
-        members = sorted(boards[place], key=lambda entry: -entry.geomean.value)
-        around = [_interval(entry.geomean) for entry in members]
-        pairs = zip(members, ranks(around), strict=True)
-        named = [entry.model_copy(update={"rank": rank}) for entry, rank in pairs]
-        ranked += sorted(named, key=lambda entry: entry.rank)
+    for of_board in sorted(boards):
+        members = sorted(boards[of_board], key=lambda entry: -entry.geomean.value)
+        checked = [entry for entry in members if not entry.doubted]
+        among_checked = zip(checked, ranks([_interval(entry.geomean) for entry in checked]), strict=True)
+        among_all = zip(members, ranks([_interval(entry.geomean) for entry in members]), strict=True)
+        named = [entry.model_copy(update={"rank": rank}) for entry, rank in among_checked]
+        named += [
+            entry.model_copy(update={"rank": max(rank, 2 if checked else 1)})
+            for entry, rank in among_all
+            if entry.doubted
+        ]
+        ranked += sorted(named, key=lambda entry: (entry.rank, -entry.geomean.value))
     return ranked
 
 
@@ -129,8 +163,8 @@ def _by_problem(rows: list[Row]) -> dict[str, list[float | None]]:
     found: dict[str, dict[tuple[str, int], float | None]] = {}
     for row in rows:
         samples = found.setdefault(row.problem, {})
-        place = row.run, 0 if row.strategy in WHOLE else row.sample
-        samples[place] = _best([samples.get(place), row.speedup])
+        sample = row.run, 0 if row.strategy in WHOLE else row.sample
+        samples[sample] = _best([samples.get(sample), row.speedup])
     return {problem: list(samples.values()) for problem, samples in sorted(found.items())}
 
 
@@ -192,13 +226,13 @@ def _standing(row: Row) -> Standing:
         math=row.policy.math,
         dtype=row.policy.dtype,
         shapes=row.policy.shapes,
+        passes=row.policy.passes,
     )
 
 
 def _problem(rows: list[Row]) -> ProblemEntry:
     of = _standing(rows[0])
-    right = [row for row in rows if row.speedup is not None]
-    fastest = max(right, key=lambda row: row.speedup or 0.0, default=None)
+    best = fastest(rows)
     return ProblemEntry(
         problem=rows[0].problem,
         backend=of.backend,
@@ -206,13 +240,14 @@ def _problem(rows: list[Row]) -> ProblemEntry:
         math=of.math,
         dtype=of.dtype,
         shapes=of.shapes,
+        passes=of.passes,
         attempts=len(rows),
-        passed=len(right),
-        best=_fastest(fastest) if fastest else None,
+        passed=sum(row.speedup is not None for row in rows),
+        best=_best_kernel(best) if best else None,
     )
 
 
-def _fastest(row: Row) -> Best:
+def _best_kernel(row: Row) -> Best:
     return Best(
         model=row.model,
         strategy=row.strategy,
@@ -222,4 +257,5 @@ def _fastest(row: Row) -> Best:
         low=row.low,
         high=row.high,
         track=row.track,
+        is_doubted=row.is_doubted,
     )

@@ -7,10 +7,9 @@ into the next.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import uuid
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -77,7 +76,14 @@ class BatchJobs:
         *,
         limits: BatchLimits = BatchLimits(),
         prices: PriceTable = PriceTable(),  # noqa: B008 (frozen)
+        key: Callable[[CompletionRequest], str] | None = None,
     ) -> None:
+        """`key` names a request in batches and results, in at most 64 characters; default: by its content.
+
+        Raises:
+            ProviderError: the folder cannot be read.
+        """
+        self._key = key or self._key_of_content
         self._endpoint = endpoint
         self._limits = limits
         self._prices = prices
@@ -89,15 +95,12 @@ class BatchJobs:
 
     def submit(self, requests: Iterable[CompletionRequest]) -> None:
         """Take requests on; those already known are not taken twice. `advance` sends them."""
-        self._state.add_requests(Queued(key=self.key(request), request=request) for request in requests)
+        self._state.add_requests(Queued(key=self._key(request), request=request) for request in requests)
 
-    def key(self, request: CompletionRequest) -> str:
-        """The id a request has in batches and results."""
-        return request_key(request, self._endpoint.name)[:40]
-
-    def result(self, request: CompletionRequest) -> Result | None:
-        """What came of a request, if anything yet."""
-        return self._state.results.get(self.key(request))
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The requests taken on so far, by the names they have in batches."""
+        return tuple(self._state.requests)
 
     def results(self) -> list[tuple[CompletionRequest, Result]]:
         """Every request that has a result, in the order of submission."""
@@ -137,6 +140,9 @@ class BatchJobs:
         if self._client is not None:
             await self._client.close()
             self._client = None
+
+    def _key_of_content(self, request: CompletionRequest) -> str:
+        return request_key(request, self._endpoint.name)[:40]
 
     def _plan(self) -> None:
         part: list[str] = []
@@ -278,88 +284,6 @@ class BatchJobs:
         except failures() as error:
             trouble = diagnose(error, self._endpoint, "")
             raise ProviderError(trouble.message, fatal=trouble.fatal) from error
-
-
-class OpenAIBatchProvider:
-    """`BatchJobs` behind the `Provider` seam: requests wait together, go out together, and are answered when
-    their batch is. Asked again after a kill, a request finds the batch it is in, or its answer."""
-
-    def __init__(self, jobs: BatchJobs, name: str, *, gather_s: float = 2.0, poll_s: float = 60.0) -> None:
-        """Requests are gathered until none came for `gather_s`; batches are asked after every `poll_s`."""
-        self._jobs = jobs
-        self._name = name
-        self._gather_s = gather_s
-        self._poll_s = poll_s
-        self._waiting: dict[str, list[asyncio.Future[Completion]]] = {}
-        self._last_came_at = 0.0
-        self._driver: asyncio.Task[None] | None = None
-
-    @property
-    def name(self) -> str:
-        """The provider's name in records."""
-        return self._name
-
-    async def complete(self, request: CompletionRequest) -> Completion:
-        """Answer one request, in a day or so; cancelling it leaves it in its batch.
-
-        Raises:
-            ProviderError: the endpoint refuses it, or batches.
-        """
-        known = self._jobs.result(request)
-        if known is not None:
-            return _unwrapped(known)
-        loop = asyncio.get_running_loop()
-        self._jobs.submit([request])
-        self._last_came_at = loop.time()
-        future: asyncio.Future[Completion] = loop.create_future()
-        self._waiting.setdefault(self._jobs.key(request), []).append(future)
-        if self._driver is None or self._driver.done():
-            self._driver = asyncio.create_task(self._drive())
-        return await future
-
-    async def close(self) -> None:
-        """Stop waiting; batches under way go on and are found again."""
-        if self._driver is not None:
-            self._driver.cancel()
-            await asyncio.gather(self._driver, return_exceptions=True)
-        await self._jobs.close()
-
-    async def _drive(self) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            while self._waiting:
-                while (quiet_s := loop.time() - self._last_came_at) < self._gather_s:
-                    await asyncio.sleep(self._gather_s - quiet_s)
-                await self._jobs.advance()
-                self._hand_out(self._jobs.results())
-                if self._waiting:
-                    await asyncio.sleep(self._poll_s)
-        except ProviderError as error:
-            self._fail(error)
-        except OSError as error:
-            self._fail(ProviderError(f"{self._name}: cannot keep what batches said: {error}", fatal=True))
-
-    def _hand_out(self, results: Sequence[tuple[CompletionRequest, Result]]) -> None:
-        for _, result in results:
-            for future in self._waiting.pop(result.key, []):
-                if future.done():
-                    continue
-                try:
-                    future.set_result(_unwrapped(result))
-                except ProviderError as error:
-                    future.set_exception(error)
-
-    def _fail(self, error: ProviderError) -> None:
-        waiting, self._waiting = self._waiting, {}
-        for future in (future for futures in waiting.values() for future in futures):
-            if not future.done():
-                future.set_exception(ProviderError(str(error), fatal=error.fatal))
-
-
-def _unwrapped(result: Result) -> Completion:
-    if result.completion is None:
-        raise ProviderError(result.error)
-    return result.completion
 
 
 def _problem(batch: Batch) -> str:

@@ -20,7 +20,7 @@ from agent.run import Attempt
 from agent.strategies.fingerprint import distance, fingerprint
 from agent.strategies.ranking import worth
 from agent.strategies.refine import answered
-from agent.strategies.seam import Assignment, Exemplar, NoAttemptError, Question
+from agent.strategies.seam import Assignment, Exemplar, NoAttemptError, Question, opening, shown
 from evaluator import Record
 
 TOURNAMENT = 2
@@ -86,6 +86,7 @@ class _Colony:
             turn=generation,
             compose=lambda: compose(self._work, parents),
             parents=tuple(parent.id for parent in parents),
+            exemplars=() if parents and parents[0].passed else shown(self._work),
         )
         try:
             return await self._judge(await self._work.ask(question))
@@ -129,11 +130,11 @@ def choose(work: Assignment, right: list[Attempt], count: int, dice: random.Rand
 def compose(work: Assignment, parents: list[Attempt]) -> tuple[Message, ...]:
     """What to ask: plainly, to repair a failure, or to outdo right kernels."""
     if not parents:
-        return work.prompts.opening(work.problem, work.backend)
+        return opening(work)
     if not parents[0].passed:
         return answered(work, parents[0])
-    shown = [Exemplar(work.code(parent) or "", work.evaluation(parent)) for parent in parents]
-    return work.prompts.opening(work.problem, work.backend, shown)
+    fast = [Exemplar(work.code(parent) or "", work.evaluation(parent)) for parent in parents]
+    return work.prompts.opening(work.problem, work.backend, fast)
 
 
 def _relative_speed(right: list[Attempt]) -> dict[str, float]:

@@ -6,7 +6,7 @@ import ast
 import re
 from typing import Final
 
-from evaluator import sha256_text
+from evaluator import parse_python, sha256_text
 
 _LITERAL: Final = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
 # Comments of C and CUDA, but not what looks like one inside a literal.
@@ -27,7 +27,7 @@ def fingerprint(source: str) -> str:
 def normalised(source: str) -> str:
     """The source in one canonical layout, without comments."""
     try:
-        tree = ast.parse(source)
+        tree = parse_python(source)
         return ast.unparse(_Canonical().visit(tree))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return " ".join(_TOKEN.findall(source))

@@ -14,7 +14,7 @@ from pydantic import Field
 from agent.messages import Message
 from agent.run import Attempt
 from agent.strategies.ranking import best_of, worth
-from agent.strategies.seam import Assignment, NoAttemptError, Question
+from agent.strategies.seam import Assignment, NoAttemptError, Question, opening, shown
 from evaluator import Record
 
 
@@ -45,7 +45,12 @@ class Refine(Record):
         history: list[Attempt] = []
         try:
             for turn in range(self.turns):
-                question = Question(sample=sample, turn=turn, compose=lambda: next_messages(work, history))
+                question = Question(
+                    sample=sample,
+                    turn=turn,
+                    compose=lambda: next_messages(work, history),
+                    exemplars=shown(work),
+                )
                 history.append(await work.judge(await work.ask(question)))
                 if self._is_enough(history[-1]):
                     break
@@ -61,7 +66,7 @@ def next_messages(work: Assignment, history: list[Attempt]) -> tuple[Message, ..
     """What to send after these attempts of one conversation; a function of the log alone."""
     best = best_of(history)
     if best is None:
-        return work.prompts.opening(work.problem, work.backend)
+        return opening(work)
     last = history[-1]
     if best.passed and worth(last) < worth(best):
         return answered(work, best, worse=last)

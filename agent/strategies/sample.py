@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from agent.run import Attempt
-from agent.strategies.seam import Assignment, NoAttemptError, Question
+from agent.strategies.seam import Assignment, NoAttemptError, Question, opening, shown
 from evaluator import Record
 
 
@@ -30,9 +30,7 @@ class Sample(Record):
 
 
 async def _one(work: Assignment, sample: int) -> Attempt | None:
-    question = Question(
-        sample=sample, turn=0, compose=lambda: work.prompts.opening(work.problem, work.backend)
-    )
+    question = Question(sample=sample, turn=0, compose=lambda: opening(work), exemplars=shown(work))
     try:
         return await work.judge(await work.ask(question))
     except NoAttemptError:

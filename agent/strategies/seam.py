@@ -32,14 +32,18 @@ class Question:
     """Makes the messages; not called when the log already holds the reply."""
     parents: tuple[str, ...] = ()
     """Attempts whose kernels the messages show."""
+    exemplars: tuple[str, ...] = ()
+    """Kept kernels of other problems that the messages show."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exemplar:
-    """A kernel of this problem that a prompt shows."""
+    """A measured kernel that a prompt shows."""
 
     code: str
     evaluation: Evaluation
+    kernel: str = ""
+    """Id of the kept kernel; empty for an attempt of this run."""
 
 
 class Prompts(Protocol):
@@ -54,6 +58,16 @@ class Prompts(Protocol):
     def feedback(self, evaluation: Evaluation, code: str | None, worse: Evaluation | None = None) -> str:
         """What to tell a model about a reply; `worse` is a later try that was given up for this one."""
         ...
+
+
+def opening(work: Assignment) -> tuple[Message, ...]:
+    """How every conversation about an assignment begins."""
+    return work.prompts.opening(work.problem, work.backend, work.exemplars)
+
+
+def shown(work: Assignment) -> tuple[str, ...]:
+    """The kept kernels that an opening shows."""
+    return tuple(exemplar.kernel for exemplar in work.exemplars)
 
 
 class Assignment(Protocol):
@@ -77,6 +91,11 @@ class Assignment(Protocol):
     @property
     def prompts(self) -> Prompts:
         """What may be said."""
+        ...
+
+    @property
+    def exemplars(self) -> tuple[Exemplar, ...]:
+        """Kept kernels that every opening shows."""
         ...
 
     def has(self, sample: int, turn: int) -> bool:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from evaluator.building.request import BuildOutcome, BuildRequest
 from evaluator.building.tiers import Tiers
 from evaluator.building.toolchain import Toolchain, find_toolchain
 from evaluator.config import SandboxTier
+from evaluator.errors import MachineError
 from evaluator.evaluation import Build
 from evaluator.sandbox import Launcher
 
@@ -42,6 +43,7 @@ class _Done:
     cached: bool
     seconds: float
     cpu_s: float = 0.0
+    timed_out: bool = False
 
 
 class Builder:
@@ -68,6 +70,7 @@ class Builder:
         self._slots = threading.BoundedSemaphore(jobs or self._workers)
         self._heavy_slots = threading.BoundedSemaphore(_heavy_jobs(jobs or self._workers))
         self._guard = threading.Lock()
+        self._preparing = False
         self._flights: dict[str, Future[_Done]] = {}
 
     @cached_property
@@ -88,12 +91,23 @@ class Builder:
             return Tiers(sandbox, self._cache)
 
     def prepare(self) -> bool:
-        """Make what fast builds need, once per machine (about a minute); whether there is such a thing here.
+        """Make what fast builds need, once per machine (half a minute); whether there is such a thing here.
 
         Raises:
             MachineError: compiler, sandbox or disk failed.
         """
         return self.tiers.prepare() is not None
+
+    def prepare_ahead(self) -> None:
+        """Begin to prepare and do not wait; what goes wrong is raised by the builds that need it."""
+        with self._guard:
+            begun, self._preparing = self._preparing, True
+        if not begun:
+            threading.Thread(target=self._prepare_quietly, name="lean-headers", daemon=True).start()
+
+    def _prepare_quietly(self) -> None:
+        with suppress(MachineError):
+            self.prepare()
 
     def build(
         self, request: BuildRequest, *, architecture: str | None, timeout_s: float, instrumented: bool = False
@@ -121,10 +135,12 @@ class Builder:
         self, request: BuildRequest, plan_with: Callable[..., Plan], timeout_s: float
     ) -> tuple[Plan, _Done]:
         """The first tier that builds, or whose failure is the candidate's own."""
-        tiers = self.tiers.headers(real_only=request.real_headers)
-        plan = plan_with(headers=tiers[0])
-        if plan.tier != "lean" and _would_gain(request, plan) and not self._cache.has(plan.key):
-            tiers = self.tiers.headers(real_only=not self.tiers.missed(plan.key))
+        real = self.tiers.real()
+        plan = plan_with(headers=real)
+        tiers = [real]
+        if not request.real_headers:
+            # Making the lean headers takes about as long as one build without them.
+            tiers = self.tiers.headers(make=_would_gain(plan) and not self._cache.has(plan.key))
         spent_s = cpu_s = 0.0
         for headers in tiers:
             plan = plan_with(headers=headers)
@@ -145,6 +161,7 @@ class Builder:
             seconds=done.seconds,
             cpu_seconds=done.cpu_s,
             ok=entry.ok,
+            timed_out=done.timed_out,
             log=entry.log,
             notes=tuple(flags.notes),
         )
@@ -162,7 +179,7 @@ class Builder:
             self._flights[plan.key] = flight
         if not mine:
             shared = flight.result()
-            return _Done(entry=shared.entry, cached=True, seconds=0.0)
+            return _Done(entry=shared.entry, cached=True, seconds=0.0, timed_out=shared.timed_out)
         try:
             done = self._find_or_make(plan, headers, timeout_s)
         except BaseException as error:
@@ -205,12 +222,14 @@ class Builder:
                 library.unlink(missing_ok=True)
             if compiled.lasting:
                 self._cache.publish(plan.key, folder, entry)
-        return _Done(entry=entry, cached=False, seconds=seconds, cpu_s=compiled.cpu_s)
+        return _Done(
+            entry=entry, cached=False, seconds=seconds, cpu_s=compiled.cpu_s, timed_out=compiled.timed_out
+        )
 
 
-def _would_gain(request: BuildRequest, plan: Plan) -> bool:
-    """Whether lean headers would have made a build faster."""
-    return not request.real_headers and any(name in text for name in _SLOW for text in plan.files.values())
+def _would_gain(plan: Plan) -> bool:
+    """Whether lean headers make a build faster."""
+    return any(name in text for name in _SLOW for text in plan.files.values())
 
 
 def _is_doubtful(compiled: Compiled, headers: Headers) -> bool:

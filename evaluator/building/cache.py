@@ -103,20 +103,6 @@ class BuildCache:
             if not target.exists():
                 folder.rename(target)
 
-    def count(self, path: Path, key: str) -> int:
-        """How many different keys were ever noted in a file of the store, this one included.
-
-        Raises:
-            MachineError: the store cannot be written.
-        """
-        with _disk_faults(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            noted = set(path.read_text().split()) if path.exists() else set()
-            if key not in noted:
-                with path.open("a") as stream:
-                    stream.write(f"{key}\n")
-            return len(noted | {key})
-
     def publish(self, key: str, folder: Path, entry: Entry) -> None:
         """Turn a staged folder into the entry of a key; the first of two publishers wins.
 
@@ -174,8 +160,8 @@ class BuildCache:
     def _sweep_staging(self) -> None:
         """Delete what killed processes left behind."""
         for folder in self._staging.iterdir():
-            owner = int(folder.name.partition("-")[0])
-            if owner != os.getpid() and not Path(f"/proc/{owner}").exists():
+            owner = folder.name.partition("-")[0]
+            if owner != str(os.getpid()) and not Path("/proc", owner).exists():
                 shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -40,6 +40,7 @@ class Compiled:
     log: str
     lasting: bool
     """False when another try could end differently: a time-out, memory, scratch space."""
+    timed_out: bool = False
     sha256: str = ""
     size: int = 0
     cpu_s: float = 0.0
@@ -90,7 +91,8 @@ class BuildSandbox:
             finally:
                 sandboxed.kill()
             if ended is None:
-                return Compiled(ok=False, log=f"the build did not finish in {timeout_s:.0f} s", lasting=False)
+                log = f"the build did not finish in {timeout_s:.0f} s"
+                return Compiled(ok=False, log=log, lasting=False, timed_out=True)
             streams[2].seek(0)
             report = streams[2].read()
         if ended.out_of_memory:
@@ -158,6 +160,8 @@ def _binds(places: Iterable[Path]) -> tuple[Bind, ...]:
 
 def _judge(steps: list[dict[str, Any]], library: Path) -> Compiled:  # Any: JSON of our own script
     failed = [step for step in steps if step["returncode"] != 0]
+    if failed and failed[0]["argv0"] == "deliver" and "No space left" in failed[0]["log"]:
+        raise MachineError(f"no disk space left at {library.parent}")
     if not failed:
         with library.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()

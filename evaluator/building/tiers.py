@@ -15,14 +15,12 @@ from evaluator.building.toolbox import Toolbox, UnfitToolbox, make_toolbox, tool
 
 _log = logging.getLogger(__name__)
 
-_WORTH_IT: Final = 3
-"""Builds without a toolbox before one is made: making it costs about two of them."""
 _PATIENCE_S: Final = 900.0
 """For the helper, whose build reads torch's real headers; for a precompiled header it is ample."""
 
 
 class Tiers:
-    """The header tiers of one builder; the toolbox is made when asked for, or when missed often enough."""
+    """The header tiers of one builder; whoever needs the toolbox while it is being made waits for it."""
 
     def __init__(self, sandbox: BuildSandbox, cache: BuildCache) -> None:
         self._sandbox = sandbox
@@ -40,16 +38,18 @@ class Tiers:
         """
         return self._look(make=True)
 
-    def missed(self, key: str) -> bool:
-        """Note a build that has to do without the toolbox; whether there is one now."""
-        times = self._cache.count(self._place().with_suffix(".missed"), key)
-        return self._look(make=times >= _WORTH_IT) is not None
+    def real(self) -> Headers:
+        """Torch's own."""
+        return real_headers(self._sandbox.toolchain)
 
-    def headers(self, *, real_only: bool) -> list[Headers]:
-        """What to try, fastest first."""
-        toolbox = None if real_only else self._look(make=False)
-        real = real_headers(self._sandbox.toolchain)
-        return [toolbox.headers(), real] if toolbox else [real]
+    def headers(self, *, make: bool) -> list[Headers]:
+        """What to try, fastest first; with `make`, the toolbox is made if there is none.
+
+        Raises:
+            MachineError: sandbox or disk failed.
+        """
+        toolbox = self._look(make=make)
+        return [toolbox.headers(), self.real()] if toolbox else [self.real()]
 
     def shortcut(self, plan: Plan) -> Path | None:
         """The folder of precompiled headers that fits a plan's first C++ command."""

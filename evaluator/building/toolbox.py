@@ -15,6 +15,7 @@ from typing import Final
 
 from evaluator.building.compiling import BuildSandbox
 from evaluator.building.flags import Flags
+from evaluator.building.objects import restate
 from evaluator.building.operators import Operator, read_functions, read_methods
 from evaluator.building.plan import OUTPUT, Headers, Plan, identity_of, plan_build
 from evaluator.building.request import BuildRequest
@@ -45,7 +46,7 @@ _HELPER_FLAGS: Final = (
 )
 
 _TYPES: Final = ("tensor.h", "dispatch.h", "parallel.h")
-_ALL: Final = (*_TYPES, "bindings.h", "library.h")
+_ALL: Final = (*_TYPES, "bindings.h", "library.h", "functional.h")
 _CUDA: Final = (*_TYPES, "cuda.h")
 FORWARDERS: Final = MappingProxyType(
     {
@@ -56,6 +57,7 @@ FORWARDERS: Final = MappingProxyType(
         "torch/python.h": _ALL,
         "torch/library.h": (*_TYPES, "library.h"),
         "torch/csrc/utils/pybind.h": _ALL,
+        "torch/nn/functional.h": (*_TYPES, "functional.h"),
         "pybind11/pybind11.h": ("bindings.h",),
         "pybind11/stl.h": ("bindings.h",),
         "ATen/ATen.h": _TYPES,
@@ -132,7 +134,7 @@ class UnfitToolbox(Exception):
 def toolbox_key(toolchain: Toolchain) -> str:
     """Content address: everything a toolbox is made from."""
     own = [path for path in sorted(SOURCES.rglob("*")) if path.suffix in _SUFFIXES]
-    own += [Path(__file__), Path(__file__).with_name("operators.py")]
+    own += [Path(__file__).with_name(f"{name}.py") for name in ("toolbox", "operators", "objects")]
     texts = [path.read_text() for path in own]
     return sha256_text("\0".join([*texts, identity_of(toolchain, toolchain.cuda, str(toolchain.torch.root))]))
 
@@ -194,6 +196,10 @@ def _read_helper(toolchain: Toolchain) -> tuple[dict[str, str], Plan]:
     headers[f"{_OWN}/methods.inc"] = _lines(methods, method=True)
     helper = {f"helper/{path.name}": path.read_text() for path in sorted((SOURCES / "helper").iterdir())}
     helper["helper/definitions.inc"] = "\n".join(definitions)
+    helper["helper/operators.inc"] = "\n".join(
+        f"#include <ATen/ops/{name}.h>" for name in names if (include / f"ATen/ops/{name}.h").exists()
+    )
+    helper["helper/objects.inc"] = restate(include)
     return headers, _plan_helper(toolchain, headers | helper)
 
 

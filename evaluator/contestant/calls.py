@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from evaluator.contestant.gradients import Backward
 from evaluator.contestant.slots import Slot, exact_copy, view
 from evaluator.contestant.trees import (
     Tree,
@@ -37,6 +38,26 @@ class Layout:
     """Where the model lives; the slots may lie elsewhere."""
     private: Callable[[int], Call] | None
     """Makes arguments in allocations of exactly their size, where sanitizers see an overrun."""
+    renewed: Callable[[int], Call] | None
+    """Makes arguments that belong to no graph yet, where gradients are asked for."""
+    backward: Backward | None
+    """The gradients asked for; then each call's positional arguments end with leaves and cotangents."""
+    shared: frozenset[int]
+    """Where memory begins that is the referee's: what lies in it may be gone once the calls are over."""
+
+    def prepared(self, first: int, count: int) -> list[Call]:
+        """Arguments of some calls, ready to `call` with."""
+        make = self.private or self.renewed
+        if make is None:
+            return self.arguments[first : first + count]
+        return [make(index) for index in range(first, first + count)]
+
+    def call(self, model: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """One call, and its gradients where they are asked for."""
+        if self.backward is None:
+            return model(*args, **kwargs)
+        *given, leaves, cotangents = args
+        return self.backward.call(model, given, kwargs, leaves=leaves, cotangents=cotangents)
 
 
 def prepare(message: dict[str, Any], blocks: list[Block], device: torch.device) -> Layout:
@@ -51,13 +72,21 @@ def prepare(message: dict[str, Any], blocks: list[Block], device: torch.device) 
     def exact(leaf: int, index: int) -> torch.Tensor:
         return exact_copy(shared(leaf, index), device)
 
+    backward = Backward.from_message(message["backward"]) if message["backward"] else None
+
     def called_with(index: int, tensor: Callable[[int, int], torch.Tensor]) -> Call:
         trees = (message["args"], message["kwargs"])
-        args, kwargs = (unflatten(tree, lambda leaf: tensor(leaf, index)) for tree in trees)
-        return args, kwargs
+        if backward is None:
+            args, kwargs = (unflatten(tree, lambda leaf: tensor(leaf, index)) for tree in trees)
+            return args, kwargs
+        tensors = [tensor(leaf, index) for leaf in range(len(slots))]
+        leaves, cotangents = tensors[: -len(backward.graded)], tensors[-len(backward.graded) :]
+        leaves = [backward.leaf(number, leaf) for number, leaf in enumerate(leaves)]
+        args, kwargs = (unflatten(tree, leaves.__getitem__) for tree in trees)
+        return [*args, leaves, cotangents], kwargs
 
     return Layout(
-        arguments=[called_with(index, shared) for index in range(count)],
+        arguments=[called_with(index, shared) for index in range(count)] if backward is None else [],
         outputs=[
             [view(blocks[slot["block"]].data, slot, index) for slot in output_slots] for index in range(count)
         ],
@@ -65,31 +94,47 @@ def prepare(message: dict[str, Any], blocks: list[Block], device: torch.device) 
         output_slots=output_slots,
         device=device,
         private=(lambda index: called_with(index, exact)) if message["private"] else None,
+        renewed=None if backward is None else (lambda index: called_with(index, shared)),
+        backward=backward,
+        shared=frozenset(block.data.untyped_storage().data_ptr() for block in blocks),
     )
 
 
-def run(model: Any, layout: Layout, device: Device, *, first: int, count: int) -> tuple[float, str, str]:
-    """Call the model on `count` prepared calls, then copy what it returned into the output slots.
+def run(model: Any, layout: Layout, device: Device, *, first: int, count: int) -> tuple[float, list[Any]]:
+    """Call the model on `count` prepared calls; returns their own milliseconds, and what they returned.
 
-    Returns the calls' own milliseconds, and kind and text of the first complaint about structure, shape
-    or dtype.
+    The inputs' memory is not the caller's any more afterwards, so outputs that lie in it are copied.
     """
-    calls = layout.arguments[first : first + count]
-    if layout.private is not None:
-        calls = [layout.private(index) for index in range(first, first + count)]
+    calls = layout.prepared(first, count)
     returned: list[Any] = []
     timer = device.timer()
     with torch.no_grad():
         device.synchronize()
         timer.start()
-        for args, kwargs in calls:
-            returned.append(model(*args, **kwargs))
+        if layout.backward is None:
+            for args, kwargs in calls:
+                returned.append(model(*args, **kwargs))
+        else:
+            for args, kwargs in calls:
+                returned.append(layout.call(model, args, kwargs))
         timer.stop()
         device.synchronize()
         inner_ms = timer.elapsed_ms()
-        kind, complaint = collect(returned, layout, first)
+        returned = [_apart(value, layout.shared) for value in returned]
         device.synchronize()
-    return inner_ms, kind, complaint
+    return inner_ms, returned
+
+
+def _apart(value: Any, shared: frozenset[int]) -> Any:
+    """A value with copies of those tensors that lie in shared memory."""
+    if type(value) in (torch.Tensor, nn.Parameter):
+        lent = value.layout is torch.strided and value.untyped_storage().data_ptr() in shared
+        return value.clone() if lent else value
+    if isinstance(value, (list, tuple)):
+        return [_apart(item, shared) for item in value]
+    if isinstance(value, dict):
+        return {key: _apart(item, shared) for key, item in value.items()}
+    return value
 
 
 def collect(returned: list[Any], layout: Layout, first: int) -> tuple[str, str]:

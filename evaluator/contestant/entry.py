@@ -9,7 +9,6 @@ import importlib.util
 import sys
 import tempfile
 import threading
-import traceback
 import types
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,8 @@ from typing import Any
 import torch
 
 from evaluator.contestant import loading
-from evaluator.contestant.calls import Layout, prepare, run
+from evaluator.contestant.calls import Layout, collect, prepare, run
+from evaluator.contestant.failing import failure
 from evaluator.contestant.math import apply_math
 from evaluator.contestant.profiling import profile
 from evaluator.contestant.slots import Slot, exact_copy, view
@@ -26,8 +26,6 @@ from evaluator.contestant.trees import Tree, dtype_from, unflatten
 from evaluator.contestant.weights import construct, load_state
 from evaluator.devices import Block, Device, open_device
 from evaluator.protocol import Channel, Message
-
-_TEXT_LIMIT = 8000
 
 
 class Contestant:
@@ -43,6 +41,8 @@ class Contestant:
         self._module = types.ModuleType("candidate")
         self._models: dict[str, Any] = {}
         self._layouts: dict[str, Layout] = {}
+        self._returned: list[Any] = []
+        self._saved: dict[torch.Tensor, torch.Tensor] = {}
 
     def serve(self) -> None:
         """Answer messages until the referee hangs up."""
@@ -53,6 +53,7 @@ class Contestant:
             "construct": self._construct,
             "prepare": self._prepare,
             "run": self._run,
+            "collect": self._collect,
             "profile": self._profile,
             "threads": self._threads,
             "finish": self._finish,
@@ -63,7 +64,7 @@ class Contestant:
             try:
                 reply = operations[message["op"]](message)
             except BaseException as error:  # noqa: BLE001  (the candidate's code may raise anything at all)
-                reply = _failure(error)
+                reply = failure(error)
             self._channel.send(reply)
 
     def _setup(self, message: Message) -> Message:
@@ -119,17 +120,20 @@ class Contestant:
 
     def _run(self, message: Message) -> Message:
         model = self._models[message["model"]]
-        buffers = _buffers(model) if message["restore"] else {}
-        inner_ms, kind, complaint = run(
-            model,
-            self._layouts[message["layout"]],
-            self._device,
-            first=int(message["first"]),
-            count=int(message["count"]),
-        )
-        for buffer, saved in buffers.items():
-            buffer.copy_(saved)
-        return {"op": "done", "inner_ms": inner_ms, "kind": kind, "complaint": complaint}
+        self._saved = _buffers(model) if message["restore"] else {}
+        layout, first = self._layouts[message["layout"]], int(message["first"])
+        inner_ms, self._returned = run(model, layout, self._device, first=first, count=int(message["count"]))
+        return {"op": "done", "inner_ms": inner_ms}
+
+    def _collect(self, message: Message) -> Message:
+        """Hand over what the last run returned."""
+        returned, self._returned = self._returned, []
+        with torch.no_grad():
+            kind, complaint = collect(returned, self._layouts[message["layout"]], int(message["first"]))
+            for buffer, saved in self._saved.items():
+                buffer.copy_(saved)
+        self._device.synchronize()
+        return {"op": "done", "kind": kind, "complaint": complaint}
 
     def _threads(self, message: Message) -> Message:
         set_threads(int(message["count"]))
@@ -165,17 +169,6 @@ def _buffers(model: Any) -> dict[torch.Tensor, torch.Tensor]:
     if not isinstance(model, torch.nn.Module):
         return {}
     return {buffer: buffer.clone() for buffer in model.buffers()}
-
-
-def _failure(error: BaseException) -> Message:
-    frames = traceback.format_exception(error)
-    return {
-        "op": "failed",
-        "type": type(error).__name__,
-        "message": str(error)[:_TEXT_LIMIT],
-        "traceback": "".join(frames)[-_TEXT_LIMIT:],
-        "out_of_memory": isinstance(error, (MemoryError, torch.OutOfMemoryError)),
-    }
 
 
 def main() -> None:

@@ -23,16 +23,16 @@ def profile(model: Any, layout: Layout, device: Device) -> list[list[Any]]:
     On a GPU the kernels' own times; on a CPU each operator's time without those it calls, and what is left of
     the whole call. The newer `torch.profiler.profile` imports the compiler, which takes seconds.
     """
-    args, kwargs = layout.arguments[0]
+    ((args, kwargs),) = layout.prepared(0, 1)
     on_gpu = device.torch_device.type == "cuda"
     with torch.no_grad(), _buffers_kept(model):
-        model(*args, **kwargs)
+        layout.call(model, args, kwargs)
         device.synchronize()
         with torch.autograd.profiler.profile(
             use_device="cuda" if on_gpu else None, use_kineto=True, use_cpu=not on_gpu
         ) as trace:
             with torch.autograd.profiler.record_function(_CALL):
-                model(*args, **kwargs)
+                layout.call(model, args, kwargs)
             device.synchronize()
     return _kernels(trace) if on_gpu else _operators(trace)
 

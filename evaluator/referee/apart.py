@@ -1,4 +1,4 @@
-"""Vetting in a child: what a problem breaks, leaks or changes dies with it, and torch is imported once."""
+"""Looks at problems in a child: what one breaks or changes dies with it, and torch is imported once."""
 
 from __future__ import annotations
 
@@ -8,29 +8,45 @@ from typing import Any, NoReturn
 
 import torch
 
+from evaluator.errors import ProblemError
 from evaluator.protocol import Channel, ChannelClosed, Message
+from evaluator.referee.describing import describe, warm_up
 from evaluator.referee.sides import DriverLink
 from evaluator.referee.vetting import Vetter
 
 
-def vet_apart(channel: Channel, message: Message) -> dict[str, Any]:
+def look_apart(channel: Channel, message: Message) -> dict[str, Any]:
     """Fork, let the child send what it finds, and say how it ended.
 
     Only sound in a process that has imported torch and done nothing with it: neither threads nor CUDA survive
     a fork.
     """
+    if message["op"] == "describe":
+        warm_up()
     pid = os.fork()
     if pid == 0:
         _child(channel, message)
     return {"op": "ended", "code": os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}
 
 
+def _description(message: Message) -> Message:
+    try:
+        return describe(message)
+    except (ProblemError, SystemExit):
+        # Judging says what is wrong with it; a prompt is asked without facts.
+        return {}
+
+
 def _child(channel: Channel, message: Message) -> NoReturn:
     code = 1
     try:
         torch.set_num_threads(message["threads"])
-        vetter = Vetter(DriverLink(channel), message)
-        channel.send({"op": "vetted", **vetter.vet()})
+        driver = DriverLink(channel)
+        if message["op"] == "vet":
+            channel.send({"op": "vetted", **Vetter(driver, message).vet()})
+        else:
+            driver.call("begin")
+            channel.send({"op": "described", **_description(message)})
         code = 0
     except ChannelClosed:
         pass  # the driver has given up: nobody is left to tell

@@ -39,7 +39,8 @@ class Assessor:
             return
         model, arguments = self._pool.draws[0].model, self._pool.bases[0].arguments
         try:
-            self._work = count(copy.deepcopy(model), _copied(arguments))
+            answer = self._ground.reference.answer
+            self._work = count(copy.deepcopy(model), _copied(arguments), answer=answer)
         except (RuntimeError, TypeError):
             self._work = Work(complete=False)
         device = self._ground.device
@@ -122,7 +123,8 @@ def _computed_bytes(output: torch.Tensor, inputs: list[torch.Tensor]) -> int:
     """Bytes of an output, unless its values can be found among the inputs."""
     if output.numel() == 0:
         return 0
-    places = torch.linspace(0, output.numel() - 1, _SAMPLED).long().to(output.device)
+    # Whole numbers only: a float cannot name every element of a large tensor, and may round past its end.
+    places = torch.arange(_SAMPLED, device=output.device) * (output.numel() - 1) // (_SAMPLED - 1)
     sample = output.flatten()[places]
     found = sum(
         any(bool((leaf == value).any()) for leaf in inputs if leaf.dtype == output.dtype) for value in sample

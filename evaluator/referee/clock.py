@@ -23,7 +23,8 @@ from evaluator.devices import Device
 from evaluator.evaluation import Interval, Measurement, Status, Timing
 from evaluator.referee.ring import Recipe, Ring
 from evaluator.referee.sides import Ran, Side, Verdict
-from evaluator.referee.statistics import quantile, ratio_interval, spread
+from evaluator.referee.statistics import quantile, ratio_interval, spread, widened
+from evaluator.referee.witness import Sample, busy
 
 _AGREE_SHARE: Final = 0.02
 _AGREE_MS: Final = {"cpu": 0.05, "cuda": 0.02}
@@ -31,17 +32,25 @@ _GROSS_SHARE: Final = 0.5
 _GROSS_MS: Final = 2.0
 _GROSS_TURNS: Final = 5
 _NOISE_FACTOR: Final = 4.0
-_TIGHT: Final = 0.01
+_DOUBT_SHARE: Final = 0.05
+_TIGHT: Final = {"cpu": 0.03, "cuda": 0.01}
+"""Half-width of the interval, relative, at which measuring on would tell little more."""
+_LOOKS: Final = 1.5
+"""How many times more turns until the interval is looked at again: each look may stop too early."""
 _FEWEST_TURNS: Final = 6
 _MOST_SINGLES: Final = 6
 _HOPELESS: Final = 0.1
 _HOPELESS_TURNS: Final = 4
-_WALL_S: Final = {"cpu": 12.0, "cuda": 20.0}
+_WALL_S: Final = {"cpu": 6.0, "cuda": 20.0}
+_SLOW_MS: Final = 500.0
 _QUANTILE: Final = {"cpu": 0.25, "cuda": 0.5}
 """The median of the turns; on a CPU, whose cores are never ours alone, of the quicker half."""
 _MORE_TURNS: Final = {"cpu": 3, "cuda": 1}
 """A CPU's turns are short, to slip between its other users' time slices, and therefore more."""
-_DEFERRED_MS: Final = {"cpu": 0.5, "cuda": 0.1}
+_PROBES: Final = {"cpu": 3, "cuda": 2}
+_DEFERRED_MS: Final = {"cpu": 0.1, "cuda": 0.1}
+_DEFERRED_SHARE: Final = 0.25
+_CONTENDED: Final = 1.05
 _SELF_FLUSHING_BYTES: Final = 96 << 20
 
 
@@ -59,11 +68,13 @@ class Lane:
     """Full batches, in order."""
     singles: list[Ran] = field(default_factory=list)
     """Unannounced batches of one call."""
+    published_ms: list[float] = field(default_factory=list)
+    """What it took to publish the inputs of each full batch while the side was frozen."""
     calls: int = 0
 
     def forget(self) -> None:
         """Drop what was measured; the layout stays."""
-        self.turns, self.singles = [], []
+        self.turns, self.singles, self.published_ms = [], [], []
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +99,7 @@ class Clock:
         self._schedule = schedule
         self._secret = secret
         self._started = time.monotonic()
+        self._look = _FEWEST_TURNS * _MORE_TURNS[self._kind]
 
     def duel(self, candidate: Lane, baseline: Lane) -> None:
         """Take turns until the interval is tight, the candidate hopeless, or turns or time used up.
@@ -107,9 +119,21 @@ class Clock:
             ran, _ = self._visit(baseline, self._ring.recipe(self._schedule.count))
             baseline.turns.append(ran)
 
+    def probe(self, lane: Lane) -> float:
+        """Milliseconds a call takes at best in a few turns; of a slow side, in the first."""
+        taken: list[float] = []
+        while len(taken) < _PROBES[self._kind] and max(taken, default=0.0) < _SLOW_MS:
+            ran, _ = self._visit(lane, self._ring.recipe(self._schedule.count))
+            taken.append(ran.inner_ms)
+        return min(taken) / self._schedule.count
+
     def call_ms(self, lane: Lane) -> float:
         """What a call of a trusted side takes."""
         return self._typical([ran.inner_ms for ran in lane.turns]) / self._schedule.count
+
+    def outer_ms(self, lane: Lane) -> float:
+        """What a call of any side takes at most, by our clock."""
+        return self._typical([ran.outer_ms for ran in lane.turns]) / self._schedule.count
 
     def ratio(self, numerator: Sequence[float], denominator: Sequence[float]) -> tuple[float, Interval]:
         """The ratio of what two sides' turns stand for, with its interval."""
@@ -137,28 +161,46 @@ class Clock:
     def _visit(self, lane: Lane, recipe: Recipe) -> tuple[Ran, list[torch.Tensor]]:
         """One side's turn; returns its times and a private copy of its outputs."""
         side, count = lane.side, recipe.count
-        side.thaw()
         if lane.calls:
             self._ran(lane, max(1, count // 8))
         side.freeze()
         outputs = side.blocks[lane.output_block].data
+        written = Sample(outputs, lane.output_slots, count, self._secret)
+        self._device.synchronize()
+        began = time.perf_counter()
         self._ring.publish(side.blocks[lane.input_block].data, lane.input_slots, recipe)
+        given = Sample(side.blocks[lane.input_block].data, lane.input_slots, count, self._secret)
+        given.look()
         for slot in lane.output_slots:
             end = slot["offset"] + slot["pitch"] * count
             outputs[slot["offset"] : end].fill_(0xFF)
         if outputs.numel() < _SELF_FLUSHING_BYTES:
             self._device.flush_cache()
         self._device.synchronize()
-        side.thaw()
+        if count == self._schedule.count:
+            lane.published_ms.append((time.perf_counter() - began) * 1e3)
+        side.before_collecting = lambda: self._withdraw(lane, given, recipe)
         ran = self._ran(lane, count)
+        side.before_collecting = None
         # Freezing stops host threads at once but takes a moment; it does not stop a queued GPU kernel.
         if self._kind == "cpu":
             side.freeze()
+        written.look()
         copies = [stacked(outputs, slot, 0, count).clone() for slot in lane.output_slots]
         self._device.synchronize()
         side.freeze()
+        if written.moved():
+            raise Verdict(Status.TAMPERED, "outputs still changed after the process had answered")
         lane.calls += count
         return ran, copies
+
+    def _withdraw(self, lane: Lane, given: Sample, recipe: Recipe) -> None:
+        """Take the inputs away once the calls are over: nothing is left to compute while collecting."""
+        lane.side.freeze()
+        if self._ring.inputs_stay and given.moved():
+            raise Verdict(Status.INPUT_MUTATED, "inputs were changed by a timed call")
+        self._ring.withdraw(lane.side.blocks[lane.input_block].data, lane.input_slots, recipe)
+        self._device.synchronize()
 
     def _ran(self, lane: Lane, count: int) -> Ran:
         ran = lane.side.run(
@@ -184,10 +226,11 @@ class Clock:
             return False
         if time.monotonic() - self._started > _WALL_S[self._kind]:
             return True
-        if sum(ran.outer_ms for ran in candidate.turns) < self._schedule.target_ms:
+        if turns < self._look or sum(ran.outer_ms for ran in candidate.turns) < self._schedule.target_ms:
             return False
+        self._look = math.ceil(turns * _LOOKS)
         interval = ratio_interval(theirs, self._scored(candidate, baseline)[0], share=self._quantile)
-        return interval.high - interval.low <= 2 * _TIGHT * interval.low
+        return interval.high - interval.low <= 2 * _TIGHT[self._kind] * interval.low
 
     def _typical(self, values: Sequence[float]) -> float:
         return quantile(values, self._quantile)
@@ -196,13 +239,23 @@ class Clock:
         """The candidate's time of each turn, and the clock it is from."""
         excess = self._excess_ms(candidate, baseline)
         claimed = [ran.inner_ms for ran in candidate.turns]
-        if excess <= _AGREE_SHARE * self._typical(claimed) + _AGREE_MS[self._kind] + self._noise_ms(baseline):
+        # Noise may excuse a little, but where it could hide the work itself only our clock is left.
+        doubt = min(
+            self._noise_ms(baseline), _DOUBT_SHARE * self._typical([ran.outer_ms for ran in candidate.turns])
+        )
+        if excess <= _AGREE_SHARE * self._typical(claimed) + _AGREE_MS[self._kind] + doubt:
             return claimed, "inner"
         return [value + excess for value in claimed], "outer"
 
     def _excess_ms(self, candidate: Lane, baseline: Lane) -> float:
-        """What the candidate's claims leave of our clock, beyond what the trusted side's leave."""
-        return self._typical(_left(candidate.turns)) - self._typical(_left(baseline.turns))
+        """What the candidate's claims leave of our clock, and collecting, beyond the trusted side's."""
+        ours, theirs = ([ran.collect_ms for ran in lane.turns] for lane in (candidate, baseline))
+        collecting = self._typical(ours) - self._typical(theirs)
+        return (
+            self._typical(_left(candidate.turns))
+            - self._typical(_left(baseline.turns))
+            + max(0.0, collecting)
+        )
 
     def _noise_ms(self, baseline: Lane) -> float:
         """How far the trusted side's own remainder wanders, as an error of its median."""
@@ -232,12 +285,22 @@ class Clock:
             turn_ms=tuple(value / count for value in scored),
         )
 
+    def contended(self, eager: Timing) -> bool:
+        """Whether a GPU ran the baseline slower beside this contestant than alone, beyond its noise.
+
+        What a contestant has queued on a GPU goes on while its threads are stopped.
+        """
+        alone_ms = eager.solo_ms or 0.0
+        return self._kind == "cuda" and eager.median_ms > _CONTENDED * alone_ms + 3 * eager.spread_ms
+
     def check_claims(self, candidate: Lane, baseline: Lane) -> None:
-        """Claims far below our clock, turn after turn, are a forged clock.
+        """Claims far below our clock, turn after turn, are a forged clock; a stopped process does not work.
 
         Raises:
             Verdict: `TAMPERED`.
         """
+        if self._kind == "cuda" and (why := busy(candidate.published_ms, baseline.published_ms)):
+            raise Verdict(Status.TAMPERED, why)
         usual = max(_left(baseline.turns))
         gross = [
             left > _GROSS_SHARE * max(ran.inner_ms, 0.0) + 2 * usual + _GROSS_MS
@@ -265,7 +328,7 @@ class Clock:
         # Merged work costs every lone call in full, noise does not: the candidate's best against our worst.
         excess = lone(candidate, min) - max(lone(baseline, max), 0.0)
         batched = self._typical([ran.outer_ms for ran in candidate.turns]) / count
-        floor = _DEFERRED_MS[self._kind] + 1.5 * batched
+        floor = _DEFERRED_MS[self._kind] + _DEFERRED_SHARE * batched
         return excess if excess > floor else 0.0
 
 
@@ -274,18 +337,25 @@ def _left(turns: list[Ran]) -> list[float]:
     return [ran.outer_ms - ran.inner_ms for ran in turns]
 
 
-def batch_size(call_ms: float, reference_ms: float, *, batch_ms: float, most: int) -> int:
-    """Calls in a batch: long enough for the clock, within memory, and bearable for the slower side."""
-    wanted = math.ceil(batch_ms / max(call_ms, 1e-3))
-    bearable = math.ceil(10 * batch_ms / max(reference_ms, 1e-3))
-    return max(1, min(wanted, bearable, most))
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a baseline beside its turns."""
+
+    solo_ms: float
+    """Alone, before any contestant ran."""
+    compile_ratio: float | None
+    """Compiled time over eager time; None when not wanted or when it cannot be compiled."""
+    process_spread: float | None
+    """Relative standard deviation between processes of the reference; None where it was not measured."""
 
 
-def measurement(
-    clock: Clock, candidate: Lane, baseline: Lane, *, count: int, compile_ratio: float | None, solo_ms: float
-) -> Measurement:
+def measurement(clock: Clock, candidate: Lane, baseline: Lane, *, count: int, known: Known) -> Measurement:
     """The record of a duel; the headline is against the fastest baseline."""
-    ours, eager = clock.timing(candidate, baseline, solo_ms=solo_ms)
+    ours, eager = clock.timing(candidate, baseline, solo_ms=known.solo_ms)
+    contended = clock.contended(eager)
+    if contended:
+        eager = eager.model_copy(update={"median_ms": known.solo_ms})
+    compile_ratio = known.compile_ratio
     baselines = {"eager": eager}
     if compile_ratio is not None:
         baselines["compile"] = Timing(
@@ -300,16 +370,23 @@ def measurement(
     speedups = {name: timing.median_ms / max(ours.median_ms, 1e-9) for name, timing in baselines.items()}
     middle, raw = clock.ratio(eager.turn_ms, ours.turn_ms)
     shift = speedups[against] / max(middle, 1e-9)
+    interval = Interval(low=raw.low * shift, high=raw.high * shift)
+    if known.process_spread is not None:
+        # A scaled baseline stands on two more processes: the compiled one, and eager beside it.
+        timed = 2 if baselines[against] is eager else 4
+        interval = widened(interval, speedups[against], spread=known.process_spread, processes=timed)
     return Measurement(
         candidate=ours,
         baselines=baselines,
         speedups=speedups,
         against=against,
         speedup=speedups[against],
-        interval=raw.model_copy(update={"low": raw.low * shift, "high": raw.high * shift}),
+        interval=interval,
+        process_spread=known.process_spread,
         noise_floor=_noise_floor(clock, eager.turn_ms),
         calls_per_batch=count,
         ring_slots=count,
+        contended=contended,
     )
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import torch
 
+from evaluator.contestant.gradients import OUTPUT
 from evaluator.contestant.trees import leaf_paths
 from evaluator.evaluation import Mismatch
-from evaluator.referee.errorscale import PEAK_FACTOR, Expected, as_real, bound, grouped, rms
+from evaluator.referee.errorscale import PEAK_FACTOR, Expected, all_finite, as_real, bound, grouped, rms
 
 _CHUNK_ELEMENTS = 1 << 24
 _SHOWN = 5
+_GRADIENT = re.compile(r"^\['(gradient of .*)'\]$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +29,39 @@ class Comparison:
 def compare(expected: Expected, actual: list[torch.Tensor], *, limit: float, trial: str) -> Comparison:
     """Compare every output tensor of one call; `limit` is a multiple of the error scale."""
     worst = 0.0
-    paths = leaf_paths(expected.output.tree)
+    paths = [_spoken(path) for path in leaf_paths(expected.output.tree)]
     for index, (path, returned) in enumerate(zip(paths, actual, strict=True)):
         got = as_real(returned)
-        exact, scale = expected.exact[index], expected.scales[index]
-        if scale is None:
-            wrong = (got != exact) & (got != expected.output.leaves[index])
-            ratio = float("inf") if bool(wrong.any()) else 0.0
-        else:
-            ratio, wrong = _floating(exact, scale, got, bound(limit, got.dtype))
+        ratio, wrong = _leaf(expected, index, got, limit)
         worst = max(worst, ratio)
         if bool(wrong.any()):
+            exact, scale = expected.exact[index], expected.scales[index]
             most = limit if scale is None else bound(limit, got.dtype)
             ratios = {"error_ratio": ratio, "limit_ratio": most, "trial": trial}
             return Comparison(worst, _describe(path, exact, got, wrong).model_copy(update=ratios))
     return Comparison(worst, None)
+
+
+def agrees(expected: Expected, actual: list[torch.Tensor], *, limit: float) -> bool:
+    """Whether `compare` finds no mismatch; nothing is described, which takes longer than to look."""
+    return not any(
+        bool(_leaf(expected, index, as_real(returned), limit)[1].any())
+        for index, returned in enumerate(actual)
+    )
+
+
+def _leaf(expected: Expected, index: int, got: torch.Tensor, limit: float) -> tuple[float, torch.Tensor]:
+    """Worst ratio of one output tensor, and a mask of the elements that are wrong."""
+    exact, scale = expected.exact[index], expected.scales[index]
+    if scale is None:
+        wrong = (got != exact) & (got != expected.output.leaves[index])
+        return float("inf") if bool(wrong.any()) else 0.0, wrong
+    return _floating(exact, scale, got, bound(limit, got.dtype))
+
+
+def _spoken(path: str) -> str:
+    """A place inside the answer, as people name it; beside gradients the call's own value has a name too."""
+    return _GRADIENT.sub(r"\1", path).removeprefix(f"[{OUTPUT!r}]")
 
 
 def _floating(
@@ -52,13 +73,18 @@ def _floating(
     worst, masks = 0.0, []
     for begin in range(0, rows.shape[0], step):
         part, have = rows[begin : begin + step], values[begin : begin + step].double()
-        finite = part.isfinite()
-        odd = torch.where(finite, ~have.isfinite(), ~_same_nonfinite(part, have))
-        error = torch.where(finite & have.isfinite(), (have - part).abs(), 0.0)
+        error = (have - part).abs()
+        if all_finite(error):
+            odd, size = torch.zeros_like(error, dtype=torch.bool), part.abs()
+        else:
+            finite = part.isfinite()
+            odd = torch.where(finite, ~have.isfinite(), ~_same_nonfinite(part, have))
+            error = torch.where(finite & have.isfinite(), error, 0.0)
+            size = torch.where(finite, part, 0.0).abs()
         unit = scale[begin : begin + step].unsqueeze(1)
         ratios = rms(error) / unit.squeeze(1)
         # An element far above its group, such as the peak of a softmax row, carries an error of its own size.
-        own = torch.finfo(got.dtype).eps / 2 * torch.where(finite, part, 0.0).abs()
+        own = torch.finfo(got.dtype).eps / 2 * size
         # Written as "not within" so that a NaN in the arithmetic counts as wrong.
         beyond = ~(error <= limit * (PEAK_FACTOR * unit + own))
         loud = ~(ratios <= limit)

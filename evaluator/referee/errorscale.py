@@ -88,7 +88,8 @@ def expect(reference: Reference, model: nn.Module, arguments: Arguments, math_po
             scales.append(None)
             continue
         own = as_real(leaf).double()
-        best = torch.where(own.isfinite(), as_real(oracle.leaves[index]).double(), own)
+        best = as_real(oracle.leaves[index]).double()
+        best = best if all_finite(own) else torch.where(own.isfinite(), best, own)
         exact.append(best)
         scales.append(_scale(own, best, as_real(moved.leaves[index]).double(), as_real(leaf).dtype))
     return Expected(output, exact, scales, double is not None)
@@ -111,8 +112,13 @@ def _scale(own: torch.Tensor, best: torch.Tensor, moved: torch.Tensor, dtype: to
     )
 
 
+def all_finite(values: torch.Tensor) -> bool:
+    """Whether every element is surely finite; False also where only their sum is not."""
+    return bool(values.sum().isfinite())
+
+
 def _finite(values: torch.Tensor) -> torch.Tensor:
-    return torch.where(values.isfinite(), values, 0.0)
+    return values if all_finite(values) else torch.where(values.isfinite(), values, 0.0)
 
 
 def _moved(

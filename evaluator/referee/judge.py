@@ -43,40 +43,46 @@ class Judge:
             ground, pool, name=config.shapes or "full size", limit_s=config.limits.sanitize_s
         )
 
-    def judge(self, source: str) -> dict[str, Any]:
-        """The answer's fields, as JSON: status, detail, stage and everything measured."""
+    def judge(self, source: str, *, compile_s: float) -> dict[str, Any]:
+        """The answer's fields, as JSON: status, detail, stage and everything measured.
+
+        `compile_s` is what a model's first call may take on top, because it compiles kernels.
+        """
         outcome = _Outcome()
         side: Side | None = None
         try:
             self._announce(outcome, Stage.LOAD)
             if self._config.measure and self._ground.device.torch_device.type == "cuda":
-                self._hold_device(exclusive=True)
-                self._timer.baselines()
-                self._assessor.prepare()
+                # Freezing would not stop what a contestant has queued on a GPU.
+                self._know_baselines()
+                self._ground.driver.call("release")
             side = start(self._ground, role="candidate")
             side.deadline = time.monotonic() + self._config.limits.total_s
-            load(self._ground, side, source, class_name="ModelNew")
             side.deadline += self._hold_device(exclusive=False)
+            side.compile_s = compile_s
+            load(self._ground, side, source, class_name="ModelNew")
             self._announce(outcome, Stage.VERIFY)
             self._verify(side, outcome)
             if self._config.measure:
                 self._announce(outcome, Stage.TIME)
+                lane = self._timer.lay_out(side)
                 side.freeze()
                 asked = time.monotonic()
+                self._know_baselines()
                 self._hold_device(exclusive=True)
-                self._timer.baselines()
-                self._assessor.prepare()
                 side.deadline += time.monotonic() - asked
                 side.thaw()
-                outcome.measurement = self._timer.time(side)
+                outcome.measurement = self._timer.time(lane)
                 outcome.plausibility = self._assessor.assess(outcome.measurement.candidate.median_ms)
                 self._announce(outcome, Stage.ATTRIBUTE)
+                self._hold_device(exclusive=False)
                 outcome.attribution = attribution(self._ground, side, source)
             self._sanitize(side, source, outcome)
             self._announce(outcome, Stage.DECIDE)
             self._believe(outcome)
         except Verdict as verdict:
-            outcome.status, outcome.detail, outcome.facts = verdict.status, verdict.detail, verdict.facts
+            final = self._explained(verdict, side, source, outcome)
+            outcome.status, outcome.detail, outcome.facts = final.status, final.detail, final.facts
         finally:
             if side is not None:
                 side.close()
@@ -85,7 +91,6 @@ class Judge:
 
     def sanitize(self, source: str) -> Sanitization:
         """What the sanitizers say of a candidate that passed before."""
-        self._hold_device(exclusive=False)
         try:
             return self._sanitizer.sanitize(source)
         finally:
@@ -94,6 +99,15 @@ class Judge:
     def close(self) -> None:
         """End the baseline process."""
         self._timer.close()
+
+    def _know_baselines(self) -> None:
+        """Once for a problem, with the device alone: what its candidates are compared with."""
+        if self._timer.knows_baselines:
+            return
+        self._timer.start_baselines()
+        self._hold_device(exclusive=True)
+        self._timer.baselines()
+        self._assessor.prepare()
 
     def _verify(self, side: Side, outcome: _Outcome) -> None:
         verifier = Verifier(
@@ -112,12 +126,25 @@ class Judge:
             return
         self._announce(outcome, Stage.SANITIZE)
         side.close()
-        self._hold_device(exclusive=False)
         call_ms = outcome.measurement.candidate.median_ms if outcome.measurement else None
         found = self._sanitizer.sanitize(source, builds=side.builds, call_ms=call_ms)
         outcome.sanitization = found
         if found.convicts is not None:
             raise Verdict(found.convicts, found.reason)
+
+    def _explained(self, verdict: Verdict, side: Side | None, source: str, outcome: _Outcome) -> Verdict:
+        """Wrong answers that change from call to call are often a race, which the tools can name."""
+        if side is None or not verdict.facts.get("unsteady"):
+            return verdict
+        if self._sanitizer.postpone(self._config.sanitize, source, side.builds) is not None:
+            return verdict
+        side.close()
+        found = self._sanitizer.sanitize(source, builds=side.builds)
+        outcome.sanitization = found
+        if found.convicts is None:
+            return verdict
+        self._announce(outcome, Stage.SANITIZE)
+        return Verdict(found.convicts, f"{found.reason}; {verdict.detail}", **verdict.facts)
 
     def _believe(self, outcome: _Outcome) -> None:
         """Refuse a time that the hardware does not allow."""

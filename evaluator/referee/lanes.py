@@ -95,6 +95,7 @@ def construct(ground: Ground, side: Side, wanted: Construction) -> None:
         },
         ground.load_s,
     )
+    side.renew(wanted.model)
 
 
 def call_bytes(arguments: Arguments, output: Output) -> int:
@@ -130,6 +131,7 @@ def lay_out(
             "output_slots": output_slots,
             "output_tree": output.tree,
             "private": private,
+            "backward": output.backward.as_message() if output.backward is not None else None,
         },
         60.0,
     )

@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from evaluator.config import EvaluationConfig
+from evaluator.config import EvaluationConfig, Passes
 from evaluator.contestant.math import apply_math
 from evaluator.devices import open_device
 from evaluator.errors import ProblemError
 from evaluator.protocol import Channel, ChannelClosed, Message
-from evaluator.referee.apart import vet_apart
+from evaluator.referee.apart import look_apart
 from evaluator.referee.judge import Judge
 from evaluator.referee.lanes import Ground
 from evaluator.referee.reference import Reference
@@ -43,26 +43,29 @@ class Referee:
                 reply = {"op": "problem_error", "message": str(error)}
             except ChannelClosed:
                 return
-            except Exception:  # noqa: BLE001  (our own fault: the driver raises it as an EvaluatorError)
-                reply = {"op": "crashed", "message": traceback.format_exc()}
+            except Exception as error:  # noqa: BLE001  (our own fault: the driver raises an EvaluatorError)
+                summary = traceback.format_exception_only(error)[-1].strip()
+                reply = {"op": "crashed", "message": f"{summary}\n{traceback.format_exc()}"}
             self._channel.send(reply)
 
     def _answer(self, message: Message) -> dict[str, Any]:
         if message["op"] == "open":
             return self._open(message)
-        if message["op"] == "vet":
-            return vet_apart(self._channel, message)
+        if message["op"] in ("vet", "describe"):
+            return look_apart(self._channel, message)
         if self._judge is None:
             raise RuntimeError("asked to judge before a problem was opened")
         if message["op"] == "sanitize":
             found = self._judge.sanitize(message["source"])
             return {"op": "sanitized", "sanitization": found.model_dump(mode="json")}
-        return {"op": "judged"} | self._judge.judge(message["source"])
+        return {"op": "judged"} | self._judge.judge(message["source"], compile_s=float(message["compile_s"]))
 
     def _open(self, message: Message) -> dict[str, Any]:
         config = EvaluationConfig.model_validate(message["config"])
         torch.set_num_threads(message["threads"])
         apply_math(config.math.value)
+        driver = DriverLink(self._channel)
+        driver.call("hold", exclusive=False)
         device = open_device(message["device"])
         reference = Reference(
             message["problem"],
@@ -72,7 +75,7 @@ class Referee:
             dtype=config.dtype.value,
         )
         ground = Ground(
-            driver=DriverLink(self._channel),
+            driver=driver,
             device=device,
             reference=reference,
             overrides=message["overrides"],
@@ -85,12 +88,16 @@ class Referee:
         secret = (
             random.Random(config.secret_seed) if config.secret_seed is not None else random.SystemRandom()
         )
+        if config.passes is Passes.FORWARD_BACKWARD:
+            reference.differentiate(secret.getrandbits(48))
         pool = TrialPool(reference, math=config.math.value, secret=secret)
         if device.torch_device.type == "cuda":
             # What oracles needed for a moment, other referees of this device need now.
             torch.cuda.empty_cache()
+        # Flaws are a matter of outputs; gradients may well be constant, or summed in any order.
+        flaws = known_flaws(reference, pool) if reference.backward is None else []
         self._judge = Judge(ground, pool, config, secret)
-        return {"op": "opened", "flaws": known_flaws(reference, pool), **_facts(device.torch_device)}
+        return {"op": "opened", "flaws": flaws, **_facts(device.torch_device)}
 
 
 def _facts(device: torch.device) -> dict[str, str]:

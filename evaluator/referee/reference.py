@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from evaluator.contestant.gradients import OUTPUT, Backward, named_parameters
 from evaluator.contestant.trees import Tree, flatten, unflatten
 from evaluator.contestant.weights import construct, seed_everything
 from evaluator.errors import ProblemError
@@ -27,10 +28,17 @@ class Arguments:
     args: Tree
     kwargs: Tree
     leaves: list[torch.Tensor]
+    cotangents: int = 0
+    """How many of the leaves, at their end, are no arguments but what outputs are differentiated with."""
+
+    @property
+    def given(self) -> list[torch.Tensor]:
+        """The leaves without cotangents."""
+        return self.leaves[: len(self.leaves) - self.cotangents]
 
     def with_leaves(self, leaves: list[torch.Tensor]) -> Arguments:
         """The same structure around other tensors."""
-        return Arguments(self.args, self.kwargs, leaves)
+        return Arguments(self.args, self.kwargs, leaves, self.cotangents)
 
     def values(self) -> tuple[list[Any], dict[str, Any]]:
         """Positional and keyword arguments, ready to call with."""
@@ -45,6 +53,14 @@ class Output:
     tree: Tree
     leaves: list[torch.Tensor]
     numbers: list[bool]
+    backward: Backward | None = None
+    """Which gradients are among them."""
+
+
+def _detached(value: Any) -> Any:
+    """A nested value whose tensors hold on to no graph."""
+    tree, leaves = flatten(value)
+    return unflatten(tree, [leaf.detach() for leaf in leaves].__getitem__)
 
 
 class Reference:
@@ -59,6 +75,10 @@ class Reference:
             dtype
         ]
         self.source = source
+        self.backward: Backward | None = None
+        """The gradients that belong to a call; None where only outputs do."""
+        self._cotangents: list[tuple[torch.Size, torch.dtype]] = []
+        self._draws_on_device = device.type == "cuda"
         self._module = types.ModuleType("problem")
         filename = f"<problem {problem}>"
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
@@ -84,11 +104,65 @@ class Reference:
 
     def inputs(self, seed: int) -> Arguments:
         """Fresh inputs under a secret seed, on the device, floating tensors cast to the chosen dtype."""
+        if self._draws_on_device:
+            try:
+                with torch.device(self.device):
+                    return self._drawn(seed)
+            except ProblemError:
+                # A generator of its own, numpy, or another tie to the CPU: drawn as its author wrote it.
+                self._draws_on_device = False
+        return self._drawn(seed)
+
+    def _drawn(self, seed: int) -> Arguments:
         seed_everything(seed)
         random.seed(seed)
-        with self._blaming("get_inputs() failed"), self._default_device():
+        with self._blaming("get_inputs() failed"):
             arguments = self._arguments(self._module.get_inputs(), "get_inputs()")
-        return arguments.with_leaves([self.cast(leaf.detach()).to(self.device) for leaf in arguments.leaves])
+        arguments = arguments.with_leaves(
+            [self.cast(leaf.detach()).to(self.device) for leaf in arguments.leaves]
+        )
+        if self.backward is None:
+            return arguments
+        drawn = [torch.randn(shape).to(self.device, dtype) for shape, dtype in self._cotangents]
+        return Arguments(arguments.args, arguments.kwargs, [*arguments.leaves, *drawn], len(drawn))
+
+    def differentiate(self, seed: int) -> None:
+        """From here on a call also gives the gradients of floating inputs and of parameters.
+
+        Raises:
+            ProblemError: no output carries a gradient, or it arrives at no input and no parameter.
+        """
+        model, arguments = self.model(seed), self.inputs(seed)
+        leaves = [leaf.requires_grad_() if leaf.is_floating_point() else leaf for leaf in arguments.leaves]
+        args, kwargs = arguments.with_leaves(leaves).values()
+        with self._blaming("forward failed where gradients are asked for"), torch.enable_grad():
+            _, outputs = flatten(model(*args, **kwargs), numbers_as_tensors=True)
+        graded = [index for index, leaf in enumerate(outputs) if leaf.requires_grad]
+        if not graded:
+            raise ProblemError(
+                f"problem {self.problem}: no output carries a gradient; judge it without --backward"
+            )
+        inputs = [index for index, leaf in enumerate(leaves) if leaf.requires_grad]
+        named = named_parameters(model)
+        with self._blaming("backward failed"):
+            found = torch.autograd.grad(
+                [outputs[index] for index in graded],
+                [*(leaves[index] for index in inputs), *named.values()],
+                [torch.ones_like(outputs[index]) for index in graded],
+                allow_unused=True,
+            )
+        parameters = [
+            name for name, grad in zip(named, found[len(inputs) :], strict=True) if grad is not None
+        ]
+        inputs = [index for index, grad in zip(inputs, found, strict=False) if grad is not None]
+        if not (inputs or parameters):
+            raise ProblemError(
+                f"problem {self.problem}: a gradient arrives at no input and no parameter; "
+                "judge it without --backward"
+            )
+        shapes = tuple(tuple(named[name].shape) for name in parameters)
+        self._cotangents = [(outputs[index].shape, outputs[index].dtype) for index in graded]
+        self.backward = Backward(tuple(graded), tuple(inputs), tuple(parameters), shapes)
 
     def model(self, seed: int, *, vary: bool = False) -> nn.Module:
         """A fresh reference model under a weight seed."""
@@ -106,16 +180,26 @@ class Reference:
         """Call on copies of the arguments; the model's buffers are put back afterwards."""
         copies = arguments.with_leaves([leaf.clone() for leaf in arguments.leaves])
         saved = [(buffer, buffer.clone()) for buffer in model.buffers()]
-        args, kwargs = copies.values()
         with self._blaming("forward failed"), torch.no_grad():
-            value = model(*args, **kwargs)
+            value = self.answer(model, copies)
             for buffer, before in saved:
                 buffer.copy_(before)
             tree, leaves = flatten(value, numbers_as_tensors=True)
             tensors = {id(leaf) for leaf in flatten(value)[1]}
         if not leaves:
             raise ProblemError(f"problem {self.problem}: forward returned no tensor")
-        return Output(tree, leaves, [id(leaf) not in tensors for leaf in leaves])
+        return Output(tree, leaves, [id(leaf) not in tensors for leaf in leaves], self.backward)
+
+    def answer(self, model: nn.Module, arguments: Arguments) -> Any:
+        """What one call on these very tensors returns: its value, or value and gradients."""
+        if self.backward is None:
+            args, kwargs = arguments.values()
+            return model(*args, **kwargs)
+        leaves = [self.backward.leaf(index, leaf) for index, leaf in enumerate(arguments.given)]
+        cotangents = arguments.leaves[len(leaves) :]
+        args, kwargs = arguments.with_leaves([*leaves, *cotangents]).values()
+        found = self.backward.call(model, args, kwargs, leaves=leaves, cotangents=cotangents)
+        return {name: _detached(value) if name == OUTPUT else value for name, value in found.items()}
 
     def mutates(self, model: nn.Module, arguments: Arguments) -> bool:
         """Whether the reference itself writes to its inputs."""
@@ -154,11 +238,6 @@ class Reference:
         with self._blaming(f"{origin} returned something unusable"):
             tree, leaves = flatten([list(args), kwargs])
         return Arguments(tree["v"][0], tree["v"][1], leaves)
-
-    @contextlib.contextmanager
-    def _default_device(self) -> Iterator[None]:
-        """Draw inputs on the CPU, as the problem's author wrote it."""
-        yield
 
     @contextlib.contextmanager
     def _blaming(self, action: str) -> Iterator[None]:

@@ -34,6 +34,8 @@ class Recipe:
     """Which draw each call starts from, shape [count]."""
     offset: int
     stride: int
+    noise: dict[torch.dtype, torch.Tensor]
+    """Factors that each call starts reading at its own place; empty where there are whole new draws."""
     fresh: list[Arguments] | None = None
     """Whole new draws, for problems whose inputs carry no floating tensor."""
 
@@ -47,23 +49,31 @@ class Ring:
     """Makes and publishes inputs, and checks what both sides made of them."""
 
     def __init__(
-        self, bases: list[Trial], fresh: Callable[[], Arguments], *, secret: random.Random, limit: float
+        self,
+        bases: list[Trial],
+        fresh: Callable[[], Arguments],
+        *,
+        secret: random.Random,
+        limit: float,
+        inputs_stay: bool,
     ) -> None:
+        """`limit` is for whole new draws; each of `bases` has its own."""
+        self.inputs_stay = inputs_stay
+        """Whether a call must leave its inputs as they are."""
         self._fresh = fresh
         self._secret = secret
         self._limit = limit
+        self._limits = [trial.limit for trial in bases]
         leaves = [trial.arguments.leaves for trial in bases]
+        given = len(bases[0].arguments.given)
         self._stacks = [torch.stack(group) if _alike(group) else None for group in zip(*leaves, strict=True)]
         self._draws = len(bases)
         floating = [stack for stack in self._stacks if stack is not None and stack.is_floating_point()]
-        self.integer_only = not floating or None in self._stacks
-        self._noise: dict[torch.dtype, torch.Tensor] = {}
-        longest = max((stack[0].numel() for stack in floating), default=0)
-        for stack in floating:
-            if stack.dtype not in self._noise:
-                drawn = torch.rand(longest + _NOISE_SLACK, device=stack.device)
-                factors = _SMALLEST_FACTOR + (1 - _SMALLEST_FACTOR) * drawn
-                self._noise[stack.dtype] = factors.to(stack.dtype)
+        # Noise on cotangents alone would leave outputs as they were.
+        noisy = [stack for stack in self._stacks[:given] if stack is not None and stack.is_floating_point()]
+        self.integer_only = not noisy or None in self._stacks
+        self._floating = {stack.dtype: stack.device for stack in floating}
+        self._longest = max((stack[0].numel() for stack in floating), default=0)
         self._scales = [
             torch.stack(known) if len(known) == len(bases) else None for known in _known_scales(bases)
         ]
@@ -78,7 +88,15 @@ class Ring:
         fresh = [self._fresh() for _ in range(count)] if self.integer_only else None
         stride = self._secret.randrange(1, max(2, _NOISE_SLACK // (2 * count)))
         offset = self._secret.randrange(max(1, _NOISE_SLACK - stride * count))
-        return Recipe(bases, offset, stride, fresh)
+        return Recipe(bases, offset, stride, {} if fresh is not None else self._draw_noise(), fresh)
+
+    def _draw_noise(self) -> dict[torch.dtype, torch.Tensor]:
+        """Factors for one batch: who worked out an earlier batch's knows nothing of this one's."""
+        noise = {}
+        for dtype, device in self._floating.items():
+            drawn = torch.rand(self._longest + _NOISE_SLACK, device=device)
+            noise[dtype] = drawn.mul_(1 - _SMALLEST_FACTOR).add_(_SMALLEST_FACTOR).to(dtype)
+        return noise
 
     def publish(self, memory: torch.Tensor, slots: list[Slot], recipe: Recipe) -> None:
         """Write a batch's inputs into a side's shared memory."""
@@ -95,11 +113,19 @@ class Ring:
                 for place, base in zip(places, recipe.bases.tolist(), strict=True):
                     place.copy_(stack[base])
                 continue
-            noise = self._noise[stack.dtype]
+            noise = recipe.noise[stack.dtype]
             numel, shape = stack[0].numel(), stack.shape[1:]
             for call, base in enumerate(recipe.bases.tolist()):
                 begin = recipe.offset + call * recipe.stride
                 torch.mul(stack[base], noise[begin : begin + numel].view(shape), out=places[call])
+
+    def withdraw(self, memory: torch.Tensor, slots: list[Slot], recipe: Recipe) -> None:
+        """Put other draws in a batch's place: as valid, since a warm-up on garbage could index anything."""
+        others = [(base + 1) % self._draws for base in recipe.bases.tolist()]
+        for slot, stack in zip(slots, self._stacks, strict=True):
+            if stack is not None:
+                for place, base in zip(stacked(memory, slot, 0, recipe.count), others, strict=True):
+                    place.copy_(stack[base])
 
     def disagreement(self, ours: list[torch.Tensor], theirs: list[torch.Tensor], recipe: Recipe) -> str:
         """Compare timed outputs, each leaf [count, *shape], with the baseline's; empty when they agree."""
@@ -110,7 +136,7 @@ class Ring:
             for begin in range(0, recipe.count, step):
                 part = slice(begin, begin + step)
                 scale = self._scale(leaf, recipe, part)
-                complaint = self._disagree(own[part], other[part], scale)
+                complaint = _disagree(own[part], other[part], scale, self._bounds(recipe, part, other.dtype))
                 if complaint:
                     return f"output {leaf}, timed calls {begin + 1} to {begin + len(own[part])}: {complaint}"
         return ""
@@ -126,27 +152,40 @@ class Ring:
         # The noise moves elements across thresholds: a group of zeros in the draw need not be one here.
         return torch.maximum(chosen, chosen.square().mean(-1, keepdim=True).sqrt())
 
-    def _disagree(self, own: torch.Tensor, other: torch.Tensor, scale: torch.Tensor | None) -> str:
-        own, other = as_real(own), as_real(other)
-        if scale is None:
-            flips = float((own != other).float().mean())
-            return "" if flips <= _ALLOWED_INDEX_FLIPS else f"{flips:.2%} of the values differ"
-        shape = (own.shape[0], -1, group_columns(own[0]))
-        rows, reference = own.reshape(shape).float(), other.reshape(shape).float()
-        error = torch.linalg.vector_norm(rows - reference, dim=-1)
-        size = torch.linalg.vector_norm(reference, dim=-1)
-        if not bool(error.isfinite().all()):
-            finite = reference.isfinite()
-            if bool((finite != rows.isfinite()).any()):
-                return "NaN or infinity where the reference has none, or the other way round"
-            error = torch.linalg.vector_norm(torch.where(finite, rows - reference, 0.0), dim=-1)
-            size = torch.linalg.vector_norm(torch.where(finite, reference, 0.0), dim=-1)
-        root = shape[-1] ** 0.5
-        floor = size / root * torch.finfo(other.dtype).eps
-        unit = torch.maximum(scale.float(), floor).clamp_min(_TINY)
-        worst = float((error / root / unit).max())
-        right = worst <= 2 * bound(self._limit, other.dtype)
-        return "" if right else f"error {worst:.3g} times the rounding error's scale"
+    def _bounds(self, recipe: Recipe, part: slice, dtype: torch.dtype) -> torch.Tensor:
+        """How many times its scale the error of each call may be, shape [calls]; both sides err."""
+        chosen = recipe.bases[part].tolist()
+        limits = [self._limit if recipe.fresh is not None else self._limits[base] for base in chosen]
+        real = dtype.to_real() if dtype.is_complex else dtype
+        return torch.tensor([2 * bound(most, real) if real.is_floating_point else most for most in limits])
+
+
+def _disagree(
+    own: torch.Tensor, other: torch.Tensor, scale: torch.Tensor | None, bounds: torch.Tensor
+) -> str:
+    own, other = as_real(own), as_real(other)
+    if scale is None:
+        flips = float((own != other).float().mean())
+        return "" if flips <= _ALLOWED_INDEX_FLIPS else f"{flips:.2%} of the values differ"
+    shape = (own.shape[0], -1, group_columns(own[0]))
+    rows, reference = own.reshape(shape).float(), other.reshape(shape).float()
+    error = torch.linalg.vector_norm(rows - reference, dim=-1)
+    size = torch.linalg.vector_norm(reference, dim=-1)
+    if not bool(error.isfinite().all()):
+        finite = reference.isfinite()
+        if bool((finite != rows.isfinite()).any()):
+            return "NaN or infinity where the reference has none, or the other way round"
+        error = torch.linalg.vector_norm(torch.where(finite, rows - reference, 0.0), dim=-1)
+        size = torch.linalg.vector_norm(torch.where(finite, reference, 0.0), dim=-1)
+    root = shape[-1] ** 0.5
+    floor = size / root * torch.finfo(other.dtype).eps
+    unit = torch.maximum(scale.float(), floor).clamp_min(_TINY)
+    worst = (error / root / unit).amax(-1).cpu()
+    # Written as "not within" so that a NaN in the arithmetic counts as wrong.
+    beyond = ~(worst <= bounds)
+    if not bool(beyond.any()):
+        return ""
+    return f"error {float(worst[beyond].max()):.3g} times the rounding error's scale"
 
 
 def _alike(leaves: tuple[torch.Tensor, ...]) -> bool:

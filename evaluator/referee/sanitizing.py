@@ -26,6 +26,8 @@ from evaluator.referee.trials import TrialPool
 _CALLS: Final = 2
 _REPORT_S: Final = 20.0
 _STRESS_S: Final = 4.0
+_COMPILE_S: Final = 120.0
+"""On top where every process compiles the candidate's kernels again."""
 _CALL_S: Final = 60.0
 _LARGEST_ELEMENTS: Final = {"cpu": 1 << 22, "cuda": 1 << 20}
 """Above this a tool gets smaller sizes, unless the candidate is known to be quick."""
@@ -130,11 +132,12 @@ class Sanitizer:
         if missing:
             return Sanitization(ran=False, reason=missing)
         started = time.monotonic()
-        self._deadline = started + self._limit_s
+        self._deadline = started + self._limit_s + (_COMPILE_S if _GENERATED.search(source) else 0.0)
         record = _Record()
         if builds is not None and _has_nothing_of_its_own(source, builds):
             record.needed = False
         else:
+            self._let_go()
             with contextlib.ExitStack() as stack:
                 self._start_ahead(stack)
                 look = self._host if self._kind == "cpu" else self._device
@@ -209,6 +212,13 @@ class Sanitizer:
             yield from self._smaller[:2]
         yield self._scene
 
+    def _let_go(self) -> None:
+        """Between two processes a GPU is free for whoever waits to time; a CPU is at work all along."""
+        if self._kind == "cuda":
+            self._ground.driver.call("release")
+        else:
+            self._ground.driver.call("hold", exclusive=False)
+
     def _left(self) -> float:
         return max(1.0, self._deadline - time.monotonic())
 
@@ -225,6 +235,7 @@ class Sanitizer:
             report = self._ground.driver.call("report", id=side.id, wait_s=wait_s)
         finally:
             side.close()
+            self._let_go()
         return _trip(tool, scene, trouble, report, side.builds)
 
     def _end(self, side: Side, tool: str) -> float:
@@ -258,7 +269,7 @@ class Sanitizer:
         load(ground, side, source, class_name="ModelNew")
         if side.builds:
             self._deadline += time.monotonic() - before
-            self._ground.driver.call("hold", exclusive=False)
+        self._deadline += float(self._ground.driver.call("hold", exclusive=False)["waited_s"])
         construct(ground, side, Construction(class_name="ModelNew", model="m", seed=scene.seed, vary=False))
         lane = lay_out(side, "sanitize", scene.arguments, scene.output, 1, private=True)
         write(side, lane.input_slots, scene.arguments.leaves, 0)

@@ -99,6 +99,8 @@ def _build(scene: Scene, name: str, overrides: dict[str, Any]) -> Scene | None:
         )
         reference.dtype = original.dtype
         with torch.random.fork_rng(devices=[original.device] if original.device.type == "cuda" else []):
+            if original.backward is not None:
+                reference.differentiate(scene.seed)
             model = reference.model(scene.seed)
             arguments = reference.inputs(scene.seed)
             output = reference.call(model, arguments)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass
 
 from evaluator.config import EvaluationConfig
 from evaluator.errors import ProblemError
 from evaluator.evaluation import Measurement
-from evaluator.referee.clock import Clock, Lane, Schedule, batch_size, measurement
+from evaluator.referee.clock import Clock, Known, Lane, Schedule, measurement
 from evaluator.referee.errorscale import limit
 from evaluator.referee.lanes import Construction, Ground, call_bytes, construct, lay_out, load, start
 from evaluator.referee.ring import Ring
 from evaluator.referee.sides import Side, Verdict
+from evaluator.referee.statistics import PROCESSES, process_spread
 from evaluator.referee.trials import TrialPool
 
 _BATCH_MS = {"cpu": 5.0, "cuda": 50.0}
@@ -20,20 +22,21 @@ _MOST_CALLS = 4096
 _MEMORY_SHARE = 0.05
 _MEMORY_BYTES = {"cpu": 192 << 20, "cuda": 4 << 30}
 _SOLO_TURNS = 3
-_COMPILE_TURNS = 6
+_RATIO_TURNS = 6
+_SIZINGS = 4
 _COMPILE_S = 300.0
 _REFERENCE_S = 120.0
+_COMPARED = {"cpu": 1, "cuda": PROCESSES}
+"""Processes of the reference that are compared. On a CPU, whose cores are never ours alone, its other users
+move times far more than that, turn by turn, and it would cost seconds of work instead of waiting."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Baselines:
-    """What is known of a problem's reference on this device."""
+    """A problem's reference on this device."""
 
     eager: Lane
-    eager_ms: float
-    """Solo, before any contestant ran."""
-    compile_ratio: float | None
-    """Compiled time over eager time; None when not wanted or when it cannot be compiled."""
+    known: Known
 
 
 class Timer:
@@ -47,15 +50,19 @@ class Timer:
         self._config = config
         self._secret = secret
         self._kind = ground.device.torch_device.type
+        first = pool.draws[0]
         self._ring = Ring(
-            pool.bases,
+            # Where terms cancel, the limit is tight: no narrower arithmetic for timed calls alone.
+            [*pool.bases, *(trial for trial in first.trials if trial.name == "zero_mean")],
             pool.fresh,
             secret=secret,
             limit=limit(config.math.value, zero_mean=False, terms=pool.terms),
+            inputs_stay=not ground.reference.mutates(first.model, pool.bases[0].arguments),
         )
         self._base = pool.bases[0]
         self._most = self._most_calls()
         self._baselines: Baselines | None = None
+        self._started: dict[bool, list[Lane]] = {False: [], True: []}
         self.notes: list[str] = []
 
     def baselines(self) -> Baselines:
@@ -71,98 +78,176 @@ class Timer:
                 raise ProblemError(f"the reference failed in its sandbox: {verdict.detail}") from verdict
         return self._baselines
 
-    def time(self, side: Side) -> Measurement:
-        """Duel a verified candidate, model `m` of `side`.
+    @property
+    def knows_baselines(self) -> bool:
+        """Whether `baselines` has nothing left to do."""
+        return self._baselines is not None
+
+    def start_baselines(self) -> None:
+        """Start the processes that `baselines` will time, while others may still use the device.
+
+        Raises:
+            ProblemError: the reference does not run in its sandbox.
+        """
+        wanted = [False]
+        if "compile" in self._config.baselines and self._recalled("compile_ratio") is None:
+            wanted.append(True)
+        if self._recalled("process_spread") is None:
+            wanted += [False] * (_COMPARED[self._kind] - 1)
+        try:
+            sides = [start(self._ground, role="baseline") for _ in wanted]
+            self._ground.driver.call("hold", exclusive=False)
+            for side, compiled in zip(sides, wanted, strict=True):
+                self._started[compiled].append(self._furnish(side, compiled=compiled))
+            if self._kind == "cuda":
+                self._ground.driver.call("release")
+            for lane in self._started[True]:
+                self._compile(lane)
+        except Verdict as verdict:
+            if not self._started[False]:
+                raise ProblemError(f"the reference failed in its sandbox: {verdict.detail}") from verdict
+
+    def time(self, lane: Lane) -> Measurement:
+        """Duel a verified candidate.
 
         Raises:
             Verdict: a timed output was wrong, the clock was forged, or the candidate failed.
         """
-        known = self.baselines()
-        lane = self._lane(side)
-        count = self._settle_count(lane, known.eager_ms)
-        lane.forget()
-        known.eager.forget()
-        clock = Clock(self._ground.device, self._ring, self._schedule(count), self._secret)
-        clock.duel(lane, known.eager)
-        clock.check_claims(lane, known.eager)
-        return measurement(
-            clock,
-            lane,
-            known.eager,
-            count=count,
-            compile_ratio=known.compile_ratio,
-            solo_ms=known.eager_ms,
-        )
+        baselines = self.baselines()
+        eager = baselines.eager
+        count = self._settle_count(lane, baselines.known.solo_ms)
+        for _ in range(_SIZINGS):
+            lane.forget()
+            eager.forget()
+            clock = Clock(self._ground.device, self._ring, self._schedule(count), self._secret)
+            clock.duel(lane, eager)
+            wanted = self._batch(clock.outer_ms(lane), baselines.known.solo_ms)
+            if wanted <= 2 * count:
+                break
+            # Slower while its batches were sized than since: short ones would leave room for a lie.
+            count = wanted
+        clock.check_claims(lane, eager)
+        return measurement(clock, lane, eager, count=count, known=baselines.known)
 
     def close(self) -> None:
         """End the baseline process."""
+        for lane in (*self._started[False], *self._started[True]):
+            lane.side.close()
         if self._baselines is not None:
             self._baselines.eager.side.close()
 
     def _measure_baselines(self) -> Baselines:
-        eager = self._lane(self._reference_side(compiled=False))
+        eager = self._reference_lane()
         count = self._settle_count(eager, None)
         eager.forget()
         clock = Clock(self._ground.device, self._ring, self._schedule(count), self._secret)
         clock.solo(eager, _SOLO_TURNS)
-        eager_ms = clock.call_ms(eager)
+        solo_ms = clock.call_ms(eager)
         ratio = self._compile_ratio(eager, count) if "compile" in self._config.baselines else None
-        return Baselines(eager, eager_ms, ratio)
+        return Baselines(eager, Known(solo_ms, ratio, self._process_spread(eager, count)))
 
     def _settle_count(self, lane: Lane, reference_ms: float | None) -> int:
         """Batch size from what a call takes: first alone, then in a small batch, which pipelines."""
         count = 1
         for _ in range(2):
-            lane.forget()
-            probe = Clock(self._ground.device, self._ring, self._schedule(count), self._secret)
-            probe.solo(lane, 2)
-            call_ms = max(min(ran.inner_ms for ran in lane.turns) / count, 1e-3)
-            count = batch_size(
-                call_ms, reference_ms or call_ms, batch_ms=_BATCH_MS[self._kind], most=self._most
-            )
+            clock = Clock(self._ground.device, self._ring, self._schedule(count), self._secret)
+            call_ms = max(clock.probe(lane), 1e-3)
+            tried = count
+            count = self._batch(call_ms, reference_ms or call_ms)
+            if count == tried:
+                break
         return count
+
+    def _batch(self, call_ms: float, reference_ms: float) -> int:
+        return batch_size(call_ms, reference_ms, batch_ms=_BATCH_MS[self._kind], most=self._most)
 
     def _compile_ratio(self, eager: Lane, count: int) -> float | None:
         """Compiled over eager, measured in turns, or taken from this machine's cache."""
-        stored = self._ground.driver.call("recall").get("compile_ratio")
-        if isinstance(stored, float):
+        stored = self._recalled("compile_ratio")
+        if stored is not None:
             return stored
         try:
-            side = self._reference_side(compiled=True)
+            ratio = self._ratio_of(self._reference_lane(compiled=True), eager, count)
         except Verdict as verdict:
             self.notes.append(f"torch.compile failed: {verdict.detail[:300]}")
             return None
-        try:
-            lane = self._lane(side)
-            side.run("time", model="m", first=0, count=1, timeout_s=_COMPILE_S)
-            schedule = Schedule(
-                count=count, target_ms=0.0, max_turns=_COMPILE_TURNS, call_timeout_s=_REFERENCE_S
-            )
-            eager.forget()
-            clock = Clock(self._ground.device, self._ring, schedule, self._secret)
-            clock.duel(lane, eager)
-            ratio = clock.call_ms(lane) / clock.call_ms(eager)
-        except Verdict as verdict:
-            self.notes.append(f"torch.compile failed: {verdict.detail[:300]}")
-            return None
-        finally:
-            side.close()
-        self._ground.driver.call("remember", compile_ratio=ratio)
+        self._remember(compile_ratio=ratio)
         return ratio
 
-    def _reference_side(self, *, compiled: bool) -> Side:
-        side = start(self._ground, role="baseline")
+    def _process_spread(self, eager: Lane, count: int) -> float | None:
+        """How much processes of the reference differ, measured in turns, or from this machine's cache."""
+        stored = self._recalled("process_spread")
+        others = _COMPARED[self._kind] - 1
+        if stored is not None or not others:
+            return stored
+        ratios = [1.0]
+        try:
+            for _ in range(others):
+                ratios.append(self._ratio_of(self._reference_lane(), eager, count))
+        except (Verdict, ProblemError) as error:
+            self.notes.append(f"the spread between processes was not measured: {str(error)[:300]}")
+            return None
+        found = process_spread(ratios)
+        self._remember(process_spread=found)
+        return found
+
+    def _ratio_of(self, lane: Lane, eager: Lane, count: int) -> float:
+        """Another process' time over that of the baseline kept; the process is ended.
+
+        Raises:
+            Verdict: it failed, hung, or answered otherwise than the baseline.
+        """
+        try:
+            schedule = Schedule(
+                count=count, target_ms=0.0, max_turns=_RATIO_TURNS, call_timeout_s=_REFERENCE_S
+            )
+            clock = Clock(self._ground.device, self._ring, schedule, self._secret)
+            clock.solo(lane, 1)
+            lane.forget()
+            eager.forget()
+            clock.duel(lane, eager)
+            return clock.call_ms(lane) / clock.call_ms(eager)
+        finally:
+            lane.side.close()
+
+    def _recalled(self, name: str) -> float | None:
+        """A number this machine's cache holds about the problem."""
+        stored = self._ground.driver.call("recall").get(name)
+        return stored if isinstance(stored, float) else None
+
+    def _remember(self, **found: float) -> None:
+        """Add to what this machine's cache holds about the problem."""
+        held = {name: self._recalled(name) for name in ("compile_ratio", "process_spread")}
+        kept = {name: value for name, value in held.items() if value is not None}
+        self._ground.driver.call("remember", **kept | found)
+
+    def _reference_lane(self, *, compiled: bool = False) -> Lane:
+        """A process with the reference in it: one started ahead, if there is one."""
+        if self._started[compiled]:
+            return self._started[compiled].pop(0)
+        lane = self._furnish(start(self._ground, role="baseline"), compiled=compiled)
+        if compiled:
+            self._compile(lane)
+        return lane
+
+    def _furnish(self, side: Side, *, compiled: bool) -> Lane:
+        """Let a fresh process construct the reference."""
         load(self._ground, side, self._ground.reference.source, class_name="Model")
         draw = self._pool.draws[0]
         wanted = Construction("Model", "m", draw.seed, draw.vary, compiled=compiled)
         construct(self._ground, side, wanted)
-        return side
+        return self.lay_out(side)
 
-    def _lane(self, side: Side) -> Lane:
+    def _compile(self, lane: Lane) -> None:
+        """A compiled model's first call."""
+        lane.side.run(lane.layout, model="m", first=0, count=1, timeout_s=_COMPILE_S)
+
+    def lay_out(self, side: Side) -> Lane:
+        """Make room for the timed calls of model `m` of a side."""
         return lay_out(side, "time", self._base.arguments, self._base.expected.output, self._most)
 
     def _schedule(self, count: int) -> Schedule:
-        slowest = self._baselines.eager_ms if self._baselines else 0.0
+        slowest = self._baselines.known.solo_ms if self._baselines else 0.0
         return Schedule(
             count=count,
             target_ms=self._config.target_ms,
@@ -175,3 +260,10 @@ class Timer:
         free = int(self._ground.device.free_bytes() * _MEMORY_SHARE)
         budget = max(min(_MEMORY_BYTES[self._kind], free), 2 * size)
         return self._ring.most_calls(max(1, min(_MOST_CALLS, budget // size)))
+
+
+def batch_size(call_ms: float, reference_ms: float, *, batch_ms: float, most: int) -> int:
+    """Calls in a batch: long enough for the clock, within memory, and bearable for the slower side."""
+    wanted = math.ceil(batch_ms / max(call_ms, 1e-3))
+    bearable = math.ceil(10 * batch_ms / max(reference_ms, 1e-3))
+    return max(1, min(wanted, bearable, most))

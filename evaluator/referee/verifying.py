@@ -72,6 +72,7 @@ class Verifier:
 
     def record(self, mismatch: Mismatch | None = None) -> Verification:
         """What was checked."""
+        backward = self._ground.reference.backward
         return Verification(
             trials=self.tally.trials,
             distributions=tuple(dict.fromkeys(self.tally.names)),
@@ -80,6 +81,7 @@ class Verifier:
             error_ratio=self.tally.error_ratio if self.tally.trials else None,
             limit_ratio=min(trial.limit for trial in self._pool.draws[0].trials),
             bitwise_repeatable=self.tally.repeatable,
+            gradients=backward.names if backward is not None else (),
             mismatch=mismatch,
         )
 
@@ -112,21 +114,25 @@ class Verifier:
         comparison = self._check(trial, model)
         if comparison.mismatch is None:
             return
+        first, steady = self._outputs(0), True
         for _ in range(_RETRIES):
             if self._check(trial, model).mismatch is None:
                 raise self._wrong(
                     comparison.mismatch, Status.NONDETERMINISTIC, "right on some repeats, wrong on others"
                 )
-        raise self._wrong(comparison.mismatch, Status.WRONG_VALUES, "")
+            steady = steady and _same_bits(first, self._outputs(0))
+        raise self._wrong(comparison.mismatch, Status.WRONG_VALUES, "", steady=steady)
 
-    def _wrong(self, mismatch: Mismatch, status: Status, note: str) -> Verdict:
+    def _wrong(self, mismatch: Mismatch, status: Status, note: str, *, steady: bool = False) -> Verdict:
         detail = (
-            f"output{mismatch.output} on {mismatch.trial} inputs: "
+            f"{_named(mismatch.output)} on {mismatch.trial} inputs: "
             f"{mismatch.wrong} of {mismatch.total} wrong, "
             f"error {mismatch.error_ratio:.3g} times the reference's own (limit {mismatch.limit_ratio:.3g}); "
             f"{mismatch.pattern}"
         )
-        return Verdict(status, f"{note}; {detail}" if note else detail, mismatch=mismatch)
+        return Verdict(
+            status, f"{note}; {detail}" if note else detail, mismatch=mismatch, unsteady=not steady
+        )
 
     def _check(self, trial: Trial, model: str, *, index: int = 0) -> Comparison:
         self._publish(trial, index)
@@ -149,9 +155,7 @@ class Verifier:
                     comparison.mismatch, Status.NONDETERMINISTIC, "right at first, wrong on a repeat"
                 )
             seen.append(self._outputs(index))
-        self.tally.repeatable = all(
-            torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(*seen, strict=True)
-        )
+        self.tally.repeatable = _same_bits(*seen)
 
     def _hold(self, trials: list[Trial]) -> None:
         """Several calls before any output is read: a later call must not change an earlier answer."""
@@ -165,6 +169,7 @@ class Verifier:
                     comparison.mismatch,
                     Status.WRONG_VALUES,
                     f"call {index + 1} of {len(trials)} in a row: an output did not survive later calls",
+                    steady=True,
                 )
 
     def _publish(self, trial: Trial, index: int) -> None:
@@ -195,6 +200,14 @@ class Verifier:
             view(self._side.blocks[slot["block"]].data, slot, index).clone()
             for slot in self._lane.output_slots
         ]
+
+
+def _same_bits(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
+    return all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(some, others, strict=True))
+
+
+def _named(path: str) -> str:
+    return f"the {path}" if path.startswith("gradient of") else f"output{path}"
 
 
 def poison(place: torch.Tensor, exact: torch.Tensor) -> None:

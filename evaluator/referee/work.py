@@ -30,6 +30,8 @@ _SCALINGS: Final = frozenset(("aten::mul", "aten::div"))
 """The same, unless the factor is as large as the product."""
 _SUMS: Final = frozenset(("aten::sum", "aten::mean"))
 
+Answer = Callable[[nn.Module, Arguments], Any]
+"""What a call comes to, such as its gradients too."""
 # Any: arguments of an operation are whatever its schema allows.
 _Named = dict[str, Any]
 
@@ -55,15 +57,19 @@ class Work:
     """False when the call could not be followed to its end."""
 
 
-def count(model: nn.Module, arguments: Arguments) -> Work:
-    """Count one call; the model must be one whose state may change."""
+def count(model: nn.Module, arguments: Arguments, *, answer: Answer | None = None) -> Work:
+    """Count one call, or what `answer` does instead; the model must be one whose state may change."""
     accountant = Accountant()
     accountant.own([*model.parameters(), *model.buffers(), *arguments.leaves])
-    args, kwargs = arguments.values()
     with accountant, torch.no_grad():
-        output = model(*args, **kwargs)
+        output = (answer or _call)(model, arguments)
     accountant.finish(_tensors(output))
     return accountant.work
+
+
+def _call(model: nn.Module, arguments: Arguments) -> Any:
+    args, kwargs = arguments.values()
+    return model(*args, **kwargs)
 
 
 def weigh(problem: str, source: str, overrides: dict[str, Any], *, dtype: str) -> Work:

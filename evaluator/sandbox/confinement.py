@@ -112,7 +112,8 @@ def _rights(
         yield str(bind.source), landlock.READ | (landlock.WRITE if bind.writable else 0)
     private_proc = {"pid", "mount"} <= features
     for path in ("/proc",) if private_proc else SHARED_PROC:
-        yield path, landlock.READ_FILE | landlock.READ_DIR | (landlock.WRITE_FILE if private_proc else 0)
+        own = private_proc or path == "/proc/self"
+        yield path, landlock.PROCESS if own else landlock.READ_FILE | landlock.READ_DIR
     for folder in SCRATCH if "mount" in features else (os.fspath(scratch),) if scratch else ():
         yield folder, landlock.WRITE
     for device in (*DEVICES, *policy.devices):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from agent.diagnostics import read_compiler_log, read_traceback, shortened, tail
+import pytest
+
+from agent.diagnostics import read_compiler_log, read_kernel_error, read_traceback, shortened, tail
 
 CODE = '''import torch
 from torch.utils.cpp_extension import load_inline
@@ -143,3 +145,42 @@ def test_enormous_logs_are_read_quickly() -> None:
     found = read_compiler_log(log, CODE)
     assert found is not None
     assert len(found.message) <= 400
+
+
+KERNELS = """import triton
+import triton.language as tl
+
+@triton.jit
+def scale(x, n, B: tl.constexpr):
+    i = tl.arange(0, 1000)
+    tl.store(x + i, i)
+"""
+
+
+def test_triton_points_at_the_line_it_could_not_compile():
+    said = (
+        "CompilationError: at 2:8:\ndef scale(x, n, B: tl.constexpr):\n"
+        "    i = tl.arange(0, 1000)\n        ^\n"
+        "arange's range must be a power of 2"
+    )
+    found = read_kernel_error(said, KERNELS)
+    assert found.message == "arange's range must be a power of 2"
+    assert [(line.number, line.text) for line in found.source if line.marked] == [
+        (6, "    i = tl.arange(0, 1000)")
+    ]
+
+
+@pytest.mark.parametrize("place", ["/tmp/candidate.py:6", "/tmp/candidate.py:6:13"])
+def test_compilers_that_name_the_candidates_line_are_followed(place):
+    said = f"DSLUserCodeError: error[UNSUP]: Early exit is not allowed.\n  --> {place}\n   |\n"
+    found = read_kernel_error(said, KERNELS)
+    assert found.message == "error[UNSUP]: Early exit is not allowed."
+    assert [line.number for line in found.source if line.marked] == [6]
+
+
+@pytest.mark.parametrize(
+    "said", ["", "ValueError: no", "at 2:8:", "at 2:8:\n^", " --> /usr/lib/x.py:3", " --> candidate.py:999"]
+)
+def test_other_words_are_not_taken_for_a_kernel_languages(said):
+    found = read_kernel_error(said, KERNELS)
+    assert found is None or not found.source

@@ -36,6 +36,7 @@ from evaluator.evaluation import (
     Timing,
     Verification,
 )
+from evaluator.resources import KernelResources
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "prompts"
 FOLDER = installed_prompts()
@@ -76,11 +77,10 @@ def get_init_inputs():
     shapes={"small": {"ROWS": 64}},
 )
 FACTS = ProblemFacts(
-    inputs=("float32[4096, 512]",),
+    inputs=("x: float32[4096, 512]",),
     outputs=("float32[4096]",),
     bytes_moved=8_404_992,
     flops=4_194_304,
-    baselines_ms={"eager": 0.0121, "compile": 0.0083},
 )
 CODE = '''import torch
 from torch.utils.cpp_extension import load_inline
@@ -198,7 +198,23 @@ EVALUATIONS: dict[str, Evaluation] = {
         Stage.DECIDE,
         measurement=measured(4.0),
         plausibility=WORK.model_copy(update={"flops": 100_000_000_000}),
-        attribution=Attribution(track="mixed"),
+        attribution=Attribution(
+            track="mixed", kernels=("library: ampere_sgemm_128x64_nn", "own: scale(float*, int)")
+        ),
+        builds=(
+            Build(
+                name="scale",
+                key="k",
+                tier="lean",
+                cached=True,
+                seconds=0,
+                ok=True,
+                resources=(
+                    KernelResources(kernel="_Z5scalePfi", registers=10, shared_bytes=2048, stack_bytes=0),
+                    KernelResources(kernel="_ZN1a4tileEPf", registers=168, shared_bytes=0, stack_bytes=1200),
+                ),
+            ),
+        ),
         speedup=0.2,
     ),
     "passed_launch": evaluation(Status.PASSED, Stage.DECIDE, measurement=measured(0.006), speedup=1.1),

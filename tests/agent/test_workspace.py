@@ -21,12 +21,9 @@ FROM = Provenance(model="model-a", run="r", license="MIT")
 
 def test_everything_lies_below_one_root(tmp_path: Path) -> None:
     place = Workspace(tmp_path)
-    assert [
-        folder.relative_to(tmp_path).parts[0] for folder in (place.runs, place.generated, place.cache)
-    ] == [
+    assert [folder.relative_to(tmp_path).parts[0] for folder in (place.runs, place.generated)] == [
         "runs",
         "generated",
-        ".kernelwright",
     ]
     assert list(tmp_path.iterdir()) == []
 

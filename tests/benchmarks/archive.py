@@ -1,4 +1,4 @@
-"""Times what reads a large archive: resuming a run, the leaderboard, and the memory of both.
+"""Times what reads a large archive: resuming a run, the leaderboard, its pages, and the memory of each.
 
 Writes a run of many attempts with real texts first (6 GB for the default 100,000 attempts of 60 KiB), then
 measures each reader in a process of its own. Run it with `python tests/benchmarks/archive.py`; `--attempts`
@@ -25,11 +25,12 @@ sys.path.insert(0, str(ROOT))
 
 from agent.archive import Archive, RunLog, begin_run, resume_run  # noqa: E402 - after the path is set
 from agent.leaderboard import board  # noqa: E402
+from agent.leaderboard.page import write_pages  # noqa: E402
 from agent.run import AssignmentFinished  # noqa: E402
 from evaluator import Status  # noqa: E402
 
 PROBLEMS, MODELS = 250, 4
-LIMITS = {"resume": 5.0, "leaderboard": 10.0}
+LIMITS = {"resume": 5.0, "leaderboard": 10.0, "pages": 60.0}
 LIMIT_GIB = 1.0
 OUTCOMES = (Status.PASSED,) * 4 + (Status.WRONG_VALUES, Status.COMPILE_ERROR, Status.NO_CODE, Status.TAMPERED)
 
@@ -93,6 +94,8 @@ def measure(what: str, folder: Path) -> None:
     if what == "resume":
         with resume_run(archive, sync=False) as log:
             amount = len(log.index.attempts)
+    elif what == "pages":
+        amount = write_pages(archive, folder / "leaderboard.html", made="now").attempts
     else:
         amount = board(archive.attempts()).attempts
     seconds, cpu_s = time.perf_counter() - began, time.process_time() - began_cpu

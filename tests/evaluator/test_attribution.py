@@ -69,6 +69,49 @@ def test_kernels_named_in_the_source_are_own_without_a_library():
     assert track(Event("kernel", "scale", 1.0), symbols=NOTHING, source=cuda) == "own"
 
 
+@pytest.mark.parametrize(
+    ("kernel", "source"),
+    [
+        ("clipped_distance", "@triton.jit\ndef clipped_distance(x): ..."),
+        ("triton_softmax", "@triton.jit\ndef triton_softmax(x): ..."),
+        ("gemm", "def gemm(x): ...\nfast = triton.autotune(configs=[])(triton.jit(gemm))"),
+        ("swish_kernel", "@tilelang.jit\ndef make():\n    @T.prim_func\n    def swish(x): ..."),
+        ("swish_kernel_1", "@T.prim_func\ndef swish(x): ..."),
+        ("kernel_cutlass_row_mean_tensorptrf32gmemo409632768_0", "@cute.kernel\ndef row_mean(x): ..."),
+    ],
+)
+def test_what_compilers_call_a_candidates_function_is_own(kernel, source):
+    assert track(Event("kernel", kernel, 1.0), symbols=NOTHING, source=source) == "own"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "source"),
+    [
+        ("ampere_sgemm_128x64_nn", "@triton.jit\ndef ampere(x): ..."),
+        ("ampere_sgemm_128x64_nn", "@triton.jit\ndef ampere_sgemm_128x64_nn(x): ..."),
+        ("nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_NNT", "@triton.jit\ndef nvjet(x): ..."),
+        ("sm90_xmma_gemm_f32f32_tn_n", "@triton.jit\ndef sm90_xmma_gemm_f32f32_tn_n(x): ..."),
+        ("triton_red_fused_mean_0", "@triton.jit\ndef triton_red_fused_mean_0(x): ..."),
+        ("void at::native::reduce_kernel<512, 1>(int)", "@triton.jit\ndef reduce_kernel(x): ..."),
+        ("softmax_warp_forward", "@triton.jit\ndef softmax(x): ..."),
+        ("fused", "@torch.jit.script\ndef fused(x): ..."),
+        ("fused", "@cached(jit=True)\ndef fused(x): ..."),
+        ("kernel_cutlass_other_tensor_0", "@cute.kernel\ndef row_mean(x): ..."),
+    ],
+)  # fmt: skip
+def test_a_function_named_like_a_librarys_kernel_does_not_make_it_own(kernel, source):
+    assert track(Event("kernel", kernel, 1.0), symbols=NOTHING, source=source) == "library"
+
+
+def test_torch_operators_alone_are_a_librarys_work_whatever_is_defined():
+    source = "@triton.jit\ndef decoy(x): ..."
+    ran = [
+        Event("kernel", "void at::native::reduce_kernel<512, 1>(int)", 1.0),
+        Event("kernel", "decoy", 0.01),
+    ]
+    assert track(*ran, symbols=NOTHING, source=source) == "library"
+
+
 def test_without_a_trace_nothing_is_own():
     assert track() == "unknown"
     assert track(symbols=NOTHING) == "library"
@@ -94,6 +137,11 @@ def test_on_the_cpu_what_no_operator_accounts_for_is_own_only_with_a_library():
 def test_names_are_found_in_time_linear_in_the_source():
     hostile = "__global__ " * 20_000 + "@jit\n" * 20_000
     assert kernel_names(hostile) == frozenset()
+    names = ("k_" + "1" * 290, "kernel_cutlass_" + "_" * 280, "a_kernel" * 37, "1a" * 150)
+    assert (
+        track(*(Event("kernel", name, 1.0) for name in names), source="@triton.jit\ndef f(): ...")
+        == "library"
+    )
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,8 @@ def test_a_right_candidate_passes_with_everything_measured(evaluator):
     assert evaluation.verification is not None
     assert evaluation.verification.weights == "seed"
     assert evaluation.verification.parameters == "seed"
-    assert stages[0] is Stage.SCREEN
+    assert stages[:2] == [Stage.SCREEN, Stage.OPEN]
+    assert evaluation.device_seconds > 0.0
     assert [stage for stage in stages if stage in (Stage.LOAD, Stage.VERIFY, Stage.TIME)] == [
         Stage.LOAD,
         Stage.VERIFY,
@@ -91,6 +92,32 @@ def test_a_right_candidate_passes_with_everything_measured(evaluator):
     ]
     assert evaluation.environment is not None
     assert evaluation.environment.sandbox.tier != "none"
+
+
+@pytest.mark.parametrize("weights", ["", ", torch.randn(200)"])
+def test_inputs_that_index_are_timed_too(evaluator, weights):
+    """What takes the place of inputs after a timed call must be as valid, or the next warm-up fails."""
+    body = "table.index_select(0, rows) if not scale else table[rows] * scale[0][rows, None]"
+    source = f"""
+import torch
+from torch import nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(200, 32))
+    def forward(self, rows, *scale):
+        table = self.table
+        return {body}
+def get_inputs():
+    return [torch.randint(0, 200, (64,)){weights}]
+def get_init_inputs():
+    return []
+"""
+    problem = problem_from_source(source, "lookup")
+    candidate = Candidate(source=source.replace("class Model(", "class ModelNew("), backend="cpp")
+    evaluation = evaluator.evaluate(problem, candidate, QUICK)
+    assert evaluation.status is Status.PASSED, evaluation.detail
+    assert evaluation.speedup is not None
 
 
 @pytest.mark.parametrize(

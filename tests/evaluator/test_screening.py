@@ -43,3 +43,21 @@ def test_alarming_words_are_remarks_with_line_numbers_and_never_fatal():
     source = "import subprocess\n# eval exec socket\nclass ModelNew:\n    pass  # time.sleep\n"
     findings = screen(Candidate(source=source, backend="cpp"))
     assert [(finding.rule, finding.line, finding.fatal) for finding in findings] == [("subprocess", 1, False)]
+
+
+@pytest.mark.parametrize(
+    ("backend", "kernel"),
+    [
+        ("triton", "import triton\n@triton.autotune(configs=[])\n@triton.jit\ndef k(x): ..."),
+        ("triton", "from triton import jit\n@jit\ndef k(x): ..."),
+        ("tilelang", "@tilelang.jit(out_idx=[-1])\ndef k(n): ..."),
+        ("cute", "from cutlass import cute\n@cute.kernel\ndef k(x): ..."),
+    ],
+)
+def test_a_module_without_a_kernel_of_its_backend_is_remarked_and_not_refused(backend, kernel):
+    model = "class ModelNew: pass"
+    with_kernel = Candidate(source=f"{kernel}\n{model}", backend=backend)
+    assert screen(with_kernel) == ()
+    (finding,) = screen(Candidate(source=f"@torch.jit.script\ndef k(x): ...\n{model}", backend=backend))[-1:]
+    assert (finding.rule, finding.fatal) == ("no_kernel", False)
+    assert screen(Candidate(source=model, backend="cuda")) == ()

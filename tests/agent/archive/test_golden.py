@@ -74,6 +74,7 @@ def lines() -> list[Line]:
         attempt=KEY.attempt,
         key=KEY,
         parents=("d" * 32,),
+        exemplars=("c" * 12,),
         request_sha="e" * 64,
         prompt=(
             StoredMessage(role="system", content=LONG),
@@ -87,6 +88,7 @@ def lines() -> list[Line]:
         finish_reason="stop",
         usage=Usage(prompt_tokens=1, completion_tokens=2, reasoning_tokens=3, cached_tokens=4),
         cost_usd=0.0125,
+        cached=True,
         provider="openai",
         answered_by="some/model-2026",
         seconds=12.5,
@@ -131,7 +133,9 @@ def lines() -> list[Line]:
             kernel="cccccccccccc",
             folder="generated/cuda/01_square_matmul/cccccccccccc",
         ),
-        AssignmentFinished(at=AT, problem=KEY.problem, backend="cuda", model="some/model", attempts=4),
+        AssignmentFinished(
+            at=AT, problem=KEY.problem, backend="cuda", model="some/model", strategy="refine", attempts=4
+        ),
         RunFinished(at=AT, end=RunEnd.BUDGET, reason="budget of $1.00 reached"),
         LogRepaired(at=AT, size=17, moved_to="torn/byte-100-abcdef01.txt"),
     ]

@@ -105,14 +105,19 @@ def test_resuming_knows_what_was_spent_and_what_is_done(tmp_path: Path, make: Ma
             make.attempt(log, Status.PASSED if sample % 2 else None, sample=sample)
         log.append(
             AssignmentFinished(
-                at=log.archive.started(log.run).at, problem="p", backend="b", model="m", attempts=1
+                at=log.archive.started(log.run).at,
+                problem="p",
+                backend="b",
+                model="m",
+                strategy="s",
+                attempts=1,
             )
         )
     with resume_run(log.archive, log.run) as again:
         spent = again.index.spent()
         assert (spent.attempts, spent.tokens, spent.cost_usd) == (10, 1000, Decimal("0.10"))
         assert again.index.usage().prompt_tokens == 500
-        assert again.index.finished == {("p", "b", "m")}
+        assert again.index.finished == {("p", "b", "m", "s")}
         assert again.index.best() == {"level1/01_add": 2.0}
         found = [again.find(make.key(log.run, sample=sample).attempt) for sample in range(10)]
         assert [attempt is not None and attempt.passed for attempt in found] == [False, True] * 5
@@ -284,3 +289,15 @@ threading.Event().wait()
     assert not list((log.folder / "texts" / "pending").glob("*"))
     kinds = [type(line) for line in archive.lines(log.run)]
     assert kinds[0] is RunStarted and kinds.count(CompletionRecorded) == len(ids)
+
+
+def test_an_evaluation_that_cannot_be_read_is_an_archive_error(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        attempt = make.attempt(log)
+        assert attempt.evaluation is not None
+        other = attempt.evaluation.model_copy(update={"evaluation": '{"status": "PASSED"}'})
+        log.append(other)
+        damaged = log.find(attempt.id)
+        assert damaged is not None
+        with pytest.raises(ArchiveError, match=f"attempt {attempt.id} of run .* cannot be read"):
+            log.archive.evaluation(damaged)

@@ -13,8 +13,8 @@ Command = Callable[..., Result]
 
 SOUND = """
 import torch
-SIZE = 1024
-SHAPES = {"tiny": {"SIZE": 512}}
+SIZE = 16384
+SHAPES = {"tiny": {"SIZE": 8192}}
 class Model(torch.nn.Module):
     def forward(self, x):
         return torch.tanh(x)

@@ -29,11 +29,11 @@ def served(script: Script) -> Iterator[ScriptedServer]:
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     server = ScriptedServer(script)
+    asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(30)
     try:
-        asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(30)
         yield server
-        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result(30)
     finally:
+        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result(30)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(30)
         loop.close()
@@ -87,3 +87,74 @@ def test_a_refused_key_scores_nobody_and_a_resume_asks_again(
         result = kernelwright("run", "--resume", "last", "--base-url", server.base_url, "--quiet")
     assert result.exit_code == 0, result.output
     assert [attempt.status for attempt in archive.attempts()] == ["PASSED"]
+
+
+def test_a_rerun_costs_nothing_unless_asked(
+    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
+) -> None:
+    prices = tmp_path / "run.toml"
+    (tmp_path / "prices.toml").write_text('[[price]]\nmodels = ["good-*"]\ninput = "10"\noutput = "100"\n')
+    prices.write_text(f'prices = ["{tmp_path / "prices.toml"}"]\nstrategy = "sample"\n')
+    with served(lambda body, tries: Step(text=f"No code, try {tries}.")) as server:
+        turns = quick.index("--turns")
+        place = live(quick[:turns] + quick[turns + 2 :], server)
+        arguments = (*place[: place.index("--turns")], *place[place.index("--turns") + 2 :])
+        arguments += ("--config", str(prices), "--samples", "2", "--quiet")
+        first = kernelwright("run", *arguments)
+        again = kernelwright("run", *arguments, "--max-cost", "0.001")
+        assert sum(server.answered.values()) == 2
+        fresh = kernelwright("run", *arguments, "--fresh")
+        assert sum(server.answered.values()) == 4
+    assert (first.exit_code, again.exit_code, fresh.exit_code) == (1, 1, 1), first.output
+    assert "2 replies came from the cache; --fresh asks anew" in again.stdout
+    assert "from the cache" not in first.stdout + fresh.stdout
+    archive = Workspace(tmp_path).archive()
+    runs = [[attempt.completion for attempt in archive.attempts(run)] for run in archive.runs()]
+    prices_paid = [sum(line.cost_usd for line in lines) for lines in runs]
+    assert prices_paid == [pytest.approx(0.01), 0.0, pytest.approx(0.01)]
+    replies = [{line.key.sample: archive.reply(line) for line in lines} for lines in runs]
+    assert replies[0] == replies[1] != replies[2]
+    assert replies[0][0] != replies[0][1], "samples of one prompt stay apart"
+    assert [{line.cached for line in lines} for lines in runs] == [{False}, {True}, {False}]
+
+
+def test_the_next_endpoint_answers_for_one_that_cannot(
+    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spare(body: dict[str, Any], tries: int) -> Step:
+        return Step(text="No code.")
+
+    with served(lambda body, tries: refused(401, "no credit")) as dead, served(spare) as server:
+        arguments = live(quick, dead, "--fallback", f"base_url={server.base_url},model=m-2,key_env=OTHER_KEY")
+        unset = kernelwright("run", *arguments)
+        assert (unset.exit_code, "OTHER_KEY is not set" in unset.stderr) == (2, True)
+        monkeypatch.setenv("OTHER_KEY", "sesame")
+        result = kernelwright("run", *arguments, "--quiet")
+        assert result.exit_code == 1, result.output
+        assert [headers["authorization"] for headers in server.headers] == ["Bearer sesame"]
+        place = server.base_url.removeprefix("http://").removesuffix("/v1")
+    (attempt,) = Workspace(tmp_path).archive().attempts()
+    line = attempt.completion
+    assert (line.key.model, line.answered_by) == ("good-model", "m-2-01")
+    assert line.provider == place
+    settings = (tmp_path / "runs").rglob("*")
+    assert not any(b"sesame" in path.read_bytes() for path in settings if path.is_file())
+
+
+@pytest.mark.parametrize(
+    ("fallback", "said"),
+    [
+        ("http://localhost:1/v1", "is not one of base_url=…, model=…, key_env=…"),
+        ("model=m", "names no base_url"),
+        ("base_url=localhost", "base_url: "),
+    ],
+)
+def test_a_fallback_that_is_none_is_said(
+    kernelwright: Command, quick: tuple[str, ...], fallback: str, said: str
+) -> None:
+    result = kernelwright(
+        "run", *quick, "--base-url", "http://localhost:1", "-m", "m", "--fallback", fallback
+    )
+    assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
+    alone = kernelwright("run", *quick, "--fallback", "base_url=http://localhost:1/v1")
+    assert (alone.exit_code, "needs a live endpoint" in alone.stderr) == (2, True)

@@ -16,11 +16,9 @@ from typer.testing import Result
 
 from agent.run import CompletionRecorded, EvaluationRecorded
 from agent.workspace import Workspace
+from tests.agent.cli.test_conversation import turn
 
 Command = Callable[..., Result]
-
-SELDOM = ("Asking", "screen", "load", "Judged", "Kept")
-"""Further moments to be killed at, tried by `make test-all`."""
 
 
 def descendants(root: int) -> set[int]:
@@ -78,6 +76,23 @@ def killed_at(moment: str, arguments: tuple[str, ...], folder: Path) -> set[int]
     return started
 
 
+def assert_it_goes_on(kernelwright: Command, folder: Path, started: set[int], statuses: list[str]) -> None:
+    """Resume a killed run: it ends as an undisturbed one, and nothing it had started lives on."""
+    resumed = kernelwright("run", "--resume", "last", "--quiet")
+    assert resumed.exit_code == 0, resumed.output
+    archive = Workspace(folder).archive()
+    (run,) = archive.runs()
+    assert [attempt.status for attempt in archive.attempts(run)] == statuses
+    lines = Counter(type(line) for line in archive.lines(run))
+    assert lines[CompletionRecorded] == len(statuses)
+    assert lines[EvaluationRecorded] == len(statuses)
+    assert len(list(Workspace(folder).kernels())) == 1
+    deadline = time.monotonic() + 30
+    while alive(started) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert alive(started) == set()
+
+
 @pytest.mark.parametrize(
     "moment",
     [
@@ -85,7 +100,7 @@ def killed_at(moment: str, arguments: tuple[str, ...], folder: Path) -> set[int]
         "verify",
         *(
             pytest.param(name, marks=pytest.mark.slow)
-            for name in ("Asking", "screen", "load", "Judged", "Kept")
+            for name in ("RunOpened", "Asking", "screen", "load", "Judged", "Kept", "AssignmentFinished")
         ),
     ],
 )
@@ -93,16 +108,16 @@ def test_a_killed_run_goes_on(
     kernelwright: Command, tmp_path: Path, quick: tuple[str, ...], moment: str
 ) -> None:
     started = killed_at(moment, quick, tmp_path)
-    resumed = kernelwright("run", "--resume", "last", "--quiet")
-    assert resumed.exit_code == 0, resumed.output
-    archive = Workspace(tmp_path).archive()
-    (run,) = archive.runs()
-    assert [attempt.status for attempt in archive.attempts(run)] == ["WRONG_VALUES", "PASSED"]
-    lines = Counter(type(line) for line in archive.lines(run))
-    assert lines[CompletionRecorded] == 2
-    assert lines[EvaluationRecorded] == 2
-    assert len(list(Workspace(tmp_path).kernels())) == 1
-    deadline = time.monotonic() + 30
-    while alive(started) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert alive(started) == set()
+    assert_it_goes_on(kernelwright, tmp_path, started, ["WRONG_VALUES", "PASSED"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["build", "time", "attribute", "sanitize"])
+def test_a_run_killed_in_a_later_stage_goes_on(
+    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...], moment: str
+) -> None:
+    for path in (tmp_path / "replies").rglob("*.md"):
+        path.write_text(turn())
+    timed = tuple(item for item in quick if item != "--no-time")
+    started = killed_at(moment, (*timed, "--turns", "1", "--baselines", "eager"), tmp_path)
+    assert_it_goes_on(kernelwright, tmp_path, started, ["PASSED"])

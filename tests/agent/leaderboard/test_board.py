@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from agent.leaderboard import Board, Entry, board, render, to_csv, to_json
-from evaluator import EvaluationConfig, Finding, Math, Status
+from evaluator import EvaluationConfig, Finding, Math, Sanitization, Status
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make
@@ -162,6 +162,55 @@ def test_models_within_noise_share_the_first_rank_and_a_clear_loser_does_not(
         assert entry.geomean.low is not None and entry.geomean.high is not None
         assert entry.geomean.low < entry.geomean.value < entry.geomean.high
     assert len({entry.problem_set for entry in entries}) == 1
+
+
+def test_what_was_not_sanitized_is_marked_and_not_first_where_the_tools_exist(
+    tmp_path: Path, make: Make
+) -> None:
+    ran, not_run = Sanitization(ran=True, tools=("memcheck",)), Sanitization(ran=False, reason="switched off")
+    with make.log(tmp_path) as log:
+        for model, speedup, said in (("hasty", 4.0, not_run), ("checked", 1.5, ran)):
+            for number in range(6):
+                name = problem(number)
+                attempt = make.attempt(log, None, model=model, problem=name)
+                verdict = make.evaluation(speedup=speedup, problem=make.problem(name), sanitization=said)
+                log.record_evaluation(attempt, verdict)
+    standing = board(log.archive.attempts())
+    assert [(entry.of.model, entry.rank, entry.doubted) for entry in standing.entries] == [
+        ("checked", 1, 0),
+        ("hasty", 2, 6),
+    ]
+    for row in standing.problems:
+        assert row.best is not None
+        assert (row.best.model, row.best.speedup, row.best.is_doubted) == ("checked", 1.5, False)
+    assert "2†" in shown(standing) and "not sanitized" in shown(standing)
+
+
+def test_nothing_is_doubted_where_no_tool_is_known_to_work(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        make.attempt(log, Status.PASSED)
+        attempt = make.attempt(log, None, backend="cuda")
+        there = make.evaluation(
+            backend="cuda", device="NVIDIA H200", sanitization=Sanitization(ran=True, tools=("memcheck",))
+        )
+        log.record_evaluation(attempt, there)
+        libraries = make.attempt(log, None, backend="cuda", sample=1)
+        log.record_evaluation(
+            libraries, make.evaluation(backend="cuda", device="NVIDIA H200", track="library")
+        )
+    assert [entry.doubted for entry in board(log.archive.attempts()).entries] == [0, 0]
+
+
+def test_the_steps_of_the_curve_are_the_best_speedups_of_solved_problems(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        for number, speedup in enumerate([0.5, 3.0, None, 1.5]):
+            status = Status.WRONG_VALUES if speedup is None else Status.PASSED
+            make.attempt(log, status, problem=problem(number), speedup=speedup)
+            make.attempt(log, Status.PASSED, problem=problem(number), sample=1, speedup=0.25)
+    entry = only(board(log.archive.attempts()))
+    assert entry.speedups == (3.0, 1.5, 0.5, 0.25)
+    for point in entry.fast_p:
+        assert point.best.value == sum(speedup > point.p for speedup in entry.speedups) / entry.problems
 
 
 def shown(standing: Board, width: int = 120) -> str:

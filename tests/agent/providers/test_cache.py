@@ -134,3 +134,37 @@ def test_a_provider_that_failed_for_good_is_not_asked_again() -> None:
         assert caught.value.fatal
 
     asyncio.run(scenario())
+
+
+def test_a_reply_that_the_same_run_paid_for_keeps_its_price(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        inner = Counting()
+        first = await CachingProvider(inner, tmp_path, run="a").complete(request())
+        assert await CachingProvider(inner, tmp_path, run="a", fresh=True).complete(request()) == first
+        assert (await CachingProvider(inner, tmp_path, run="b").complete(request())).cached
+        assert len(inner.asked) == 1
+
+    asyncio.run(scenario())
+
+
+def test_asking_afresh_replaces_what_was_remembered_and_places_are_apart(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        inner = Counting()
+        await CachingProvider(inner, tmp_path, run="a").complete(request())
+        anew = await CachingProvider(inner, tmp_path, run="b", fresh=True).complete(request())
+        assert (anew.text, anew.cached) == ("inner 2", False)
+        assert (await CachingProvider(inner, tmp_path, run="c").complete(request())).text == "inner 2"
+        elsewhere = await CachingProvider(inner, tmp_path, place="http://other").complete(request())
+        assert elsewhere.text == "inner 3"
+
+    asyncio.run(scenario())
+
+
+def test_a_reply_that_cannot_be_remembered_is_not_lost(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+
+    async def scenario() -> None:
+        provider = CachingProvider(Counting(), tmp_path / "file")
+        assert (await provider.complete(request())).text == "inner 1"
+
+    asyncio.run(scenario())

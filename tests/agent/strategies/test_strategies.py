@@ -8,7 +8,7 @@ import pytest
 
 from agent.batch import Plan
 from agent.run import AttemptKey
-from agent.strategies import STRATEGIES, AnyStrategy, Evolve, Imported, Refine, Sample
+from agent.strategies import STRATEGIES, AnyStrategy, Evolve, Exemplar, Imported, Refine, Sample
 from agent.strategies.refine import spoken
 from evaluator import Status
 
@@ -185,3 +185,21 @@ def test_every_strategy_is_known_by_its_name() -> None:
 
     for name, kind in STRATEGIES.items():
         assert TypeAdapter(AnyStrategy).validate_python({"name": name}) == kind()
+
+
+@pytest.mark.parametrize(
+    "strategy", [Sample(samples=2), Refine(turns=3), Evolve(population=2, generations=2)]
+)
+def test_kernels_of_like_problems_are_shown_and_that_is_recorded(
+    bench: Any, make: Any, scripted: Any, says: Any, strategy: AnyStrategy
+) -> None:
+    taught = Exemplar(code="a kernel of another problem", evaluation=make.evaluation(), kernel="abc123")
+    provider = scripted(lambda request: says(f"PASSED 2.{request.turn} {request.sample}"))
+    plan = bench.plan(2, strategy=strategy, exemplars={"cpp:level1/00_p": ("abc123",)})
+    bench.run(plan, provider, exemplars={"cpp:level1/00_p": (taught,)})
+    for key, attempt in bench.attempts().items():
+        sent = bench.workspace.archive().messages(attempt.completion)
+        is_shown = any("a kernel of another problem" in message.content for message in sent)
+        assert attempt.completion.exemplars == (("abc123",) if is_shown else ())
+        bred = strategy.name == "evolve" and key[2] > 0
+        assert is_shown == (key[0] == "level1/00_p" and not bred)

@@ -10,8 +10,9 @@ import pytest
 
 from evaluator.building.builder import Builder
 from evaluator.building.request import BuildOutcome, BuildRequest
+from evaluator.config import SandboxTier
 from evaluator.errors import MachineError
-from evaluator.sandbox import Launcher, strongest
+from evaluator.sandbox import Launcher, probe, strongest
 
 MODULE = """
 #include <Python.h>
@@ -65,6 +66,15 @@ def test_a_built_module_loads_and_the_second_build_is_a_cache_hit(builder: Build
     assert not list((tmp_path / "staging").iterdir())
 
 
+@pytest.mark.parametrize("tier", list(SandboxTier))
+def test_every_sandbox_tier_builds(tier: SandboxTier, tmp_path: Path, launcher: Launcher) -> None:
+    if not probe().tiers[tier].works:
+        pytest.skip(f"{tier} does not work here")
+    builder = Builder(cache=tmp_path, launcher=launcher, tier=tier)
+    assert _load(_build(builder, _request())).__doc__ == "a doc"
+    assert not _build(builder, _request("int f( {")).build.ok
+
+
 def test_load_builds_several_files_and_their_headers(builder: Builder) -> None:
     request = BuildRequest(
         name="ext",
@@ -109,6 +119,7 @@ def test_a_time_out_is_an_answer_that_is_not_kept(builder: Builder) -> None:
     )
     outcome = _build(builder, slow, timeout_s=1)
     assert not outcome.build.ok
+    assert outcome.build.timed_out
     assert "did not finish in 1 s" in outcome.build.log
     assert not _build(builder, slow, timeout_s=1).build.cached
 

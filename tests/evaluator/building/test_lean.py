@@ -232,9 +232,37 @@ def test_two_modules_of_one_name_live_side_by_side(builder: Builder) -> None:
     assert (one.f(), two.f()) == (1, 2)
 
 
+def test_nn_functional_answers_as_torch_does(builder: Builder) -> None:
+    source = """
+namespace F = torch::nn::functional;
+std::vector<torch::Tensor> f(torch::Tensor x, torch::Tensor w) {
+  auto conv = F::conv2d(x, w, F::Conv2dFuncOptions().stride(2).padding({1, 0}));
+  return {F::relu(conv), F::max_pool2d(x, F::MaxPool2dFuncOptions(2).stride(1)), F::gelu(x),
+          F::layer_norm(x, F::LayerNormFuncOptions({x.size(-1)}).eps(1e-3)),
+          F::linear(x, w.reshape({-1, x.size(-1)})), F::softmax(x, F::SoftmaxFuncOptions(-1)),
+          F::leaky_relu(x, F::LeakyReLUFuncOptions().negative_slope(0.3))};
+}
+"""
+    x, w = torch.randn(2, 3, 8, 6), torch.randn(4, 3, 3, 3)
+    functional = torch.nn.functional
+    expected = [
+        functional.conv2d(x, w, stride=2, padding=(1, 0)).relu(),
+        functional.max_pool2d(x, 2, stride=1),
+        functional.gelu(x),
+        functional.layer_norm(x, (6,), eps=1e-3),
+        functional.linear(x, w.reshape(-1, 6)),
+        x.softmax(-1),
+        functional.leaky_relu(x, 0.3),
+    ]
+    for actual, right in zip(
+        _load(_build(builder, source, functions={"f": "f"})).f(x, w), expected, strict=True
+    ):
+        torch.testing.assert_close(actual, right)
+
+
 @pytest.mark.slow
 def test_what_lean_headers_lack_is_built_with_real_ones(builder: Builder) -> None:
-    source = "torch::Tensor f(torch::Tensor x) { return torch::nn::functional::relu(x); }"
+    source = "torch::Tensor f(torch::Tensor x) { return torch::fft::fft(x).abs(); }"
     outcome = _build(builder, source, functions={"f": "f"})
     assert outcome.build.ok, outcome.build.log
     assert outcome.build.tier == "full"

@@ -1,6 +1,10 @@
+import math
 import random
 
-from evaluator.referee.statistics import ratio_interval, spread
+import pytest
+
+from evaluator.evaluation import Interval
+from evaluator.referee.statistics import PROCESSES, process_spread, ratio_interval, spread, widened
 
 
 def test_the_interval_of_equal_sides_holds_one_about_as_often_as_it_says():
@@ -22,3 +26,33 @@ def test_drift_that_both_sides_share_stays_out_of_the_interval():
 
 def test_spread_is_the_median_absolute_deviation():
     assert spread([1.0, 2.0, 3.0, 100.0]) == 1.0
+
+
+def test_processes_that_differ_are_covered_about_as_often_as_the_widened_interval_says():
+    generator = random.Random(7)
+    held = bare = 0
+    for _ in range(300):
+        times = [math.exp(generator.gauss(0.0, 0.03)) for _ in range(PROCESSES)]
+        candidate = math.exp(generator.gauss(0.0, 0.03))
+        theirs, ours = (
+            [process * generator.gauss(1.0, 0.005) for _ in range(12)] for process in (times[0], candidate)
+        )
+        middle = times[0] / candidate
+        interval = ratio_interval(theirs, ours)
+        bare += interval.low <= 1.0 <= interval.high
+        found = process_spread([time / times[0] for time in times])
+        wide = widened(interval, middle, spread=found, processes=2)
+        held += wide.low <= 1.0 <= wide.high
+    assert bare < 90
+    assert held >= 270
+
+
+def test_processes_that_do_not_differ_leave_the_interval_alone():
+    interval = widened(Interval(low=1.9, high=2.2), 2.0, spread=0.0, processes=2)
+    assert interval.low == pytest.approx(1.9)
+    assert interval.high == pytest.approx(2.2)
+
+
+def test_a_middle_outside_its_own_turns_interval_stays_inside_the_widened_one():
+    interval = widened(Interval(low=2.1, high=2.2), 2.0, spread=0.01, processes=2)
+    assert interval.low < 2.0 < interval.high

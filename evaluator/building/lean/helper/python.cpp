@@ -3,9 +3,9 @@
 
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/Device.h>
-#include <torch/csrc/Exceptions.h>
-#include <torch/csrc/autograd/python_variable.h>
 #include <torch/library.h>
+
+#include "objects.inc"
 
 #include "real.h"
 
@@ -24,6 +24,16 @@ struct python::Definition::Data {
 };
 
 namespace {
+
+// Thrown with Python's error already set.
+struct Raised {};
+
+bool is_tensor(PyObject* object) {
+  auto* type = reinterpret_cast<PyTypeObject*>(THPVariableClass);
+  return type && (Py_TYPE(object) == type || PyObject_TypeCheck(object, type));
+}
+const at::Tensor& tensor_in(const at::Tensor& held) { return held; }
+[[maybe_unused]] const at::Tensor& tensor_in(const c10::MaybeOwned<at::Tensor>& held) { return *held; }
 
 bool take_integer(PyObject* object, const Type& type, Value& out) {
   if (PyFloat_Check(object)) return false;
@@ -98,8 +108,8 @@ bool take(PyObject* object, const Type& type, Value& out) {
     case Kind::Number: return take_number(object, out);
     case Kind::List: return take_list(object, type, out);
     case Kind::Tensor:
-      if (!THPVariable_Check(object)) return false;
-      out.tensor = lean(THPVariable_Unpack(object));
+      if (!is_tensor(object)) return false;
+      out.tensor = lean(tensor_in(reinterpret_cast<THPVariable*>(object)->cdata));
       return true;
     case Kind::String: {
       Py_ssize_t size = 0;
@@ -185,6 +195,12 @@ bool bind(const Overload& f, PyObject* const* args, Py_ssize_t count, PyObject* 
 
 // As pybind11 translates the standard exceptions; torch's translation does the rest.
 void translate(bool torch_errors) {
+  try {
+    throw;
+  } catch (const Raised&) {
+    return;
+  } catch (...) {
+  }
   if (!torch_errors) {
     try {
       throw;
@@ -272,7 +288,7 @@ void module_::add(Definition& definition) {
   PyObject* self = PyCapsule_New(made, nullptr, nullptr);
   PyObject* callable = self ? PyCFunction_New(&made->definition, self) : nullptr;
   Py_XDECREF(self);
-  if (!callable || PyModule_AddObject(object_, name, callable) < 0) throw python_error();
+  if (!callable || PyModule_AddObject(object_, name, callable) < 0) throw Raised();
 }
 
 void module_::set_doc(const char* text) { PyModule_SetDocString(object_, text); }

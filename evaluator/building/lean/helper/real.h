@@ -2,7 +2,7 @@
 #ifndef KW_REAL_H
 #define KW_REAL_H
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <c10/core/TensorImpl.h>
 
 #define KW_HELPER

@@ -2,8 +2,9 @@
 #include "real.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/TensorIndexing.h>
+#include <ATen/core/Formatting.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
 #include <c10/util/ParallelGuard.h>
 
 #include "kernelwright/bindings.h"
@@ -130,36 +131,6 @@ void* Tensor::data_ptr() const { return real(*this).data_ptr(); }
 Scalar Tensor::item() const { return lean(real(*this).item()); }
 Tensor Tensor::operator[](const Tensor& index) const { return lean(real(*this)[real(index)]); }
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << real(tensor); }
-
-static std::vector<at::indexing::TensorIndex> real_indices(ArrayRef<indexing::TensorIndex> indices) {
-  using Kind = indexing::TensorIndex::Kind;
-  std::vector<at::indexing::TensorIndex> list;
-  const auto part = [](std::optional<int64_t> x) { return x ? std::optional<c10::SymInt>(*x) : std::nullopt; };
-  for (const auto& index : indices) {
-    switch (index.kind) {
-      case Kind::None: list.emplace_back(std::nullopt); break;
-      case Kind::Ellipsis: list.emplace_back(at::indexing::Ellipsis); break;
-      case Kind::Integer: list.emplace_back(index.integer); break;
-      case Kind::Boolean: list.emplace_back(index.integer != 0); break;
-      case Kind::Slice:
-        list.emplace_back(at::indexing::Slice(part(index.slice.start), part(index.slice.stop), part(index.slice.step)));
-        break;
-      case Kind::Tensor: list.emplace_back(real(index.tensor)); break;
-    }
-  }
-  return list;
-}
-Tensor Tensor::index(ArrayRef<indexing::TensorIndex> indices) const {
-  return lean(real(*this).index(real_indices(indices)));
-}
-Tensor& Tensor::index_put_(ArrayRef<indexing::TensorIndex> indices, const Tensor& values) {
-  real(*this).index_put_(real_indices(indices), real(values));
-  return *this;
-}
-Tensor& Tensor::index_put_(ArrayRef<indexing::TensorIndex> indices, const Scalar& value) {
-  real(*this).index_put_(real_indices(indices), real(value));
-  return *this;
-}
 
 Tensor from_blob(void* data, IntArrayRef sizes, const TensorOptions& options) {
   return finish(at::from_blob(data, real(sizes), real(options)), options);

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli.failures import Usage
-from agent.cli.library import are_meant_for_gpus, installed_problems, one_problem, read_problems
+from agent.cli.problem_files import are_meant_for_gpus, installed_problems, one_problem, read_problems
 from evaluator import ProblemError
 
 SOURCE = "class Model: ...\ndef get_inputs(): return []\ndef get_init_inputs(): return []\n"

@@ -1,0 +1,80 @@
+"""How a run's process ends: Ctrl-C is heard, the last line is written, and what came of it is summed up."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from agent.archive import RunLog
+from agent.batch.events import RunSummary
+from agent.provenance import now
+from agent.run import RunEnd, RunFinished
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What went wrong in one process."""
+
+    replies: int = 0
+    """Questions without a reply."""
+    verdicts: int = 0
+    """Replies that could not be judged."""
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    """Problem id to why it was skipped."""
+
+
+def close_run(log: RunLog, end: RunEnd, reason: str, trouble: Trouble) -> RunSummary:
+    """Write a run's last line, and sum up everything its log holds.
+
+    Raises:
+        OSError: the log cannot be written.
+    """
+    log.append(RunFinished(at=now(), end=end, reason=reason))
+    index, spent = log.index, log.index.spent()
+    return RunSummary(
+        run_id=log.run,
+        end=end,
+        reason=reason,
+        attempts=len(index.attempts),
+        evaluated=sum(seen.evaluation is not None for seen in index.attempts.values()),
+        passed=sum(seen.passed for seen in index.attempts.values()),
+        kept=sum(seen.kept for seen in index.attempts.values()),
+        provider_failures=trouble.replies,
+        evaluator_failures=trouble.verdicts,
+        skipped=dict(trouble.skipped),
+        cost_usd=spent.cost_usd,
+        remembered=index.remembered,
+        usage=index.usage(),
+        seconds=spent.seconds,
+        best=index.best(),
+    )
+
+
+@contextmanager
+def interrupts(stop: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C and SIGTERM ask to stop; the second one stops. Only the main thread can be asked."""
+    loop = asyncio.get_running_loop()
+    asked = False
+
+    def interrupt() -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        stop()
+
+    signals = (signal.SIGINT, signal.SIGTERM)
+    try:
+        for number in signals:
+            loop.add_signal_handler(number, interrupt)
+    except (ValueError, RuntimeError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)

@@ -1,0 +1,143 @@
+"""From options to a run that could begin or go on, with everything about it checked that can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from agent.archive import Archive, RunLog
+from agent.batch import Plan, begin, read_plan
+from agent.batch import resume as resume_log
+from agent.cli.asking import models_of, resolve
+from agent.cli.failures import Usage, say
+from agent.cli.options import explain
+from agent.cli.problem_files import GPU_SIZED, are_meant_for_gpus, read_problems
+from agent.cli.screen import is_watched
+from agent.cli.settings import RunSettings, parse_settings, read_settings, to_toml
+from agent.cli.teaching import Lesson, choose
+from agent.strategies import AnyStrategy
+from agent.workspace import Workspace
+from evaluator import EvaluationConfig, Problem, Sanitize, find_backend
+
+CHANGEABLE: Final = frozenset(
+    {
+        *("provider", "base_url", "fallbacks", "fresh", "recordings", "stream"),
+        *("completions", "evaluators"),
+    }
+)
+"""Settings that do not change what a run is, and so may be given anew with `--resume`."""
+
+_STRATEGY: TypeAdapter[AnyStrategy] = TypeAdapter(AnyStrategy)
+
+
+@dataclass(frozen=True, slots=True)
+class Undertaking:
+    """A run that could begin or go on."""
+
+    plan: Plan
+    settings: RunSettings
+    problems: tuple[Problem, ...]
+    open_log: Callable[[], RunLog]
+    run: str | None = None
+    """Its id, when it has begun already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where runs, kernels and everything remembered lie."""
+
+    workspace: Path
+    cache: Path | None
+
+
+def undertake(
+    place: Place, given: Mapping[str, object], *, config: Path | None, resume: str | None
+) -> Undertaking:
+    """The run that options and settings describe, or the one that `resume` names.
+
+    Raises:
+        Usage, EvaluatorError, ArchiveError: there can be no such run.
+    """
+    archive = Workspace(place.workspace).archive()
+    if resume is None:
+        return _begin(place, archive, resolve(read_settings(config, given)))
+    return _go_on(archive, archive.find(None if resume == "last" else resume), given, config)
+
+
+def _begin(place: Place, archive: Archive, settings: RunSettings) -> Undertaking:
+    if not settings.problems:
+        raise Usage("which problems? name files, folders, ids or levels, or `all`")
+    for backend in settings.backends:
+        find_backend(backend)
+    problems = read_problems(settings.problems)
+    if is_watched() and are_meant_for_gpus(problems, settings.backends, settings.evaluation.shapes):
+        say(GPU_SIZED)
+    first, *others = _strategies(settings)
+    config = keeping(settings.evaluation)
+    lesson = Lesson(
+        problems=problems,
+        backends=settings.backends,
+        config=config,
+        count=settings.few_shot,
+        own=settings.few_shot_own,
+    )
+    plan = Plan(
+        problems=tuple(problem.id for problem in problems),
+        backends=settings.backends,
+        models=models_of(settings),
+        strategy=first,
+        others=tuple(others),
+        config=config,
+        budget=settings.budget,
+        problem_budget=settings.problem_budget,
+        exemplars=choose(Workspace(place.workspace), lesson, place.cache),
+        seed=settings.seed,
+    )
+    return Undertaking(
+        plan,
+        settings,
+        tuple(problems),
+        lambda: begin(archive, plan, problems, settings=to_toml(settings)),
+    )
+
+
+def keeping(config: EvaluationConfig) -> EvaluationConfig:
+    """The policy of evaluations whose kernels are kept: what passed is sanitized, unless that is off.
+
+    Where a tool is missing or fails, the score says so and why.
+    """
+    left_open = config.sanitize is Sanitize.AUTO
+    return config.model_copy(update={"sanitize": Sanitize.ON}) if left_open else config
+
+
+def _go_on(archive: Archive, run: str, given: Mapping[str, object], config: Path | None) -> Undertaking:
+    settings = _settings_again(archive, run, given, config)
+    problems = tuple(archive.problems(run).values())
+    return Undertaking(read_plan(archive, run), settings, problems, lambda: resume_log(archive, run), run)
+
+
+def _settings_again(
+    archive: Archive, run: str, given: Mapping[str, object], config: Path | None
+) -> RunSettings:
+    refused = sorted(set(given) - CHANGEABLE)
+    if refused or config is not None:
+        what = "--config" if config is not None else ", ".join(refused)
+        raise Usage(f"--resume goes on with the plan of run {run}; leave out: {what}")
+    stored = parse_settings(archive.text(run, archive.started(run).settings))
+    return stored.model_copy(update=dict(read_settings(None, given).model_dump(include=set(given))))
+
+
+def _strategies(settings: RunSettings) -> list[AnyStrategy]:
+    compared = settings.compared or {settings.strategy: settings.options}
+    return [_strategy(name, options) for name, options in compared.items()]
+
+
+def _strategy(name: str, options: Mapping[str, object]) -> AnyStrategy:
+    try:
+        return _STRATEGY.validate_python({"name": name, **options})
+    except ValidationError as error:
+        raise Usage(f"strategy {name}: {explain(error)}") from None

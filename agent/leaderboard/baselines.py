@@ -1,0 +1,25 @@
+"""Which baselines a run timed: speedups against the fastest of different ones are different things."""
+
+from __future__ import annotations
+
+import json
+
+from agent.archive import Archive
+
+
+def baselines_of(archive: Archive, run: str) -> tuple[str, ...]:
+    """The baselines of a run's plan, sorted; empty when it does not say.
+
+    Raises:
+        ArchiveError: its log does not begin as a log does.
+    """
+    plan = json.loads(archive.text(run, archive.started(run).plan))
+    config = plan.get("config") if isinstance(plan, dict) else None
+    named = config.get("baselines") if isinstance(config, dict) else None
+    return tuple(sorted(map(str, named))) if isinstance(named, list) else ()
+
+
+def share_baselines(archive: Archive, before: str, after: str) -> bool:
+    """Whether two runs surely timed the same baselines."""
+    then, now = baselines_of(archive, before), baselines_of(archive, after)
+    return bool(then) and then == now

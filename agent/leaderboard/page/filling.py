@@ -1,0 +1,167 @@
+"""Decides what goes into one page's data, the most telling first, until it is full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Final
+
+from agent.archive import Archive
+from agent.leaderboard.comparing import RunComparison
+from agent.leaderboard.page.documents import Document, Shelf, document
+from agent.leaderboard.page.header import Header, Shown, run_facts
+from agent.leaderboard.page.packing import Packer
+from agent.leaderboard.page.sections import Section
+from agent.leaderboard.rows import Row
+from agent.run import Attempt, Text
+
+FULL_BYTES: Final = 2048
+"""Room below which nothing more is tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What all pages draw from."""
+
+    archive: Archive
+    chosen: Mapping[str, Attempt]
+    """Attempts whose texts may be shown, by id."""
+    problems: Mapping[tuple[str, str], Text]
+    """Sources of problems, by run and problem."""
+    comparisons: Sequence[RunComparison]
+    """The most wanted first."""
+    runs: Sequence[Row]
+    page_of: Mapping[int, str]
+    """The file that lists each section; empty when there is only one page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A page's data."""
+
+    data: str
+    """In base64."""
+    texts: int
+    """Texts that are in it."""
+    left_out: int
+    """Texts that were wanted and are not."""
+    sections_left_out: int
+
+
+def fill(
+    content: Content, shown: Sequence[Section], listed: AbstractSet[int], *, room: int, is_index: bool
+) -> Filled:
+    """Pack a page of these sections; of those `listed`, attempts and texts too.
+
+    `room` is in bytes. Where even the names do not fit, only the first sections are packed.
+
+    Raises:
+        ArchiveError: a text is missing or damaged.
+    """
+    amount = len(shown)
+    while True:
+        page = _Page(content, shown[:amount], listed, room=room, is_index=is_index)
+        if page.begin() or amount == 0:
+            break
+        amount //= 2
+    page.fill()
+    return Filled(
+        data=page.packer.text(),
+        texts=page.texts,
+        left_out=len(page.packer.left_out),
+        sections_left_out=len(shown) - amount,
+    )
+
+
+class _Page:
+    """One page while it is packed."""
+
+    def __init__(
+        self,
+        content: Content,
+        shown: Sequence[Section],
+        listed: AbstractSet[int],
+        *,
+        room: int,
+        is_index: bool,
+    ) -> None:
+        self.packer = Packer(room)
+        self.texts = 0
+        self._content = content
+        self._shelf = Shelf(content.archive)
+        self._header = Header()
+        self._documents: list[list[tuple[int, Document]]] = []
+        """Of each section, best first."""
+        self._comparisons: list[tuple[int, dict[str, object]]] = []
+        for section in shown:
+            self._take(section, is_listed=section.number in listed)
+        if is_index:
+            for comparison in content.comparisons:
+                key = self._shelf.put(f"comparison {comparison.before} {comparison.after}", dict)
+                self._comparisons.append((key, self._header.comparison(comparison)))
+
+    def begin(self) -> bool:
+        """Pack the names, sections and attempts; False when there is no room for them."""
+        facts = {
+            "runs": run_facts(self._content.runs) if self._comparisons else [],
+            "pairs": [[key, value["before"], value["after"]] for key, value in self._comparisons],
+        }
+        return self.packer.add(0, self._header.value(facts))
+
+    def fill(self) -> None:
+        """Pack what else there is room for, in this order."""
+        for key, value in self._comparisons[:1]:
+            self.packer.add(key, value)
+        best = [documents[:1] for documents in self._documents]
+        rest = [documents[1:] for documents in self._documents]
+        for group in (best, rest):
+            self._put_documents(group)
+            self._put(one.source for _, one in _flat(group))
+            self._put(one.reference for _, one in _flat(group))
+            if group is best:
+                for key, value in self._comparisons[1:]:
+                    self.packer.add(key, value)
+            # Replies before prompts, the last thing said before the first.
+            said = [tuple(reversed(one.conversation)) for _, one in _flat(group)]
+            for column in zip_longest(*said):
+                self._put(iter(column))
+            self._put(one.log for _, one in _flat(group))
+
+    def _take(self, section: Section, *, is_listed: bool) -> None:
+        shown: list[Shown] = []
+        documents: list[tuple[int, Document]] = []
+        flaws: tuple[str, ...] = ()
+        for row in section.chosen:
+            attempt = self._content.chosen.get(row.attempt)
+            if attempt is None or not (is_listed or not documents):
+                shown.append(Shown(row, None))
+                continue
+            source = self._content.problems.get((row.run, row.problem))
+            found = document(self._shelf, attempt, self._content.archive.folder.parent, source)
+            flaws = flaws or found.flaws
+            key = self._shelf.put(f"document {row.attempt}", dict)
+            documents.append((key, found))
+            shown.append(Shown(row, key if is_listed else None))
+        page = self._content.page_of.get(section.number, "")
+        self._header.add_section(section, shown, flaws=flaws, page=page, listed=is_listed)
+        if is_listed:
+            self._documents.append(documents)
+
+    def _put_documents(self, group: Sequence[Sequence[tuple[int, Document]]]) -> None:
+        for key, one in _flat(group):
+            self.packer.add(key, one.value)
+
+    def _put(self, keys: Iterator[int | None]) -> None:
+        for key in keys:
+            if key is None:
+                continue
+            if self.packer.room < FULL_BYTES:
+                self.packer.left_out.add(key)
+            elif self.packer.add(key, self._shelf.fetch[key]()):
+                self.texts += 1
+
+
+def _flat(group: Sequence[Sequence[tuple[int, Document]]]) -> list[tuple[int, Document]]:
+    return [pair for documents in group for pair in documents]

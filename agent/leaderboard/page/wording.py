@@ -1,0 +1,48 @@
+"""Text of strangers made fit to be seen: nothing invisible, nothing that turns the writing around.
+
+What makes text safe inside HTML is elsewhere: templates escape, and scripts only ever set text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+NAME_CHARACTERS: Final = 160
+"""Longest name that is shown whole."""
+
+_UNSEEN: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+    "|[\ud800-\udfff]"
+)
+
+
+def visible(text: str) -> str:
+    """A text with control characters, direction overrides and lone surrogates written out, as `⟨U+202E⟩`."""
+    return _UNSEEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text.replace("\r\n", "\n"))
+
+
+def name(text: str) -> str:
+    """A name on one line, cut where it is far too long."""
+    line = visible(" ".join(text.split()))
+    return line if len(line) <= NAME_CHARACTERS else f"{line[: NAME_CHARACTERS - 1]}…"
+
+
+def speed(value: float | None, low: float | None = None, high: float | None = None) -> str:
+    """A speedup and, where there is one, its interval."""
+    if value is None:
+        return "–"
+    return f"{value:.2f}×" if low is None or high is None else f"{value:.2f}× ({low:.2f}–{high:.2f})"
+
+
+def milliseconds(value: float) -> str:
+    """A time per call, with three figures."""
+    return (
+        f"{value * 1000:.3g} µs" if value < 1 else f"{value:.3g} ms" if value < 1000 else f"{value:,.0f} ms"
+    )
+
+
+def short(value: float | None) -> float | None:
+    """A number with the five figures that are worth their bytes."""
+    return None if value is None or not math.isfinite(value) else float(f"{value:.5g}")

@@ -1,0 +1,151 @@
+"""Runs the application under uvicorn: slow clients are cut off, and a signal drains, breaking nothing off."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Final
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from agent.service.desk import Desk
+from agent.service.workers import Workers
+from evaluator import MachineError
+
+_HEAD_BYTES: Final = 32 << 10
+_LAST_S: Final = 60.0
+"""For workers to let go of what was ended."""
+_LOG = logging.getLogger(__name__)
+
+
+class HastyProtocol(H11Protocol):
+    """HTTP/1.1 that gives a client a bounded time to say what it wants; uvicorn alone waits for ever."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as its base
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting."""
+        self._forget()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what arrived; a head that is complete ends the wait, one that is not begins it."""
+        super().data_received(data)
+        if self._is_answering():
+            self._forget()
+        elif self._deadline is None:
+            self._await_head()
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _await_head(self) -> None:
+        self._deadline = self.loop.call_later(self.timeout_keep_alive, self._give_up)
+
+    def _give_up(self) -> None:
+        self._deadline = None
+        if not self._is_answering():
+            self.transport.close()
+
+    def _forget(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long the service waits, in seconds, and for how many."""
+
+    head_s: int = 10
+    """For the head of a request to arrive, the first or the next on a connection."""
+    answers_s: int = 30
+    """For answers under way, once the service ends."""
+    drain_s: float = 60.0
+    """For running evaluations, once the service ends; those that take longer are begun again by the next."""
+    connections: int = 1024
+    """Connections at once; further ones are answered 503."""
+
+
+class Service(uvicorn.Server):
+    """One running service."""
+
+    def __init__(
+        self, app: FastAPI, desk: Desk, workers: Workers, *, patience: Patience | None = None
+    ) -> None:
+        self._desk = desk
+        self._workers = workers
+        self._patience = patience or Patience()
+        super().__init__(
+            uvicorn.Config(
+                app,
+                loop="asyncio",
+                http=HastyProtocol,
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                limit_concurrency=self._patience.connections,
+                timeout_keep_alive=self._patience.head_s,
+                timeout_graceful_shutdown=self._patience.answers_s,
+                h11_max_incomplete_event_size=_HEAD_BYTES,
+            )
+        )
+
+    def answer(self, listener: socket.socket) -> None:
+        """Answer until `end` or a signal, then let running evaluations end.
+
+        What waits, or did not end in time, stays in the state folder for the next service.
+        """
+        self._workers.start()
+        self.run(sockets=[listener])
+        self._desk.drain()
+        if self._workers.join(0.0 if self.force_exit else self._patience.drain_s):
+            return
+        _LOG.warning("stopping %d evaluations; the next service begins them again", self._desk.running)
+        try:
+            self._desk.stop()
+        except MachineError as error:
+            _LOG.error("%s", error)
+        self._workers.join(_LAST_S)
+
+    def end(self) -> None:
+        """Accept nothing more, answer whoever waits, and end; called again, wait for nobody."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+        # Not here: the thread that a signal interrupts may hold a lock of the desk.
+        threading.Thread(target=self._desk.drain, daemon=True).start()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End, because of a signal."""
+        self.end()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle signals without raising them again afterwards: what runs has yet to be brought to an end."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, self.handle_exit) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

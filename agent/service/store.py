@@ -1,0 +1,262 @@
+"""Every accepted evaluation on disk: one SQLite file, written through before anybody is told.
+
+SQLite in WAL mode rather than a log of JSON lines: a commit is one synced append all the same, and with it
+come the index that finds one of a million verdicts, the retention that drops old ones, and the recovery from
+a kill in the middle of a write; so memory holds only what waits or runs. Usable from any thread.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from agent.provenance import now
+from agent.service.submission import Content
+from evaluator import Candidate, EvaluationConfig, EvaluatorError, MachineError, Record, problem_from_source
+
+VERSION: Final = 1
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS problem (
+  sha TEXT NOT NULL, id TEXT NOT NULL, source TEXT NOT NULL, PRIMARY KEY (sha, id)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS evaluation (
+  serial INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
+  round INTEGER NOT NULL, state TEXT NOT NULL,
+  problem TEXT NOT NULL, problem_sha TEXT NOT NULL,
+  backend TEXT NOT NULL, config TEXT NOT NULL, candidate TEXT,
+  accepted_at TEXT NOT NULL, started_at TEXT, ended_at TEXT, ended_s REAL,
+  starts INTEGER NOT NULL DEFAULT 0, failure TEXT, failure_kind TEXT, verdict TEXT
+);
+CREATE INDEX IF NOT EXISTS unfinished ON evaluation (serial) WHERE state IN ('queued', 'running');
+CREATE INDEX IF NOT EXISTS ended ON evaluation (ended_s) WHERE ended_s IS NOT NULL;
+"""
+_COLUMNS: Final = (
+    "id, round, state, problem, backend, accepted_at, started_at, ended_at, starts, "
+    "failure, failure_kind, verdict"
+)
+
+
+class State(StrEnum):
+    """Where an evaluation is."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"
+    """The machine or the evaluator failed, which is no verdict; asking again tries again."""
+    CANCELLED = "cancelled"
+
+
+class Entry(Record):
+    """One evaluation as it stands."""
+
+    id: str
+    round: int
+    """How often it was put into the queue."""
+    state: State
+    problem: str
+    backend: str
+    accepted_at: str
+    started_at: str | None = None
+    ended_at: str | None = None
+    starts: int = 0
+    """How often this round was begun; more than once when the service ended in the middle."""
+    failure: str | None = None
+    failure_kind: str | None = None
+    verdict: str | None = None
+    """The `Evaluation` as JSON text."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it waits or runs."""
+        return self.state in (State.QUEUED, State.RUNNING)
+
+
+class Store:
+    """The one writer of a state folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open or create it.
+
+        Raises:
+            MachineError: in use by another service, not writable, damaged, or of a newer version.
+        """
+        self._guard = threading.Lock()
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise MachineError(f"cannot write the state folder {folder}: {error.strerror}") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._file = self._open(folder / "evaluations.sqlite")
+        except BlockingIOError:
+            os.close(self._lock)
+            raise MachineError(
+                f"{folder} is in use by another service; end it, or choose another --state"
+            ) from None
+        except sqlite3.Error as error:
+            os.close(self._lock)
+            raise MachineError(f"cannot use {folder / 'evaluations.sqlite'}: {error}") from None
+
+    def find(self, evaluation: str) -> Entry | None:
+        """One evaluation; None if it was never accepted, or is long gone."""
+        with self._guard:
+            row = self._file.execute(
+                f"SELECT {_COLUMNS} FROM evaluation WHERE id = ?", (evaluation,)
+            ).fetchone()
+        return _entry(row) if row else None
+
+    def content(self, evaluation: str) -> Content | None:
+        """What is to be judged; None once it is ended."""
+        with self._guard:
+            row = self._file.execute(
+                "SELECT e.problem, p.source, e.candidate, e.backend, e.config FROM evaluation e "
+                "JOIN problem p ON p.sha = e.problem_sha AND p.id = e.problem WHERE e.id = ?",
+                (evaluation,),
+            ).fetchone()
+        if row is None or row[2] is None:
+            return None
+        return Content(
+            problem=problem_from_source(row[1], row[0]),
+            candidate=Candidate(source=row[2], backend=row[3]),
+            config=EvaluationConfig.model_validate_json(row[4]),
+        )
+
+    def enqueue(self, evaluation: str, content: Content) -> Entry:
+        """Accept an evaluation, for the first time or again; it is on the disk when this returns.
+
+        Raises:
+            StoreError: disk full or device failure; nothing was accepted.
+        """
+        problem, candidate = content.problem, content.candidate
+        with self._change() as file:
+            file.execute(
+                "INSERT OR IGNORE INTO problem VALUES (?, ?, ?)", (problem.sha, problem.id, problem.source)
+            )
+            # Replaced rather than updated, so that it goes to the end of the queue.
+            row = file.execute(
+                "DELETE FROM evaluation WHERE id = ? RETURNING round", (evaluation,)
+            ).fetchone()
+            file.execute(
+                "INSERT INTO evaluation (id, round, state, problem, problem_sha, backend, config, candidate, "
+                "accepted_at) VALUES (?, ?, 'queued', ?, ?, ?, ?, ?, ?)",
+                (
+                    evaluation,
+                    (row[0] if row else 0) + 1,
+                    problem.id,
+                    problem.sha,
+                    candidate.backend,
+                    content.config.model_dump_json(),
+                    candidate.source,
+                    now(),
+                ),
+            )
+            found = file.execute(f"SELECT {_COLUMNS} FROM evaluation WHERE id = ?", (evaluation,)).fetchone()
+        return _entry(found)
+
+    def begin(self, evaluation: str) -> Entry:
+        """Note that a queued evaluation runs."""
+        with self._change() as file:
+            row = file.execute(
+                "UPDATE evaluation SET state = 'running', started_at = ?, starts = starts + 1 "
+                f"WHERE id = ? RETURNING {_COLUMNS}",
+                (now(), evaluation),
+            ).fetchone()
+        return _entry(row)
+
+    def put_back(self, evaluation: str) -> None:
+        """Make a running evaluation a queued one again, as if it had not been begun."""
+        with self._change() as file:
+            file.execute(
+                "UPDATE evaluation SET state = 'queued', started_at = NULL, starts = starts - 1 "
+                "WHERE id = ? AND state = 'running'",
+                (evaluation,),
+            )
+
+    def end(
+        self,
+        evaluation: str,
+        state: State,
+        *,
+        verdict: str | None = None,
+        failure: str | None = None,
+        kind: str | None = None,
+    ) -> Entry:
+        """Note how a live evaluation ended; its candidate is forgotten.
+
+        Raises:
+            StoreError: disk full or device failure; it is as it was.
+        """
+        with self._change() as file:
+            row = file.execute(
+                "UPDATE evaluation SET state = ?, verdict = ?, failure = ?, failure_kind = ?, ended_at = ?, "
+                f"ended_s = ?, candidate = NULL WHERE id = ? RETURNING {_COLUMNS}",
+                (state.value, verdict, failure, kind, now(), time.time(), evaluation),
+            ).fetchone()
+        return _entry(row)
+
+    def unfinished(self) -> list[Entry]:
+        """What waits or was running, in the order of acceptance."""
+        with self._guard:
+            rows = self._file.execute(
+                f"SELECT {_COLUMNS} FROM evaluation WHERE state IN ('queued', 'running') ORDER BY serial"
+            ).fetchall()
+        return [_entry(row) for row in rows]
+
+    def prune(self, before_s: float) -> list[str]:
+        """Forget what ended before a time (seconds since 1970) and problems nobody needs; returns ids."""
+        with self._change() as file:
+            rows = file.execute(
+                "DELETE FROM evaluation WHERE ended_s < ? RETURNING id", (before_s,)
+            ).fetchall()
+            file.execute(
+                "DELETE FROM problem WHERE NOT EXISTS (SELECT 1 FROM evaluation e "
+                "WHERE e.problem_sha = problem.sha AND e.problem = problem.id AND e.candidate IS NOT NULL)"
+            )
+        return [row[0] for row in rows]
+
+    def close(self) -> None:
+        """Give the folder back."""
+        with self._guard:
+            self._file.close()
+            os.close(self._lock)
+
+    @contextmanager
+    def _change(self) -> Iterator[sqlite3.Connection]:
+        with self._guard:
+            try:
+                with self._file:
+                    self._file.execute("BEGIN IMMEDIATE")
+                    yield self._file
+            except sqlite3.Error as error:
+                raise StoreError(f"cannot write down an evaluation: {error}") from error
+
+    def _open(self, path: Path) -> sqlite3.Connection:
+        file = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        file.execute("PRAGMA journal_mode = WAL")
+        # Every commit is synced: an accepted evaluation survives a power cut.
+        file.execute("PRAGMA synchronous = FULL")
+        version = file.execute("PRAGMA user_version").fetchone()[0]
+        if version > VERSION:
+            raise sqlite3.DatabaseError(f"written by a newer kernelwright (schema {version}); upgrade it")
+        file.executescript(_SCHEMA)
+        file.execute(f"PRAGMA user_version = {VERSION}")
+        path.chmod(0o600)
+        return file
+
+
+class StoreError(EvaluatorError):
+    """The disk does not take what was to be written down."""
+
+
+def _entry(row: tuple[object, ...]) -> Entry:
+    return Entry.model_validate(dict(zip(_COLUMNS.split(", "), row, strict=True)))

@@ -1,0 +1,65 @@
+"""What a GPU shows of a side that claims to be idle: freezing stops its threads, not the kernels they queued.
+
+Two claims are checked: that the work was over when the answer came (a sample of the outputs, taken at once,
+is what is found there later), and that nothing ran while inputs were published (a running kernel slows that
+down, since processes share a GPU by taking turns on it).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Final
+
+import torch
+
+from evaluator.contestant.slots import Slot
+from evaluator.referee.statistics import quantile
+
+_PLACES: Final = 4096
+_BUSY_FACTOR: Final = 1.5
+_BUSY_MS: Final = 0.5
+_FEWEST: Final = 5
+
+
+class Sample:
+    """Bytes at secret places of a batch, seen at one moment and looked at again later."""
+
+    def __init__(self, memory: torch.Tensor, slots: list[Slot], count: int, secret: random.Random) -> None:
+        """`memory` is the uint8 block that holds the slots; drawn before the clock starts."""
+        generator = torch.Generator().manual_seed(secret.getrandbits(48))
+        drawn = [
+            torch.randint(max(1, slot["pitch"] * count), (_PLACES,), generator=generator) + slot["offset"]
+            for slot in slots
+        ]
+        places = torch.cat([*drawn, torch.empty(0, dtype=torch.int64)])
+        self._memory = memory
+        self._places = places.clamp_(max=memory.numel() - 1).to(memory.device)
+        self._seen: torch.Tensor | None = None
+
+    def look(self) -> None:
+        """Remember what is there now."""
+        self._seen = self._memory.index_select(0, self._places)
+
+    def moved(self) -> bool:
+        """Whether something else is there by now."""
+        return self._seen is not None and not torch.equal(
+            self._seen, self._memory.index_select(0, self._places)
+        )
+
+
+def busy(ours: Sequence[float], theirs: Sequence[float]) -> str:
+    """Why publishing to a frozen candidate took so much longer than to the baseline; empty when it did not.
+
+    Milliseconds of each turn. Most of the candidate's must exceed the baseline's worst by far: a single slow
+    one is an accident.
+    """
+    if min(len(ours), len(theirs)) < _FEWEST:
+        return ""
+    usual, worst = quantile(ours, 0.25), max(theirs)
+    if usual <= _BUSY_FACTOR * worst + _BUSY_MS:
+        return ""
+    return (
+        f"the device was busy while the process was stopped: publishing inputs took {usual:.2f} ms or more "
+        f"in three of four turns, and never more than {worst:.2f} ms for the reference"
+    )

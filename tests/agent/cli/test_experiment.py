@@ -1,0 +1,74 @@
+"""An experiment from the command line: laid out for equal budgets, resumed, and told as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from agent.cli.experimenting import Bounds
+from agent.workspace import Workspace
+
+Command = Callable[..., Result]
+
+
+def bounds(**given: object) -> Bounds:
+    fields = {"attempts": None, "tokens": None, "cost": None, "turns": 4, "population": 4}
+    return Bounds(**{**fields, **given})  # type: ignore[arg-type]  # a test's keywords
+
+
+def test_every_strategy_is_laid_out_for_the_same_number_of_replies() -> None:
+    settings = bounds(attempts=10).settings(())
+    assert settings["problem_budget"] == {"attempts": 10}
+    assert settings["compared"] == {
+        "sample": {"samples": 10},
+        "refine": {"samples": 3, "turns": 4},
+        "evolve": {"population": 4, "generations": 3},
+    }
+    assert bounds().settings(())["problem_budget"] == {"attempts": 8}
+    assert bounds(tokens=1000).settings(())["problem_budget"] == {"tokens": 1000}
+    assert bounds(attempts=2).settings(("refine",))["compared"] == {"refine": {"samples": 1, "turns": 2}}
+
+
+def test_an_experiment_says_what_each_strategy_achieved_and_goes_on(
+    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
+) -> None:
+    for path in (tmp_path / "replies").rglob("*.md"):
+        path.write_text("No code.")
+    turns = quick.index("--turns")
+    arguments = quick[:turns] + quick[turns + 2 :]
+    result = kernelwright(
+        "experiment", *arguments, "-s", "sample", "-s", "refine", "--attempts", "3", "--json"
+    )
+    assert result.exit_code == 1, result.output
+    answer = json.loads(result.stdout)
+    assert (answer["end"], answer["budget"]) == ("complete", {"attempts": 3})
+    assert [(row["strategy"], row["solved"], row["attempts"]) for row in answer["strategies"]] == [
+        ("refine", 0, 3),
+        ("sample", 0, 3),
+    ]
+    assert all(row["tokens"] > 0 and row["geomean"]["value"] == 1.0 for row in answer["strategies"])
+    again = kernelwright("experiment", "--resume", "last", "--quiet")
+    assert (again.exit_code, "0 of 1" in again.stdout) == (1, True), again.output
+    counts = Counter(attempt.key.strategy for attempt in Workspace(tmp_path).archive().attempts())
+    assert counts == {"sample": 3, "refine": 3}
+    assert kernelwright("run", "--resume", "last", "--quiet").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("-s", "sample"), "at least two strategies"),
+        (("-s", "guess"), "unknown strategy 'guess'; known: sample, refine, evolve"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(
+    kernelwright: Command, quick: tuple[str, ...], more: tuple[str, ...], words: str
+) -> None:
+    turns = quick.index("--turns")
+    result = kernelwright("experiment", *quick[:turns], *quick[turns + 2 :], *more)
+    assert (result.exit_code, words in result.stderr) == (2, True), result.output

@@ -1,0 +1,70 @@
+"""`kernelwright leaderboard`: what it writes, what it compares, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import Result
+
+from evaluator import Status
+
+if TYPE_CHECKING:
+    from tests.agent.conftest import Make
+
+Command = Callable[..., Result]
+
+
+@pytest.fixture
+def two_runs(make: Make, tmp_path: Path) -> tuple[str, str]:
+    names = []
+    for speedup in (1.0, 2.0):
+        with make.log(tmp_path) as log:
+            make.attempt(log, speedup=speedup)
+            make.attempt(log, Status.WRONG_VALUES, problem="level1/02_p")
+        names.append(log.run)
+    return names[0], names[1]
+
+
+def test_html_writes_one_file_and_says_so(
+    kernelwright: Command, two_runs: tuple[str, str], tmp_path: Path
+) -> None:
+    result = kernelwright("leaderboard", "--html", "board.html")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("wrote    board.html (") and "4 attempts" in result.stdout
+    assert (tmp_path / "board.html").read_text("utf-8").startswith("<!doctype html>")
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_compare_prints_and_speaks_json(kernelwright: Command, two_runs: tuple[str, str]) -> None:
+    result = kernelwright("leaderboard", "--compare", *two_runs)
+    assert result.exit_code == 0 and "1 better" in result.stdout and "level1/01_add" in result.stdout
+    record = json.loads(kernelwright("leaderboard", "--compare", *two_runs, "--json").stdout)
+    assert (record["before"], record["after"]) == two_runs
+    assert record["counts"]["better"] == 1 and record["counts"]["unsolved in both"] == 1
+    turned = json.loads(kernelwright("leaderboard", "--compare", *reversed(two_runs), "--json").stdout)
+    assert turned["counts"]["worse"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--html", "board.html", "--json"), "--json and --html exclude each other"),
+        (("--csv", "--json"), "--json and --csv exclude each other"),
+        (("--compare", "a", "b", "--csv"), "--compare and --csv exclude each other"),
+        (("--compare", "a", "b", "--run", "a"), "--compare and --run exclude each other"),
+        (("--compare", "{0}", "{0}"), "are the same run"),
+        (("--compare", "{0}", "nowhere"), "no run 'nowhere'"),
+        (("--html", "missing/board.html"), "there is no folder"),
+        (("--html", "."), "is a folder; name a file"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(
+    kernelwright: Command, two_runs: tuple[str, str], arguments: tuple[str, ...], words: str
+) -> None:
+    result = kernelwright("leaderboard", *(argument.format(*two_runs) for argument in arguments))
+    assert result.exit_code == 2
+    assert words in result.stderr and result.stderr.count("\n") == 1

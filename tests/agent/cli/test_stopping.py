@@ -1,0 +1,77 @@
+"""A run that is stopped at once says how to go on; one that could not be judged asks nobody first."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import Result
+
+from agent.workspace import Provenance, Workspace
+from tests.agent.cli.test_live import live, served
+from tests.agent.providers.scripted import Step
+
+Command = Callable[..., Result]
+
+
+def test_a_second_ctrl_c_names_the_way_back(
+    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
+) -> None:
+    with served(lambda body, tries: Step(kind="hang")) as server:
+        command = [sys.executable, "-m", "agent.cli", "run", *live(quick, server)]
+        with subprocess.Popen(
+            command,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            env=dict(os.environ) | {"PYTHONPATH": str(Path(__file__).parents[3])},
+        ) as process:
+            assert process.stderr is not None
+            while server.in_flight == 0 and process.poll() is None:
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            assert any("Ctrl-C again stops at once" in line for line in iter(process.stderr.readline, ""))
+            process.send_signal(signal.SIGINT)
+            said = process.stderr.read()
+    (run,) = Workspace(tmp_path).archive().runs()
+    assert process.returncode == 130
+    assert f"stopped at once; go on: kernelwright run --resume {run} --workspace ." in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("command", ["run", "experiment"])
+def test_a_machine_that_cannot_judge_asks_nobody(
+    kernelwright: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    asked: list[Any] = []
+
+    def script(body: dict[str, Any], tries: int) -> Step:
+        asked.append(body)
+        return Step()
+
+    with served(script) as server:
+        place = ("--base-url", server.base_url, "-m", "good-model", "--target", "h200")
+        result = kernelwright(command, "square_matmul", "--backend", "cuda", "--device", "cuda:7", *place)
+    assert (result.exit_code, "no device cuda:7 here" in result.stderr) == (3, True), result.output
+    assert asked == []
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_unknown_run_or_kernel_is_a_usage_error_that_names_the_known_ones(
+    kernelwright: Command, make: Any, tmp_path: Path
+) -> None:
+    kept = Workspace(tmp_path).keep(make.code(), make.evaluation(), Provenance())
+    with make.log(tmp_path) as log:
+        run = log.run
+    shown = kernelwright("show", "zz")
+    assert (shown.exit_code, kept.id in shown.stderr) == (2, True), shown.output
+    resumed = kernelwright("run", "--resume", "zz")
+    assert (resumed.exit_code, run in resumed.stderr) == (2, True), resumed.output

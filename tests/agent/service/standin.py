@@ -1,0 +1,163 @@
+"""A service around a trusted stand-in for the evaluator, which judges by what a candidate says of itself.
+
+A candidate is `standin('STATUS', seconds, number)`. Run as a program it serves until it is killed, and writes
+down what it begins and ends.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent.cli.serving import listen
+from agent.service.app import Front, create_app
+from agent.service.catalogue import Catalogue
+from agent.service.client import ServiceClient
+from agent.service.desk import Desk
+from agent.service.guarding import Tokens
+from agent.service.server import Patience, Service
+from agent.service.store import Store
+from agent.service.workers import Workers, kinds
+from evaluator import (
+    Candidate,
+    Evaluation,
+    EvaluationConfig,
+    MachineError,
+    Problem,
+    Stage,
+    Status,
+    Stop,
+    Stopped,
+    problem_from_source,
+)
+
+PROBLEM = problem_from_source(
+    "N = 4\nSHAPES = {'small': {'N': 2}}\nclass Model: ...\ndef get_inputs(): return []\n", "level1/01_add"
+)
+
+
+def source(status: str = "PASSED", seconds: float = 0.0, number: int = 0) -> str:
+    """A candidate that takes this long to earn this status, or `MACHINE` or `CRASH`."""
+    return f"standin({status!r}, {seconds}, {number})"
+
+
+@dataclass
+class StandIn:
+    """Judges; remembers what it began and ended."""
+
+    begun: list[str] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+    journal: Path | None = None
+    gate: threading.Event = field(default_factory=threading.Event)
+    """A candidate with the status `GATE` waits for it, then passes."""
+
+    def __call__(
+        self,
+        problem: Problem,
+        candidate: Candidate,
+        config: EvaluationConfig,
+        *,
+        on_stage: Callable[[Stage], None],
+        stop: Stop,
+    ) -> Evaluation:
+        call = ast.parse(candidate.source, mode="eval").body
+        assert isinstance(call, ast.Call)
+        status, seconds, _ = (ast.literal_eval(argument) for argument in call.args)
+        self._note("begun", self.begun, candidate.source)
+        on_stage(Stage.VERIFY)
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline or (status == "GATE" and not self.gate.is_set()):
+            if stop.is_set:
+                raise Stopped("stopped")
+            time.sleep(0.005)
+        if status == "MACHINE":
+            raise MachineError("no compiler here")
+        if status == "CRASH":
+            raise ZeroDivisionError("a bug")
+        self._note("ended", self.ended, candidate.source)
+        status = "PASSED" if status == "GATE" else status
+        return evaluation(problem, candidate, config, Status(status), output_tail=candidate.source)
+
+    def _note(self, word: str, known: list[str], what: str) -> None:
+        if self.journal is None:
+            known.append(what)
+            return
+        with self.journal.open("a") as file:
+            file.write(f"{word} {' '.join(what.split())}\n")
+
+
+def evaluation(
+    problem: Problem, candidate: Candidate, config: EvaluationConfig, status: Status, **changes: Any
+) -> Evaluation:
+    """The least a verdict holds."""
+    return Evaluation(
+        status=status,
+        stage=Stage.DECIDE,
+        problem=problem.id,
+        problem_sha=problem.sha,
+        candidate_sha=candidate.sha,
+        backend=candidate.backend,
+        config=config,
+        **changes,
+    )
+
+
+@dataclass
+class Running:
+    """A service that answers in a thread of this process."""
+
+    folder: Path
+    judge: Any
+    token: str = ""
+    devices: tuple[str, ...] = ("cpu",)
+    places: int = 1000
+    front: dict[str, Any] = field(default_factory=dict)
+    patience: Patience = field(default_factory=lambda: Patience(head_s=2, drain_s=10))
+    allows_sources: bool = True
+    wanted_port: int = 0
+    operator: EvaluationConfig = field(default_factory=EvaluationConfig)
+
+    def __enter__(self) -> Running:
+        self.store = Store(self.folder)
+        of_kind = kinds(self.devices)
+        self.desk = Desk(self.store, judge="test", workers=of_kind, places=self.places, recent_bytes=1 << 20)
+        workers = Workers(self.desk, self.judge, self.devices)
+        catalogue = Catalogue(
+            [PROBLEM], operator=self.operator, kinds=of_kind, allows_sources=self.allows_sources
+        )
+        front = Front(tokens=Tokens([self.token] if self.token else []), **self.front)
+        app = create_app(self.desk, workers, catalogue, front)
+        listener = listen("127.0.0.1", self.wanted_port)
+        self.port: int = listener.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.service = Service(app, self.desk, workers, patience=self.patience)
+        self._thread = threading.Thread(target=self.service.answer, args=(listener,))
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.service.end()
+        self._thread.join(60)
+        self.store.close()
+        assert not self._thread.is_alive()
+
+    def client(self, **changes: Any) -> ServiceClient:
+        return ServiceClient(self.url, self.token or None, **changes)
+
+
+def main(state: str, journal: str, workers: str, port: str) -> None:
+    """Serve until killed; the first line of output is the address."""
+    judge = StandIn(journal=Path(journal))
+    with Running(Path(state), judge, devices=("cpu",) * int(workers), wanted_port=int(port)) as running:
+        print(running.url, flush=True)
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

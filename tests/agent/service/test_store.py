@@ -1,0 +1,213 @@
+"""What was accepted outlives the service, and memory does not grow with it."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.service.client import EvaluationFailed
+from agent.service.desk import MOST_STARTS, Desk, Standing, Taken
+from agent.service.pace import LONGEST_S, Pace
+from agent.service.recent import Recent
+from agent.service.store import Entry, State, Store, StoreError
+from agent.service.submission import Content
+from evaluator import Candidate, EvaluationConfig, MachineError, Status
+from tests.agent.service.standin import PROBLEM, Running, StandIn, evaluation, source
+
+
+def content(candidate: str = "x", **config: Any) -> Content:
+    return Content(
+        problem=PROBLEM,
+        candidate=Candidate(source=candidate, backend="cpp"),
+        config=EvaluationConfig.model_validate(config),
+    )
+
+
+def open_desk(store: Store, **changes: Any) -> Desk:
+    fields: dict[str, Any] = {"judge": "test", "workers": {"cpu": 1}, "places": 100, "recent_bytes": 1 << 20}
+    return Desk(store, **{**fields, **changes})
+
+
+def states(desk: Desk, *ids: str) -> list[str]:
+    return [standing.entry.state.value for one in ids if (standing := desk.look(one))]
+
+
+def test_a_restart_goes_on_with_what_waited_and_what_ran(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    desk = open_desk(store)
+    first, second, done, gone = (
+        desk.accept(content(name)).entry.id for name in ("first", "second", "done", "gone")
+    )
+    desk.cancel(gone)
+    runs = desk.take("cpu")
+    assert runs is not None and runs.id == first
+    # Closed without a word to the desk, as a kill would.
+    store.close()
+
+    store = Store(tmp_path)
+    desk = open_desk(store)
+    assert states(desk, first, second, done, gone) == ["running", "queued", "queued", "cancelled"]
+    taken = [desk.take("cpu") for _ in range(3)]
+    assert [work.id for work in taken if work] == [first, second, done]
+    assert taken[0] is not None and taken[0].content == content("first")
+    for work in taken:
+        assert work is not None
+        verdict = evaluation(PROBLEM, work.content.candidate, work.content.config, Status.PASSED)
+        desk.finish(work, verdict)
+    store.close()
+
+    store = Store(tmp_path)
+    desk = open_desk(store)
+    assert desk.queued == 0
+    assert states(desk, first, second, done) == ["finished"] * 3
+    assert desk.accept(content("done")).taken is Taken.KNOWN
+    store.close()
+
+
+def test_what_ends_the_service_again_and_again_is_given_up(tmp_path: Path) -> None:
+    poison = ""
+    for _ in range(MOST_STARTS):
+        store = Store(tmp_path)
+        desk = open_desk(store)
+        poison = desk.accept(content("poison")).entry.id
+        assert desk.take("cpu") is not None
+        store.close()
+    store = Store(tmp_path)
+    desk = open_desk(store)
+    standing = desk.look(poison)
+    assert standing is not None
+    assert (standing.entry.state, desk.queued) == (State.FAILED, 0)
+    assert "3 times" in (standing.entry.failure or "")
+    assert desk.accept(content("poison")).taken is Taken.ACCEPTED
+    store.close()
+
+
+def test_what_was_put_back_does_not_count_as_begun(tmp_path: Path) -> None:
+    for _ in range(MOST_STARTS + 1):
+        store = Store(tmp_path)
+        desk = open_desk(store)
+        desk.accept(content())
+        work = desk.take("cpu")
+        assert work is not None
+        desk.put_back(work)
+        store.close()
+
+
+def test_a_state_folder_has_one_service_and_no_newer_one(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state")
+    with pytest.raises(MachineError, match="in use by another service"):
+        Store(tmp_path / "state")
+    store.close()
+    with sqlite3.connect(tmp_path / "state" / "evaluations.sqlite") as file:
+        file.execute("PRAGMA user_version = 99")
+    file.close()
+    with pytest.raises(MachineError, match="newer"):
+        Store(tmp_path / "state")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "evaluations.sqlite").write_bytes(b"not a database" * 100)
+    with pytest.raises(MachineError, match=r"evaluations\.sqlite"):
+        Store(tmp_path / "broken")
+    (tmp_path / "file").touch()
+    with pytest.raises(MachineError, match="file"):
+        Store(tmp_path / "file")
+
+
+def test_a_disk_that_takes_nothing_accepts_nothing_and_loses_nothing(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    desk = open_desk(store)
+    work_id = desk.accept(content("before")).entry.id
+    work = desk.take("cpu")
+    assert work is not None
+    # Another writer holds the file: every change fails as it does on a full disk.
+    blocker = sqlite3.connect(tmp_path / "evaluations.sqlite", isolation_level=None)
+    store._file.execute("PRAGMA busy_timeout = 0")
+    blocker.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError):
+        desk.accept(content("after"))
+    verdict = evaluation(PROBLEM, work.content.candidate, work.content.config, Status.PASSED)
+    ending = threading.Thread(target=desk.finish, args=(work, verdict))
+    ending.start()
+    ending.join(0.2)
+    assert states(desk, work_id) == ["running"]
+    blocker.execute("ROLLBACK")
+    blocker.close()
+    assert desk.accept(content("after")).taken is Taken.ACCEPTED
+    ending.join(30)
+    assert states(desk, work_id) == ["finished"]
+    store.close()
+
+
+def test_old_evaluations_are_forgotten_and_waiting_ones_are_not(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    desk = open_desk(store)
+    ended, waits = (desk.accept(content(name)).entry.id for name in ("ended", "waits"))
+    desk.cancel(ended)
+    assert desk.prune(older_than_s=3600) == 0
+    time.sleep(0.01)
+    assert desk.prune(older_than_s=0) == 1
+    assert (desk.look(ended), states(desk, waits)) == (None, ["queued"])
+    work = desk.take("cpu")
+    assert work is not None and work.content == content("waits")
+    store.close()
+
+
+def test_recent_entries_are_bounded_by_their_bytes() -> None:
+    recent = Recent(max_bytes=100_000)
+    for number in range(500):
+        entry = Entry(
+            id=str(number),
+            round=1,
+            state=State.FINISHED,
+            problem="p",
+            backend="cpp",
+            accepted_at="",
+            verdict="v" * 10_000,
+        )
+        recent.put(entry)
+        recent.put(entry)
+        recent.get("0" if number < 5 else str(number - 1))
+        assert recent.held_bytes <= 100_000
+    assert recent.get("499") is not None
+    assert recent.get("490") is None
+    for number in range(500):
+        recent.drop(str(number))
+    assert recent.held_bytes == 0
+
+
+def test_callers_turned_away_are_sent_away_longer_each_until_a_place_is_free() -> None:
+    pace = Pace(workers=2)
+    assert pace.retry_after_s() == 5
+    pace.ended(10.0)
+    assert [pace.retry_after_s() for _ in range(3)] == [5, 10, 15]
+    pace.ended(10.0)
+    assert pace.retry_after_s() == 5
+    assert max(pace.retry_after_s() for _ in range(1000)) == LONGEST_S
+
+
+def test_a_service_serves_what_an_earlier_one_judged_without_judging_again(tmp_path: Path) -> None:
+    candidates = [Candidate(source=source(number=number), backend="cpp") for number in range(3)]
+    broken = Candidate(source=source("MACHINE"), backend="cpp")
+    first, second = StandIn(), StandIn()
+    with Running(tmp_path, first) as running:
+        verdicts = [running.client().evaluate(PROBLEM, candidate) for candidate in candidates]
+        with pytest.raises(EvaluationFailed, match="no compiler here"):
+            running.client().evaluate(PROBLEM, broken)
+    with Running(tmp_path, second) as running:
+        assert [running.client().evaluate(PROBLEM, candidate) for candidate in candidates] == verdicts
+        with pytest.raises(EvaluationFailed):
+            running.client().evaluate(PROBLEM, broken)
+    assert second.begun == [broken.source]
+
+
+def test_a_standing_says_how_many_come_first(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    desk = open_desk(store)
+    ids = [desk.accept(content(str(number))).entry.id for number in range(3)]
+    found = [desk.look(one) for one in ids]
+    assert [standing.ahead for standing in found if isinstance(standing, Standing)] == [0, 1, 2]
+    store.close()

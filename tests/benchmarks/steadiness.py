@@ -1,0 +1,131 @@
+"""Whether a score depends on when it is measured: the same kernels cold, warm, and beside other evaluations.
+
+    python tests/benchmarks/steadiness.py cpu
+    python tests/benchmarks/steadiness.py cuda --kernels 6
+
+Each kernel is judged alone by a fresh evaluator and again by the warm one, then while other evaluations go on
+that build, load and verify. One line a kernel: its milliseconds, and speedups as ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import statistics
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from mixture import Entry, Kind, mutated, seeds
+
+from evaluator import (
+    Evaluation,
+    EvaluationConfig,
+    Evaluator,
+    EvaluatorError,
+    Sanitize,
+)
+
+
+def judge(evaluator: Evaluator, entry: Entry, options: argparse.Namespace) -> Evaluation:
+    shapes = options.shapes if options.shapes in entry.problem.shapes else None
+    config = EvaluationConfig(
+        device=options.device, shapes=shapes, baselines=("eager",), sanitize=Sanitize.OFF
+    )
+    return evaluator.evaluate(entry.problem, entry.candidate, config)
+
+
+@contextmanager
+def load(evaluator: Evaluator, options: argparse.Namespace) -> Iterator[list[int]]:
+    """Threads that judge wrong and broken candidates until the block ends; yields how many, per thread."""
+    over = threading.Event()
+    done = [0] * options.others
+    found = seeds(options.device)
+
+    def work(number: int) -> None:
+        for turn in itertools.count():
+            if over.is_set():
+                return
+            seed = found[(number + turn * options.others) % len(found)]
+            kind = (Kind.WRONG, Kind.BROKEN)[turn % 2]
+            try:
+                judge(evaluator, mutated(seed, kind, 1000 * (number + 1) + turn), options)
+            except EvaluatorError as error:
+                print(f"  beside: {seed.name}: {error}")
+            done[number] += 1
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(options.others)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield done
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("device", choices=("cpu", "cuda"))
+    parser.add_argument("--kernels", type=int, default=6, help="how many, spread evenly over the recordings")
+    parser.add_argument("--others", type=int, help="evaluations beside; default 1 on a CPU, 5 on a GPU")
+    parser.add_argument("--shapes", help="a name in the problems' SHAPES; default: small on the CPU")
+    options = parser.parse_args()
+    options.others = options.others or {"cpu": 1, "cuda": 5}[options.device]
+    options.shapes = options.shapes or ("small" if options.device == "cpu" else None)
+    found = seeds(options.device)
+    chosen = [
+        found[number * len(found) // options.kernels] for number in range(min(options.kernels, len(found)))
+    ]
+    with tempfile.TemporaryDirectory(prefix="kernelwright-bench-") as cache:
+        measure(chosen, Path(cache), options)
+
+
+def measure(chosen: list[Entry], cache: Path, options: argparse.Namespace) -> None:
+    """Judge every kernel three times and print what became of it."""
+    alone: list[tuple[Evaluation, Evaluation]] = []
+    for entry in chosen:
+        with Evaluator(cache=cache) as evaluator:
+            alone.append((judge(evaluator, entry, options), judge(evaluator, entry, options)))
+    with (
+        Evaluator(cache=cache, idle_referees=options.others + 1) as evaluator,
+        load(evaluator, options) as done,
+    ):
+        loaded = [judge(evaluator, entry, options) for entry in chosen]
+    print(f"{sum(done)} other evaluations beside the loaded ones")
+    ratios: list[float] = []
+    for entry, (cold, warm), beside in zip(chosen, alone, loaded, strict=True):
+        ratios += compare(entry, cold, warm, beside)
+    if ratios:
+        worst = max(max(ratio, 1 / ratio) for ratio in ratios)
+        print(
+            f"time beside others over time alone: median {statistics.median(ratios):.3f}, worst {worst:.3f}"
+        )
+
+
+def compare(entry: Entry, cold: Evaluation, warm: Evaluation, beside: Evaluation) -> list[float]:
+    """Print one kernel's line; the ratio of its times with and without others, if it was timed."""
+    measured = [evaluation.measurement for evaluation in (cold, warm, beside)]
+    if any(one is None for one in measured):
+        print(f"{entry.name:28s} {cold.status} {warm.status} {beside.status} {beside.detail[:120]}")
+        return []
+    times = [one.candidate.median_ms for one in measured if one is not None]
+    speedups = [one.speedup for one in measured if one is not None]
+    print(
+        f"{entry.name:28s} ms cold {times[0]:.4f} warm {times[1]:.4f} beside {times[2]:.4f}"
+        f" | speedup {speedups[0]:.3f} {speedups[1]:.3f} {speedups[2]:.3f}"
+        f" | beside over warm: time {times[2] / times[1]:.3f} speedup {speedups[2] / speedups[1]:.3f}"
+    )
+    return [times[2] / times[1]]
+
+
+if __name__ == "__main__":
+    main()

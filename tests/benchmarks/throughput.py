@@ -1,0 +1,207 @@
+"""Candidates judged per hour: our evaluator with several at once, against a straightforward serial one.
+
+    python tests/benchmarks/throughput.py cpu
+    python tests/benchmarks/throughput.py cuda --limit 40 --serial 8
+
+Both get the same mixture of good, wrong, broken, raising and hanging candidates with the same time limits,
+and nothing is cached before. The serial evaluator may be given a sample only; its rate is then taken for the
+whole mixture, and the output says so. Verdicts are compared with each other and with what is known.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from mixture import Entry, mixture
+
+from evaluator import (
+    Evaluation,
+    EvaluationConfig,
+    Evaluator,
+    EvaluatorError,
+    Limits,
+    Sanitize,
+    Status,
+)
+
+HERE = Path(__file__).resolve().parent
+BUILD_S, CALL_S, LOAD_S = 300.0, 5.0, 60.0
+OVERHEAD_S = 60.0
+"""For the serial evaluator: importing torch, making inputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How one candidate ended."""
+
+    status: str
+    seconds: float
+    stages: dict[str, float]
+    detail: str = ""
+
+
+def config(device: str, shapes: str | None) -> EvaluationConfig:
+    return EvaluationConfig(
+        device=device,
+        shapes=shapes,
+        baselines=("eager",),
+        sanitize=Sanitize.OFF,
+        limits=Limits(build_s=BUILD_S, call_s=CALL_S, load_s=LOAD_S),
+    )
+
+
+def ours(entries: list[Entry], options: argparse.Namespace) -> tuple[float, list[Verdict]]:
+    """All candidates through one evaluator; seconds, and the verdicts in order."""
+    with tempfile.TemporaryDirectory(prefix="kernelwright-bench-") as cache:
+        began = time.monotonic()
+        with Evaluator(cache=Path(cache), idle_referees=options.workers) as evaluator:
+
+            def one(entry: Entry) -> Verdict:
+                started = time.monotonic()
+                chosen = config(options.device, shapes_of(entry, options))
+                try:
+                    found: Evaluation = evaluator.evaluate(entry.problem, entry.candidate, chosen)
+                except EvaluatorError as error:
+                    return Verdict(type(error).__name__, time.monotonic() - started, {}, str(error)[:300])
+                spent = time.monotonic() - started
+                show(entry, found.status, spent, found.stage_seconds)
+                return Verdict(found.status, spent, found.stage_seconds, found.detail)
+
+            with ThreadPoolExecutor(options.workers) as pool:
+                verdicts = list(pool.map(one, entries))
+        return time.monotonic() - began, verdicts
+
+
+def shapes_of(entry: Entry, options: argparse.Namespace) -> str | None:
+    """The asked shapes, where the problem has them."""
+    return options.shapes if options.shapes in entry.problem.shapes else None
+
+
+def show(entry: Entry, status: str, seconds: float, stages: dict[str, float]) -> None:
+    spent = " ".join(f"{name} {value:.1f}" for name, value in stages.items())
+    print(f"  {entry.name:34s} {status:14s} {seconds:6.1f} s  {spent}", flush=True)
+
+
+def serially(entries: list[Entry], options: argparse.Namespace) -> tuple[float, list[Verdict]]:
+    """Each candidate in a process of its own, one after another."""
+    began = time.monotonic()
+    verdicts = [serial(entry, options) for entry in entries]
+    return time.monotonic() - began, verdicts
+
+
+def serial(entry: Entry, options: argparse.Namespace) -> Verdict:
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="kernelwright-bench-") as name:
+        folder = Path(name)
+        (folder / "problem.py").write_text(entry.problem.source)
+        (folder / "candidate.py").write_text(entry.candidate.source)
+        job = {
+            "device": options.device,
+            "overrides": entry.problem.overrides(shapes_of(entry, options)),
+        }
+        (folder / "job.json").write_text(json.dumps(job))
+        verdict = watched(folder)
+    spent = time.monotonic() - started
+    print(f"  {entry.name:34s} {verdict['status']:14s} {spent:6.1f} s  (serial)", flush=True)
+    return Verdict(verdict["status"], spent, {}, verdict.get("detail", ""))
+
+
+def watched(folder: Path) -> dict[str, str]:
+    """Run the serial evaluator's process under the time limits ours has."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = os.environ | {"TORCH_EXTENSIONS_DIR": str(folder / "extensions"), "PATH": path}
+    errors = (folder / "errors").open("w")
+    process = subprocess.Popen(
+        [sys.executable, str(HERE / "serial.py"), str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        env=environment,
+        text=True,
+    )
+    with errors, process:
+        said: list[str] = []
+        assert process.stdout is not None
+        with ThreadPoolExecutor(1) as reader:
+            allowed = BUILD_S + LOAD_S
+            while True:
+                line = reader.submit(process.stdout.readline)
+                try:
+                    text = line.result(timeout=allowed)
+                except TimeoutError:
+                    process.kill()
+                    return {"status": "TIMED_OUT"}
+                if not text:
+                    break
+                said.append(text)
+                allowed = CALL_S + OVERHEAD_S / 4 if text.strip() == "run" else BUILD_S + LOAD_S
+    try:
+        verdict: dict[str, str] = json.loads(said[-1])
+    except (IndexError, json.JSONDecodeError):
+        return {"status": "CRASHED", "detail": (folder / "errors").read_text()[-300:]}
+    return verdict
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("device", choices=("cpu", "cuda"))
+    options.add_argument("--limit", type=int, help="only so many candidates, spread evenly")
+    options.add_argument("--serial", type=int, help="give the serial evaluator only so many; 0 for none")
+    options.add_argument("--workers", type=int, help="evaluations at once; default 2 on a CPU, 6 on a GPU")
+    options.add_argument("--shapes", help="a name in the problems' SHAPES; default: small on the CPU")
+    given = options.parse_args()
+    given.workers = given.workers or {"cpu": 2, "cuda": 6}[given.device]
+    given.shapes = given.shapes or ("small" if given.device == "cpu" else None)
+    entries = mixture(given.device, limit=given.limit)
+    print(f"{len(entries)} candidates: {dict(Counter(str(entry.kind) for entry in entries))}")
+    seconds, verdicts = ours(entries, given)
+    rate = len(entries) / seconds * 3600
+    median = statistics.median(verdict.seconds for verdict in verdicts)
+    print(f"ours: {seconds:.0f} s, {rate:.0f} candidates an hour, median latency {median:.1f} s")
+    report(entries, verdicts, "ours")
+    count = len(entries) if given.serial is None else min(given.serial, len(entries))
+    if not count:
+        return
+    chosen = sorted({number * len(entries) // count for number in range(count)})
+    sample = [entries[number] for number in chosen]
+    seconds, theirs = serially(sample, given)
+    their_rate = len(sample) / seconds * 3600
+    note = "" if len(sample) == len(entries) else f", measured on a sample of {len(sample)}"
+    print(f"serial: {seconds:.0f} s, {their_rate:.0f} candidates an hour{note}")
+    report(sample, theirs, "serial")
+    differing = [
+        f"{entry.name}: ours {verdicts[number].status}, serial {other.status}"
+        for number, entry, other in zip(chosen, sample, theirs, strict=True)
+        if verdicts[number].status != other.status
+    ]
+    print(f"verdicts that differ: {differing or 'none'}")
+    print(f"ours over serial: {rate / their_rate:.1f}x")
+
+
+def report(entries: list[Entry], verdicts: list[Verdict], who: str) -> None:
+    """What ended otherwise than is known."""
+    for entry, verdict in zip(entries, verdicts, strict=True):
+        if verdict.status != entry.expected:
+            print(f"  {who}: {entry.name} is {verdict.status}, not {entry.expected}: {verdict.detail[:200]}")
+    right = sum(
+        verdict.status == Status(entry.expected) for entry, verdict in zip(entries, verdicts, strict=True)
+    )
+    print(f"{who}: {right} of {len(entries)} verdicts as expected")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Devices by name, on machines with and without GPUs."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from evaluator import machine
+from evaluator.errors import ConfigError, MachineError
+
+
+@pytest.fixture
+def four_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    """An `nvidia-smi` that lists four."""
+    program = tmp_path / "nvidia-smi"
+    program.write_text('#!/bin/sh\nfor i in 0 1 2 3; do echo "$i, NVIDIA H200, 580.1, 9.0"; done\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    machine.gpus.cache_clear()
+    yield
+    machine.gpus.cache_clear()
+
+
+@pytest.mark.usefixtures("four_gpus")
+@pytest.mark.parametrize(
+    ("wanted", "visible", "devices"),
+    [
+        ("auto", None, ("cuda:0", "cuda:1", "cuda:2", "cuda:3")),
+        ("cuda", "2,1", ("cuda:2", "cuda:1")),
+        ("cuda", "GPU-8a1b2c3d", ("cuda:0", "cuda:1", "cuda:2", "cuda:3")),
+        ("cuda:3, cuda:1,cuda:3", None, ("cuda:3", "cuda:1")),
+        ("cpu", None, ("cpu",)),
+    ],
+)
+def test_a_name_stands_for_one_or_several_devices(wanted, visible, devices, monkeypatch) -> None:
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert machine.resolve_devices(wanted, "cuda") == devices
+    assert machine.resolve_device(wanted, "cuda") == devices[0]
+
+
+@pytest.mark.usefixtures("four_gpus")
+def test_what_is_no_device_or_not_here_is_named() -> None:
+    with pytest.raises(ConfigError, match="unknown device 'gpu1'"):
+        machine.resolve_devices("cuda:0,gpu1", "cuda")
+    with pytest.raises(MachineError, match=r"no device cuda:4 here \(found 4 GPUs\)"):
+        machine.resolve_devices("cuda:4", "cuda")
+
+
+@pytest.mark.usefixtures("four_gpus")
+def test_several_evaluations_keep_each_gpu_busy_as_far_as_cores_go(monkeypatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(64))
+    assert machine.evaluations_at_once("auto", ["cuda"]) == 16
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(4))
+    assert machine.evaluations_at_once("auto", ["cuda"]) == 4
+    assert machine.evaluations_at_once("auto", ["cpp"]) == 2

@@ -1,0 +1,123 @@
+"""The corpus read and judged: candidates under a header that names what they must earn.
+
+A file of `tests/corpus/` is a whole candidate under a header of `# key: value` comments:
+
+- `status`: what it must earn, alternatives separated by `|`
+- `speedup: honest`: it may pass, but gains nothing; a forged gain would be enormous, so the bound is wide
+- `class`: ids of `EXPLOITS`, the catalogue of exploit classes; for honest files, the classes it resembles
+- `problem`, `shapes`, `backend`: what it is judged on
+- `track`: whose work it may be credited as, where that was found out
+- `needs: sanitizer`: passes where none ran
+- `needs: build-limit`: its build is stopped early
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from evaluator import (
+    BACKENDS,
+    Candidate,
+    Evaluation,
+    EvaluationConfig,
+    Evaluator,
+    Limits,
+    SandboxTier,
+    Status,
+    read_problem,
+)
+
+CORPUS = Path(__file__).parent / "corpus"
+PROBLEMS = Path(__file__).parents[1] / "reference_problems"
+GENEROUS_BOUND = 3.0
+"""A forged gain is enormous; on a shared CPU an honest one wanders."""
+_CALL_S, _LOAD_S, _BUILD_S, _SHORT_BUILD_S = 5.0, 20.0, 300.0, 15.0
+_MEMORY_GIB = 4.0
+_HEADER = re.compile(r"# (\w+): (.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Specimen:
+    """One file of the corpus."""
+
+    path: Path
+    header: dict[str, str]
+
+    @property
+    def name(self) -> str:
+        """Folder and stem."""
+        return f"{self.path.parent.name}/{self.path.stem}"
+
+    @property
+    def honest(self) -> bool:
+        """Whether it is a look-alike and no attack."""
+        return self.path.parent.name == "honest"
+
+    @property
+    def device(self) -> str:
+        """The kind of device its backend needs."""
+        return BACKENDS[self.header["backend"]].device
+
+    @property
+    def family(self) -> str:
+        """The letter of the first class it belongs to."""
+        return self.listed("class")[0][0]
+
+    def listed(self, key: str) -> list[str]:
+        """The alternatives a header names."""
+        return re.split(r"[\s|]+", self.header[key]) if key in self.header else []
+
+
+def read_specimen(path: Path) -> Specimen:
+    """Read a file's header: the comment lines it begins with."""
+    header: dict[str, str] = {}
+    for line in path.read_text().splitlines():
+        match = _HEADER.fullmatch(line)
+        if match is None:
+            break
+        header[match[1]] = match[2]
+    return Specimen(path, header)
+
+
+def specimens() -> list[Specimen]:
+    """The whole corpus, by name."""
+    return [read_specimen(path) for path in sorted(CORPUS.glob("*/*.py"))]
+
+
+def judge(
+    evaluator: Evaluator,
+    specimen: Specimen,
+    *,
+    backend: str | None = None,
+    tier: SandboxTier | None = None,
+) -> Evaluation:
+    """Evaluate cheaply: one baseline, few turns, short limits; `backend` replaces the header's."""
+    backend = backend or specimen.header["backend"]
+    short = "build-limit" in specimen.listed("needs")
+    config = EvaluationConfig(
+        device=BACKENDS[backend].device,
+        shapes=specimen.header.get("shapes"),
+        baselines=("eager",),
+        target_ms=20.0,
+        max_turns=6,
+        sandbox=tier,
+        limits=Limits(
+            call_s=_CALL_S,
+            load_s=_LOAD_S,
+            build_s=_SHORT_BUILD_S if short else _BUILD_S,
+            memory_gib=_MEMORY_GIB,
+        ),
+    )
+    problem = read_problem(PROBLEMS / f"{specimen.header['problem']}.py")
+    return evaluator.evaluate(problem, Candidate(source=specimen.path.read_text(), backend=backend), config)
+
+
+def promised(specimen: Specimen, evaluation: Evaluation) -> bool:
+    """Whether it earned a status its header names."""
+    allowed = {Status(name) for name in specimen.listed("status")}
+    sanitized = evaluation.sanitization is not None and evaluation.sanitization.ran
+    if "sanitizer" in specimen.listed("needs") and not sanitized:
+        allowed.add(Status.PASSED)
+    return evaluation.status in allowed
