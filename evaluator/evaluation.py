@@ -119,8 +119,10 @@ class Verification(Record):
     gradients: tuple[str, ...] = ()
     """Gradients that were verified beside the outputs, such as `gradient of weight`."""
     bitwise_repeatable: bool | None = None
+    other_sizes: dict[str, Status] = {}
+    """What sizes other than the judged ones would have earned, by their name: of `SHAPES`, or scaled down."""
     shape_specialized: bool | None = None
-    """True when a held-out shape of the problem failed; None when there was none to try."""
+    """True when one of `other_sizes` did not pass, which is no failure; None when there was none to try."""
     mismatch: Mismatch | None = None
 
 

@@ -85,6 +85,8 @@ def _values(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
             f"{checked.error_ratio:.3g} times the reference's own rounding, "
             f"limit {checked.limit_ratio:.3g}, {checked.trials} trials",
         )
+    if checked.other_sizes:
+        yield "sizes", ", ".join(f"{status} at {name}" for name, status in checked.other_sizes.items())
     if checked.gradients:
         yield "gradients", ", ".join(name.removeprefix("gradient of ") for name in checked.gradients)
     wrong = checked.mismatch

@@ -22,6 +22,7 @@ from evaluator.referee.attributing import attribution
 from evaluator.referee.lanes import Ground, load, start
 from evaluator.referee.sanitizing import Sanitizer
 from evaluator.referee.sides import Side, Verdict
+from evaluator.referee.sizes import OtherSizes
 from evaluator.referee.timing import Timer
 from evaluator.referee.trials import TrialPool
 from evaluator.referee.verifying import Verifier
@@ -39,9 +40,9 @@ class Judge:
         self._secret = secret
         self._timer = Timer(ground, pool, config, secret)
         self._assessor = Assessor(ground, pool)
-        self._sanitizer = Sanitizer(
-            ground, pool, name=config.shapes or "full size", limit_s=config.limits.sanitize_s
-        )
+        judged = config.shapes or "full size"
+        self._sanitizer = Sanitizer(ground, pool, name=judged, limit_s=config.limits.sanitize_s)
+        self._other_sizes = OtherSizes(ground, pool, name=judged, call_s=config.limits.call_s)
 
     def judge(self, source: str, *, compile_s: float) -> dict[str, Any]:
         """The answer's fields, as JSON: status, detail, stage and everything measured.
@@ -77,6 +78,7 @@ class Judge:
                 self._announce(outcome, Stage.ATTRIBUTE)
                 self._hold_device(exclusive=False)
                 outcome.attribution = attribution(self._ground, side, source)
+            self._try_other_sizes(side, outcome)
             self._sanitize(side, source, outcome)
             self._announce(outcome, Stage.DECIDE)
             self._believe(outcome)
@@ -119,6 +121,14 @@ class Judge:
             outcome.verification = verifier.record(verdict.facts.get("mismatch"))
             raise
         outcome.verification = verifier.record()
+
+    def _try_other_sizes(self, side: Side, outcome: _Outcome) -> None:
+        found = self._other_sizes.try_on(side)
+        if found and outcome.verification is not None:
+            specialized = any(status is not Status.PASSED for status in found.values())
+            outcome.verification = outcome.verification.model_copy(
+                update={"other_sizes": found, "shape_specialized": specialized}
+            )
 
     def _sanitize(self, side: Side, source: str, outcome: _Outcome) -> None:
         outcome.sanitization = self._sanitizer.postpone(self._config.sanitize, source, side.builds)

@@ -1,4 +1,4 @@
-"""Smaller versions of a problem, for tools that slow a kernel down a thousandfold.
+"""Other versions of a problem: smaller ones for tools that slow a kernel down a thousandfold, or any.
 
 The problem's own `SHAPES` come first, then its integer constants scaled down by a power of two, odd ones
 kept odd. A smaller version counts only if it still is the same problem: it runs, with as many inputs and
@@ -18,6 +18,7 @@ from evaluator.errors import ProblemError
 from evaluator.referee.lanes import Ground
 from evaluator.referee.reference import Arguments, Output, Reference
 from evaluator.referee.trials import TrialPool
+from evaluator.referee.work import weigh
 
 _SCALABLE: Final = 64
 """Constants up to this are left alone: they are kernel sizes, heads and groups more often than extents."""
@@ -25,6 +26,8 @@ _FLOORS: Final = (128, 64, 32)
 """Extents are not scaled below: a tiled kernel needs several tiles for its tiles to race."""
 _SHIFT: Final = 5
 _PREFERRED: Final = ("small", "odd")
+_MORE: Final = 2
+_ANYWAY_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +54,25 @@ def evaluated(ground: Ground, pool: TrialPool, name: str) -> Scene:
 
 def smaller(scene: Scene) -> Iterator[Scene]:
     """Versions with fewer elements, the most natural first."""
-    seen = [scene.ground.overrides]
-    for name, overrides in _variants(scene.ground.reference.constants()):
+    for made in versions(scene):
+        if made.elements < scene.elements:
+            yield made
+
+
+def versions(scene: Scene) -> Iterator[Scene]:
+    """Versions of other sizes that need little more memory than the judged one, the most natural first."""
+    judged = scene.ground.overrides
+    seen = [judged]
+    for name, overrides in _variants(scene.ground.reference.constants(), judged):
         if overrides and overrides not in seen:
             seen.append(overrides)
-            made = _build(scene, name, overrides)
-            if made is not None and made.elements < scene.elements and _same_problem(scene, made):
+            made = _build(scene, name, overrides) if _bearable(scene, overrides) else None
+            if made is not None and _same_problem(scene, made) and not _same_sizes(scene, made):
                 yield made
 
 
-def _variants(constants: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _variants(constants: dict[str, Any], judged: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Names and overrides; `constants` are those in effect, `judged` overrides among them."""
     shapes = constants.get("SHAPES")
     if isinstance(shapes, dict):
         order = [*_PREFERRED, *(name for name in shapes if name not in _PREFERRED)]
@@ -68,7 +80,21 @@ def _variants(constants: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
             if isinstance(shapes.get(name), dict):
                 yield name, dict(shapes[name])
     for floor in _FLOORS:
-        yield f"scaled down to {floor}", scaled(constants, floor)
+        smaller_ones = scaled(constants, floor)
+        if smaller_ones:
+            yield f"scaled down to {floor}", judged | smaller_ones
+
+
+def _bearable(scene: Scene, overrides: dict[str, Any]) -> bool:
+    """Whether a version may be run: one that needs far more memory than the judged one may not."""
+    reference, judged = scene.ground.reference, scene.ground.overrides
+    needed, usual = (
+        weigh(reference.problem, reference.source, each, dtype=scene.ground.dtype)
+        for each in (overrides, judged)
+    )
+    if not (needed.complete and usual.complete):
+        return not judged or overrides.keys() >= judged.keys()
+    return needed.peak_bytes <= _MORE * usual.peak_bytes + _ANYWAY_BYTES
 
 
 def scaled(constants: dict[str, Any], floor: int) -> dict[str, Any]:
@@ -111,6 +137,11 @@ def _build(scene: Scene, name: str, overrides: dict[str, Any]) -> Scene | None:
             sys.modules["problem"] = module
     ground = replace(scene.ground, reference=reference, overrides=overrides)
     return Scene(name, ground, scene.seed, arguments, output)
+
+
+def _same_sizes(scene: Scene, other: Scene) -> bool:
+    ours, theirs = ((*each.arguments.leaves, *each.output.leaves) for each in (scene, other))
+    return all(one.shape == two.shape for one, two in zip(ours, theirs, strict=True))
 
 
 def _same_problem(scene: Scene, other: Scene) -> bool:

@@ -174,8 +174,7 @@ class Verifier:
 
     def _publish(self, trial: Trial, index: int) -> None:
         write(self._side, self._lane.input_slots, trial.arguments.leaves, index)
-        for slot, exact in zip(self._lane.output_slots, trial.expected.output.leaves, strict=True):
-            poison(view(self._side.blocks[slot["block"]].data, slot, index), exact)
+        poison_outputs(self._lane, trial, index)
         self._ground.device.synchronize()
 
     def _run(self, model: str, *, first: int, count: int) -> None:
@@ -196,10 +195,19 @@ class Verifier:
                 raise Verdict(Status.INPUT_MUTATED, f"input {number} was changed by the call")
 
     def _outputs(self, index: int) -> list[torch.Tensor]:
-        return [
-            view(self._side.blocks[slot["block"]].data, slot, index).clone()
-            for slot in self._lane.output_slots
-        ]
+        return read_outputs(self._lane, index)
+
+
+def read_outputs(lane: Lane, index: int) -> list[torch.Tensor]:
+    """Copies of what a side left as the outputs of call `index`."""
+    blocks = lane.side.blocks
+    return [view(blocks[slot["block"]].data, slot, index).clone() for slot in lane.output_slots]
+
+
+def poison_outputs(lane: Lane, trial: Trial, index: int) -> None:
+    """Put what cannot be the answer where the outputs of call `index` belong."""
+    for slot, exact in zip(lane.output_slots, trial.expected.output.leaves, strict=True):
+        poison(view(lane.side.blocks[slot["block"]].data, slot, index), exact)
 
 
 def _same_bits(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:

@@ -217,3 +217,33 @@ def test_a_sleeping_candidate_cannot_outlive_its_evaluation(evaluator):
         PROBLEM, model("time.sleep(1.5); return torch.relu(x * self.scale + self.shift)"), config
     )
     assert evaluation.status is Status.TIMED_OUT
+
+
+def test_other_sizes_are_tried_and_decide_nothing(evaluator):
+    def held_out(line):
+        candidate = model(f"{line}\nreturn torch.relu(x * self.scale + self.shift)")
+        evaluation = evaluator.evaluate(PROBLEM, candidate, UNTIMED)
+        assert evaluation.status is Status.PASSED, evaluation.detail
+        return evaluation.verification.other_sizes["tiny"], evaluation.verification.shape_specialized
+
+    assert held_out("") == (Status.PASSED, False)
+    assert held_out("assert x.shape[0] % 256 == 0") == (Status.RUNTIME_ERROR, True)
+    assert held_out("x = x if x.shape[0] == 256 else x + 1") == (Status.WRONG_VALUES, True)
+    assert held_out("x = x if x.shape[0] == 256 else torch.zeros(256, 128)") == (Status.WRONG_SHAPE, True)
+    assert held_out("x.shape[0] == 256 or os._exit(0)") == (Status.RUNTIME_ERROR, True)
+
+
+def test_a_problem_of_one_size_has_none_to_hold_out(evaluator):
+    fixed = problem_from_source(
+        "import torch\nfrom torch import nn\nclass Model(nn.Module):\n    def forward(self, x):\n"
+        "        return x.view(4, 8).relu()\ndef get_inputs():\n    return [torch.randn(32)]\n",
+        "fixed",
+    )
+    source = (
+        "import torch\nfrom torch import nn\nclass ModelNew(nn.Module):\n"
+        "    def forward(self, x):\n        return x.clamp_min(0).view(4, 8)\n"
+    )
+    evaluation = evaluator.evaluate(fixed, Candidate(source=source, backend="cpp"), UNTIMED)
+    assert evaluation.status is Status.PASSED
+    assert evaluation.verification.other_sizes == {}
+    assert evaluation.verification.shape_specialized is None

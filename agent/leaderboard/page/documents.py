@@ -162,6 +162,9 @@ def _checks(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
             f"{checked.error_ratio:.3g} times the reference's own rounding, limit {checked.limit_ratio:.3g}, "
             f"{checked.trials} trials",
         )
+    if checked is not None and checked.other_sizes:
+        tried = checked.other_sizes.items()
+        yield "other sizes", ", ".join(f"{status} at {name}" for name, status in tried)
     if limits is not None and limits.speed_of_light is not None:
         yield "speed of light", f"{limits.speed_of_light:.0%} of what the hardware allows"
     if evaluation.attribution is not None:

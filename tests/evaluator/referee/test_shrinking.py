@@ -13,7 +13,7 @@ from evaluator.devices import open_device
 from evaluator.protocol import Channel
 from evaluator.referee.lanes import Ground
 from evaluator.referee.reference import Reference
-from evaluator.referee.shrinking import Scene, evaluated, scaled, smaller
+from evaluator.referee.shrinking import Scene, evaluated, scaled, smaller, versions
 from evaluator.referee.sides import DriverLink
 from evaluator.referee.trials import TrialPool
 
@@ -118,3 +118,25 @@ def test_another_problem_is_refused(scene: Make, line: str) -> None:
         {line}
     """
     assert list(smaller(scene(source))) == []
+
+
+def test_other_sizes_keep_what_the_judged_ones_made_small(scene: Make) -> None:
+    source = """
+        import torch
+        from torch import nn
+        ROWS, WIDTH = 4096, 8192
+        SHAPES = {"small": {"ROWS": 48, "WIDTH": 300}, "odd": {"ROWS": 33, "WIDTH": 301}}
+        SHAPES["huge"] = {"ROWS": 10**9}
+        class Model(nn.Module):
+            def forward(self, x):
+                return x.relu()
+        def get_inputs():
+            return [torch.randn(ROWS, WIDTH)]
+    """
+    found = {
+        made.name: tuple(made.output.leaves[0].shape)
+        for made in versions(scene(source, {"ROWS": 48, "WIDTH": 300}))
+    }
+    assert found == {"odd": (33, 301), "scaled down to 128": (48, 128), "scaled down to 64": (48, 64)} | {
+        "scaled down to 32": (48, 32)
+    }
