@@ -39,16 +39,20 @@ class Gpu:
     driver: str
     architecture: str
     """Such as `sm_90`."""
+    uuid: str
+    """Such as `GPU-8a1b2c3d-...`."""
+    bus: str
+    """Where it is plugged in, such as `00000000:18:00.0`."""
 
 
 @cache
 def gpus() -> tuple[Gpu, ...]:
     """GPUs that `nvidia-smi` lists; empty without one."""
-    fields = _smi("index,name,driver_version,compute_cap")
+    fields = _smi("index,name,driver_version,compute_cap,uuid,pci.bus_id")
     found = []
     for line in fields.splitlines():
-        index, name, driver, capability = (part.strip() for part in line.split(","))
-        found.append(Gpu(int(index), name, driver, "sm_" + capability.replace(".", "")))
+        index, name, driver, capability, uuid, bus = (part.strip() for part in line.split(","))
+        found.append(Gpu(int(index), name, driver, "sm_" + capability.replace(".", ""), uuid, bus))
     return tuple(found)
 
 
@@ -116,8 +120,28 @@ def gpu_nodes(device: str) -> tuple[Path, ...]:
     if gpu is None:
         return ()
     shared = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
-    nodes = [Path("/dev") / name for name in (f"nvidia{gpu.index}", *shared)]
+    nodes = [Path("/dev") / name for name in (f"nvidia{_minor(gpu)}", *shared)]
     return tuple(node for node in nodes if node.exists())
+
+
+def visible_name(device: str) -> str:
+    """What `CUDA_VISIBLE_DEVICES` calls the GPU where its node is the only one.
+
+    CUDA counts the GPUs it can open, so that there the index is another; alone it is 0 either way.
+    """
+    gpu = gpus()[int(device.partition(":")[2])]
+    return gpu.uuid if len(gpus()) > 1 else str(gpu.index)
+
+
+def _minor(gpu: Gpu, drivers: Path = Path("/proc/driver/nvidia/gpus")) -> int:
+    """The number in the name of a GPU's node: the kernel's, which need not be how `nvidia-smi` counts."""
+    domain, _, place = gpu.bus.lower().partition(":")
+    try:
+        text = (drivers / f"{domain[-4:]}:{place}" / "information").read_text("utf-8", "replace")
+    except OSError:
+        return gpu.index
+    told = re.search(r"^Device Minor:\s*(\d+)", text, re.MULTILINE)
+    return int(told[1]) if told else gpu.index
 
 
 def device_state(device: str) -> dict[str, str]:

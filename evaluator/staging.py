@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from evaluator.config import EvaluationConfig, SandboxTier
-from evaluator.machine import gpu_nodes
+from evaluator.machine import gpu_nodes, visible_name
 from evaluator.sandbox import Bind, SandboxPolicy, python_binds
 from evaluator.sandbox.leftovers import owner_name
 
@@ -99,7 +99,8 @@ class Staging:
             environment=_environment(threads, device) | {"OMP_WAIT_POLICY": "passive"},
             memory_bytes=_REFEREE_MEMORY_GIB << 30,
             processes=1024,
-            file_bytes=_SCRATCH_BYTES,
+            # Memory shared with contestants on a CPU counts as a file.
+            file_bytes=_REFEREE_MEMORY_GIB << 30,
             scratch_bytes=_SCRATCH_BYTES,
         )
 
@@ -129,6 +130,6 @@ def _environment(threads: int, device: str) -> dict[str, str]:
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }
     if device != "cpu":
-        environment["CUDA_VISIBLE_DEVICES"] = device.partition(":")[2]
+        environment["CUDA_VISIBLE_DEVICES"] = visible_name(device)
         environment["CUDA_MODULE_LOADING"] = "LAZY"
     return environment

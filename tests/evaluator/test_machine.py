@@ -14,7 +14,10 @@ from evaluator.errors import ConfigError, MachineError
 def four_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     """An `nvidia-smi` that lists four."""
     program = tmp_path / "nvidia-smi"
-    program.write_text('#!/bin/sh\nfor i in 0 1 2 3; do echo "$i, NVIDIA H200, 580.1, 9.0"; done\n')
+    program.write_text(
+        "#!/bin/sh\nfor i in 0 1 2 3; do\n"
+        'echo "$i, NVIDIA H200, 580.1, 9.0, GPU-8a1b2c3$i, 00000000:$((i + 1))B:00.0"; done\n'
+    )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -56,3 +59,19 @@ def test_several_evaluations_keep_each_gpu_busy_as_far_as_cores_go(monkeypatch) 
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(4))
     assert machine.evaluations_at_once("auto", ["cuda"]) == 4
     assert machine.evaluations_at_once("auto", ["cpp"]) == 2
+
+
+@pytest.mark.usefixtures("four_gpus")
+def test_several_gpus_are_told_apart_by_what_does_not_depend_on_counting() -> None:
+    assert [gpu.bus for gpu in machine.gpus()][3] == "00000000:4B:00.0"
+    assert machine.visible_name("cuda:2") == "GPU-8a1b2c32"
+
+
+@pytest.mark.usefixtures("four_gpus")
+def test_a_gpus_node_has_the_number_that_the_kernel_gave_it(tmp_path) -> None:
+    last = machine.gpus()[3]
+    folder = tmp_path / "0000:4b:00.0"
+    folder.mkdir()
+    (folder / "information").write_text("Model: \t\t NVIDIA H200\nDevice Minor: \t 6\nGPU Excluded:\t No\n")
+    assert machine._minor(last, tmp_path) == 6
+    assert machine._minor(machine.gpus()[2], tmp_path) == 2
