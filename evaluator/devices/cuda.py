@@ -18,6 +18,9 @@ _IPC_LAZY_PEER_ACCESS: Final = 1
 _FLUSH_FACTOR: Final = 3
 _OUT_OF_MEMORY: Final = 2
 _PATIENCE_S: Final = 30.0
+_GRANULE: Final = 2 << 20
+"""CUDA cuts less than this out of a block of several allocations, and a handle opens the whole block (CUDA
+programming guide, interprocess communication): a contestant would see what was never shared with it."""
 
 
 class _IpcHandle(ctypes.Structure):
@@ -64,15 +67,22 @@ class CudaBlock:
 
     @classmethod
     def create(cls, size: int, device: torch.device) -> CudaBlock:
-        """New zeroed device memory."""
+        """New zeroed device memory, no part of a larger allocation.
+
+        Raises:
+            torch.OutOfMemoryError: there is not as much, for half a minute.
+        """
+        size = -(-size // _GRANULE) * _GRANULE
         pointer = ctypes.c_void_p()
         deadline = time.monotonic() + _PATIENCE_S
         # torch's allocator keeps what it freed, and other referees come and go.
         torch.cuda.empty_cache()
         while code := _runtime().cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(size)):
             _runtime().cudaGetLastError()
-            if code != _OUT_OF_MEMORY or time.monotonic() > deadline:
+            if code != _OUT_OF_MEMORY:
                 _check(code, f"allocating {size} bytes on the device")
+            if time.monotonic() > deadline:
+                raise torch.OutOfMemoryError(f"no {size} bytes to share are free on the device")
             time.sleep(0.2)
         block = cls(int(pointer.value or 0), size, device, owned=True)
         block.data.zero_()
@@ -131,7 +141,7 @@ class CudaDevice:
 
     def allocate(self, size: int) -> CudaBlock:
         """New device memory to share."""
-        return CudaBlock.create(max(size, 512), self.torch_device)
+        return CudaBlock.create(max(size, 1), self.torch_device)
 
     def attach(self, descriptor: dict[str, Any], fds: list[int]) -> CudaBlock:
         """Open the other side's memory."""

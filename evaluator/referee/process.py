@@ -41,6 +41,9 @@ class Referee:
                 reply = self._answer(message)
             except ProblemError as error:
                 reply = {"op": "problem_error", "message": str(error)}
+            except torch.OutOfMemoryError as error:
+                text = f"out of device memory; choose smaller --shapes, or fewer evaluations at once: {error}"
+                reply = {"op": "problem_error", "message": text}
             except ChannelClosed:
                 return
             except Exception as error:  # noqa: BLE001  (our own fault: the driver raises an EvaluatorError)

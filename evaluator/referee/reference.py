@@ -100,7 +100,8 @@ class Reference:
         get = getattr(self._module, "get_init_inputs", None)
         with self._blaming("get_init_inputs() failed"):
             value = get() if get is not None else []
-        return self._arguments(value, "get_init_inputs()")
+        arguments = self._arguments(value, "get_init_inputs()")
+        return arguments.with_leaves([leaf.to(self.device) for leaf in arguments.leaves])
 
     def inputs(self, seed: int) -> Arguments:
         """Fresh inputs under a secret seed, on the device, floating tensors cast to the chosen dtype."""
@@ -188,7 +189,12 @@ class Reference:
             tensors = {id(leaf) for leaf in flatten(value)[1]}
         if not leaves:
             raise ProblemError(f"problem {self.problem}: forward returned no tensor")
-        return Output(tree, leaves, [id(leaf) not in tensors for leaf in leaves], self.backward)
+        numbers = [id(leaf) not in tensors for leaf in leaves]
+        # A number comes back from a contestant in memory of the device.
+        leaves = [
+            leaf.to(self.device) if number else leaf for leaf, number in zip(leaves, numbers, strict=True)
+        ]
+        return Output(tree, leaves, numbers, self.backward)
 
     def answer(self, model: nn.Module, arguments: Arguments) -> Any:
         """What one call on these very tensors returns: its value, or value and gradients."""
