@@ -102,34 +102,57 @@ def _same_nonfinite(expected: torch.Tensor, got: torch.Tensor) -> torch.Tensor:
 
 def _describe(path: str, exact: torch.Tensor, got: torch.Tensor, wrong: torch.Tensor) -> Mismatch:
     """Where and how far; trial and ratios are the caller's to fill in."""
-    flat = wrong.flatten().nonzero().flatten()
-    first = flat[:_SHOWN]
+    first = _first_places(wrong)
     shape = tuple(exact.shape)
     indices = [tuple(int(i) for i in torch.unravel_index(position, shape)) for position in first.cpu()]
-    difference = (got.flatten()[flat].double() - exact.flatten()[flat].double()).abs()
-    finite = difference[difference.isfinite()]
     return Mismatch(
         output=path,
         trial="",
-        wrong=flat.numel(),
+        wrong=int(wrong.count_nonzero()),
         total=exact.numel(),
         first_indices=tuple(indices),
         expected=tuple(float(v) for v in exact.flatten()[first].cpu()),
         actual=tuple(float(v) for v in got.flatten()[first].cpu()),
-        max_abs_error=float(finite.max()) if finite.numel() else float("inf"),
+        max_abs_error=_largest_error(exact, got, wrong),
         error_ratio=float("nan"),
         limit_ratio=float("nan"),
         pattern=pattern(wrong, exact, got),
     )
 
 
+def _first_places(wrong: torch.Tensor) -> torch.Tensor:
+    """Flat positions of the first wrong elements; a part at a time, as a GPU may refuse to search more."""
+    found = wrong.new_empty(0, dtype=torch.int64)
+    for number, part in enumerate(_parts(wrong)):
+        places = part.nonzero().flatten() + number * _CHUNK_ELEMENTS
+        found = torch.cat([found, places[: _SHOWN - len(found)]])
+        if len(found) == _SHOWN:
+            break
+    return found
+
+
+def _largest_error(exact: torch.Tensor, got: torch.Tensor, wrong: torch.Tensor) -> float:
+    """Of the wrong elements whose error is finite; infinite where none is."""
+    worst = -1.0
+    for right, have, mask in zip(_parts(exact), _parts(got), _parts(wrong), strict=True):
+        error = (have.double() - right.double()).abs()
+        counted = error[mask & error.isfinite()]
+        worst = max(worst, float(counted.max())) if counted.numel() else worst
+    return worst if worst >= 0 else float("inf")
+
+
+def _parts(values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Flat pieces that bound what is computed from them."""
+    return torch.split(values.flatten(), _CHUNK_ELEMENTS)
+
+
 def pattern(wrong: torch.Tensor, exact: torch.Tensor, got: torch.Tensor) -> str:
     """What the wrong places look like, for people and for feedback."""
-    if bool((got.double() == 0).all()):
+    if all(bool((part.double() == 0).all()) for part in _parts(got)):
         return "the output is all zeros"
     if bool(got.isnan().all()) if got.is_floating_point() else False:
         return "nothing was written: every element still holds the poison"
-    share = float(wrong.double().mean())
+    share = int(wrong.count_nonzero()) / max(wrong.numel(), 1)
     if _transposed(exact, got):
         return "the output is transposed"
     for dimension in range(exact.dim() - 1, -1, -1):

@@ -102,3 +102,18 @@ def test_a_wrong_band_is_described_as_a_band(products):
     mismatch = compare(trial.expected, [output], limit=trial.limit, trial="x").mismatch
     assert mismatch is not None
     assert "40..47" in mismatch.pattern
+
+
+def test_a_mismatch_is_described_alike_in_parts_and_in_one(products, monkeypatch):
+    trial = products[0]
+    exact = trial.expected.exact[0]
+    output = exact.float()
+    output[3, 40:] += 2.0
+    output[60] = float("inf")
+    whole = compare(trial.expected, [output], limit=trial.limit, trial="t").mismatch
+    monkeypatch.setattr("evaluator.referee.comparison._CHUNK_ELEMENTS", 100)
+    assert compare(trial.expected, [output], limit=trial.limit, trial="t").mismatch == whole
+    assert whole is not None
+    assert whole.wrong == 8 + 48
+    assert whole.first_indices == tuple((3, column) for column in range(40, 45))
+    assert whole.max_abs_error == pytest.approx(2.0, abs=1e-4)
