@@ -124,7 +124,12 @@ class Reference:
         )
         if self.backward is None:
             return arguments
-        drawn = [torch.randn(shape).to(self.device, dtype) for shape, dtype in self._cotangents]
+        # Secret even where `get_inputs` seeds torch's own generator.
+        generator = torch.Generator(self.device).manual_seed(seed ^ 1)
+        drawn = [
+            torch.randn(shape, generator=generator, device=self.device).to(dtype)
+            for shape, dtype in self._cotangents
+        ]
         return Arguments(arguments.args, arguments.kwargs, [*arguments.leaves, *drawn], len(drawn))
 
     def differentiate(self, seed: int) -> None:

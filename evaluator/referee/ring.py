@@ -94,7 +94,9 @@ class Ring:
         """Factors for one batch: who worked out an earlier batch's knows nothing of this one's."""
         noise = {}
         for dtype, device in self._floating.items():
-            drawn = torch.rand(self._longest + _NOISE_SLACK, device=device)
+            # Of its own: what problems do with torch's generators, and which seeds are disclosed, is known.
+            generator = torch.Generator(device).manual_seed(self._secret.getrandbits(48))
+            drawn = torch.rand(self._longest + _NOISE_SLACK, generator=generator, device=device)
             noise[dtype] = drawn.mul_(1 - _SMALLEST_FACTOR).add_(_SMALLEST_FACTOR).to(dtype)
         return noise
 
