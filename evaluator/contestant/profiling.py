@@ -49,7 +49,7 @@ def _buffers_kept(model: Any) -> Iterator[None]:
 def _kernels(trace: Any) -> list[list[Any]]:
     spent: Counter[tuple[str, str]] = Counter()
     for event in trace.kineto_results.events():
-        if event.device_type().name == "CUDA":
+        if event.device_type().name == "CUDA" and event.name() != _CALL:
             spent["kernel", event.name()] += event.duration_ns()
     return _longest({key: value / 1e6 for key, value in spent.items()})
 

@@ -42,7 +42,7 @@ class _Noise:
         self._drawn[key] += 1
         digest = hashlib.sha256(text.encode()).digest()
         generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "little"))
-        noise = torch.rand(tuple(tensor.shape), generator=generator, dtype=torch.float32) - 0.5
+        noise = torch.rand(tuple(tensor.shape), generator=generator, dtype=torch.float32, device="cpu") - 0.5
         with torch.no_grad():
             tensor.copy_(constant + 2 * _AMPLITUDE * noise)
 

@@ -84,7 +84,7 @@ class Ring:
 
     def recipe(self, count: int) -> Recipe:
         """Decide on the inputs of a batch."""
-        bases = torch.tensor([self._secret.randrange(self._draws) for _ in range(count)])
+        bases = torch.tensor([self._secret.randrange(self._draws) for _ in range(count)], device="cpu")
         fresh = [self._fresh() for _ in range(count)] if self.integer_only else None
         stride = self._secret.randrange(1, max(2, _NOISE_SLACK // (2 * count)))
         offset = self._secret.randrange(max(1, _NOISE_SLACK - stride * count))
@@ -159,7 +159,8 @@ class Ring:
         chosen = recipe.bases[part].tolist()
         limits = [self._limit if recipe.fresh is not None else self._limits[base] for base in chosen]
         real = dtype.to_real() if dtype.is_complex else dtype
-        return torch.tensor([2 * bound(most, real) if real.is_floating_point else most for most in limits])
+        bounds = [2 * bound(most, real) if real.is_floating_point else most for most in limits]
+        return torch.tensor(bounds, device="cpu")
 
 
 def _disagree(

@@ -29,10 +29,11 @@ class Sample:
         """`memory` is the uint8 block that holds the slots; drawn before the clock starts."""
         generator = torch.Generator().manual_seed(secret.getrandbits(48))
         drawn = [
-            torch.randint(max(1, slot["pitch"] * count), (_PLACES,), generator=generator) + slot["offset"]
+            torch.randint(max(1, slot["pitch"] * count), (_PLACES,), generator=generator, device="cpu")
+            + slot["offset"]
             for slot in slots
         ]
-        places = torch.cat([*drawn, torch.empty(0, dtype=torch.int64)])
+        places = torch.cat([*drawn, torch.empty(0, dtype=torch.int64, device="cpu")])
         self._memory = memory
         self._places = places.clamp_(max=memory.numel() - 1).to(memory.device)
         self._seen: torch.Tensor | None = None

@@ -90,8 +90,16 @@ def weigh(problem: str, source: str, overrides: dict[str, Any], *, dtype: str) -
             with accountant, torch.no_grad():
                 output = model(*args, **kwargs)
             accountant.finish(_tensors(output))
-        # A model may do anything with a tensor that has no data, such as asking for its values.
-        except (ProblemError, RuntimeError, TypeError, ValueError, NotImplementedError):
+        # A model may do anything with a tensor that has no data, such as asking for its values or device.
+        except (
+            ProblemError,
+            RuntimeError,
+            TypeError,
+            ValueError,
+            LookupError,
+            AttributeError,
+            AssertionError,
+        ):
             accountant.work.complete = False
     return accountant.work
 

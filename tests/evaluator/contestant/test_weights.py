@@ -50,3 +50,14 @@ def test_a_state_loads_by_position_where_names_differ():
     load_state(right, state)
     assert float(right.gamma.detach().sum()) == 12.0
     assert left is not right
+
+
+def test_variation_does_not_depend_on_the_device_that_tensors_are_made_on():
+    plain = construct(Builtin, [], {}, 3, vary=True)
+    try:
+        torch.set_default_device("meta")
+        with varied_constants(3):
+            weight = nn.Parameter(torch.ones(4, device="cpu"))
+    finally:
+        torch.set_default_device(None)
+    assert torch.equal(weight.data, plain.norm.weight.data)

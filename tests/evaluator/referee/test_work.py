@@ -97,9 +97,15 @@ def test_a_problem_is_weighed_without_its_memory():
     assert weigh("p", source, {"N": 64}, dtype="as_is").peak_bytes == 3 * 4 * 64 * 64
 
 
-def test_a_model_that_asks_for_values_is_weighed_as_far_as_it_goes():
+@pytest.mark.parametrize(
+    "demand",
+    ["x.sum().item()", "assert_(x.device.type == 'cuda')", "{}[str(x.device)]"],
+    ids=["value", "device", "name"],
+)
+def test_a_model_that_asks_for_values_is_weighed_as_far_as_it_goes(demand):
     source = HEAD + (
-        "class Model(nn.Module):\n    def forward(self, x):\n        return x if x.sum().item() else -x\n"
+        "def assert_(true):\n    assert true\n"
+        f"class Model(nn.Module):\n    def forward(self, x):\n        return x if {demand} else -x\n"
         "def get_inputs():\n    return [torch.randn(1000)]\n"
     )
     work = weigh("p", source, {}, dtype="as_is")
