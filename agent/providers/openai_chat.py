@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from agent.messages import Completion, CompletionRequest, ProviderError, Usage
+from agent.providers.clients import Clients
 from agent.providers.endpoint import Endpoint, Patience
 from agent.providers.limits import Limiter, RateLimits, Slot
 from agent.providers.prices import PriceTable
@@ -69,7 +70,7 @@ class OpenAIProvider:
         self._patience = patience
         self._limiter = Limiter(limits)
         self._prices = prices
-        self._client: AsyncOpenAI | None = None
+        self._clients = Clients(endpoint, patience)
         self._dialects: dict[str, _Dialect] = {}
         self._retries = 0
         self._replies = 0
@@ -123,7 +124,8 @@ class OpenAIProvider:
             ProviderError: it does not answer.
         """
         try:
-            page = await self._open().models.list(timeout=self._patience.connect_s)
+            with self._clients.lease() as client:
+                page = await client.models.list(timeout=self._patience.connect_s)
             names = [model.id for model in page.data]
         except failures() as error:
             trouble = diagnose(error, self._endpoint, "")
@@ -132,9 +134,7 @@ class OpenAIProvider:
 
     async def close(self) -> None:
         """Release connections."""
-        if self._client is not None:
-            await self._client.close()
-            self._client = None
+        await self._clients.close()
 
     async def _try(self, request: CompletionRequest, slot: Slot) -> Reply | Trouble:
         import openai
@@ -142,8 +142,9 @@ class OpenAIProvider:
         while True:
             dialect = self._dialects.get(request.model, _Dialect())
             try:
-                async with asyncio.timeout(self._patience.timeout_s):
-                    reply = await self._ask(request, dialect)
+                with self._clients.lease() as client:
+                    async with asyncio.timeout(self._patience.timeout_s):
+                        reply = await self._ask(client, request, dialect)
             except failures() as error:
                 if isinstance(error, openai.APIStatusError) and self._learn(request.model, dialect, error):
                     continue
@@ -154,8 +155,8 @@ class OpenAIProvider:
             slot.served(reply.usage.prompt_tokens + reply.usage.completion_tokens if reply.usage else 0)
             return reply
 
-    async def _ask(self, request: CompletionRequest, dialect: _Dialect) -> Reply:
-        chat = self._open().chat.completions
+    async def _ask(self, client: AsyncOpenAI, request: CompletionRequest, dialect: _Dialect) -> Reply:
+        chat = client.chat.completions
         body, headers = _body(request, dialect), _headers(request)
         if not self._endpoint.stream:
             return read_reply(_json_value(await chat.create(**body, extra_headers=headers)))
@@ -242,27 +243,6 @@ class OpenAIProvider:
             response_id=reply.response_id,
             completed_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
-
-    def _open(self) -> AsyncOpenAI:
-        if self._client is None:
-            import openai
-
-            endpoint, patience = self._endpoint, self._patience
-            try:
-                self._client = openai.AsyncOpenAI(
-                    api_key=endpoint.api_key or "none",
-                    base_url=endpoint.base_url,
-                    max_retries=0,
-                    timeout=openai.Timeout(patience.timeout_s, connect=patience.connect_s),
-                    http_client=openai.DefaultAsyncHttpxClient(trust_env=False)
-                    if endpoint.is_local
-                    else None,
-                )
-            except ValueError as error:
-                raise ProviderError(
-                    f"{self.name}: bad base URL {endpoint.base_url!r}: {error}", fatal=True
-                ) from error
-        return self._client
 
 
 def chat_body(request: CompletionRequest, *, max_tokens: str = "max_tokens") -> dict[str, Any]:  # Any: JSON
