@@ -5,7 +5,9 @@
 
 The endpoint runs in a process of its own. Of its answers a fifth are 429s (alone, and in bursts that refuse
 everybody), 5xx, dropped, hanging, cut or malformed ones; every question gets its answer at the third try at
-the latest. The ideal time is what the endpoint's answers take, shared by so many questions at once.
+the latest, bursts apart. The ideal time is what the barest client takes for the same questions at the same
+concurrency, measured just before. No client reaches the bound, the sum of all delays shared by so many at
+once: who begins last may hang twice, and nobody else can help.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,7 @@ from agent.providers.endpoint import Endpoint, Patience
 from agent.providers.limits import RateLimits
 from agent.providers.openai_chat import OpenAIProvider
 from tests.agent.providers.scripted import ScriptedServer, Step, refused
+from tests.benchmarks.bare import answer_all
 
 PATIENCE = 3.0
 """Patience of the client, as a multiple of a reply's mean time; what a hanging answer costs."""
@@ -68,8 +72,8 @@ def vars_of(step: Step) -> dict[str, Any]:
     return {name: getattr(step, name) for name in Step.__dataclass_fields__}
 
 
-def ideal_s(requests: int, concurrency: int, reply_s: float) -> float:
-    """Seconds the endpoint needs for all tries, so many at once."""
+def bound_s(requests: int, concurrency: int, reply_s: float) -> float:
+    """Seconds of delay in all tries, shared by so many at once."""
     total = 0.0
     for number in range(requests):
         for tries in range(3):
@@ -146,22 +150,35 @@ def main(arguments: Sequence[str]) -> int:
     if options.serve:
         asyncio.run(serve(options.reply_s))
         return 0
-    command = [sys.executable, __file__, "--serve", "--reply-s", str(options.reply_s)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdin is not None and server.stdout is not None
-        base_url = server.stdout.readline().strip()
+    with endpoint(options.reply_s) as (base_url, _):
+        patience_s = PATIENCE * options.reply_s
+        ideal_s = asyncio.run(
+            answer_all(base_url, options.requests, concurrency=options.concurrency, timeout_s=patience_s)
+        )
+    with endpoint(options.reply_s) as (base_url, seen):
         began, cpu = time.monotonic(), time.process_time()
         answers = asyncio.run(ask(base_url, options))
         seconds, cpu_s = time.monotonic() - began, time.process_time() - cpu
-        server.stdin.close()
-        seen = json.loads(server.stdout.readline())
-    ideal = ideal_s(options.requests, options.concurrency, options.reply_s)
+    bound = bound_s(options.requests, options.concurrency, options.reply_s)
     right = sum(reply.text.endswith(f" q{number}") for number, reply in enumerate(answers))
     print(f"server        {seen['tries']} tries, {seen['bursts']} of them in bursts, {seen['most']} at once")
     print(f"answered      {seen['answered']} (times: questions), {right} replies are whole and in place")
-    print(f"time          {seconds:.1f} s, ideal {ideal:.1f} s, ratio {seconds / ideal:.2f}")
+    print(f"time          {seconds:.1f} s, ideal {ideal_s:.1f} s, ratio {seconds / ideal_s:.2f}")
+    print(f"bound         {bound:.1f} s, which the barest client exceeds {ideal_s / bound:.2f} times")
     print(f"processor     {cpu_s:.1f} s")
     return 0 if right == options.requests and seen["answered"] == {"1": options.requests} else 1
+
+
+@contextmanager
+def endpoint(reply_s: float) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A fresh endpoint's URL, and what it says it saw, filled in when the block ends."""
+    command = [sys.executable, __file__, "--serve", "--reply-s", str(reply_s)]
+    seen: dict[str, Any] = {}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdin is not None and server.stdout is not None
+        yield server.stdout.readline().strip(), seen
+        server.stdin.close()
+        seen.update(json.loads(server.stdout.readline()))
 
 
 if __name__ == "__main__":
