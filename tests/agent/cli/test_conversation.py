@@ -1,80 +1,83 @@
-"""A recorded conversation, judged for real: repaired twice, made faster, rolled back, then out of budget."""
+"""Recorded conversations of our own, judged for real: repaired, made faster, rolled back, out of budget."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from typer.testing import Result
 
 from agent.workspace import Workspace
 
+if TYPE_CHECKING:
+    from agent.archive import Archive
+    from agent.run import Attempt
+
 Command = Callable[..., Result]
 
-MODULE = '''import torch
-from torch.utils.cpp_extension import load_inline
-
-source = r"""
-#include <torch/extension.h>
-constexpr int64_t TILE = 16;
-at::Tensor twice(at::Tensor x) {
-    at::Tensor y = at::empty_like(x);
-    const float* from = x.data_ptr<float>();
-    float* to = y.data_ptr<float>();
-    const int64_t count = BOUND;
-    for (int64_t again = 0; again < REPEATS; again++)
-        for (int64_t i = 0; i < count; i++) {
-            volatile float seen = from[i];
-            to[i] = seen * 2 + 1;
-        }
-    return y;
-}
+RECORDINGS = Path(__file__).parent / "recordings"
+SETTINGS = """
+problems = ["level1/05_odd_size_matmul"]
+backends = ["cpp"]
+provider = "replay"
+recordings = "{recordings}"
+strategy = "{strategy}"
+[options]
+{options}
+[budget]
+attempts = {attempts}
+[evaluation]
+shapes = "odd"
+baselines = ["eager"]
+sanitize = "off"
+trials = 2
+target_ms = 40
+max_turns = 6
 """
-built = load_inline("twice", cpp_sources=source, functions=["twice"])
 
 
-class ModelNew(torch.nn.Module):
-    def forward(self, x):
-        return built.twice(x)
-'''
-WHOLE, TILED = "x.numel()", "x.numel() / TILE * TILE"
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One build cache: making the lean headers takes as long as everything else in a test here."""
+    return str(tmp_path_factory.mktemp("cache"))
 
 
-def turn(bound: str = WHOLE, repeats: int = 1, typo: str = "") -> str:
-    """A reply with one version of the module."""
-    code = (
-        MODULE.replace("BOUND", bound)
-        .replace("REPEATS", str(repeats))
-        .replace("return y;", f"return y{typo};")
+def held(
+    kernelwright: Command, folder: Path, cache: str, *, strategy: str, options: str, attempts: int
+) -> tuple[Archive, dict[tuple[int, int], Attempt]]:
+    """Hold a recorded conversation to the end of its budget: the archive, and attempts by sample and turn."""
+    settings = folder / "run.toml"
+    recordings = RECORDINGS / strategy
+    settings.write_text(
+        SETTINGS.format(strategy=strategy, options=options, attempts=attempts, recordings=recordings)
     )
-    return f"```python\n{code}```\n"
+    result = kernelwright("run", "--config", str(settings), "--cache", cache, "--quiet")
+    assert result.exit_code == 0, result.output
+    assert f"budget of {attempts} attempts reached" in result.stdout, result.output
+    archive = Workspace(folder).archive()
+    found = {(attempt.key.sample, attempt.key.turn): attempt for attempt in archive.attempts()}
+    assert len(found) == attempts
+    assert {attempt.completion.answered_by for attempt in found.values()} == {"replay-handwritten"}
+    return archive, found
+
+
+def statuses(found: dict[tuple[int, int], Attempt], sample: int) -> list[str]:
+    return [str(found[place].status) for place in sorted(found) if place[0] == sample]
+
+
+def speed(attempt: Attempt) -> float:
+    assert attempt.speedup is not None
+    return attempt.speedup
 
 
 @pytest.mark.slow
 def test_a_conversation_is_repaired_made_faster_rolled_back_and_bounded(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
+    kernelwright: Command, tmp_path: Path, cache: str
 ) -> None:
-    turns = [
-        turn(typo="es"),
-        turn(TILED),
-        turn(repeats=500),
-        turn(),
-        turn(TILED, repeats=2),
-        turn(),
-        turn(repeats=3),
-    ]
-    for number, text in enumerate(turns):
-        (tmp_path / "replies" / "twice" / "cpp" / f"{number:02}.md").write_text(text)
-    arguments = [item for item in quick if item != "--no-time"]
-    result = kernelwright(
-        "run", *arguments, "--turns", "7", "--max-attempts", "6", "--baselines", "eager", "--quiet"
-    )
-    assert result.exit_code == 0, result.output
-    assert "budget of 6 attempts reached" in result.stdout, result.output
-    archive = Workspace(tmp_path).archive()
-    found = sorted(archive.attempts(), key=lambda attempt: attempt.key.turn)
-    assert [attempt.status for attempt in found] == [
+    archive, found = held(kernelwright, tmp_path, cache, strategy="refine", options="turns = 8", attempts=6)
+    assert statuses(found, 0) == [
         "COMPILE_ERROR",
         "WRONG_VALUES",
         "PASSED",
@@ -82,14 +85,40 @@ def test_a_conversation_is_repaired_made_faster_rolled_back_and_bounded(
         "WRONG_VALUES",
         "PASSED",
     ]
-    assert found[3].speedup is not None and found[2].speedup is not None
-    asked = [archive.messages(attempt.completion) for attempt in found]
-    assert "yes" in asked[1][-1].content and "does not compile" in asked[1][-1].content
+    asked = [archive.messages(found[0, turn].completion) for turn in range(6)]
+    assert "does not compile" in asked[1][-1].content and "expected" in asked[1][-1].content
     assert "Only some elements are wrong: check edges" in asked[2][-1].content
     assert "Your module is right, and runs at" in asked[3][-1].content
+    # The naive loops take about ten times as long as those that replace them.
+    assert speed(found[0, 3]) > speed(found[0, 2])
     # What made it worse is not shown; the last question goes on from the best, and says what was tried.
-    assert [message.role for message in asked[5]] == [message.role for message in asked[4]]
     assert asked[5][:-1] == asked[4][:-1]
     assert "was given up for this one: it ended as WRONG_VALUES" in asked[5][-1].content
-    assert found[5].evaluation is not None and found[5].evaluation.reused_from == found[3].id
-    assert len(list(Workspace(tmp_path).kernels())) == 2
+    assert len(list(Workspace(tmp_path).kernels())) == 3
+
+
+def test_a_population_is_repaired_bred_rid_of_regressions_and_bounded(
+    kernelwright: Command, tmp_path: Path, cache: str
+) -> None:
+    options = "population = 2\ngenerations = 4"
+    archive, found = held(kernelwright, tmp_path, cache, strategy="evolve", options=options, attempts=7)
+    assert statuses(found, 0) == ["COMPILE_ERROR", "PASSED", "PASSED", "PASSED"]
+    assert statuses(found, 1) == ["WRONG_VALUES", "PASSED", "WRONG_VALUES"]
+    names = {attempt.id: place for place, attempt in found.items()}
+    parents = {
+        place: [names[parent] for parent in attempt.completion.parents] for place, attempt in found.items()
+    }
+    said = {place: archive.messages(attempt.completion)[-1].content for place, attempt in found.items()}
+    # Nothing is right yet: the failure that came furthest is repaired first, then the other.
+    assert [parents[slot, 1] for slot in range(2)] == [[(1, 0)], [(0, 0)]]
+    assert "Only some elements are wrong: check edges" in said[0, 1]
+    assert "does not compile" in said[1, 1]
+    # Later ones are bred from what is right; the naive loops take about ten times as long as the others.
+    assert [parents[slot, 2] for slot in range(2)] == [[(0, 1), (1, 1)]] * 2
+    assert all((archive.code(found[place]) or "-") in said[0, 2] for place in parents[0, 2])
+    assert min(speed(found[0, 1]), speed(found[0, 2])) > speed(found[1, 1])
+    # The regression has no offspring; what differs only in comments is not judged again.
+    assert (1, 2) not in parents[0, 3] and len(parents[0, 3]) == 2
+    again = found[0, 3].evaluation
+    assert again is not None and again.reused_from == found[0, 2].id
+    assert len(list(Workspace(tmp_path).kernels())) == 3

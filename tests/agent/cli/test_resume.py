@@ -16,9 +16,42 @@ from typer.testing import Result
 
 from agent.run import CompletionRecorded, EvaluationRecorded
 from agent.workspace import Workspace
-from tests.agent.cli.test_conversation import turn
 
 Command = Callable[..., Result]
+
+MODULE = '''import torch
+from torch.utils.cpp_extension import load_inline
+
+source = r"""
+#include <torch/extension.h>
+constexpr int64_t TILE = 16;
+at::Tensor twice(at::Tensor x) {
+    at::Tensor y = at::empty_like(x);
+    const float* from = x.data_ptr<float>();
+    float* to = y.data_ptr<float>();
+    const int64_t count = BOUND;
+    for (int64_t again = 0; again < REPEATS; again++)
+        for (int64_t i = 0; i < count; i++) {
+            volatile float seen = from[i];
+            to[i] = seen * 2 + 1;
+        }
+    return y;
+}
+"""
+built = load_inline("twice", cpp_sources=source, functions=["twice"])
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return built.twice(x)
+'''
+WHOLE, TILED = "x.numel()", "x.numel() / TILE * TILE"
+
+
+def turn(bound: str = WHOLE, repeats: int = 1) -> str:
+    """A reply with one version of the module."""
+    code = MODULE.replace("BOUND", bound).replace("REPEATS", str(repeats))
+    return f"```python\n{code}```\n"
 
 
 def descendants(root: int) -> set[int]:
