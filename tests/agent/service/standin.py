@@ -74,8 +74,10 @@ class StandIn:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline or (status == "GATE" and not self.gate.is_set()):
             if stop.is_set:
-                raise Stopped("stopped")
+                break
             time.sleep(0.005)
+        if stop.is_set:
+            raise Stopped("stopped")
         if status == "MACHINE":
             raise MachineError("no compiler here")
         if status == "CRASH":
