@@ -18,6 +18,10 @@ class ProblemError(EvaluatorError):
     """A problem file is missing, malformed, or its reference does not run here."""
 
 
+class DeviceFull(ProblemError):
+    """A problem needs more memory of its device than is free."""
+
+
 class ConfigError(EvaluatorError):
     """An unknown backend, device, dtype, shape name or flag; the message lists the known ones."""
 

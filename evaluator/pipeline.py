@@ -6,7 +6,7 @@ import hashlib
 import os
 import platform
 import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -20,11 +20,14 @@ from evaluator.building.builder import Builder
 from evaluator.candidate import Candidate
 from evaluator.config import EvaluationConfig, SandboxTier
 from evaluator.description import Description
+from evaluator.errors import DeviceFull
 from evaluator.evaluation import Environment, Evaluation, Sanitization, Stage, Status
 from evaluator.flaws import Vetting
+from evaluator.idling import IdleReferees
 from evaluator.machine import cpu_name, gpu_of, gpus, resolve_device, resolve_devices, threads
 from evaluator.observing import DeviceStates, OnStage, Stages
 from evaluator.problem import Problem
+from evaluator.protocol import Message
 from evaluator.refereeing import Job, RefereeHandle, Workshop
 from evaluator.remembering import FileMemory
 from evaluator.sandbox import Launcher, strongest
@@ -48,9 +51,8 @@ class Evaluator:
         self._launcher = Launcher()
         self._guard = threading.Lock()
         self._workshops: dict[SandboxTier, Workshop] = {}
-        self._idle: OrderedDict[str, list[RefereeHandle]] = OrderedDict()
+        self._idle = IdleReferees(idle_referees)
         self._inspectors: dict[tuple[SandboxTier, str, int | None], list[Inspector]] = {}
-        self._idle_limit = idle_referees
         self._busy: Counter[str] = Counter()
         self._closed = False
 
@@ -117,12 +119,13 @@ class Evaluator:
         job.on_stage = on_stage
         if _BUILDS in candidate.source:
             self._workshop(strongest(config.sandbox)).builder.prepare_ahead()
-        referee = self._checkout(problem, config, device, job.stop)
         try:
-            answer = referee.judge(candidate, job)
-        except BaseException:
-            referee.close()
-            raise
+            referee, answer = self._answer(problem, candidate, config, device, job)
+        except DeviceFull:
+            if not self._idle.dismiss(device):
+                raise
+            job.builds.clear()
+            referee, answer = self._answer(problem, candidate, config, device, job)
         self._give_back(problem, config, device, referee)
         environment = _environment(config, device, referee, states.all())
         detail = str(answer["detail"])
@@ -149,6 +152,17 @@ class Evaluator:
             device_seconds=round(job.device_s, 4) if config.measure else None,
             output_tail=job.output_tail,
         )
+
+    def _answer(
+        self, problem: Problem, candidate: Candidate, config: EvaluationConfig, device: str, job: Job
+    ) -> tuple[RefereeHandle, Message]:
+        """A referee's answer, and the referee."""
+        referee = self._checkout(problem, config, device, job.stop)
+        try:
+            return referee, referee.judge(candidate, job)
+        except BaseException:
+            referee.close()
+            raise
 
     def sanitize(
         self, problem: Problem, candidate: Candidate, config: EvaluationConfig | None = None
@@ -228,12 +242,9 @@ class Evaluator:
         """End every process and remove temporary folders."""
         with self._guard:
             self._closed = True
-            idle = [referee for group in self._idle.values() for referee in group]
-            self._idle.clear()
             inspectors = [inspector for group in self._inspectors.values() for inspector in group]
             self._inspectors.clear()
-        for referee in idle:
-            referee.close()
+        self._idle.close()
         for inspector in inspectors:
             inspector.close()
         for workshop in self._workshops.values():
@@ -271,37 +282,23 @@ class Evaluator:
         devices = resolve_devices(config.device, backend)
         with self._guard:
             device = min(
-                devices, key=lambda one: (self._busy[one], not self._idle.get(_key(problem, config, one)))
+                devices, key=lambda one: (self._busy[one], not self._idle.has(_key(problem, config, one)))
             )
             self._busy[device] += 1
         return device
 
     def _checkout(self, problem: Problem, config: EvaluationConfig, device: str, stop: Stop) -> RefereeHandle:
         """An idle referee of this problem and policy, or a new one."""
-        with self._guard:
-            group = self._idle.get(_key(problem, config, device))
-            if group:
-                return group.pop()
+        idle = self._idle.take(_key(problem, config, device))
+        if idle is not None:
+            return idle
         return RefereeHandle(self._workshop(strongest(config.sandbox)), problem, config, device, stop)
 
     def _give_back(
         self, problem: Problem, config: EvaluationConfig, device: str, referee: RefereeHandle
     ) -> None:
-        """Keep a referee for the next candidate; the longest unused one goes when there are too many."""
-        surplus: list[RefereeHandle] = []
-        with self._guard:
-            key = _key(problem, config, device)
-            self._idle.setdefault(key, []).append(referee)
-            self._idle.move_to_end(key)
-            while self._closed or sum(map(len, self._idle.values())) > self._idle_limit:
-                oldest = next(iter(self._idle))
-                surplus.append(self._idle[oldest].pop(0))
-                if not self._idle[oldest]:
-                    del self._idle[oldest]
-                if not self._idle:
-                    break
-        for extra in surplus:
-            extra.close()
+        """Keep a referee for the next candidate."""
+        self._idle.keep(_key(problem, config, device), referee)
 
 
 def evaluate(

@@ -18,7 +18,7 @@ from evaluator.building.builder import Builder
 from evaluator.building.request import BuildRequest
 from evaluator.candidate import Candidate
 from evaluator.config import EvaluationConfig, Passes
-from evaluator.errors import EvaluatorError, ProblemError
+from evaluator.errors import DeviceFull, EvaluatorError, ProblemError
 from evaluator.evaluation import Build, Stage
 from evaluator.leasing import DeviceLease
 from evaluator.machine import gpu_of, threads
@@ -87,12 +87,14 @@ class RefereeHandle:
 
         Raises:
             Stopped: `stop` was set meanwhile.
+            DeviceFull: the problem does not fit into what is free of the device's memory.
             ProblemError: the problem does not run here.
             EvaluatorError: the referee failed.
         """
         self._workshop = workshop
         self._config = config
-        self._device = device
+        self.device = device
+        """Such as `cuda:0`."""
         self._threads = threads(config.threads)
         self._processes: dict[int, Process] = {}
         self._lease = DeviceLease(device)
@@ -174,7 +176,7 @@ class RefereeHandle:
         with theirs:
             sandboxed = self._workshop.launcher.start(
                 staging.command("referee", theirs.fileno()),
-                staging.referee_policy(device=self._device, threads=self._threads),
+                staging.referee_policy(device=self.device, threads=self._threads),
                 fds=(theirs.fileno(),),
             )
         return Channel(ours), sandboxed
@@ -197,7 +199,7 @@ class RefereeHandle:
             "recall": lambda request: self._workshop.memory.recall(self._memory_key(request)),
             "remember": self._remember,
             "symbols": self._symbols,
-            "sanitizers": lambda request: {"missing": self._sanitizers().missing(self._device)},
+            "sanitizers": lambda request: {"missing": self._sanitizers().missing(self.device)},
             "report": self._report,
         }
         try:
@@ -220,6 +222,8 @@ class RefereeHandle:
         match reply["op"]:
             case "opened" | "judged" | "sanitized":
                 return reply
+            case "device_full":
+                raise DeviceFull(str(reply["message"]))
             case "problem_error":
                 raise ProblemError(str(reply["message"]))
             case _:
@@ -250,7 +254,7 @@ class RefereeHandle:
         if request["role"] in ("candidate", "baseline"):
             # Whoever holds the device would wait for a process that waits for the device.
             launched = self._spares.take(wait=self._lease.held == "")
-            if self._device != "cpu":
+            if self.device != "cpu":
                 self._spares.replenish()
         if launched is None:
             launched = self._starter.start(request["role"], threads=int(count) if count else None, tool=tool)
@@ -295,9 +299,9 @@ class RefereeHandle:
             wanted = BuildRequest.model_validate(request["request"])
         except ValidationError as error:
             return {"ok": False, "path": "", "module_name": "", "log": f"not a valid build: {error}"}
-        gpu = gpu_of(self._device)
+        gpu = gpu_of(self.device)
         held, began = self._lease.held, time.monotonic()
-        if self._device == "cpu":
+        if self.device == "cpu":
             self._lease.share()
         else:
             self._lease.release()
@@ -370,7 +374,7 @@ class RefereeHandle:
         return report | {"out_of_memory": ended.out_of_memory, "ended": ended.reason}
 
     def _sanitizers(self) -> Sanitizers:
-        compiler = self._workshop.builder.toolchain.cxx.path if self._device == "cpu" else None
+        compiler = self._workshop.builder.toolchain.cxx.path if self.device == "cpu" else None
         return find_sanitizers(compiler)
 
     def _symbols(self, request: Message) -> Message:
@@ -384,7 +388,7 @@ class RefereeHandle:
     def _memory_key(self, request: Message) -> str:
         """Facts are about this problem and policy, or, with `about`, about the device alone."""
         about = request.get("about")
-        return f"device:{self._device}:{self._threads}:{about}" if about else self._key
+        return f"device:{self.device}:{self._threads}:{about}" if about else self._key
 
 
 def _with_resources(build: Build, library: Path | None) -> Build:

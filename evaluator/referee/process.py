@@ -12,7 +12,7 @@ import torch
 from evaluator.config import EvaluationConfig, Passes
 from evaluator.contestant.math import apply_math
 from evaluator.devices import open_device
-from evaluator.errors import ProblemError
+from evaluator.errors import DeviceFull, ProblemError
 from evaluator.protocol import Channel, ChannelClosed, Message
 from evaluator.referee.apart import look_apart
 from evaluator.referee.judge import Judge
@@ -40,10 +40,11 @@ class Referee:
             try:
                 reply = self._answer(message)
             except ProblemError as error:
-                reply = {"op": "problem_error", "message": str(error)}
+                full = isinstance(error, DeviceFull)
+                reply = {"op": "device_full" if full else "problem_error", "message": str(error)}
             except torch.OutOfMemoryError as error:
                 text = f"out of device memory; choose smaller --shapes, or fewer evaluations at once: {error}"
-                reply = {"op": "problem_error", "message": text}
+                reply = {"op": "device_full", "message": text}
             except ChannelClosed:
                 return
             except Exception as error:  # noqa: BLE001  (our own fault: the driver raises an EvaluatorError)

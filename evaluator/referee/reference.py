@@ -18,7 +18,7 @@ from torch import nn
 from evaluator.contestant.gradients import OUTPUT, Backward, named_parameters
 from evaluator.contestant.trees import Tree, flatten, unflatten
 from evaluator.contestant.weights import construct, seed_everything
-from evaluator.errors import ProblemError
+from evaluator.errors import DeviceFull, ProblemError
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +257,7 @@ class Reference:
         except ProblemError:
             raise
         except torch.OutOfMemoryError:
-            raise ProblemError(
+            raise DeviceFull(
                 f"problem {self.problem}: out of device memory; choose smaller --shapes"
             ) from None
         except Exception as error:

@@ -15,6 +15,7 @@ from evaluator import (
     Status,
     problem_from_source,
 )
+from evaluator.errors import DeviceFull
 
 PROBLEM = problem_from_source(
     textwrap.dedent(
@@ -203,6 +204,13 @@ def test_bad_requests_are_errors_and_not_scores(evaluator):
     )
     with pytest.raises(ProblemError, match="gone"):
         evaluator.evaluate(broken, RIGHT, UNTIMED)
+
+
+def test_a_device_without_room_is_said_to_be_full(evaluator):
+    body = "class Model(torch.nn.Module):\n    def forward(self, x): raise torch.OutOfMemoryError('no')\n"
+    full = problem_from_source(f"import torch\n{body}def get_inputs(): return [torch.rand(2)]", "full")
+    with pytest.raises(DeviceFull, match="choose smaller --shapes"):
+        evaluator.evaluate(full, RIGHT, UNTIMED)
 
 
 def test_named_shapes_change_the_problem(evaluator):
