@@ -153,7 +153,10 @@ def device_state(device: str) -> dict[str, str]:
     gpu = gpu_of(device)
     if gpu is None:
         return {"load": f"{os.getloadavg()[0]:.2f}", "cores": str(os.cpu_count() or 1)}
-    lines = _smi(",".join(_STATE), index=gpu.index).splitlines()
+    query = ",".join(_STATE)
+    # One unknown name spoils the whole answer, and newer drivers call throttling an event.
+    told = _smi(query, index=gpu.index) or _smi(query.replace("throttle", "event"), index=gpu.index)
+    lines = told.splitlines()
     values = [part.strip() for part in lines[0].split(",")] if lines else []
     return dict(zip(_STATE, values, strict=False))
 

@@ -20,6 +20,8 @@ _CONTESTANT_PARTS = ("protocol.py", "contestant", "devices")
 _INSIDE = Path("/kernelwright")
 _REFEREE_MEMORY_GIB = 64
 _SCRATCH_BYTES = 1 << 30
+_OTHER_TASKS = 64
+"""Of a contestant, beside the threads torch computes with: CUDA's, autograd's, a compiler's."""
 
 _CONTESTANT_MAIN = "from evaluator.contestant.entry import main"
 _REFEREE_MAIN = "from evaluator.referee.entry import main"
@@ -84,7 +86,8 @@ class Staging:
             devices=gpu_nodes(device),
             environment=_environment(threads, device),
             memory_bytes=int(limits.memory_gib * 2**30),
-            processes=limits.processes,
+            # On hosts of very many cores torch alone takes that many.
+            processes=max(limits.processes, threads + _OTHER_TASKS),
             file_bytes=limits.file_mib << 20,
             scratch_bytes=limits.file_mib << 20,
         )

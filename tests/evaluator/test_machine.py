@@ -68,6 +68,17 @@ def test_several_gpus_are_told_apart_by_what_does_not_depend_on_counting() -> No
 
 
 @pytest.mark.usefixtures("four_gpus")
+def test_a_state_is_told_by_drivers_that_call_throttling_an_event(tmp_path) -> None:
+    assert machine.gpus()
+    (tmp_path / "nvidia-smi").write_text(
+        '#!/bin/sh\ncase "$*" in *throttle*) exit 2;; *) echo "1980, 3201, 40, 120.5, 0x0, 97";; esac\n'
+    )
+    state = machine.device_state("cuda:0")
+    assert state["clocks.sm"] == "1980"
+    assert state["clocks_throttle_reasons.active"] == "0x0"
+
+
+@pytest.mark.usefixtures("four_gpus")
 def test_a_gpus_node_has_the_number_that_the_kernel_gave_it(tmp_path) -> None:
     last = machine.gpus()[3]
     folder = tmp_path / "0000:4b:00.0"
