@@ -62,7 +62,9 @@ class Timer:
         self._base = pool.bases[0]
         self._most = self._most_calls()
         self._baselines: Baselines | None = None
-        self._started: dict[bool, list[Lane]] = {False: [], True: []}
+        self._started: list[Side] = []
+        """Processes with the reference in them; memory for timed calls is taken by one after the other."""
+        self._compiled: Lane | None = None
         self.notes: list[str] = []
 
     def baselines(self) -> Baselines:
@@ -98,13 +100,17 @@ class Timer:
             sides = [start(self._ground, role="baseline") for _ in wanted]
             self._ground.driver.call("hold", exclusive=False)
             for side, compiled in zip(sides, wanted, strict=True):
-                self._started[compiled].append(self._furnish(side, compiled=compiled))
+                self._furnish(side, compiled=compiled)
+                if compiled:
+                    self._compiled = self.lay_out(side)
+                else:
+                    self._started.append(side)
             if self._kind == "cuda":
                 self._ground.driver.call("release")
-            for lane in self._started[True]:
-                self._compile(lane)
+            if self._compiled is not None:
+                self._compile(self._compiled)
         except Verdict as verdict:
-            if not self._started[False]:
+            if not self._started:
                 raise ProblemError(f"the reference failed in its sandbox: {verdict.detail}") from verdict
 
     def time(self, lane: Lane) -> Measurement:
@@ -131,8 +137,10 @@ class Timer:
 
     def close(self) -> None:
         """End the baseline process."""
-        for lane in (*self._started[False], *self._started[True]):
-            lane.side.close()
+        for side in self._started:
+            side.close()
+        if self._compiled is not None:
+            self._compiled.side.close()
         if self._baselines is not None:
             self._baselines.eager.side.close()
 
@@ -223,20 +231,24 @@ class Timer:
 
     def _reference_lane(self, *, compiled: bool = False) -> Lane:
         """A process with the reference in it: one started ahead, if there is one."""
-        if self._started[compiled]:
-            return self._started[compiled].pop(0)
-        lane = self._furnish(start(self._ground, role="baseline"), compiled=compiled)
+        if compiled and self._compiled is not None:
+            lane, self._compiled = self._compiled, None
+            return lane
+        if self._started and not compiled:
+            return self.lay_out(self._started.pop(0))
+        side = start(self._ground, role="baseline")
+        self._furnish(side, compiled=compiled)
+        lane = self.lay_out(side)
         if compiled:
             self._compile(lane)
         return lane
 
-    def _furnish(self, side: Side, *, compiled: bool) -> Lane:
+    def _furnish(self, side: Side, *, compiled: bool) -> None:
         """Let a fresh process construct the reference."""
         load(self._ground, side, self._ground.reference.source, class_name="Model")
         draw = self._pool.draws[0]
         wanted = Construction("Model", "m", draw.seed, draw.vary, compiled=compiled)
         construct(self._ground, side, wanted)
-        return self.lay_out(side)
 
     def _compile(self, lane: Lane) -> None:
         """A compiled model's first call."""
