@@ -114,13 +114,17 @@ def gpu_of(device: str) -> Gpu | None:
     return None if device == "cpu" else gpus()[int(device.partition(":")[2])]
 
 
-def gpu_nodes(device: str) -> tuple[Path, ...]:
+def gpu_nodes(device: str, folder: Path = Path("/dev")) -> tuple[Path, ...]:
     """Device nodes a process needs to use one GPU and no other."""
     gpu = gpu_of(device)
     if gpu is None:
         return ()
-    shared = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
-    nodes = [Path("/dev") / name for name in (f"nvidia{_minor(gpu)}", *shared)]
+    own = folder / f"nvidia{_minor(gpu)}"
+    numbered = sorted(folder.glob("nvidia[0-9]*"), key=lambda node: int(node.name.removeprefix("nvidia")))
+    if not own.exists() and len(numbered) == len(gpus()):
+        # A container that shows some of its host's GPUs, and not what their driver says of them.
+        own = numbered[gpu.index]
+    nodes = [own, *(folder / name for name in ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"))]
     return tuple(node for node in nodes if node.exists())
 
 

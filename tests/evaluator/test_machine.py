@@ -86,3 +86,14 @@ def test_a_gpus_node_has_the_number_that_the_kernel_gave_it(tmp_path) -> None:
     (folder / "information").write_text("Model: \t\t NVIDIA H200\nDevice Minor: \t 6\nGPU Excluded:\t No\n")
     assert machine._minor(last, tmp_path) == 6
     assert machine._minor(machine.gpus()[2], tmp_path) == 2
+
+
+@pytest.mark.usefixtures("four_gpus")
+def test_nodes_are_found_where_a_container_keeps_its_hosts_numbers(tmp_path) -> None:
+    for name in ("nvidia4", "nvidia5", "nvidia6", "nvidia10", "nvidiactl", "nvidia-uvm"):
+        (tmp_path / name).touch()
+    nodes = machine.gpu_nodes("cuda:3", tmp_path)
+    assert [node.name for node in nodes] == ["nvidia10", "nvidiactl", "nvidia-uvm"]
+    (tmp_path / "nvidia3").touch()
+    assert machine.gpu_nodes("cuda:3", tmp_path)[0].name == "nvidia3"
+    assert machine.gpu_nodes("cpu", tmp_path) == ()
