@@ -67,6 +67,8 @@ class Vetter:
                 self._examine()
         except ProblemError as error:
             self._remark("too_big" if _MEMORY.search(str(error)) else "raises", str(error))
+        except torch.OutOfMemoryError as error:
+            self._remark("too_big", f"out of device memory where answers are judged: {error}")
         except SystemExit as error:
             self._remark("raises", f"the problem asks to end the process: {error!r}")
         except _Enough as reason:
