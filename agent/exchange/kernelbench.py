@@ -138,7 +138,7 @@ def result_of(place: Place, attempt: Attempt, evaluation: Evaluation) -> Json:
         metadata[_trouble(evaluation)] = evaluation.detail
     return {
         "sample_id": place.sample,
-        "compiled": evaluation.stage not in _UNBUILT,
+        "compiled": _is_built(evaluation),
         "correctness": evaluation.status is Status.PASSED,
         "metadata": metadata,
         "runtime": measured.candidate.median_ms if measured else NO_TIME,
@@ -187,6 +187,15 @@ def _statistics(measured: Measurement, baseline: str | None, evaluation: Evaluat
         "hardware": evaluation.environment.device_name if evaluation.environment else "unknown",
         "device": evaluation.environment.device if evaluation.environment else "unknown",
     }
+
+
+def _is_built(evaluation: Evaluation) -> bool:
+    """Whether it compiled; most candidates are compiled while they load, so the stage alone does not say."""
+    if evaluation.status is Status.COMPILE_ERROR or evaluation.stage in _UNBUILT:
+        return False
+    return evaluation.status is not Status.TIMED_OUT or not any(
+        build.timed_out for build in evaluation.builds
+    )
 
 
 def _trouble(evaluation: Evaluation) -> str:

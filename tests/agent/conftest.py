@@ -36,7 +36,7 @@ STAGE_OF = {
     Status.NO_CODE: Stage.SCREEN,
     Status.TRUNCATED: Stage.SCREEN,
     Status.REJECTED: Stage.SCREEN,
-    Status.COMPILE_ERROR: Stage.BUILD,
+    Status.COMPILE_ERROR: Stage.LOAD,
     Status.RUNTIME_ERROR: Stage.LOAD,
     Status.WRONG_VALUES: Stage.VERIFY,
     Status.TAMPERED: Stage.TIME,
