@@ -251,7 +251,8 @@ class Environment(Record):
     threads: int
     sandbox: SandboxReport
     state: dict[str, str] = {}
-    """Clocks, temperature and throttle reasons before and after, as the driver printed them."""
+    """Clocks, temperature and throttle reasons before and after, as the driver printed them; on a CPU its
+    load. `OMP_WAIT_POLICY`, where it was set."""
 
 
 class SandboxReport(Record):

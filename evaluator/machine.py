@@ -148,6 +148,15 @@ def _minor(gpu: Gpu, drivers: Path = Path("/proc/driver/nvidia/gpus")) -> int:
     return int(told[1]) if told else gpu.index
 
 
+def wait_policy() -> dict[str, str]:
+    """How threads of candidates and baselines wait for each other, if we were told: `OMP_WAIT_POLICY`.
+
+    By default they spin for a while, which is quick on cores of one's own, and very slow on shared ones.
+    """
+    told = os.environ.get("OMP_WAIT_POLICY", "").strip().lower()
+    return {"OMP_WAIT_POLICY": told} if told in ("active", "passive") else {}
+
+
 def device_state(device: str) -> dict[str, str]:
     """Clocks, temperature, power and throttle reasons of a GPU, as its driver prints them; a CPU's load.
 

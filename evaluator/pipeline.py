@@ -24,7 +24,7 @@ from evaluator.errors import DeviceFull
 from evaluator.evaluation import Environment, Evaluation, Sanitization, Stage, Status
 from evaluator.flaws import Vetting
 from evaluator.idling import IdleReferees
-from evaluator.machine import cpu_name, gpu_of, gpus, resolve_device, resolve_devices, threads
+from evaluator.machine import cpu_name, gpu_of, gpus, resolve_device, resolve_devices, threads, wait_policy
 from evaluator.observing import DeviceStates, OnStage, Stages
 from evaluator.problem import Problem
 from evaluator.protocol import Message
@@ -127,7 +127,7 @@ class Evaluator:
             job.builds.clear()
             referee, answer = self._answer(problem, candidate, config, device, job)
         self._give_back(problem, config, device, referee)
-        environment = _environment(config, device, referee, states.all())
+        environment = _environment(config, device, referee, states.all() | wait_policy())
         detail = str(answer["detail"])
         measured = answer["measurement"]
         passed = answer["status"] == Status.PASSED

@@ -21,7 +21,7 @@ from evaluator.config import EvaluationConfig, Passes
 from evaluator.errors import DeviceFull, EvaluatorError, ProblemError
 from evaluator.evaluation import Build, Stage
 from evaluator.leasing import DeviceLease
-from evaluator.machine import gpu_of, threads
+from evaluator.machine import gpu_of, threads, wait_policy
 from evaluator.problem import Problem
 from evaluator.protocol import Channel, ChannelClosed, ChannelError, Message
 from evaluator.resources import read_resources
@@ -120,6 +120,7 @@ class RefereeHandle:
         self._key = f"{problem.sha}:{config.shapes}:{config.dtype}:{config.math}:{device}:{self._threads}"
         if config.passes is not Passes.FORWARD:
             self._key += f":{config.passes}"
+        self._key += "".join(f":{value}" for value in wait_policy().values())
         try:
             self.facts = self._converse(
                 {

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from evaluator.config import EvaluationConfig, SandboxTier
-from evaluator.machine import gpu_nodes, visible_name
+from evaluator.machine import gpu_nodes, visible_name, wait_policy
 from evaluator.sandbox import Bind, SandboxPolicy, python_binds
 from evaluator.sandbox.leftovers import owner_name
 
@@ -131,6 +131,7 @@ def _environment(threads: int, device: str) -> dict[str, str]:
         "TILELANG_PRINT_ON_COMPILATION": "0",
         # Worker processes cost seconds to start and would outlive the compilation they help with.
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        **wait_policy(),
     }
     if device != "cpu":
         environment["CUDA_VISIBLE_DEVICES"] = visible_name(device)

@@ -84,8 +84,8 @@ BUFFER = RIGHT.replace(
 
 
 @pytest.fixture(scope="module")
-def evaluator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evaluator]:
-    with Evaluator(cache=tmp_path_factory.mktemp("backward-cache")) as shared:
+def evaluator(shared_cache: Path) -> Iterator[Evaluator]:
+    with Evaluator(cache=shared_cache) as shared:
         yield shared
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -24,8 +25,8 @@ def _parameters() -> list[object]:
 
 
 @pytest.fixture(scope="session")
-def evaluator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evaluator]:
-    with Evaluator(cache=tmp_path_factory.mktemp("corpus-cache")) as shared:
+def evaluator(shared_cache: Path) -> Iterator[Evaluator]:
+    with Evaluator(cache=shared_cache) as shared:
         yield shared
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -27,8 +28,8 @@ def get_init_inputs():
 
 
 @pytest.fixture(scope="module")
-def evaluator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evaluator]:
-    with Evaluator(cache=tmp_path_factory.mktemp("cache")) as judge:
+def evaluator(shared_cache: Path) -> Iterator[Evaluator]:
+    with Evaluator(cache=shared_cache) as judge:
         yield judge
 
 

@@ -88,6 +88,24 @@ def test_a_gpus_node_has_the_number_that_the_kernel_gave_it(tmp_path) -> None:
     assert machine._minor(machine.gpus()[2], tmp_path) == 2
 
 
+@pytest.mark.parametrize(
+    ("told", "passed"),
+    [
+        ("passive", {"OMP_WAIT_POLICY": "passive"}),
+        (" ACTIVE ", {"OMP_WAIT_POLICY": "active"}),
+        ("x", {}),
+        ("", {}),
+    ],
+)
+def test_only_a_wait_policy_that_exists_is_passed_on(
+    monkeypatch: pytest.MonkeyPatch, told: str, passed: dict[str, str]
+) -> None:
+    monkeypatch.setenv("OMP_WAIT_POLICY", told)
+    assert machine.wait_policy() == passed
+    monkeypatch.delenv("OMP_WAIT_POLICY")
+    assert machine.wait_policy() == {}
+
+
 @pytest.mark.usefixtures("four_gpus")
 def test_nodes_are_found_where_a_container_keeps_its_hosts_numbers(tmp_path) -> None:
     for name in ("nvidia4", "nvidia5", "nvidia6", "nvidia10", "nvidiactl", "nvidia-uvm"):

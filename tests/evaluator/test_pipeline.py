@@ -66,8 +66,8 @@ RIGHT = model("return torch.clamp_min(torch.addcmul(self.shift, x, self.scale), 
 
 
 @pytest.fixture(scope="module")
-def evaluator(tmp_path_factory):
-    with Evaluator(cache=tmp_path_factory.mktemp("cache")) as opened:
+def evaluator(shared_cache):
+    with Evaluator(cache=shared_cache) as opened:
         yield opened
 
 

@@ -85,8 +85,8 @@ def small(problem: Problem) -> EvaluationConfig:
 
 
 @pytest.fixture(scope="module")
-def evaluator(tmp_path_factory):
-    with Evaluator(cache=tmp_path_factory.mktemp("cache")) as opened:
+def evaluator(shared_cache):
+    with Evaluator(cache=shared_cache) as opened:
         yield opened
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -87,8 +88,8 @@ READS_PAST_THE_END = extension(
 
 
 @pytest.fixture(scope="module")
-def evaluator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evaluator]:
-    with Evaluator(cache=tmp_path_factory.mktemp("cache")) as opened:
+def evaluator(shared_cache: Path) -> Iterator[Evaluator]:
+    with Evaluator(cache=shared_cache) as opened:
         yield opened
 
 

@@ -1,0 +1,29 @@
+"""What all tests share: threads that do not spin, one build cache, and which tests stay together."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+# Before torch is loaded: workers share cores here, and threads that spin for each other are slow then.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of a file run in one process, candidates of the corpus with those of the same problem."""
+    for item in items:
+        specimen = getattr(item, "callspec", None) and item.callspec.params.get("specimen")
+        problem = f":{specimen.header['problem']}" if specimen else ""
+        item.add_marker(pytest.mark.xdist_group(f"{item.path.stem}{problem}"))
+
+
+@pytest.fixture(scope="session")
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A build cache for all test processes of this session, as the users of one machine have it."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared-cache"
+    folder.mkdir(exist_ok=True)
+    return folder
