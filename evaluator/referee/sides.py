@@ -70,6 +70,8 @@ class Side:
         self.builds_timed_out = False
         self.builds = 0
         self.lost = False
+        self.failed = False
+        """Whether it ever said that it could not do what it was asked."""
         self.deadline = float("inf")
         """`time.monotonic()` after which this process has no time left for anything."""
         self.compile_s = 0.0
@@ -220,6 +222,7 @@ class Side:
         )
 
     def _failed(self, reply: Message) -> Verdict:
+        self.failed = True
         kind, text = str(reply.get("type", ""))[:200], str(reply.get("message", ""))[:4000]
         detail = f"{kind}: {text}"
         facts = {"traceback": str(reply.get("traceback", ""))[:8000]}

@@ -7,8 +7,8 @@ import random
 from dataclasses import dataclass
 
 from evaluator.config import EvaluationConfig
-from evaluator.errors import ProblemError
-from evaluator.evaluation import Measurement
+from evaluator.errors import EvaluatorError, ProblemError
+from evaluator.evaluation import Measurement, Status
 from evaluator.referee.clock import Clock, Known, Lane, Schedule, measurement
 from evaluator.referee.errorscale import limit
 from evaluator.referee.lanes import Construction, Ground, call_bytes, construct, lay_out, load, start
@@ -118,6 +118,7 @@ class Timer:
 
         Raises:
             Verdict: a timed output was wrong, the clock was forged, or the candidate failed.
+            EvaluatorError: the reference failed, which is no fault of the candidate.
         """
         baselines = self.baselines()
         eager = baselines.eager
@@ -126,7 +127,12 @@ class Timer:
             lane.forget()
             eager.forget()
             clock = Clock(self._ground.device, self._ring, self._schedule(count), self._secret)
-            clock.duel(lane, eager)
+            eager.side.failed = False
+            try:
+                clock.duel(lane, eager)
+            except Verdict as verdict:
+                self._blame(eager.side, verdict)
+                raise
             wanted = self._batch(clock.outer_ms(lane), baselines.known.solo_ms)
             if wanted <= 2 * count:
                 break
@@ -134,6 +140,11 @@ class Timer:
             count = wanted
         clock.check_claims(lane, eager)
         return measurement(clock, lane, eager, count=count, known=baselines.known)
+
+    def _blame(self, reference: Side, verdict: Verdict) -> None:
+        """Keep from a candidate what happened to the reference; memory it may well have taken from it."""
+        if reference.lost or (reference.failed and verdict.status is not Status.OUT_OF_MEMORY):
+            raise EvaluatorError(f"the reference failed beside a candidate: {verdict.detail}") from verdict
 
     def close(self) -> None:
         """End the baseline process."""
