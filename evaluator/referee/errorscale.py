@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import torch
@@ -33,6 +33,10 @@ _SEQUENTIAL: Final = 4.0
 _MOST_ZERO_MEAN: Final = 512.0
 """TF32 starts near 800."""
 _SMALL_GROUP = 32
+_TIE_DRAWS: Final = 6
+_TIE_ROUNDOFF: Final = 2.0**-21
+"""How far inputs are moved to see which whole numbers hang on rounding: eight units."""
+_MOST_UNSETTLED: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ class Expected:
     """Per floating leaf, the error scale of each group, shape [groups]."""
     in_double: bool
     """False where the reference cannot run in float64."""
+    unsettled: list[torch.Tensor | None] = field(default_factory=list)
+    """Per leaf of whole numbers, where ties or rounding decide: which of two equal values is the first."""
 
 
 def group_columns(leaf: torch.Tensor) -> int:
@@ -92,7 +98,29 @@ def expect(reference: Reference, model: nn.Module, arguments: Arguments, math_po
         best = best if all_finite(own) else torch.where(own.isfinite(), best, own)
         exact.append(best)
         scales.append(_scale(own, best, as_real(moved.leaves[index]).double(), as_real(leaf).dtype))
-    return Expected(output, exact, scales, double is not None)
+    unsettled: list[torch.Tensor | None] = [None] * len(exact)
+    if None in scales and any(leaf.is_floating_point() for leaf in arguments.leaves):
+        unsettled = _unsettled(reference, model, arguments, oracle, in_double=double is not None)
+    return Expected(output, exact, scales, double is not None, unsettled)
+
+
+def _unsettled(
+    reference: Reference, model: nn.Module, arguments: Arguments, oracle: Output, *, in_double: bool
+) -> list[torch.Tensor | None]:
+    """Where whole numbers change when inputs and parameters move by a few roundoffs; None where most do."""
+    found: list[torch.Tensor | None] = [None] * len(oracle.leaves)
+    for draw in range(_TIE_DRAWS):
+        # To and fro by the same: one of the two exchanges what is equal.
+        there = _TIE_ROUNDOFF if draw % 2 else -_TIE_ROUNDOFF
+        moved = _moved(reference, model, arguments, there, in_double=in_double, draw=1 + draw // 2)
+        for index, (leaf, other) in enumerate(zip(oracle.leaves, moved.leaves, strict=True)):
+            if not (leaf.is_floating_point() or leaf.is_complex()) and leaf.shape == other.shape:
+                changed, before = leaf != other, found[index]
+                found[index] = changed if before is None else before | changed
+    return [
+        mask if mask is not None and mask.numel() and float(mask.float().mean()) <= _MOST_UNSETTLED else None
+        for mask in found
+    ]
 
 
 def _scale(own: torch.Tensor, best: torch.Tensor, moved: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -122,15 +150,24 @@ def _finite(values: torch.Tensor) -> torch.Tensor:
 
 
 def _moved(
-    reference: Reference, model: nn.Module, arguments: Arguments, roundoff: float, *, in_double: bool
+    reference: Reference,
+    model: nn.Module,
+    arguments: Arguments,
+    roundoff: float,
+    *,
+    in_double: bool,
+    draw: int = 0,
 ) -> Output:
-    """The answer when every input and parameter is moved by one roundoff of random sign."""
-    generator = torch.Generator(device=reference.device).manual_seed(20_261_121)
+    """The answer when inputs and parameters are moved by a roundoff of random sign, or by parts of it."""
+    generator = torch.Generator(device=reference.device).manual_seed(20_261_121 + draw)
 
     def move(tensor: torch.Tensor) -> torch.Tensor:
         if not tensor.is_floating_point():
             return tensor
         wide = tensor.double() if in_double else tensor
+        if draw:
+            share = torch.rand(wide.shape, generator=generator, device=wide.device, dtype=wide.dtype)
+            return wide * (1 + roundoff * (2 * share - 1))
         signs = torch.randint(0, 2, wide.shape, generator=generator, device=wide.device, dtype=torch.int8)
         return wide * (1 + roundoff * (2 * signs - 1).to(wide.dtype))
 

@@ -16,11 +16,15 @@ import torch
 from evaluator.contestant.slots import Slot, stacked
 from evaluator.referee.errorscale import as_real, bound, group_columns
 from evaluator.referee.reference import Arguments
-from evaluator.referee.trials import Trial
+from evaluator.referee.structure import mirrored, symmetric, variable
+from evaluator.referee.trials import Starts, Trial
 
-_SMALLEST_FACTOR = 0.98
 _NOISE_SLACK = 65536
-_INTEGER_ONLY_CALLS = 32
+_LEAF_SHIFT = 4099
+"""Places between the factors of two inputs: with the same ones their products would carry no sign."""
+_SIGNED = 32
+"""Elements an input needs for signs: that an answer stays finite on both of a scalar's is not known."""
+_WHOLE_DRAW_CALLS = 32
 _ALLOWED_INDEX_FLIPS = 1e-4
 _CHUNK_ELEMENTS = 1 << 24
 _TINY = 1e-37
@@ -37,7 +41,7 @@ class Recipe:
     noise: dict[torch.dtype, torch.Tensor]
     """Factors that each call starts reading at its own place; empty where there are whole new draws."""
     fresh: list[Arguments] | None = None
-    """Whole new draws, for problems whose inputs carry no floating tensor."""
+    """Whole new draws, for problems whose inputs carry no noise."""
 
     @property
     def count(self) -> int:
@@ -50,14 +54,16 @@ class Ring:
 
     def __init__(
         self,
-        bases: list[Trial],
+        starts: Starts,
         fresh: Callable[[], Arguments],
         *,
         secret: random.Random,
         limit: float,
         inputs_stay: bool,
     ) -> None:
-        """`limit` is for whole new draws; each of `bases` has its own."""
+        """`limit` is for whole new draws; each trial that calls start from has its own."""
+        bases = starts.trials
+        self._starts = starts
         self.inputs_stay = inputs_stay
         """Whether a call must leave its inputs as they are."""
         self._fresh = fresh
@@ -68,24 +74,29 @@ class Ring:
         given = len(bases[0].arguments.given)
         self._stacks = [torch.stack(group) if _alike(group) else None for group in zip(*leaves, strict=True)]
         self._draws = len(bases)
-        floating = [stack for stack in self._stacks if stack is not None and stack.is_floating_point()]
-        # Noise on cotangents alone would leave outputs as they were.
-        noisy = [stack for stack in self._stacks[:given] if stack is not None and stack.is_floating_point()]
-        self.integer_only = not noisy or None in self._stacks
-        self._floating = {stack.dtype: stack.device for stack in floating}
-        self._longest = max((stack[0].numel() for stack in floating), default=0)
+        self._noisy = [stack is not None and variable(stack) for stack in self._stacks]
+        self._symmetric = [stack is not None and symmetric(stack) for stack in self._stacks]
+        noisy = [stack for stack in self._stacks if stack is not None and variable(stack)]
+        # Noise on cotangents alone would leave outputs as they were; on complex numbers there is none.
+        self.whole_draws = (
+            not any(self._noisy[:given])
+            or None in self._stacks
+            or any(leaf.is_complex() for leaf in leaves[0])
+        )
+        self._floating = {stack.dtype: stack.device for stack in noisy}
+        self._longest = max((stack[0].numel() for stack in noisy), default=0)
         self._scales = [
             torch.stack(known) if len(known) == len(bases) else None for known in _known_scales(bases)
         ]
 
     def most_calls(self, wanted: int) -> int:
-        """Integer-only inputs are drawn anew each time, which is slow."""
-        return min(wanted, _INTEGER_ONLY_CALLS) if self.integer_only else wanted
+        """Inputs that carry no noise are drawn anew each time, which is slow."""
+        return min(wanted, _WHOLE_DRAW_CALLS) if self.whole_draws else wanted
 
     def recipe(self, count: int) -> Recipe:
         """Decide on the inputs of a batch."""
         bases = torch.tensor([self._secret.randrange(self._draws) for _ in range(count)], device="cpu")
-        fresh = [self._fresh() for _ in range(count)] if self.integer_only else None
+        fresh = [self._fresh() for _ in range(count)] if self.whole_draws else None
         stride = self._secret.randrange(1, max(2, _NOISE_SLACK // (2 * count)))
         offset = self._secret.randrange(max(1, _NOISE_SLACK - stride * count))
         return Recipe(bases, offset, stride, {} if fresh is not None else self._draw_noise(), fresh)
@@ -96,9 +107,18 @@ class Ring:
         for dtype, device in self._floating.items():
             # Of its own: what problems do with torch's generators, and which seeds are disclosed, is known.
             generator = torch.Generator(device).manual_seed(self._secret.getrandbits(48))
-            drawn = torch.rand(self._longest + _NOISE_SLACK, generator=generator, device=device)
-            noise[dtype] = drawn.mul_(1 - _SMALLEST_FACTOR).add_(_SMALLEST_FACTOR).to(dtype)
+            length = self._longest + _NOISE_SLACK + _LEAF_SHIFT * len(self._stacks)
+            drawn = torch.rand(length, generator=generator, device=device)
+            noise[dtype] = self._factors(drawn).to(dtype)
         return noise
+
+    def _factors(self, drawn: torch.Tensor) -> torch.Tensor:
+        """Numbers between 0 and 1 made into factors, in place."""
+        smallest = self._starts.smallest
+        if not self._starts.signed:
+            return drawn.mul_(1 - smallest).add_(smallest)
+        drawn.mul_(2).sub_(1)
+        return drawn.mul_(1 - smallest).add_(drawn.sign(), alpha=smallest)
 
     def publish(self, memory: torch.Tensor, slots: list[Slot], recipe: Recipe) -> None:
         """Write a batch's inputs into a side's shared memory."""
@@ -111,15 +131,20 @@ class Ring:
             stack = self._stacks[index]
             if stack is None:
                 raise RuntimeError("inputs of varying shape have no stack")
-            if not stack.is_floating_point():
+            if not self._noisy[index]:
                 for place, base in zip(places, recipe.bases.tolist(), strict=True):
                     place.copy_(stack[base])
                 continue
             noise = recipe.noise[stack.dtype]
             numel, shape = stack[0].numel(), stack.shape[1:]
             for call, base in enumerate(recipe.bases.tolist()):
-                begin = recipe.offset + call * recipe.stride
-                torch.mul(stack[base], noise[begin : begin + numel].view(shape), out=places[call])
+                begin = recipe.offset + call * recipe.stride + index * _LEAF_SHIFT
+                factors = noise[begin : begin + numel].view(shape)
+                if numel < _SIGNED:
+                    factors = factors.abs()
+                if self._symmetric[index]:
+                    factors = mirrored(factors)
+                torch.mul(stack[base], factors, out=places[call])
 
     def withdraw(self, memory: torch.Tensor, slots: list[Slot], recipe: Recipe) -> None:
         """Put other draws in a batch's place: as valid, since a warm-up on garbage could index anything."""

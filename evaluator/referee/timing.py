@@ -52,8 +52,7 @@ class Timer:
         self._kind = ground.device.torch_device.type
         first = pool.draws[0]
         self._ring = Ring(
-            # Where terms cancel, the limit is tight: no narrower arithmetic for timed calls alone.
-            [*pool.bases, *(trial for trial in first.trials if trial.name == "zero_mean")],
+            pool.starts(),
             pool.fresh,
             secret=secret,
             limit=limit(config.math.value, zero_mean=False, terms=pool.terms),

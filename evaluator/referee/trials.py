@@ -16,9 +16,14 @@ from evaluator.contestant.trees import same_structure
 from evaluator.errors import ProblemError
 from evaluator.referee.errorscale import Expected, expect, limit
 from evaluator.referee.reference import Arguments, Reference
+from evaluator.referee.structure import mirrored, symmetric, variable
 
 _DRAWS = 2
-_GLANCE = 1024
+FAR, NEAR = 0.5, 0.98
+"""Smallest factors on inputs of timed calls; near is for references that stay finite on nothing else."""
+_FINITE_SHARE = 0.9
+_MOST_TERMS = {True: 1 << 14, False: 1 << 18}
+"""Terms that allow for more error, with products and without: beyond, TF32 or a mere sample would do."""
 _ASSERTING = re.compile(r"binary_cross_entropy\(|BCELoss\(|bernoulli|multinomial")
 """Operations that kill the CUDA context when an input leaves its domain."""
 
@@ -41,6 +46,17 @@ class Draw:
     vary: bool
     model: nn.Module
     trials: list[Trial]
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """What timed calls start from, and how far they go from there."""
+
+    trials: list[Trial]
+    smallest: float
+    """Elements are multiplied by secret factors between this and one."""
+    signed: bool
+    """The factors have secret signs too."""
 
 
 Variant = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
@@ -78,13 +94,19 @@ def _near_duplicate(values: torch.Tensor, generator: torch.Generator) -> torch.T
     return _poke(values, generator, count=3, factor=4.0)
 
 
+def _shrunk(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    factors = torch.rand(values.shape, generator=generator, device=values.device, dtype=torch.float32)
+    return values * factors.mul_(1 - FAR).add_(FAR).to(values.dtype)
+
+
 def _poke(values: torch.Tensor, generator: torch.Generator, *, count: int, factor: float) -> torch.Tensor:
-    """A copy with a few elements, at secret places, far out."""
+    """A copy with a few elements, at secret places, far out: no two alike, and zeros stay."""
     changed = values.clone().contiguous()
-    wanted = (min(count, changed.numel()),)
-    places = torch.randint(changed.numel(), wanted, generator=generator, device=values.device)
+    flat, wanted = changed.view(-1), (min(count, changed.numel()),)
+    places = torch.randint(flat.numel(), wanted, generator=generator, device=values.device)
     reach = float(values.abs().max()) or 1.0
-    changed.view(-1)[places] = factor * reach
+    more = torch.rand(wanted, generator=generator, device=values.device)
+    flat[places] = torch.where(flat[places] == 0, 0.0, (factor * reach * (1 + more)).to(values.dtype))
     return changed.as_strided(values.shape, values.stride()) if values.is_contiguous() else changed
 
 
@@ -125,6 +147,23 @@ class TrialPool:
         bound = limit(self._math, zero_mean=name == "zero_mean", terms=self.terms)
         return Trial(name, arguments, expect(self._reference, model, arguments, self._math), bound)
 
+    def starts(self) -> Starts:
+        """Where timed calls start: where terms cancel, if they may, since the limit is tightest there.
+
+        Inputs near known ones could be answered from them: by derivatives, or by narrower arithmetic for the
+        small difference. Half the magnitude and the sign are secret, so none is near another.
+        """
+        first, other = self.bases
+        model = self.draws[0].model
+        signed = [trial for trial in self.draws[0].trials if trial.name == "zero_mean"]
+        varied = self._varied(_zero_mean, other.arguments) if signed else None
+        made = self._attempt("zero_mean", varied, model, other.expected) if varied is not None else None
+        if made is not None:
+            return Starts([*signed, made], FAR, signed=True)
+        varied = self._varied(_shrunk, first.arguments)
+        finite = varied is not None and self._attempt("shrunk", varied, model, first.expected) is not None
+        return Starts(self.bases, FAR if finite else NEAR, signed=False)
+
     def notes(self) -> list[str]:
         """What could not be tried on this problem."""
         return [f"variants not applicable: {', '.join(self.skipped)}"] if self.skipped else []
@@ -153,14 +192,12 @@ class TrialPool:
         self.draws.append(Draw(seed, True, model, trials))
 
     def _varied(self, variant: Variant, arguments: Arguments) -> Arguments | None:
-        if not any(_variable(leaf) for leaf in arguments.leaves):
+        if not any(variable(leaf) for leaf in arguments.leaves):
             return None
         if self._reference.device.type == "cuda" and _ASSERTING.search(self._reference.source):
             return None
         generator = torch.Generator(self._reference.device).manual_seed(self._seed())
-        return arguments.with_leaves(
-            [variant(leaf, generator) if _variable(leaf) else leaf for leaf in arguments.leaves]
-        )
+        return arguments.with_leaves([_vary(variant, leaf, generator) for leaf in arguments.leaves])
 
     def _attempt(self, name: str, varied: Arguments, model: nn.Module, base: Expected) -> Trial | None:
         try:
@@ -169,26 +206,24 @@ class TrialPool:
             return None
         if not same_structure(made.expected.output.tree, base.output.tree):
             return None
-        comparable = all(
-            new.shape == old.shape and (bool(new.isfinite().all()) or not bool(old.isfinite().all()))
-            for new, old in zip(made.expected.output.leaves, base.output.leaves, strict=True)
-        )
-        return made if comparable else None
+        pairs = zip(made.expected.output.leaves, base.output.leaves, strict=True)
+        return made if all(_as_finite(new, old) for new, old in pairs) else None
 
     def _seed(self) -> int:
         return self._secret.getrandbits(48)
 
 
-def _variable(leaf: torch.Tensor) -> bool:
-    """Floating, not empty, and not a mask of zeros and ones."""
-    if not leaf.is_floating_point() or leaf.numel() == 0:
-        return False
-    # The first few mostly tell.
-    return not (_masks(leaf.flatten()[:_GLANCE]) and _masks(leaf))
+def _vary(variant: Variant, leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    if not variable(leaf):
+        return leaf
+    varied = variant(leaf, generator)
+    return mirrored(varied) if symmetric(leaf) else varied
 
 
-def _masks(values: torch.Tensor) -> bool:
-    return bool(((values == 0) | (values == 1) | values.isinf()).all())
+def _as_finite(new: torch.Tensor, old: torch.Tensor) -> bool:
+    """Whether an output says as much: where NaN is right, nothing is to be computed."""
+    finite, before = (int(leaf.isfinite().count_nonzero()) for leaf in (new, old))
+    return new.shape == old.shape and finite >= _FINITE_SHARE * before
 
 
 class _LongestSum(TorchFunctionMode):
@@ -220,4 +255,5 @@ def terms_of(reference: Reference, model: nn.Module, arguments: Arguments) -> in
     terms = int(max(longest.terms, consumed // produced, widest))
     # Without products sums are often of positive terms, as in a softmax, where adding one after another loses
     # small ones for good. Nothing there is computed in TF32, the closest thing to keep apart.
-    return terms if longest.terms > 1 else 4 * terms
+    products = longest.terms > 1
+    return min(terms if products else 4 * terms, _MOST_TERMS[products])

@@ -101,7 +101,7 @@ def test_trials_are_answered_published_and_compared_on_the_device(gpu, source):
 def test_timed_calls_are_fed_and_checked_on_the_device(gpu, source):
     reference, secret = Reference("p", source, {}, device=gpu, dtype="as_is"), random.Random(4)
     pool = TrialPool(reference, math="fp32", secret=secret)
-    ring = Ring(pool.bases, pool.fresh, secret=secret, limit=192.0, inputs_stay=True)
+    ring = Ring(pool.starts(), pool.fresh, secret=secret, limit=192.0, inputs_stay=True)
     recipe, model = ring.recipe(3), pool.draws[0].model
     slots, size = place(pool.bases[0].arguments.leaves, count=3, block=0)
     memory = torch.zeros(size, dtype=torch.uint8, device=gpu)

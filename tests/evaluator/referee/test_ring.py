@@ -8,24 +8,24 @@ from evaluator.contestant.slots import place, stacked
 from evaluator.referee.errorscale import Expected
 from evaluator.referee.reference import Arguments, Output
 from evaluator.referee.ring import Ring
-from evaluator.referee.trials import Trial
+from evaluator.referee.trials import FAR, NEAR, Starts, Trial
 
 TENSOR = {"k": "tensor", "i": 0}
 LOOSE, TIGHT = 192.0, 32.0
 
 
-def _trial(name: str, limit: float) -> Trial:
-    values = torch.randn(8, 64)
+def _trial(name: str, limit: float, values: torch.Tensor | None = None) -> Trial:
+    values = torch.randn(8, 64) if values is None else values
     arguments = Arguments([TENSOR], {}, [values])
     output = Output(TENSOR, [values.clone()], [False])
     expected = Expected(output, [values.double()], [torch.full((8,), 1e-7)], in_double=True)
     return Trial(name, arguments, expected, limit)
 
 
-def _ring() -> Ring:
-    trials = [_trial("as_drawn", LOOSE), _trial("zero_mean", TIGHT)]
+def _ring(*, values: torch.Tensor | None = None, signed: bool = True, smallest: float = FAR) -> Ring:
+    trials = [_trial("as_drawn", LOOSE, values), _trial("zero_mean", TIGHT, values)]
     return Ring(
-        trials,
+        Starts(trials, smallest, signed),
         lambda: trials[0].arguments,
         secret=random.Random(3),
         limit=LOOSE,
@@ -45,6 +45,36 @@ def test_each_base_is_held_to_its_own_limit():
     assert "times the rounding error" in ring.disagreement([own], [right], recipe)
     own[tight] = right[tight]
     assert ring.disagreement([own], [right], recipe) == ""
+
+
+def _published(ring: Ring, count: int = 4) -> torch.Tensor:
+    slots, size = place([torch.empty(8, 64)], count=count, block=0)
+    memory = torch.zeros(size, dtype=torch.uint8)
+    ring.publish(memory, slots, ring.recipe(count))
+    return stacked(memory, slots[0], 0, count)
+
+
+def test_inputs_of_timed_calls_are_far_from_what_they_start_from():
+    values = torch.randn(8, 64)
+    ratios = _published(_ring(values=values)) / values
+    assert ratios.abs().min() >= FAR
+    assert ratios.abs().max() <= 1
+    assert 0.4 < (ratios > 0).float().mean() < 0.6
+    assert ratios.std() > 0.5
+
+
+def test_inputs_keep_their_signs_where_the_answer_needs_them():
+    values = torch.rand(8, 64)
+    for smallest in (FAR, NEAR):
+        ratios = _published(_ring(values=values, signed=False, smallest=smallest)) / values
+        assert ratios.min() >= smallest - 1e-6
+
+
+def test_masks_and_labels_are_published_as_they_are():
+    labels = (torch.rand(8, 64) < 0.5).float() * 2 - 1
+    ring = _ring(values=labels)
+    assert ring.whole_draws
+    assert torch.equal(_published(ring)[0], labels)
 
 
 def test_no_two_calls_and_no_two_batches_are_given_the_same_inputs():

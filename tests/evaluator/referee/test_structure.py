@@ -1,0 +1,72 @@
+"""Inputs with a structure keep it in every trial and in timed calls; ties may go either way."""
+
+import random
+
+import pytest
+import torch
+
+from evaluator.contestant.slots import place, stacked
+from evaluator.referee.comparison import compare
+from evaluator.referee.reference import Reference
+from evaluator.referee.ring import Ring
+from evaluator.referee.structure import mirrored, symmetric, variable
+from evaluator.referee.trials import TrialPool
+
+HEAD = "import torch\nfrom torch import nn\n\nclass Model(nn.Module):\n    def forward(self, *x):\n"
+NO_INIT = "\ndef get_init_inputs():\n    return []\n"
+PRODUCT = f"{HEAD}        return x[0] @ x[1]\n{NO_INIT}\ndef get_inputs():\n"
+PAIRS = {
+    "symmetric": "    return [(m := torch.randn(24, 24)) + m.T, torch.rand(24, 24)]\n",
+    "triangular": "    return [torch.randn(24, 24).triu(), torch.randn(24, 24).tril()]\n",
+}
+SORTED = (
+    f"{HEAD}        return x[0].sort(descending=True).indices\n{NO_INIT}\n"
+    "def get_inputs():\n    x = torch.randn(64, 512)\n    x[:, 7] = x[:, 300]\n    return [x]\n"
+)
+
+
+def _pool(source: str) -> TrialPool:
+    reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
+    return TrialPool(reference, math="fp32", secret=random.Random(11))
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+def test_trials_and_timed_calls_keep_the_structure_of_inputs(kind):
+    pool = _pool(PRODUCT + PAIRS[kind])
+    ring = Ring(pool.starts(), pool.fresh, secret=random.Random(4), limit=192.0, inputs_stay=True)
+    slots, size = place(pool.bases[0].arguments.leaves, count=2, block=0)
+    memory = torch.zeros(size, dtype=torch.uint8)
+    ring.publish(memory, slots, ring.recipe(2))
+    given = [trial.arguments.leaves[0] for draw in pool.draws for trial in draw.trials]
+    given += list(stacked(memory, slots[0], 0, 2))
+    assert len(given) > 8
+    for matrix in given:
+        assert torch.equal(matrix, matrix.T if kind == "symmetric" else matrix.triu())
+    assert pool.starts().signed
+
+
+def test_masks_labels_and_what_is_in_order_is_not_varied():
+    assert variable(torch.randn(4, 8))
+    assert not variable(torch.randn(64).sort().values)
+    assert not variable(torch.randn(3, 64).sort(descending=True).values)
+    assert not variable((torch.rand(8, 8) < 0.5).float())
+    assert not variable((torch.rand(8, 8) < 0.5).float() * 2 - 1)
+    assert not variable(torch.arange(8))
+
+
+def test_a_symmetric_matrix_is_known_and_made():
+    matrix = torch.randn(2, 5, 5)
+    assert not symmetric(matrix)
+    assert symmetric(mirrored(matrix))
+
+
+def test_equal_values_may_be_sorted_either_way_and_others_not():
+    pool = _pool(SORTED)
+    trial = pool.bases[0]
+    values = trial.arguments.leaves[0]
+    other = values.flip(-1).sort(descending=True, stable=True).indices
+    backwards = values.shape[-1] - 1 - other
+    assert not torch.equal(backwards, trial.expected.output.leaves[0])
+    assert compare(trial.expected, [backwards], limit=192.0, trial="t").mismatch is None
+    wrong = trial.expected.output.leaves[0].roll(1, -1)
+    assert compare(trial.expected, [wrong], limit=192.0, trial="t").mismatch is not None
