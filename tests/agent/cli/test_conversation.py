@@ -38,14 +38,8 @@ max_turns = 6
 """
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """One build cache: making the lean headers takes as long as everything else in a test here."""
-    return str(tmp_path_factory.mktemp("cache"))
-
-
 def held(
-    kernelwright: Command, folder: Path, cache: str, *, strategy: str, options: str, attempts: int
+    kernelwright: Command, folder: Path, cache: Path, *, strategy: str, options: str, attempts: int
 ) -> tuple[Archive, dict[tuple[int, int], Attempt]]:
     """Hold a recorded conversation to the end of its budget: the archive, and attempts by sample and turn."""
     settings = folder / "run.toml"
@@ -53,7 +47,7 @@ def held(
     settings.write_text(
         SETTINGS.format(strategy=strategy, options=options, attempts=attempts, recordings=recordings)
     )
-    result = kernelwright("run", "--config", str(settings), "--cache", cache, "--quiet")
+    result = kernelwright("run", "--config", str(settings), "--cache", str(cache), "--quiet")
     assert result.exit_code == 0, result.output
     assert f"budget of {attempts} attempts reached" in result.stdout, result.output
     archive = Workspace(folder).archive()
@@ -74,9 +68,11 @@ def speed(attempt: Attempt) -> float:
 
 @pytest.mark.slow
 def test_a_conversation_is_repaired_made_faster_rolled_back_and_bounded(
-    kernelwright: Command, tmp_path: Path, cache: str
+    kernelwright: Command, tmp_path: Path, shared_cache: Path
 ) -> None:
-    archive, found = held(kernelwright, tmp_path, cache, strategy="refine", options="turns = 8", attempts=6)
+    archive, found = held(
+        kernelwright, tmp_path, shared_cache, strategy="refine", options="turns = 8", attempts=6
+    )
     assert statuses(found, 0) == [
         "COMPILE_ERROR",
         "WRONG_VALUES",
@@ -98,10 +94,12 @@ def test_a_conversation_is_repaired_made_faster_rolled_back_and_bounded(
 
 
 def test_a_population_is_repaired_bred_rid_of_regressions_and_bounded(
-    kernelwright: Command, tmp_path: Path, cache: str
+    kernelwright: Command, tmp_path: Path, shared_cache: Path
 ) -> None:
     options = "population = 2\ngenerations = 4"
-    archive, found = held(kernelwright, tmp_path, cache, strategy="evolve", options=options, attempts=7)
+    archive, found = held(
+        kernelwright, tmp_path, shared_cache, strategy="evolve", options=options, attempts=7
+    )
     assert statuses(found, 0) == ["COMPILE_ERROR", "PASSED", "PASSED", "PASSED"]
     assert statuses(found, 1) == ["WRONG_VALUES", "PASSED", "WRONG_VALUES"]
     names = {attempt.id: place for place, attempt in found.items()}

@@ -96,12 +96,16 @@ def write(run: Path, numbers: list[int], samples: int) -> dict[str, str]:
     ids=["8", "100"],
 )
 def test_names_ids_and_correctness_survive_judging(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, numbers: list[int], samples: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    shared_cache: Path,
+    numbers: list[int],
+    samples: int,
 ) -> None:
     monkeypatch.setenv("KERNELWRIGHT_WORKSPACE", str(tmp_path / "work"))
     sources = write(tmp_path / "their-run", numbers, samples)
     judge = ["--evaluate", "--no-time", "--shapes", "odd", "--baselines", "eager", "--sanitize", "off"]
-    more = ["--backend", "cpp", "--cache", str(tmp_path / "cache"), "--json"]
+    more = ["--backend", "cpp", "--cache", str(shared_cache), "--json"]
     done = CliRunner().invoke(
         app, ["import", str(tmp_path / "their-run"), "--problem", "level1", *judge, *more]
     )
