@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -24,7 +24,7 @@ _LEAF_SHIFT = 4099
 """Places between the factors of two inputs: with the same ones their products would carry no sign."""
 _SIGNED = 32
 """Elements an input needs for signs: that an answer stays finite on both of a scalar's is not known."""
-_WHOLE_DRAW_CALLS = 32
+_MOST_DRAWN_CALLS = 32
 _ALLOWED_INDEX_FLIPS = 1e-4
 _CHUNK_ELEMENTS = 1 << 24
 _TINY = 1e-37
@@ -40,8 +40,8 @@ class Recipe:
     stride: int
     noise: dict[torch.dtype, torch.Tensor]
     """Factors that each call starts reading at its own place; empty where there are whole new draws."""
-    fresh: list[Arguments] | None = None
-    """Whole new draws, for problems whose inputs carry no noise."""
+    drawn: list[dict[int, torch.Tensor]] = field(default_factory=list)
+    """Per call, newly drawn inputs by their place: those that carry no noise."""
 
     @property
     def count(self) -> int:
@@ -83,6 +83,8 @@ class Ring:
             or None in self._stacks
             or any(leaf.is_complex() for leaf in leaves[0])
         )
+        everything = range(len(self._stacks))
+        self._redrawn = [index for index in everything if self.whole_draws or self._comes_again(index)]
         self._floating = {stack.dtype: stack.device for stack in noisy}
         self._longest = max((stack[0].numel() for stack in noisy), default=0)
         self._scales = [
@@ -91,15 +93,26 @@ class Ring:
 
     def most_calls(self, wanted: int) -> int:
         """Inputs that carry no noise are drawn anew each time, which is slow."""
-        return min(wanted, _WHOLE_DRAW_CALLS) if self.whole_draws else wanted
+        return min(wanted, _MOST_DRAWN_CALLS) if self._redrawn else wanted
 
     def recipe(self, count: int) -> Recipe:
         """Decide on the inputs of a batch."""
         bases = torch.tensor([self._secret.randrange(self._draws) for _ in range(count)], device="cpu")
-        fresh = [self._fresh() for _ in range(count)] if self.whole_draws else None
+        drawn = [self._draw() for _ in range(count)] if self._redrawn else []
         stride = self._secret.randrange(1, max(2, _NOISE_SLACK // (2 * count)))
         offset = self._secret.randrange(max(1, _NOISE_SLACK - stride * count))
-        return Recipe(bases, offset, stride, {} if fresh is not None else self._draw_noise(), fresh)
+        return Recipe(bases, offset, stride, {} if self.whole_draws else self._draw_noise(), drawn)
+
+    def _comes_again(self, index: int) -> bool:
+        """Whether an input without noise would come again, and what follows from it could be kept."""
+        stack = self._stacks[index]
+        if stack is None or self._noisy[index] or stack.numel() == 0:
+            return False
+        return not all(torch.equal(stack[0], other) for other in stack[1:])
+
+    def _draw(self) -> dict[int, torch.Tensor]:
+        leaves = self._fresh().leaves
+        return {index: leaves[index] for index in self._redrawn}
 
     def _draw_noise(self) -> dict[torch.dtype, torch.Tensor]:
         """Factors for one batch: who worked out an earlier batch's knows nothing of this one's."""
@@ -124,9 +137,9 @@ class Ring:
         """Write a batch's inputs into a side's shared memory."""
         for index, slot in enumerate(slots):
             places = stacked(memory, slot, 0, recipe.count)
-            if recipe.fresh is not None:
-                for place, arguments in zip(places, recipe.fresh, strict=True):
-                    place.copy_(arguments.leaves[index])
+            if index in self._redrawn:
+                for place, drawn in zip(places, recipe.drawn, strict=True):
+                    place.copy_(drawn[index])
                 continue
             stack = self._stacks[index]
             if stack is None:
@@ -173,16 +186,18 @@ class Ring:
         scales = self._scales[leaf]
         if scales is None:
             return None
-        if recipe.fresh is not None:
+        if self.whole_draws:
             return scales.median().expand(recipe.bases[part].numel(), scales.shape[1]) * 8
         chosen = scales[recipe.bases[part].to(scales.device)]
+        if self._redrawn:
+            return chosen.amax(-1, keepdim=True).expand_as(chosen)
         # The noise moves elements across thresholds: a group of zeros in the draw need not be one here.
         return torch.maximum(chosen, chosen.square().mean(-1, keepdim=True).sqrt())
 
     def _bounds(self, recipe: Recipe, part: slice, dtype: torch.dtype) -> torch.Tensor:
         """How many times its scale the error of each call may be, shape [calls]; both sides err."""
         chosen = recipe.bases[part].tolist()
-        limits = [self._limit if recipe.fresh is not None else self._limits[base] for base in chosen]
+        limits = [self._limit if self.whole_draws else self._limits[base] for base in chosen]
         real = dtype.to_real() if dtype.is_complex else dtype
         bounds = [2 * bound(most, real) if real.is_floating_point else most for most in limits]
         return torch.tensor(bounds, device="cpu")

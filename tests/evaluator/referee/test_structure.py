@@ -19,6 +19,11 @@ PAIRS = {
     "symmetric": "    return [(m := torch.randn(24, 24)) + m.T, torch.rand(24, 24)]\n",
     "triangular": "    return [torch.randn(24, 24).triu(), torch.randn(24, 24).tril()]\n",
 }
+GATHERED = (
+    f"{HEAD}        return x[0][x[1]] * x[2]\n{NO_INIT}\n"
+    "def get_inputs():\n"
+    "    return [torch.randn(50, 4), torch.randint(0, 50, (40,)), torch.arange(40)[:, None] % 7]\n"
+)
 SORTED = (
     f"{HEAD}        return x[0].sort(descending=True).indices\n{NO_INIT}\n"
     "def get_inputs():\n    x = torch.randn(64, 512)\n    x[:, 7] = x[:, 300]\n    return [x]\n"
@@ -43,6 +48,21 @@ def test_trials_and_timed_calls_keep_the_structure_of_inputs(kind):
     for matrix in given:
         assert torch.equal(matrix, matrix.T if kind == "symmetric" else matrix.triu())
     assert pool.starts().signed
+
+
+def test_whole_numbers_of_mixed_inputs_never_come_again():
+    pool = _pool(GATHERED)
+    ring = Ring(pool.starts(), pool.fresh, secret=random.Random(4), limit=192.0, inputs_stay=True)
+    slots, size = place(pool.bases[0].arguments.leaves, count=8, block=0)
+    memory = torch.zeros(size, dtype=torch.uint8)
+    seen = []
+    for _ in range(2):
+        ring.publish(memory, slots, ring.recipe(8))
+        seen += [places.clone() for places in stacked(memory, slots[1], 0, 8)]
+        fixed = stacked(memory, slots[2], 0, 8)
+        assert all(torch.equal(places, pool.bases[0].arguments.leaves[2]) for places in fixed)
+    assert not any(torch.equal(a, b) for at, a in enumerate(seen) for b in seen[:at])
+    assert max(int(places.max()) for places in seen) < 50
 
 
 def test_masks_labels_and_what_is_in_order_is_not_varied():
