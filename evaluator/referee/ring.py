@@ -187,7 +187,8 @@ class Ring:
         if scales is None:
             return None
         if self.whole_draws:
-            return scales.median().expand(recipe.bases[part].numel(), scales.shape[1]) * 8
+            # Not known group by group; more than the worst would leave room for narrower arithmetic.
+            return scales.amax().expand(recipe.bases[part].numel(), scales.shape[1])
         chosen = scales[recipe.bases[part].to(scales.device)]
         if self._redrawn:
             return chosen.amax(-1, keepdim=True).expand_as(chosen)
