@@ -90,3 +90,19 @@ def test_equal_values_may_be_sorted_either_way_and_others_not():
     assert compare(trial.expected, [backwards], limit=192.0, trial="t").mismatch is None
     wrong = trial.expected.output.leaves[0].roll(1, -1)
     assert compare(trial.expected, [wrong], limit=192.0, trial="t").mismatch is not None
+
+
+def test_answers_to_whole_numbers_are_held_to_the_usual_error():
+    source = (
+        "import torch\nfrom torch import nn\n\nclass Model(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.table = nn.Embedding(50, 64)\n"
+        "    def forward(self, x):\n        return self.table(x)\n"
+        f"{NO_INIT}\ndef get_inputs():\n    return [torch.randint(0, 50, (40,))]\n"
+    )
+    pool = _pool(source)
+    ring = Ring(pool.starts(), pool.fresh, secret=random.Random(4), limit=192.0, inputs_stay=True)
+    assert ring.whole_draws
+    recipe, right = ring.recipe(2), torch.randn(2, 40, 64)
+    scale = max(float(trial.expected.scales[0].max()) for trial in pool.bases)
+    assert ring.disagreement([right + 300 * scale], [right], recipe) == ""
+    assert "error" in ring.disagreement([right + 700 * scale], [right], recipe)
