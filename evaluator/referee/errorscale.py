@@ -33,6 +33,7 @@ _SEQUENTIAL: Final = 4.0
 _MOST_ZERO_MEAN: Final = 512.0
 """TF32 starts near 800."""
 _SMALL_GROUP = 32
+_CHUNK_ELEMENTS: Final = 1 << 24
 _TIE_DRAWS: Final = 6
 _TIE_ROUNDOFF: Final = 2.0**-21
 """How far inputs are moved to see which whole numbers hang on rounding: eight units."""
@@ -93,11 +94,11 @@ def expect(reference: Reference, model: nn.Module, arguments: Arguments, math_po
             exact.append(oracle.leaves[index])
             scales.append(None)
             continue
-        own = as_real(leaf).double()
+        own = as_real(leaf)
         best = as_real(oracle.leaves[index]).double()
-        best = best if all_finite(own) else torch.where(own.isfinite(), best, own)
+        best = best if all_finite(own) else torch.where(own.isfinite(), best, own.double())
         exact.append(best)
-        scales.append(_scale(own, best, as_real(moved.leaves[index]).double(), as_real(leaf).dtype))
+        scales.append(_scale(own, best, as_real(moved.leaves[index])))
     unsettled: list[torch.Tensor | None] = [None] * len(exact)
     if None in scales and any(leaf.is_floating_point() for leaf in arguments.leaves):
         unsettled = _unsettled(reference, model, arguments, oracle, in_double=double is not None)
@@ -123,21 +124,25 @@ def _unsettled(
     ]
 
 
-def _scale(own: torch.Tensor, best: torch.Tensor, moved: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    information = torch.finfo(dtype)
-    values = _finite(grouped(best))
-    return (
-        torch.stack(
-            [
-                rms(_finite(grouped(own - best))),
-                rms(_finite(grouped(moved - best))),
-                rms(values) * (information.eps / 4),
-                # A row of zeros behind a relu still carries the rounding of what was cut off.
-                values.square().mean().sqrt().expand(values.shape[0]) * (information.eps / 16),
-            ]
-        ).amax(0)
-        + information.tiny
-    )
+def _scale(own: torch.Tensor, best: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
+    information = torch.finfo(own.dtype)
+    # Each step on the whole of a large output would take its memory again.
+    groups = max(1, _CHUNK_ELEMENTS // group_columns(best))
+    chunks = zip(*(torch.split(grouped(leaf), groups) for leaf in (own, best, moved)), strict=True)
+    looked_at = [_group_scales(*chunk, eps=information.eps) for chunk in chunks]
+    scales, squares = (torch.cat(column) for column in zip(*looked_at, strict=True))
+    # A row of zeros behind a relu still carries the rounding of what was cut off.
+    overall = squares.mean().sqrt() * (information.eps / 16)
+    return torch.maximum(scales, overall) + information.tiny
+
+
+def _group_scales(
+    own: torch.Tensor, best: torch.Tensor, moved: torch.Tensor, *, eps: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Scale and mean square of each group, shape [groups]."""
+    squares = _finite(best).square().mean(1)
+    errors = [rms(_finite(other.double() - best)) for other in (own, moved)]
+    return torch.stack([*errors, squares.sqrt() * (eps / 4)]).amax(0), squares
 
 
 def all_finite(values: torch.Tensor) -> bool:
@@ -164,12 +169,10 @@ def _moved(
     def move(tensor: torch.Tensor) -> torch.Tensor:
         if not tensor.is_floating_point():
             return tensor
-        wide = tensor.double() if in_double else tensor
-        if draw:
-            share = torch.rand(wide.shape, generator=generator, device=wide.device, dtype=wide.dtype)
-            return wide * (1 + roundoff * (2 * share - 1))
-        signs = torch.randint(0, 2, wide.shape, generator=generator, device=wide.device, dtype=torch.int8)
-        return wide * (1 + roundoff * (2 * signs - 1).to(wide.dtype))
+        wide = tensor.to(torch.float64 if in_double else tensor.dtype, copy=True)
+        for part in torch.split(wide.view(-1), _CHUNK_ELEMENTS) if wide.is_contiguous() else (wide,):
+            part.mul_(_factors(part, roundoff, generator, parts=bool(draw)))
+        return wide
 
     moved_model = copy.deepcopy(model).double() if in_double else copy.deepcopy(model)
     with torch.no_grad():
@@ -182,6 +185,14 @@ def _moved(
         else reference.call(moved_model, moved_arguments)
     )
     return result or reference.call(model, arguments)
+
+
+def _factors(like: torch.Tensor, roundoff: float, generator: torch.Generator, *, parts: bool) -> torch.Tensor:
+    if parts:
+        shares = torch.rand(like.shape, generator=generator, device=like.device, dtype=like.dtype)
+        return shares.mul_(2).sub_(1).mul_(roundoff).add_(1)
+    signs = torch.randint(0, 2, like.shape, generator=generator, device=like.device, dtype=torch.int8)
+    return signs.to(like.dtype).mul_(2).sub_(1).mul_(roundoff).add_(1)
 
 
 def bound(limit: float, dtype: torch.dtype) -> float:

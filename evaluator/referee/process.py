@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sys
 import traceback
-from typing import Any
+from typing import Any, Final
 
 import torch
 
@@ -21,6 +21,9 @@ from evaluator.referee.reference import Reference
 from evaluator.referee.sides import DriverLink
 from evaluator.referee.trials import TrialPool
 from evaluator.referee.vetting import known_flaws
+
+_TRIALS_SHARE: Final = 0.1
+"""Of a device's free memory, for trials kept solved: contestants need the rest."""
 
 
 class Referee:
@@ -94,7 +97,8 @@ class Referee:
         )
         if config.passes is Passes.FORWARD_BACKWARD:
             reference.differentiate(secret.getrandbits(48))
-        pool = TrialPool(reference, math=config.math.value, secret=secret)
+        memory_bytes = int(device.free_bytes() * _TRIALS_SHARE)
+        pool = TrialPool(reference, math=config.math.value, secret=secret, memory_bytes=memory_bytes)
         if device.torch_device.type == "cuda":
             # What oracles needed for a moment, other referees of this device need now.
             torch.cuda.empty_cache()

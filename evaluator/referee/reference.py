@@ -57,6 +57,11 @@ class Output:
     """Which gradients are among them."""
 
 
+def same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether all elements are equal, NaN and NaN too."""
+    return torch.equal(one, other) or torch.equal(one.nan_to_num(), other.nan_to_num())
+
+
 def _detached(value: Any) -> Any:
     """A nested value whose tensors hold on to no graph."""
     tree, leaves = flatten(value)
@@ -184,10 +189,13 @@ class Reference:
 
     def call(self, model: nn.Module, arguments: Arguments) -> Output:
         """Call on copies of the arguments; the model's buffers are put back afterwards."""
-        copies = arguments.with_leaves([leaf.clone() for leaf in arguments.leaves])
+        return self._spend(model, arguments.with_leaves([leaf.clone() for leaf in arguments.leaves]))
+
+    def _spend(self, model: nn.Module, arguments: Arguments) -> Output:
+        """Call on these very tensors."""
         saved = [(buffer, buffer.clone()) for buffer in model.buffers()]
         with self._blaming("forward failed"), torch.no_grad():
-            value = self.answer(model, copies)
+            value = self.answer(model, arguments)
             for buffer, before in saved:
                 buffer.copy_(before)
             tree, leaves = flatten(value, numbers_as_tensors=True)
@@ -219,19 +227,22 @@ class Reference:
         with torch.no_grad():
             model(*args, **kwargs)
         return any(
-            not torch.equal(before.nan_to_num(), after.nan_to_num())
+            not same_values(before, after)
             for before, after in zip(arguments.leaves, copies.leaves, strict=True)
         )
 
     def in_double(self, model: nn.Module, arguments: Arguments) -> Output | None:
         """The same call in float64, or None where the reference cannot run in it."""
         doubled = arguments.with_leaves(
-            [leaf.double() if leaf.is_floating_point() else leaf for leaf in arguments.leaves]
+            [
+                leaf.to(torch.float64 if leaf.is_floating_point() else leaf.dtype, copy=True)
+                for leaf in arguments.leaves
+            ]
         )
         default = torch.get_default_dtype()
         try:
             torch.set_default_dtype(torch.float64)
-            output = self.call(copy.deepcopy(model).double(), doubled)
+            output = self._spend(copy.deepcopy(model).double(), doubled)
         except (ProblemError, TypeError, RuntimeError):
             return None
         finally:

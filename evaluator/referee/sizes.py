@@ -18,9 +18,10 @@ from evaluator.evaluation import Status
 from evaluator.referee.comparison import compare
 from evaluator.referee.errorscale import expect, limit
 from evaluator.referee.lanes import Construction, Ground, construct, lay_out, write
+from evaluator.referee.shelf import Solved, Trial
 from evaluator.referee.shrinking import Scene, evaluated, versions
 from evaluator.referee.sides import Side, Verdict
-from evaluator.referee.trials import Trial, TrialPool, terms_of
+from evaluator.referee.trials import TrialPool, terms_of
 from evaluator.referee.verifying import poison_outputs, read_outputs
 
 _MOST: Final = 2
@@ -88,6 +89,6 @@ def _trial(scene: Scene) -> Trial:
     reference = scene.ground.reference
     model = reference.model(scene.seed)
     terms = terms_of(reference, model, scene.arguments)
-    expected = expect(reference, model, scene.arguments, scene.ground.math)
+    solved = Solved(scene.arguments, expect(reference, model, scene.arguments, scene.ground.math))
     bound = limit(scene.ground.math, zero_mean=False, terms=terms)
-    return Trial(scene.name, scene.arguments, expected, bound)
+    return Trial(scene.name, bound, lambda: solved)

@@ -17,8 +17,10 @@ from evaluator.evaluation import Status
 from evaluator.referee.clock import Lane
 from evaluator.referee.comparison import Comparison, compare
 from evaluator.referee.lanes import Construction, Ground, construct, lay_out, load, write
+from evaluator.referee.reference import same_values
+from evaluator.referee.shelf import Trial
 from evaluator.referee.sides import Side, Verdict
-from evaluator.referee.trials import Trial, TrialPool
+from evaluator.referee.trials import TrialPool
 
 _FEWEST_THREADS: Final = 4
 _MOST_THREADS: Final = 65
@@ -174,4 +176,4 @@ def _conclude(tallies: dict[int, _Tally]) -> tuple[Status | None, str]:
 
 
 def _equal(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
-    return all(torch.equal(one.nan_to_num(), two.nan_to_num()) for one, two in zip(left, right, strict=True))
+    return all(map(same_values, left, right))

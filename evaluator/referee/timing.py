@@ -280,7 +280,7 @@ class Timer:
     def _most_calls(self) -> int:
         size = call_bytes(self._base.arguments, self._base.expected.output)
         free = int(self._ground.device.free_bytes() * _MEMORY_SHARE)
-        budget = max(min(_MEMORY_BYTES[self._kind], free), 2 * size)
+        budget = min(_MEMORY_BYTES[self._kind], free)
         return self._ring.most_calls(max(1, min(_MOST_CALLS, budget // size)))
 
 

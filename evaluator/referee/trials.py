@@ -12,10 +12,11 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from evaluator.contestant.trees import same_structure
+from evaluator.contestant.trees import Tree, same_structure
 from evaluator.errors import ProblemError
-from evaluator.referee.errorscale import Expected, expect, limit
-from evaluator.referee.reference import Arguments, Reference
+from evaluator.referee.errorscale import expect, limit
+from evaluator.referee.reference import Arguments, Output, Reference
+from evaluator.referee.shelf import Shelf, Solved, Trial
 from evaluator.referee.structure import mirrored, symmetric, variable
 
 _DRAWS = 2
@@ -26,16 +27,6 @@ _MOST_TERMS = {True: 1 << 14, False: 1 << 18}
 """Terms that allow for more error, with products and without: beyond, TF32 or a mere sample would do."""
 _ASSERTING = re.compile(r"binary_cross_entropy\(|BCELoss\(|bernoulli|multinomial")
 """Operations that kill the CUDA context when an input leaves its domain."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """One set of inputs with its right answer."""
-
-    name: str
-    arguments: Arguments
-    expected: Expected
-    limit: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +51,51 @@ class Starts:
 
 
 Variant = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
+Draws = Callable[[], Arguments]
+"""Draws inputs: the same ones every time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """A trial as what variants are made of."""
+
+    trial: Trial
+    redraw: Draws
+    varies: bool
+    tree: Tree
+    shapes: list[torch.Size]
+    finite: list[int]
+    """Finite elements of each output."""
+
+    @classmethod
+    def of(cls, trial: Trial, redraw: Draws) -> _Origin:
+        """What has to be known of it later, when its tensors may be gone."""
+        solved = trial.solved
+        output = solved.expected.output
+        return cls(
+            trial,
+            redraw,
+            varies=any(map(variable, solved.arguments.leaves)),
+            tree=output.tree,
+            shapes=[leaf.shape for leaf in output.leaves],
+            finite=[_finite(leaf) for leaf in output.leaves],
+        )
+
+    def draw(self) -> Arguments:
+        """Its inputs."""
+        kept = self.trial.kept
+        return kept.arguments if kept is not None else self.redraw()
+
+    def is_met_by(self, output: Output) -> bool:
+        """Whether an output says as much: where NaN is right, nothing is to be computed."""
+        return (
+            same_structure(output.tree, self.tree)
+            and [leaf.shape for leaf in output.leaves] == self.shapes
+            and all(
+                _finite(leaf) >= _FINITE_SHARE * most
+                for leaf, most in zip(output.leaves, self.finite, strict=True)
+            )
+        )
 
 
 def _zero_mean(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -121,12 +157,16 @@ VARIANTS: dict[str, Variant] = {
 
 
 class TrialPool:
-    """Secret trials of one problem, computed once and shared by its candidates."""
+    """Secret trials of one problem, shared by its candidates; solved once, as far as memory goes."""
 
-    def __init__(self, reference: Reference, *, math: str, secret: random.Random) -> None:
+    def __init__(
+        self, reference: Reference, *, math: str, secret: random.Random, memory_bytes: int = 1 << 30
+    ) -> None:
+        """`memory_bytes` is what solved trials may hold."""
         self._reference = reference
         self._math = math
         self._secret = secret
+        self._shelf = Shelf(memory_bytes)
         self.draws: list[Draw] = []
         self.skipped: list[str] = []
         """Variants this problem's reference does not stay finite on."""
@@ -134,7 +174,9 @@ class TrialPool:
         model = reference.model(first)
         base = self.fresh()
         self.terms = terms_of(reference, model, base)
-        self.bases = [self.trial("as_drawn", self.fresh(), model) for _ in range(_DRAWS)]
+        del base
+        self._origins = [self._origin("as_drawn", model) for _ in range(_DRAWS)]
+        self.bases = [origin.trial for origin in self._origins]
         self._first_draw(first, model)
         self._second_draw()
 
@@ -142,10 +184,33 @@ class TrialPool:
         """New inputs under a new secret seed."""
         return self._reference.inputs(self._seed())
 
-    def trial(self, name: str, arguments: Arguments, model: nn.Module) -> Trial:
-        """Compute the right answer for inputs."""
+    def _trial(self, name: str, draw: Draws, model: nn.Module) -> Trial:
+        """A trial of inputs that can be drawn again."""
+
+        def solve() -> Solved:
+            arguments = draw()
+            return Solved(arguments, expect(self._reference, model, arguments, self._math))
+
         bound = limit(self._math, zero_mean=name == "zero_mean", terms=self.terms)
-        return Trial(name, arguments, expect(self._reference, model, arguments, self._math), bound)
+        return Trial(name, bound, solve, self._shelf)
+
+    def _origin(self, name: str, model: nn.Module) -> _Origin:
+        seed = self._seed()
+
+        def draw() -> Arguments:
+            return self._reference.inputs(seed)
+
+        return _Origin.of(self._trial(name, draw, model), draw)
+
+    def _variation(self, variant: Variant, origin: _Origin) -> Draws:
+        seed = self._seed()
+
+        def draw() -> Arguments:
+            arguments = origin.draw()
+            generator = torch.Generator(self._reference.device).manual_seed(seed)
+            return arguments.with_leaves([_vary(variant, leaf, generator) for leaf in arguments.leaves])
+
+        return draw
 
     def starts(self) -> Starts:
         """Where timed calls start: where terms cancel, if they may, since the limit is tightest there.
@@ -153,27 +218,24 @@ class TrialPool:
         Inputs near known ones could be answered from them: by derivatives, or by narrower arithmetic for the
         small difference. Half the magnitude and the sign are secret, so none is near another.
         """
-        first, other = self.bases
         model = self.draws[0].model
         signed = [trial for trial in self.draws[0].trials if trial.name == "zero_mean"]
-        varied = self._varied(_zero_mean, other.arguments) if signed else None
-        made = self._attempt("zero_mean", varied, model, other.expected) if varied is not None else None
+        made = self._attempt("zero_mean", _zero_mean, self._origins[1], model) if signed else None
         if made is not None:
             return Starts([*signed, made], FAR, signed=True)
-        varied = self._varied(_shrunk, first.arguments)
-        finite = varied is not None and self._attempt("shrunk", varied, model, first.expected) is not None
-        return Starts(self.bases, FAR if finite else NEAR, signed=False)
+        shrunk = self._attempt("shrunk", _shrunk, self._origins[0], model)
+        if shrunk is not None:
+            shrunk.forget()
+        return Starts(self.bases, FAR if shrunk is not None else NEAR, signed=False)
 
     def notes(self) -> list[str]:
         """What could not be tried on this problem."""
         return [f"variants not applicable: {', '.join(self.skipped)}"] if self.skipped else []
 
     def _first_draw(self, seed: int, model: nn.Module) -> None:
-        base = self.bases[0]
-        trials = [base]
+        trials = [self.bases[0]]
         for name, variant in VARIANTS.items():
-            varied = self._varied(variant, base.arguments)
-            made = self._attempt(name, varied, model, base.expected) if varied is not None else None
+            made = self._attempt(name, variant, self._origins[0], model)
             if made is None:
                 self.skipped.append(name)
             else:
@@ -183,31 +245,27 @@ class TrialPool:
     def _second_draw(self) -> None:
         seed = self._seed()
         model = self._reference.model(seed, vary=True)
-        base = self.trial("other_weights", self.fresh(), model)
-        trials = [base]
+        origin = self._origin("other_weights", model)
+        trials = [origin.trial]
         if "zero_mean" not in self.skipped:
-            varied = self._varied(_zero_mean, self.fresh())
-            made = self._attempt("zero_mean", varied, model, base.expected) if varied is not None else None
+            made = self._attempt("zero_mean", _zero_mean, origin, model)
             trials += [made] if made is not None else []
         self.draws.append(Draw(seed, True, model, trials))
 
-    def _varied(self, variant: Variant, arguments: Arguments) -> Arguments | None:
-        if not any(variable(leaf) for leaf in arguments.leaves):
+    def _attempt(self, name: str, variant: Variant, origin: _Origin, model: nn.Module) -> Trial | None:
+        """A trial of varied inputs; None where they cannot vary, or the reference makes nothing of them."""
+        if not origin.varies:
             return None
         if self._reference.device.type == "cuda" and _ASSERTING.search(self._reference.source):
             return None
-        generator = torch.Generator(self._reference.device).manual_seed(self._seed())
-        return arguments.with_leaves([_vary(variant, leaf, generator) for leaf in arguments.leaves])
-
-    def _attempt(self, name: str, varied: Arguments, model: nn.Module, base: Expected) -> Trial | None:
+        made = self._trial(name, self._variation(variant, origin), model)
         try:
-            made = self.trial(name, varied, model)
+            if origin.is_met_by(made.expected.output):
+                return made
         except ProblemError:
-            return None
-        if not same_structure(made.expected.output.tree, base.output.tree):
-            return None
-        pairs = zip(made.expected.output.leaves, base.output.leaves, strict=True)
-        return made if all(_as_finite(new, old) for new, old in pairs) else None
+            pass
+        made.forget()
+        return None
 
     def _seed(self) -> int:
         return self._secret.getrandbits(48)
@@ -220,10 +278,8 @@ def _vary(variant: Variant, leaf: torch.Tensor, generator: torch.Generator) -> t
     return mirrored(varied) if symmetric(leaf) else varied
 
 
-def _as_finite(new: torch.Tensor, old: torch.Tensor) -> bool:
-    """Whether an output says as much: where NaN is right, nothing is to be computed."""
-    finite, before = (int(leaf.isfinite().count_nonzero()) for leaf in (new, old))
-    return new.shape == old.shape and finite >= _FINITE_SHARE * before
+def _finite(leaf: torch.Tensor) -> int:
+    return int(leaf.isfinite().count_nonzero())
 
 
 class _LongestSum(TorchFunctionMode):

@@ -11,11 +11,16 @@ from evaluator.contestant.slots import view
 from evaluator.evaluation import Mismatch, Status, Verification
 from evaluator.referee.clock import Lane
 from evaluator.referee.comparison import Comparison, compare
-from evaluator.referee.lanes import Construction, Ground, construct, lay_out, write
+from evaluator.referee.lanes import Construction, Ground, call_bytes, construct, lay_out, write
+from evaluator.referee.reference import same_values
+from evaluator.referee.shelf import Trial
 from evaluator.referee.sides import Side, Verdict
-from evaluator.referee.trials import Draw, Trial, TrialPool
+from evaluator.referee.trials import Draw, TrialPool
 
 _SLOTS = 4
+_FEWEST_SLOTS = 2
+"""A later call must leave an earlier answer alone."""
+_MEMORY_SHARE = 0.05
 _RETRIES = 2
 
 
@@ -44,8 +49,11 @@ class Verifier:
         self._call_s = call_s
         self.tally = Tally()
         first = pool.draws[0].trials[0]
-        self._lane: Lane = lay_out(side, "verify", first.arguments, first.expected.output, _SLOTS)
-        self._mutation_allowed = ground.reference.mutates(pool.draws[0].model, first.arguments)
+        arguments, output = first.arguments, first.expected.output
+        affordable = int(ground.device.free_bytes() * _MEMORY_SHARE) // max(1, call_bytes(arguments, output))
+        self._slots = max(_FEWEST_SLOTS, min(_SLOTS, affordable))
+        self._lane: Lane = lay_out(side, "verify", arguments, output, self._slots)
+        self._mutation_allowed = ground.reference.mutates(pool.draws[0].model, arguments)
 
     def verify(self, trials: int) -> None:
         """Check both weight draws; afterwards the side holds model `m` of the first draw.
@@ -65,7 +73,7 @@ class Verifier:
         for trial in chosen:
             self._insist(trial, "m")
         self._repeat(base)
-        self._hold([base, *chosen][:_SLOTS])
+        self._hold([base, *chosen][: self._slots])
         self.tally.parameters = self._agree(second, second.trials[0], model="n")
         for trial in second.trials[1:]:
             self._insist(trial, "n")
@@ -148,7 +156,7 @@ class Verifier:
     def _repeat(self, trial: Trial) -> None:
         """Same inputs, other address, twice: record whether the bits are the same."""
         seen = []
-        for index in (self._secret.randrange(1, _SLOTS), 0):
+        for index in (self._secret.randrange(1, self._slots), 0):
             comparison = self._check(trial, "m", index=index)
             if comparison.mismatch is not None:
                 raise self._wrong(
@@ -168,7 +176,7 @@ class Verifier:
                 raise self._wrong(
                     comparison.mismatch,
                     Status.WRONG_VALUES,
-                    f"call {index + 1} of {len(trials)} in a row: an output did not survive later calls",
+                    f"call {index + 1} of {len(trials)} in a row: right alone, changed or left out there",
                     steady=True,
                 )
 
@@ -191,7 +199,7 @@ class Verifier:
             zip(self._lane.input_slots, trial.arguments.leaves, strict=True)
         ):
             now = view(self._side.blocks[slot["block"]].data, slot, index)
-            if not torch.equal(now.nan_to_num(), leaf.nan_to_num()):
+            if not same_values(now, leaf):
                 raise Verdict(Status.INPUT_MUTATED, f"input {number} was changed by the call")
 
     def _outputs(self, index: int) -> list[torch.Tensor]:
@@ -211,7 +219,7 @@ def poison_outputs(lane: Lane, trial: Trial, index: int) -> None:
 
 
 def _same_bits(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
-    return all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(some, others, strict=True))
+    return all(map(same_values, some, others))
 
 
 def _named(path: str) -> str:

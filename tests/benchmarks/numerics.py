@@ -33,7 +33,8 @@ from evaluator.errors import ProblemError  # noqa: E402
 from evaluator.problem import read_problem  # noqa: E402
 from evaluator.referee.comparison import compare  # noqa: E402
 from evaluator.referee.reference import Arguments, Reference  # noqa: E402
-from evaluator.referee.trials import Trial, TrialPool  # noqa: E402
+from evaluator.referee.shelf import Trial  # noqa: E402
+from evaluator.referee.trials import TrialPool  # noqa: E402
 
 PROBLEMS: Final = (
     "level1/01_square_matmul",

@@ -7,8 +7,9 @@ import torch
 from evaluator.contestant.slots import place, stacked
 from evaluator.referee.errorscale import Expected
 from evaluator.referee.reference import Arguments, Output
-from evaluator.referee.ring import Ring
-from evaluator.referee.trials import FAR, NEAR, Starts, Trial
+from evaluator.referee.ring import Ring, _disagree
+from evaluator.referee.shelf import Solved, Trial
+from evaluator.referee.trials import FAR, NEAR, Starts
 
 TENSOR = {"k": "tensor", "i": 0}
 LOOSE, TIGHT = 192.0, 32.0
@@ -19,7 +20,7 @@ def _trial(name: str, limit: float, values: torch.Tensor | None = None) -> Trial
     arguments = Arguments([TENSOR], {}, [values])
     output = Output(TENSOR, [values.clone()], [False])
     expected = Expected(output, [values.double()], [torch.full((8,), 1e-7)], in_double=True)
-    return Trial(name, arguments, expected, limit)
+    return Trial(name, limit, lambda: Solved(arguments, expected))
 
 
 def _ring(*, values: torch.Tensor | None = None, signed: bool = True, smallest: float = FAR) -> Ring:
@@ -86,3 +87,19 @@ def test_no_two_calls_and_no_two_batches_are_given_the_same_inputs():
         ring.publish(memory, slots, ring.recipe(4))
         seen += [call.clone() for call in stacked(memory, slots[0], 0, 4)]
     assert not any(torch.equal(a, b) for at, a in enumerate(seen) for b in seen[:at])
+
+
+def test_few_marks_in_a_mask_cannot_be_left_out():
+    right = torch.zeros(4, 100_000, dtype=torch.bool)
+    right[:, 17] = True
+    assert _disagree(right.clone(), right, None, torch.ones(4)) == ""
+    assert "4 of 400,000" in _disagree(torch.zeros_like(right), right, None, torch.ones(4))
+
+
+def test_a_near_tie_in_very_many_indices_may_go_the_other_way():
+    right = torch.randint(0, 50, (4, 100_000))
+    own = right.clone()
+    own[0, :9] += 1
+    assert _disagree(own, right, None, torch.ones(4)) == ""
+    own[1, :60] += 1
+    assert _disagree(own, right, None, torch.ones(4)) != ""

@@ -1,0 +1,73 @@
+"""Trials in little memory: worked out again, and the same ones."""
+
+from __future__ import annotations
+
+import random
+
+import torch
+
+from evaluator.referee.reference import Reference
+from evaluator.referee.shelf import Shelf, Solved, Trial
+from evaluator.referee.trials import TrialPool
+
+SOURCE = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(32, 16)
+    def forward(self, x, keep):
+        return self.linear(x) * keep, x.argmax(-1)
+def get_inputs():
+    return [torch.randn(64, 32), (torch.rand(64, 1) < 0.5).float()]
+def get_init_inputs():
+    return []
+"""
+
+
+def _pool(memory_bytes: int) -> TrialPool:
+    reference = Reference("p", SOURCE, {}, device=torch.device("cpu"), dtype="as_is")
+    return TrialPool(reference, math="fp32", secret=random.Random(7), memory_bytes=memory_bytes)
+
+
+def _tensors(solved: Solved) -> list[torch.Tensor]:
+    return [*solved.arguments.leaves, *solved.expected.output.leaves, *solved.expected.exact]
+
+
+def _trials(pool: TrialPool) -> list[Trial]:
+    return [*pool.bases, *(trial for draw in pool.draws for trial in draw.trials), *pool.starts().trials]
+
+
+def test_what_is_worked_out_again_is_the_same() -> None:
+    roomy, narrow = _trials(_pool(1 << 30)), _trials(_pool(0))
+    assert [trial.name for trial in roomy] == [trial.name for trial in narrow]
+    assert len(roomy) >= 10
+    assert all(trial.kept is not None for trial in roomy)
+    for _ in range(2):
+        for one, other in zip(roomy, narrow, strict=True):
+            left, right = one.solved, other.solved
+            assert all(map(torch.equal, _tensors(left), _tensors(right))), one.name
+            assert left.expected.scales[0] is not None
+            assert torch.equal(left.expected.scales[0], right.expected.scales[0])
+    assert sum(trial.kept is not None for trial in set(narrow)) == 1
+
+
+def test_a_shelf_holds_no_more_than_its_budget_and_the_newest() -> None:
+    solved = _pool(0).bases[0].solved
+    calls: list[int] = []
+    shelf = Shelf(3 * solved.size_bytes)
+
+    def trial(number: int) -> Trial:
+        def solve() -> Solved:
+            calls.append(number)
+            return solved
+
+        return Trial(str(number), 1.0, solve, shelf)
+
+    trials = [trial(number) for number in range(4)]
+    for number in (0, 1, 2, 0, 3, 0, 2, 1):
+        assert trials[number].solved is solved
+    assert calls == [0, 1, 2, 3, 1]
+    trials[1].forget()
+    assert trials[1].kept is None
