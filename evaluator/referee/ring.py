@@ -129,11 +129,11 @@ class Ring:
 
     def _factors(self, drawn: torch.Tensor) -> torch.Tensor:
         """Numbers between 0 and 1 made into factors, in place."""
-        smallest = self._starts.smallest
+        smallest, largest = self._starts.between
         if not self._starts.signed:
-            return drawn.mul_(1 - smallest).add_(smallest)
+            return drawn.mul_(largest - smallest).add_(smallest)
         drawn.mul_(2).sub_(1)
-        return drawn.mul_(1 - smallest).add_(drawn.sign(), alpha=smallest)
+        return drawn.mul_(largest - smallest).add_(drawn.sign(), alpha=smallest)
 
     def publish(self, memory: torch.Tensor, slots: list[Slot], recipe: Recipe) -> None:
         """Write a batch's inputs into a side's shared memory."""

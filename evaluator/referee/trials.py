@@ -20,7 +20,7 @@ from evaluator.referee.shelf import Shelf, Solved, Trial
 from evaluator.referee.structure import mirrored, symmetric, variable
 
 _DRAWS = 2
-FAR, NEAR = 0.5, 0.98
+AROUND, BELOW, NEAR = (2 / 3, 4 / 3), (1 / 2, 1.0), (0.98, 1.0)
 """Smallest factors on inputs of timed calls; near is for references that stay finite on nothing else."""
 _FINITE_SHARE = 0.9
 _MOST_TERMS = {True: 1 << 14, False: 1 << 18}
@@ -44,8 +44,8 @@ class Starts:
     """What timed calls start from, and how far they go from there."""
 
     trials: list[Trial]
-    smallest: float
-    """Elements are multiplied by secret factors between this and one."""
+    between: tuple[float, float]
+    """Elements are multiplied by secret factors of this size."""
     signed: bool
     """The factors have secret signs too."""
 
@@ -130,9 +130,15 @@ def _near_duplicate(values: torch.Tensor, generator: torch.Generator) -> torch.T
     return _poke(values, generator, count=3, factor=4.0)
 
 
-def _shrunk(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    factors = torch.rand(values.shape, generator=generator, device=values.device, dtype=torch.float32)
-    return values * factors.mul_(1 - FAR).add_(FAR).to(values.dtype)
+def _scattered(between: tuple[float, float], *, signed: bool) -> Variant:
+    smallest, largest = between
+
+    def variant(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        factors = torch.rand(values.shape, generator=generator, device=values.device, dtype=torch.float32)
+        scattered = values * factors.mul_(largest - smallest).add_(smallest).to(values.dtype)
+        return _zero_mean(scattered, generator) if signed else scattered
+
+    return variant
 
 
 def _poke(values: torch.Tensor, generator: torch.Generator, *, count: int, factor: float) -> torch.Tensor:
@@ -220,13 +226,17 @@ class TrialPool:
         """
         model = self.draws[0].model
         signed = [trial for trial in self.draws[0].trials if trial.name == "zero_mean"]
-        made = self._attempt("zero_mean", _zero_mean, self._origins[1], model) if signed else None
-        if made is not None:
-            return Starts([*signed, made], FAR, signed=True)
-        shrunk = self._attempt("shrunk", _shrunk, self._origins[0], model)
-        if shrunk is not None:
-            shrunk.forget()
-        return Starts(self.bases, FAR if shrunk is not None else NEAR, signed=False)
+        # Around one first: smaller inputs alone would pass thresholds less often.
+        for between in (AROUND, BELOW) if signed else ():
+            made = self._attempt("zero_mean", _scattered(between, signed=True), self._origins[1], model)
+            if made is not None:
+                return Starts([*signed, made], between, signed=True)
+        for between in (AROUND, BELOW):
+            made = self._attempt("scattered", _scattered(between, signed=False), self._origins[0], model)
+            if made is not None:
+                made.forget()
+                return Starts(self.bases, between, signed=False)
+        return Starts(self.bases, NEAR, signed=False)
 
     def notes(self) -> list[str]:
         """What could not be tried on this problem."""

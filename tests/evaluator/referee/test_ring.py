@@ -9,7 +9,7 @@ from evaluator.referee.errorscale import Expected
 from evaluator.referee.reference import Arguments, Output
 from evaluator.referee.ring import Ring, _disagree
 from evaluator.referee.shelf import Solved, Trial
-from evaluator.referee.trials import FAR, NEAR, Starts
+from evaluator.referee.trials import AROUND, BELOW, NEAR, Starts
 
 TENSOR = {"k": "tensor", "i": 0}
 LOOSE, TIGHT = 192.0, 32.0
@@ -23,10 +23,12 @@ def _trial(name: str, limit: float, values: torch.Tensor | None = None) -> Trial
     return Trial(name, limit, lambda: Solved(arguments, expected))
 
 
-def _ring(*, values: torch.Tensor | None = None, signed: bool = True, smallest: float = FAR) -> Ring:
+def _ring(
+    *, values: torch.Tensor | None = None, signed: bool = True, between: tuple[float, float] = AROUND
+) -> Ring:
     trials = [_trial("as_drawn", LOOSE, values), _trial("zero_mean", TIGHT, values)]
     return Ring(
-        Starts(trials, smallest, signed),
+        Starts(trials, between, signed),
         lambda: trials[0].arguments,
         secret=random.Random(3),
         limit=LOOSE,
@@ -58,17 +60,19 @@ def _published(ring: Ring, count: int = 4) -> torch.Tensor:
 def test_inputs_of_timed_calls_are_far_from_what_they_start_from():
     values = torch.randn(8, 64)
     ratios = _published(_ring(values=values)) / values
-    assert ratios.abs().min() >= FAR
-    assert ratios.abs().max() <= 1
+    assert ratios.abs().min() >= AROUND[0] - 1e-5
+    assert ratios.abs().max() <= AROUND[1] + 1e-5
+    assert ratios.abs().std() > 0.1
     assert 0.4 < (ratios > 0).float().mean() < 0.6
     assert ratios.std() > 0.5
 
 
 def test_inputs_keep_their_signs_where_the_answer_needs_them():
     values = torch.rand(8, 64)
-    for smallest in (FAR, NEAR):
-        ratios = _published(_ring(values=values, signed=False, smallest=smallest)) / values
-        assert ratios.min() >= smallest - 1e-6
+    for between in (AROUND, BELOW, NEAR):
+        ratios = _published(_ring(values=values, signed=False, between=between)) / values
+        assert ratios.min() >= between[0] - 1e-5
+        assert ratios.max() <= between[1] + 1e-5
 
 
 def test_masks_and_labels_are_published_as_they_are():
