@@ -11,7 +11,7 @@ from evaluator.errors import EvaluatorError, ProblemError
 from evaluator.evaluation import Measurement, Status
 from evaluator.referee.clock import Clock, Known, Lane, Schedule, measurement
 from evaluator.referee.errorscale import limit
-from evaluator.referee.lanes import Construction, Ground, call_bytes, construct, lay_out, load, start
+from evaluator.referee.lanes import Construction, Ground, call_bytes, construct, lay_out, load, start, write
 from evaluator.referee.ring import Ring
 from evaluator.referee.sides import Side, Verdict
 from evaluator.referee.statistics import PROCESSES, process_spread
@@ -261,7 +261,9 @@ class Timer:
         construct(self._ground, side, wanted)
 
     def _compile(self, lane: Lane) -> None:
-        """A compiled model's first call."""
+        """A compiled model's first call, on inputs of the problem: zeros may be none."""
+        write(lane.side, lane.input_slots, self._base.arguments.leaves, 0)
+        self._ground.device.synchronize()
         lane.side.run(lane.layout, model="m", first=0, count=1, timeout_s=_COMPILE_S)
 
     def lay_out(self, side: Side) -> Lane:
