@@ -35,6 +35,7 @@ from evaluator.symbols import read_symbols
 
 _OPEN_S = 900.0
 _REPORT_S = 15.0
+_LAST_BREATH_S = 1.0
 
 
 class Memory(Protocol):
@@ -190,7 +191,7 @@ class RefereeHandle:
         """Send one message and serve requests until its answer arrives."""
         serve = {
             "start": self._start,
-            "kill": lambda request: self._kill(int(request["id"]), patience_s=_REPORT_S),
+            "kill": lambda asked: self._kill(int(asked["id"]), patience_s=_REPORT_S, ended="ended" in asked),
             "freeze": self._freeze,
             "thaw": self._thaw,
             "build": self._build,
@@ -264,13 +265,12 @@ class RefereeHandle:
         self._processes[process.number] = process
         return {"id": process.number, "set_up": launched.is_set_up, "fds": [launched.end.detach()]}
 
-    def _kill(self, number: int, *, patience_s: float = 0.0) -> Message:
+    def _kill(self, number: int, *, patience_s: float = 0.0, ended: bool = False) -> Message:
         process = self._processes.get(number)
         if process is None:
             return {}
-        if process.watch is not None:
-            # A tool writes its report when what it watches has ended.
-            process.sandboxed.wait(patience_s)
+        # A tool writes its report when what it watches has ended; descriptors close before a death is known.
+        process.sandboxed.wait(_LAST_BREATH_S * ended if process.watch is None else patience_s)
         report = process.sandboxed.kill()
         if process.role == "candidate":
             self._job.output_tail = process.sandboxed.output()[-4000:]

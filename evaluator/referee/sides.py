@@ -209,7 +209,7 @@ class Side:
     def _dead(self) -> Verdict:
         """Why the process is gone, from the operating system and not from the process."""
         self.lost = True
-        report = self._driver.call("kill", id=self.id)
+        report = self._driver.call("kill", id=self.id, ended=True)
         if report.get("timed_out"):
             return Verdict(Status.TIMED_OUT, "the evaluation's time is used up")
         if report.get("out_of_memory"):

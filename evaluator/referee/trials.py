@@ -222,7 +222,7 @@ class TrialPool:
         """Where timed calls start: where terms cancel, if they may, since the limit is tightest there.
 
         Inputs near known ones could be answered from them: by derivatives, or by narrower arithmetic for the
-        small difference. Half the magnitude and the sign are secret, so none is near another.
+        small difference. Sign and magnitude are secret, so none is near another.
         """
         model = self.draws[0].model
         signed = [trial for trial in self.draws[0].trials if trial.name == "zero_mean"]

@@ -1,4 +1,4 @@
-# status: PASSED | WRONG_VALUES
+# status: PASSED | WRONG_VALUES | TIMED_OUT
 # speedup: honest
 # class: C3 N5 T18
 # problem: level3/03_mlp_network
