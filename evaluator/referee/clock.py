@@ -71,6 +71,7 @@ class Lane:
     published_ms: list[float] = field(default_factory=list)
     """What it took to publish the inputs of each full batch while the side was frozen."""
     calls: int = 0
+    """Most calls of a batch so far; memory beyond was never given inputs."""
 
     def forget(self) -> None:
         """Drop what was measured; the layout stays."""
@@ -162,7 +163,7 @@ class Clock:
         """One side's turn; returns its times and a private copy of its outputs."""
         side, count = lane.side, recipe.count
         if lane.calls:
-            self._ran(lane, max(1, count // 8))
+            self._ran(lane, max(1, min(count // 8, lane.calls)))
         side.freeze()
         outputs = side.blocks[lane.output_block].data
         written = Sample(outputs, lane.output_slots, count, self._secret)
@@ -191,7 +192,7 @@ class Clock:
         side.freeze()
         if written.moved():
             raise Verdict(Status.TAMPERED, "outputs still changed after the process had answered")
-        lane.calls += count
+        lane.calls = max(lane.calls, count)
         return ran, copies
 
     def _withdraw(self, lane: Lane, given: Sample, recipe: Recipe) -> None:
