@@ -25,7 +25,7 @@ from evaluator.contestant.threads import set_threads
 from evaluator.contestant.trees import Tree, dtype_from, unflatten
 from evaluator.contestant.weights import construct, load_state
 from evaluator.devices import Block, Device, open_device
-from evaluator.protocol import Channel, Message
+from evaluator.protocol import Channel, ChannelClosed, Message
 
 
 class Contestant:
@@ -60,7 +60,10 @@ class Contestant:
         }
         self._channel.send({"op": "ready"})
         while not self._finished:
-            message = self._channel.receive(with_fds=True)
+            try:
+                message = self._channel.receive(with_fds=True)
+            except ChannelClosed:
+                return
             try:
                 reply = operations[message["op"]](message)
             except BaseException as error:  # noqa: BLE001  (the candidate's code may raise anything at all)

@@ -255,3 +255,27 @@ def test_a_problem_of_one_size_has_none_to_hold_out(evaluator):
     assert evaluation.status is Status.PASSED
     assert evaluation.verification.other_sizes == {}
     assert evaluation.verification.shape_specialized is None
+
+
+def test_memory_once_freed_costs_no_new_pages(evaluator):
+    counting = """
+    import resource
+    faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    before = faults()
+    scratch = torch.empty(1 << 18).fill_(1.0)
+    self.calls = getattr(self, "calls", 0) + 1
+    if self.calls > 60 and faults() - before > 64:
+        print("new pages")
+    self.kept = [*getattr(self, "kept", [])[-3:], scratch]
+    return torch.relu(x * self.scale + self.shift)
+    """
+    evaluation = evaluator.evaluate(PROBLEM, model(counting), QUICK)
+    assert evaluation.status is Status.PASSED, evaluation.detail
+    assert evaluation.measurement.candidate.calls > 100
+    assert evaluation.output_tail.count("new pages") < 5
+
+
+def test_nothing_of_ours_is_shown_as_what_the_candidate_printed(evaluator):
+    evaluation = evaluator.evaluate(PROBLEM, model("return x"), UNTIMED)
+    assert evaluation.status is Status.WRONG_VALUES
+    assert evaluation.output_tail == ""
