@@ -124,8 +124,8 @@ def _environment(threads: int, device: str) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         # Dictionaries laid out alike in every process: one reason less for their times to differ.
         "PYTHONHASHSEED": "0",
-        # Freed memory is kept, as on a GPU: whether malloc gives it back, and calls then wait for new pages, hangs
-        # on what a process did before.
+        # Freed memory is kept, as on a GPU. Whether malloc gives it back, and calls then wait for new pages,
+        # would hang on what a process did before.
         "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
         "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
         "KINETO_LOG_LEVEL": "99",
