@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,14 +11,21 @@ import pytest
 # Before torch is loaded: workers share cores here, and threads that spin for each other are slow then.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
+_NEIGHBOURS = 25
+"""Candidates of a problem that share a warm referee; the next may run elsewhere."""
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of a file run in one process, candidates of the corpus with those of the same problem."""
+    """Tests of a file run in one process, candidates of the corpus with some of the same problem."""
+    neighbours: Counter[str] = Counter()
     for item in items:
-        specimen = getattr(item, "callspec", None) and item.callspec.params.get("specimen")
-        problem = f":{specimen.header['problem']}" if specimen else ""
-        item.add_marker(pytest.mark.xdist_group(f"{item.path.stem}{problem}"))
+        group = item.path.stem
+        if specimen := getattr(item, "callspec", None) and item.callspec.params.get("specimen"):
+            group += f":{specimen.header['problem']}"
+            neighbours[group] += 1
+            group += f":{neighbours[group] // _NEIGHBOURS}"
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")

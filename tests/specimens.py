@@ -101,7 +101,7 @@ def judge(
         shapes=specimen.header.get("shapes"),
         baselines=("eager",),
         target_ms=20.0,
-        max_turns=6,
+        max_turns=4,
         sandbox=tier,
         limits=Limits(
             call_s=_CALL_S,

@@ -106,6 +106,9 @@ def varied_constants(seed: int) -> Iterator[None]:
     """While active, parameters filled by `nn.init` constants or `torch.ones` and kin get noise instead."""
     variation = _Variation(seed)
     factories = ("ones", "zeros", "full", "ones_like", "zeros_like", "full_like")
+    with torch.device("cpu"):
+        # Torch notes once, at first use, what obeys a device context: it must not note the patches.
+        torch.empty(0)
     try:
         variation.patch(nn.init, ("ones_", "zeros_", "constant_"), variation.initialiser)
         variation.patch(torch, factories, variation.factory)

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import torch
 from torch import nn
 
@@ -50,6 +53,21 @@ def test_a_state_loads_by_position_where_names_differ():
     load_state(right, state)
     assert float(right.gamma.detach().sum()) == 12.0
     assert left is not right
+
+
+def test_variation_leaves_device_contexts_alone():
+    code = (
+        "import torch\n"
+        "from torch import nn\n"
+        "from evaluator.contestant.weights import varied_constants\n"
+        "with varied_constants(3), torch.device('meta'):\n"
+        "    inside = nn.BatchNorm2d(4)\n"
+        "with torch.device('meta'):\n"
+        "    after = nn.BatchNorm2d(4)\n"
+        "print(inside.running_mean.device, after.running_mean.device)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["meta", "meta"]
 
 
 def test_variation_does_not_depend_on_the_device_that_tensors_are_made_on():
