@@ -34,7 +34,7 @@ class _Noise:
 
     def vary(self, tensor: torch.Tensor) -> None:
         """Add noise to a floating tensor that holds one constant."""
-        if not (tensor.is_floating_point() and tensor.numel()):
+        if not (tensor.is_floating_point() and tensor.numel()) or tensor.is_meta:
             return
         constant = float(tensor.detach().flatten()[0])
         key = (tuple(tensor.shape), constant)
