@@ -139,7 +139,7 @@ class Watch:
 
 
 _LIBRARY_FOLDER: Final = "/libraries/"
-"""In the path of everything that was built for a contestant; see `Staging.library_folder`."""
+"""In the path of everything that was built for a contestant; see `Staging.built_folder`."""
 _FOREIGN_NAMESPACES: Final = frozenset(
     ("at", "c10", "torch", "cub", "thrust", "cuda", "cutlass", "cudnn", "std")
 )

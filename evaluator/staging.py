@@ -50,7 +50,7 @@ class Staging:
         for path in self.root.rglob("*"):
             path.chmod(0o755 if path.is_dir() else 0o644)
 
-    def library_folder(self, name: str) -> Path:
+    def built_folder(self, name: str) -> Path:
         """A fresh folder one contestant finds its built libraries in."""
         folder = self.root / "libraries" / name
         folder.mkdir(parents=True)

@@ -71,7 +71,7 @@ class Starter:
         """
         ours, theirs = socket.socketpair()
         number = next(_SERIAL)
-        libraries = self.staging.library_folder(str(number))
+        libraries = self.staging.built_folder(str(number))
         command = self.staging.command("contestant", theirs.fileno())
         policy = self.staging.contestant_policy(
             self.config, device=self.device, libraries=libraries, threads=threads or self.threads

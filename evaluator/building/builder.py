@@ -165,7 +165,7 @@ class Builder:
             log=entry.log,
             notes=tuple(flags.notes),
         )
-        library = self._cache.library(plan.key) if entry.ok else None
+        library = self._cache.shared_object(plan.key) if entry.ok else None
         return BuildOutcome(
             build=build, shared_object=library, module_name=plan.module_name, sources=dict(plan.files)
         )

@@ -58,7 +58,7 @@ class BuildCache:
         folder = self._folder(key)
         try:
             entry = Entry.model_validate_json((folder / "entry.json").read_bytes())
-            intact = not entry.ok or _sha256_file(self.library(key)) == entry.sha256
+            intact = not entry.ok or _sha256_file(self.shared_object(key)) == entry.sha256
         except FileNotFoundError:
             return None
         except (OSError, ValidationError):
@@ -74,7 +74,7 @@ class BuildCache:
         """Whether there is an entry, sound or not."""
         return (self._folder(key) / "entry.json").exists()
 
-    def library(self, key: str) -> Path:
+    def shared_object(self, key: str) -> Path:
         """Where the built library of a successful entry lies."""
         return self._folder(key) / "built.so"
 

@@ -97,7 +97,7 @@ def real_headers(toolchain: Toolchain) -> Headers:
     return Headers(
         tier="full",
         include_dirs=torch.include_dirs,
-        link=(f"-L{torch.library_dir}", "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"),
+        link=(f"-L{torch.lib_dir}", "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"),
         cuda_link=tuple(f"-l{name}" for name in cuda if torch.has_library(name)),
         version=torch.version,
     )
@@ -251,7 +251,7 @@ def _link(objects: list[str], context: _Context) -> tuple[str, ...]:
     cuda, headers = context.cuda, context.headers
     libraries = list(headers.link)
     if cuda:
-        libraries += [*headers.cuda_link, *(f"-L{folder}" for folder in cuda.library_dirs), "-lcudart"]
+        libraries += [*headers.cuda_link, *(f"-L{folder}" for folder in cuda.lib_dirs), "-lcudart"]
     return (
         str(context.toolchain.cxx.path), *objects, "-shared", *context.flags.link, *libraries, "-o", OUTPUT
     )  # fmt: skip

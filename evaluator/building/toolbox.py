@@ -116,7 +116,7 @@ class Toolbox:
             include_dirs=(self.include_dir,),
             link=(
                 str(self.folder / "helper.a"),
-                f"-L{self.toolchain.torch.library_dir}",
+                f"-L{self.toolchain.torch.lib_dir}",
                 "-Wl,--no-as-needed",
                 "-ltorch_python",
                 *sections,

@@ -38,13 +38,13 @@ class Torch:
         return (include, include / "torch" / "csrc" / "api" / "include")
 
     @property
-    def library_dir(self) -> Path:
+    def lib_dir(self) -> Path:
         """Where torch's shared libraries lie."""
         return self.root / "lib"
 
     def has_library(self, name: str) -> bool:
         """Whether `-l<name>` resolves in torch's own folder."""
-        return (self.library_dir / f"lib{name}.so").exists()
+        return (self.lib_dir / f"lib{name}.so").exists()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Cuda:
     home: Path
     nvcc: Compiler
     include_dirs: tuple[Path, ...]
-    library_dirs: tuple[Path, ...]
+    lib_dirs: tuple[Path, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Toolchain:
         """Folders compilers and headers lie in."""
         found = [self.cxx.path.resolve().parent.parent, self.torch.root, self.python_include]
         if self.cuda:
-            found += [self.cuda.home, *self.cuda.include_dirs, *self.cuda.library_dirs]
+            found += [self.cuda.home, *self.cuda.include_dirs, *self.cuda.lib_dirs]
         return tuple(dict.fromkeys(path for path in found if path.exists()))
 
 
@@ -161,7 +161,7 @@ def _find_cuda() -> Cuda | None:
             home / "include",
             *(path / "include" for path in vendored if (path / "include").is_dir()),
         ),
-        library_dirs=tuple(path for path in (home / "lib64", home / "lib") if path.is_dir())[:1],
+        lib_dirs=tuple(path for path in (home / "lib64", home / "lib") if path.is_dir())[:1],
     )
 
 

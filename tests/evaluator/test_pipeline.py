@@ -257,22 +257,20 @@ def test_a_problem_of_one_size_has_none_to_hold_out(evaluator):
     assert evaluation.verification.shape_specialized is None
 
 
-def test_memory_once_freed_costs_no_new_pages(evaluator):
-    counting = """
-    import resource
-    faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    before = faults()
-    scratch = torch.empty(1 << 18).fill_(1.0)
-    self.calls = getattr(self, "calls", 0) + 1
-    if self.calls > 60 and faults() - before > 64:
-        print("new pages")
-    self.kept = [*getattr(self, "kept", [])[-3:], scratch]
-    return torch.relu(x * self.scale + self.shift)
+def test_a_large_block_comes_from_memory_that_is_kept(evaluator):
+    first_block = """
+    import ctypes
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = ctypes.c_size_t
+    block = libc.malloc(ctypes.c_size_t(24 << 20))
+    size_and_flags = ctypes.c_size_t.from_address(block - 8).value
+    print("a mapping of its own" if size_and_flags & 2 else "the heap")
     """
-    evaluation = evaluator.evaluate(PROBLEM, model(counting), QUICK)
+    evaluation = evaluator.evaluate(
+        PROBLEM, model("return torch.relu(x * self.scale + self.shift)", first_block), UNTIMED
+    )
     assert evaluation.status is Status.PASSED, evaluation.detail
-    assert evaluation.measurement.candidate.calls > 100
-    assert evaluation.output_tail.count("new pages") < 5
+    assert set(evaluation.output_tail.splitlines()) == {"the heap"}
 
 
 def test_nothing_of_ours_is_shown_as_what_the_candidate_printed(evaluator):

@@ -27,7 +27,7 @@ def test_a_published_build_is_found_read_only(tmp_path: Path) -> None:
     assert cache.find(KEYS[0]) is None
     _publish(cache, KEYS[0])
     assert cache.find(KEYS[0]) == Entry(ok=True, sha256=hashlib.sha256(b"library").hexdigest(), size=7)
-    assert cache.library(KEYS[0]).stat().st_mode & 0o777 == 0o444
+    assert cache.shared_object(KEYS[0]).stat().st_mode & 0o777 == 0o444
 
 
 def test_a_failure_is_kept_too(tmp_path: Path) -> None:
@@ -43,14 +43,14 @@ def test_the_first_publisher_wins(tmp_path: Path) -> None:
     cache = BuildCache(tmp_path)
     _publish(cache, KEYS[0], b"first")
     _publish(cache, KEYS[0], b"second")
-    assert cache.library(KEYS[0]).read_bytes() == b"first"
+    assert cache.shared_object(KEYS[0]).read_bytes() == b"first"
 
 
 def test_a_damaged_library_counts_as_absent(tmp_path: Path) -> None:
     cache = BuildCache(tmp_path)
     _publish(cache, KEYS[0])
-    cache.library(KEYS[0]).chmod(0o644)
-    cache.library(KEYS[0]).write_bytes(b"poison!")
+    cache.shared_object(KEYS[0]).chmod(0o644)
+    cache.shared_object(KEYS[0]).write_bytes(b"poison!")
     assert cache.find(KEYS[0]) is None
     _publish(cache, KEYS[0])
     assert cache.find(KEYS[0]) is not None
@@ -59,7 +59,7 @@ def test_a_damaged_library_counts_as_absent(tmp_path: Path) -> None:
 def test_a_half_written_entry_counts_as_absent(tmp_path: Path) -> None:
     cache = BuildCache(tmp_path)
     _publish(cache, KEYS[0])
-    record = cache.library(KEYS[0]).with_name("entry.json")
+    record = cache.shared_object(KEYS[0]).with_name("entry.json")
     record.write_bytes(record.read_bytes()[:10])
     assert cache.find(KEYS[0]) is None
 
@@ -69,7 +69,7 @@ def test_the_least_recently_used_entries_are_evicted(tmp_path: Path) -> None:
     for age, key in enumerate(KEYS[:4]):
         _publish(cache, key, bytes(1_000))
         long_ago = 1_000_000 + age
-        os.utime(cache.library(key).parent, (long_ago, long_ago))
+        os.utime(cache.shared_object(key).parent, (long_ago, long_ago))
     assert cache.find(KEYS[0]) is not None
     _publish(cache, KEYS[4], bytes(1_500))
     assert cache.find(KEYS[1]) is None
