@@ -15,7 +15,7 @@ from agent.cli.failures import did_pass
 def import_files(
     files: Annotated[
         list[Path],
-        typer.Argument(help="Reply files, JSON Lines of chat completions, KernelBench run folders."),
+        typer.Argument(help="Reply files, chat completions as JSON or JSON Lines, KernelBench run folders."),
     ],
     problem: Annotated[
         list[str] | None,
@@ -32,8 +32,10 @@ def import_files(
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Who wrote those that do not say.")
     ] = None,
+    license: Annotated[str | None, typer.Option(help="Licence of what they wrote.")] = None,
     evaluate: Annotated[bool, typer.Option("--evaluate", help="Judge them now.")] = False,
     device: options.Device = None,
+    backward: options.Backward = None,
     shapes: options.Shapes = None,
     dtype: options.CastTo = None,
     math: options.Precision = None,
@@ -49,7 +51,9 @@ def import_files(
     """Take in replies made elsewhere as a run of their own.
 
     A reply's problem is found by the name its file gives; a doubtful match is said, an unmatched reply is
-    kept and cannot be judged. Exit status 1 means that nothing passed (with --evaluate) or held code.
+    kept and cannot be judged. Numbers name problems only where --problem says which collection they are of.
+    What holds no reply (a request that failed, a damaged line) is left out and said. Exit status 1 means
+    that nothing passed (with --evaluate) or held code.
     """
     from agent.cli.intake import Intake, print_rows, take_in
     from agent.cli.running import Session, Shown
@@ -65,9 +69,10 @@ def import_files(
             sanitize=sanitize,
             time=time,
             limit=limit,
+            backward=backward,
         )
     )
-    intake = Intake(problem or (), backend, model, config, evaluate)
+    intake = Intake(problem or (), backend, model, license, config, evaluate)
     session = Session(workspace, cache, record=None, shown=Shown.QUIET if json else Shown.LIVE)
     rows = take_in(intake, files, session)
     if json:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+from agent.cli.failures import say
 from agent.cli.problem_files import read_problems
 from agent.cli.running import Session, judge_recorded
 from agent.cli.screen import colour, out, plain
@@ -16,6 +18,9 @@ from agent.run import Attempt
 from agent.workspace import Workspace
 from evaluator import EvaluationConfig, Status, find_backend
 
+MOST_NAMED: Final = 5
+"""Parts of files left out that are named one by one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Intake:
@@ -25,6 +30,7 @@ class Intake:
     """Names of problems; none means all of ours."""
     backend: str | None
     model: str | None
+    license: str | None
     config: EvaluationConfig
     evaluate: bool
 
@@ -76,12 +82,21 @@ def take_in(intake: Intake, files: Sequence[Path], session: Session) -> list[Row
     """
     if intake.backend is not None:
         find_backend(intake.backend)
-    replies = [reply for file in files for reply in read_replies(file)]
+    skipped: list[str] = []
+    replies = [reply for file in files for reply in read_replies(file, skipped.append)]
     problems = {problem.id: problem for problem in read_problems(list(intake.problems) or ["all"])}
     archive = Workspace(session.workspace).archive()
     config = keeping(intake.config)
-    source = Source(problems=problems, backend=intake.backend, model=intake.model, config=config)
+    source = Source(
+        problems=problems,
+        backend=intake.backend,
+        model=intake.model,
+        license=intake.license,
+        is_numbered_alike=bool(intake.problems),
+        config=config,
+    )
     log, taken = record_replies(archive, replies, source)
+    _say_skipped(skipped)
     with log:
         if intake.evaluate and any(entry.match for entry in taken):
             judge_recorded(session, log)
@@ -107,8 +122,6 @@ def print_rows(rows: Sequence[Row], session: Session) -> None:
         )
     console = out()
     console.print(table)
-    if not rows:
-        return
     run = rows[0].attempt.key.run
     if any(row.attempt.status is None and row.taken.match for row in rows):
         console.print(
@@ -117,9 +130,18 @@ def print_rows(rows: Sequence[Row], session: Session) -> None:
     console.print(f"log      {(Workspace(session.workspace).runs / run).resolve()}", soft_wrap=True)
 
 
+def _say_skipped(skipped: Sequence[str]) -> None:
+    for why in skipped[:MOST_NAMED]:
+        say(f"left out: {plain(why)}")
+    if len(skipped) > MOST_NAMED:
+        say(f"left out: {len(skipped) - MOST_NAMED} more; {len(skipped)} in all")
+
+
 def _problem(row: Row) -> str:
     match, called = row.taken.match, row.taken.reply.problem
     if match is None:
         return f"{called}: not among the problems; --problem FILE" if called else "not said; --problem FILE"
+    if match.how == "asked":
+        return match.problem + (f" (as asked; the file says {called})" if called else " (as asked)")
     doubt = "" if match.certain else f" (doubtful: by {match.how}; the file says {called})"
     return match.problem + doubt

@@ -1,4 +1,4 @@
-"""Takes in replies made elsewhere: text files, chat completions in JSON Lines, KernelBench run folders."""
+"""Takes in replies made elsewhere: text files, chat completions in JSON, KernelBench run folders."""
 
 from __future__ import annotations
 

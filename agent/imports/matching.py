@@ -20,7 +20,7 @@ class Match:
     problem: str
     """Problem id."""
     how: str
-    """What the two have in common: `name`, `number` or `words`."""
+    """What the two have in common: `name`, `number` or `words`; `asked` where the user said so."""
 
     @property
     def certain(self) -> bool:
@@ -28,15 +28,18 @@ class Match:
         return self.how == "name"
 
 
-def match_problem(name: str, known: Iterable[str]) -> Match | None:
-    """The known problem a name means; None when none is near, or two are equally near."""
+def match_problem(name: str, known: Iterable[str], *, by_number: bool = True) -> Match | None:
+    """The known problem a name means; None when none is near, or two are equally near.
+
+    `by_number` says that the known problems are numbered as those the name is from.
+    """
     ids = list(known)
     same = [problem for problem in ids if name == problem] or [
         problem for problem in ids if _bare(name) and _bare(name) == _bare(problem)
     ]
     if len(same) == 1:
         return Match(same[0], how="name")
-    numbered = [problem for problem in ids if _has_number(problem, name)]
+    numbered = [problem for problem in ids if by_number and _has_number(problem, name)]
     if len(numbered) == 1:
         return Match(numbered[0], how="number")
     words = _words(name)

@@ -15,6 +15,8 @@ from agent.messages import Usage
 
 HEADER: Final = re.compile(r"#\s*(Problem|Model|Generated|Tokens used)\s*:\s*(.*)", re.IGNORECASE)
 
+COUNT: Final = re.compile(r"[0-9]{1,12}")
+
 
 def read_raw(text: str, origin: str) -> ImportedReply:
     """One reply from a file's text."""
@@ -35,7 +37,7 @@ def read_raw(text: str, origin: str) -> ImportedReply:
         problem=fields.get("problem") or None,
         model=fields.get("model") or None,
         generated_at=_read_time(fields.get("generated", "")),
-        usage=Usage(completion_tokens=int(tokens) if tokens.isdecimal() else 0),
+        usage=Usage(completion_tokens=int(tokens) if COUNT.fullmatch(tokens) else 0),
     )
 
 

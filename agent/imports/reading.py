@@ -9,7 +9,7 @@ from typing import Final
 
 from agent.imports.chats import read_chats
 from agent.imports.raw import read_raw
-from agent.imports.reply import ImportedReply, UnreadableImport
+from agent.imports.reply import ImportedReply, OnSkip, UnreadableImport
 
 MAX_BYTES: Final = 1 << 30
 
@@ -19,18 +19,28 @@ KERNEL_FILE: Final = re.compile(
 """How a KernelBench run folder names its candidates."""
 
 
-def read_replies(path: Path) -> Iterator[ImportedReply]:
-    """Every reply a file or a run folder holds.
+def read_replies(path: Path, on_skip: OnSkip = lambda why: None) -> Iterator[ImportedReply]:
+    """Every reply a file or a run folder holds; `on_skip` hears, last, of what in it gave none.
 
     Raises:
-        UnreadableImport: missing, not text, or of no form that is known.
+        UnreadableImport: missing, not text, or without any reply.
     """
-    if path.is_dir():
-        yield from _read_folder(path)
-        return
+    skipped: list[str] = []
+    is_empty = True
+    for reply in _read_folder(path, skipped.append) if path.is_dir() else _read_file(path, skipped.append):
+        is_empty = False
+        yield reply
+    if is_empty:
+        first = next(iter(skipped), f"{path} holds no reply")
+        raise UnreadableImport(first + (f"; nor do {len(skipped) - 1} more" if len(skipped) > 1 else ""))
+    for why in skipped:
+        on_skip(why)
+
+
+def _read_file(path: Path, on_skip: OnSkip) -> Iterator[ImportedReply]:
     text = _read(path)
-    if path.suffix in (".jsonl", ".ndjson") or (path.suffix == ".json" and text.lstrip().startswith("{")):
-        yield from read_chats(text, str(path))
+    if path.suffix in (".jsonl", ".ndjson") or (path.suffix == ".json" and text.lstrip()[:1] in ("{", "[")):
+        yield from read_chats(text, str(path), on_skip)
     elif KERNEL_FILE.fullmatch(path.name):
         yield _kernel_file(path, text)
     elif path.suffix == ".py":
@@ -39,14 +49,19 @@ def read_replies(path: Path) -> Iterator[ImportedReply]:
         yield read_raw(text, str(path))
 
 
-def _read_folder(folder: Path) -> Iterator[ImportedReply]:
+def _read_folder(folder: Path, on_skip: OnSkip) -> Iterator[ImportedReply]:
     files = sorted(path for path in folder.iterdir() if KERNEL_FILE.fullmatch(path.name))
     if not files:
         raise UnreadableImport(
             f"{folder} is no KernelBench run folder: no file is called level_L_problem_P_sample_S_kernel.py"
         )
     for path in files:
-        yield _kernel_file(path, _read(path))
+        try:
+            text = _read(path)
+        except UnreadableImport as error:
+            on_skip(str(error))
+        else:
+            yield _kernel_file(path, text)
 
 
 def _kernel_file(path: Path, text: str) -> ImportedReply:

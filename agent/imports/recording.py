@@ -15,7 +15,7 @@ from agent.batch import ModelChoice, Plan
 from agent.dialects import guess_backend
 from agent.extraction import Extraction, Outcome, Rule, extract
 from agent.imports.matching import Match, match_problem
-from agent.imports.reply import ImportedReply
+from agent.imports.reply import ImportedReply, UnreadableImport
 from agent.messages import Completion, CompletionRequest
 from agent.modules import read_module
 from agent.provenance import now
@@ -37,6 +37,10 @@ class Source:
     """By id; with a single one every reply is for it."""
     backend: str | None = None
     model: str | None = None
+    license: str | None = None
+    """Licence of what they hold."""
+    is_numbered_alike: bool = True
+    """Whether a number means the same problem in the files and among these."""
     config: EvaluationConfig = field(default_factory=EvaluationConfig)
     """How they are to be judged."""
 
@@ -57,16 +61,18 @@ def record_replies(
     """Begin a run and record every reply in it; the caller closes the log.
 
     Raises:
+        UnreadableImport: there is no reply, and no run was begun.
         OSError: the archive cannot be written.
     """
+    if not replies:
+        raise UnreadableImport("there is no reply to take in")
     labelled = _label(replies, source)
     used = {entry.match.problem: source.problems[entry.match.problem] for entry in labelled if entry.match}
     plan = Plan(
         problems=tuple(used) or (UNKNOWN,),
-        backends=tuple(dict.fromkeys(entry.key.backend for entry in labelled)) or (DEFAULT_BACKEND,),
-        models=tuple(ModelChoice(name=name) for name in dict.fromkeys(entry.key.model for entry in labelled))
-        or (ModelChoice(name=UNKNOWN),),
-        strategy=Imported(samples=1 + max((entry.key.sample for entry in labelled), default=0)),
+        backends=tuple(dict.fromkeys(entry.key.backend for entry in labelled)),
+        models=tuple(ModelChoice(name=name) for name in dict.fromkeys(entry.key.model for entry in labelled)),
+        strategy=Imported(samples=1 + max(entry.key.sample for entry in labelled)),
         config=source.config,
     )
     log = begin_run(archive, plan.model_dump_json(), list(used.values()))
@@ -75,7 +81,7 @@ def record_replies(
         for entry in labelled
     ]
     for entry in taken:
-        log.record_completion(entry.key, _answer(entry))
+        log.record_completion(entry.key, _answer(entry, source))
     return log, taken
 
 
@@ -105,9 +111,14 @@ def _label(replies: Sequence[ImportedReply], source: Source) -> list[Taken]:
 
 
 def _match(reply: ImportedReply, source: Source) -> Match | None:
-    if len(source.problems) == 1:
-        return Match(next(iter(source.problems)), how="name")
-    return match_problem(reply.problem, source.problems) if reply.problem else None
+    found = (
+        match_problem(reply.problem, source.problems, by_number=source.is_numbered_alike)
+        if reply.problem
+        else None
+    )
+    if len(source.problems) > 1 or (found and found.certain):
+        return found
+    return next((Match(problem, how="asked") for problem in source.problems), None)
 
 
 def _extract(reply: ImportedReply) -> Extraction:
@@ -124,7 +135,7 @@ def _backend(reply: ImportedReply, extraction: Extraction, source: Source) -> st
     return source.backend or guess_backend(extraction.code or reply.text) or DEFAULT_BACKEND
 
 
-def _answer(entry: Taken) -> Answer:
+def _answer(entry: Taken, source: Source) -> Answer:
     key, reply = entry.key, entry.reply
     request = CompletionRequest(
         model=key.model, messages=reply.messages, problem=key.problem, backend=key.backend, sample=key.sample
@@ -140,4 +151,10 @@ def _answer(entry: Taken) -> Answer:
         response_id=reply.response_id,
         completed_at=reply.generated_at or now(),
     )
-    return Answer(request=request, completion=completion, extraction=entry.extraction, origin=reply.origin)
+    return Answer(
+        request=request,
+        completion=completion,
+        extraction=entry.extraction,
+        license=source.license,
+        origin=reply.origin,
+    )

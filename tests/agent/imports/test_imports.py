@@ -97,7 +97,7 @@ def test_a_kernelbench_run_folder_is_read_in_order(tmp_path: Path) -> None:
     ("name", "content", "words"),
     [
         ("x.jsonl", b"{", "x.jsonl:1 is not JSON"),
-        ("x.jsonl", b"[]", "not a JSON object"),
+        ("x.jsonl", b"7", "not a JSON object"),
         ("x.jsonl", b'{"a": 1}', "holds no reply"),
         ("x.txt", b"\xff\xfe", "not UTF-8"),
         ("missing/x.txt", None, "cannot read"),
