@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from evaluator.backends import find_backend
 from evaluator.building.builder import Builder
-from evaluator.building.request import BuildRequest
+from evaluator.building.request import BuildOutcome, BuildRequest
 from evaluator.candidate import Candidate
 from evaluator.config import EvaluationConfig, Passes
 from evaluator.errors import DeviceFull, EvaluatorError, ProblemError
@@ -292,20 +292,36 @@ class RefereeHandle:
         return {}
 
     def _build(self, request: Message) -> Message:
-        """Build what a contestant asked for; the device is free meanwhile."""
-        process = self._processes[int(request["id"])]
-        if process.role != "sanitized":
-            self._job.on_stage(Stage.BUILD)
+        """What a contestant asked to be built, if it does not have it already."""
+        process, asked = self._processes[int(request["id"])], request["request"]
+        known = process.supply.recall(asked)
+        if known is not None:
+            return known
         try:
-            wanted = BuildRequest.model_validate(request["request"])
+            wanted = BuildRequest.model_validate(asked)
         except ValidationError as error:
             return {"ok": False, "path": "", "module_name": "", "log": f"not a valid build: {error}"}
-        gpu = gpu_of(self.device)
-        held, began = self._lease.held, time.monotonic()
+        if process.role != "sanitized":
+            self._job.on_stage(Stage.BUILD)
+        outcome, waited_s = self._built(wanted, process)
+        self._job.deadline += waited_s
+        if process.role != "sanitized":
+            self._job.on_stage(self._job.stage)
+            self._job.builds.append(_with_resources(outcome.build, outcome.shared_object))
+        if process.watch is not None and outcome.shared_object is not None:
+            process.watch.libraries.append(outcome.shared_object)
+            process.watch.sources.update(outcome.sources)
+        answer = process.supply.hand_over(asked, outcome, seen=self._workshop.staging.seen)
+        return answer | {"waited_s": waited_s, "build_s": outcome.build.seconds}
+
+    def _built(self, wanted: BuildRequest, process: Process) -> tuple[BuildOutcome, float]:
+        """A build, and the seconds waited for it or for the device, which is free while it runs."""
+        gpu, held, asked = gpu_of(self.device), self._lease.held, time.monotonic()
         if self.device == "cpu":
             self._lease.share()
         else:
             self._lease.release()
+        began = time.monotonic()
         try:
             outcome = self._workshop.builder.build(
                 wanted,
@@ -314,33 +330,9 @@ class RefereeHandle:
                 instrumented=process.watch is not None and process.watch.tool == ADDRESS,
             )
         finally:
+            ended = time.monotonic()
             self._lease.hold(held)
-        # Waiting for a compiler, for what it needs, or for the device is not the candidate's fault.
-        waited = time.monotonic() - began - outcome.build.seconds
-        self._job.deadline += waited
-        if process.role != "sanitized":
-            self._job.on_stage(self._job.stage)
-            self._job.builds.append(_with_resources(outcome.build, outcome.shared_object))
-        path = ""
-        if outcome.shared_object is not None:
-            if process.watch is not None:
-                process.watch.libraries.append(outcome.shared_object)
-                process.watch.sources.update(outcome.sources)
-            copy = (
-                process.libraries / f"{len(list(process.libraries.iterdir()))}-{outcome.shared_object.name}"
-            )
-            shutil.copyfile(outcome.shared_object, copy)
-            copy.chmod(0o755)
-            path = str(self._workshop.staging.seen(copy))
-        build = outcome.build
-        return {
-            "ok": build.ok,
-            "path": path,
-            "module_name": outcome.module_name,
-            "log": build.log,
-            "timed_out": build.timed_out,
-            "waited_s": waited,
-        }
+        return outcome, began - asked + outcome.waited_s + time.monotonic() - ended
 
     def _stage(self, request: Message) -> Message:
         self._job.stage = Stage(request["stage"])

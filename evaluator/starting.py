@@ -15,6 +15,7 @@ from evaluator.protocol import Channel, ChannelGarbled
 from evaluator.sandbox import Launcher, Sandboxed
 from evaluator.sanitizing import Sanitizers, Watch
 from evaluator.staging import Staging
+from evaluator.supplying import Supply
 
 _START_S = 120.0
 _SERIAL = itertools.count(1)
@@ -29,6 +30,7 @@ class Process:
     libraries: Path
     role: str
     watch: Watch | None
+    supply: Supply
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ class Starter:
             raise
         finally:
             theirs.close()
-        return Launched(Process(number, sandboxed, libraries, role, watch), ours)
+        return Launched(Process(number, sandboxed, libraries, role, watch, Supply(libraries)), ours)
 
     def start_ahead(self) -> Launched:
         """Start a plain process and let it open its device, while nobody has the device alone.

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -44,6 +44,23 @@ class _Done:
     seconds: float
     cpu_s: float = 0.0
     timed_out: bool = False
+
+
+@dataclass(slots=True)
+class _Order:
+    """A request on its way."""
+
+    timeout_s: float
+    waited_s: float = 0.0
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Count what is done meanwhile as waiting."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.waited_s += time.monotonic() - began
 
 
 class Builder:
@@ -119,6 +136,9 @@ class Builder:
         Raises:
             MachineError: compiler, sandbox or disk failed.
         """
+        order = _Order(timeout_s)
+        with order.waiting():
+            self.tiers.real()  # the first build looks for compilers
         try:
             flags = screen_flags(request)
             if instrumented:
@@ -126,13 +146,13 @@ class Builder:
             plan_with = partial(
                 plan_build, request, flags, toolchain=self.toolchain, architecture=architecture
             )
-            plan, done = self._try_tiers(request, plan_with, timeout_s)
+            plan, done = self._try_tiers(request, plan_with, order)
         except (RefusedFlag, BadRequest) as fault:
             return BuildOutcome(build=_refusal(request, str(fault)))
-        return self._outcome(request, flags, plan, done)
+        return self._outcome(request, flags, plan, done).model_copy(update={"waited_s": order.waited_s})
 
     def _try_tiers(
-        self, request: BuildRequest, plan_with: Callable[..., Plan], timeout_s: float
+        self, request: BuildRequest, plan_with: Callable[..., Plan], order: _Order
     ) -> tuple[Plan, _Done]:
         """The first tier that builds, or whose failure is the candidate's own."""
         real = self.tiers.real()
@@ -140,11 +160,12 @@ class Builder:
         tiers = [real]
         if not request.real_headers:
             # Making the lean headers takes about as long as one build without them.
-            tiers = self.tiers.headers(make=_would_gain(plan) and not self._cache.has(plan.key))
+            with order.waiting():
+                tiers = self.tiers.headers(make=_would_gain(plan) and not self._cache.has(plan.key))
         spent_s = cpu_s = 0.0
         for headers in tiers:
             plan = plan_with(headers=headers)
-            done = self._once(plan, headers, timeout_s)
+            done = self._once(plan, headers, order)
             spent_s += done.seconds
             cpu_s += done.cpu_s
             if not done.entry.retry:
@@ -170,7 +191,7 @@ class Builder:
             build=build, shared_object=library, module_name=plan.module_name, sources=dict(plan.files)
         )
 
-    def _once(self, plan: Plan, headers: Headers, timeout_s: float) -> _Done:
+    def _once(self, plan: Plan, headers: Headers, order: _Order) -> _Done:
         """Build a plan, or share the answer of the thread that is building it."""
         with self._guard:
             flight = self._flights.get(plan.key)
@@ -178,10 +199,11 @@ class Builder:
             flight = flight or Future()
             self._flights[plan.key] = flight
         if not mine:
-            shared = flight.result()
+            with order.waiting():
+                shared = flight.result()
             return _Done(entry=shared.entry, cached=True, seconds=0.0, timed_out=shared.timed_out)
         try:
-            done = self._find_or_make(plan, headers, timeout_s)
+            done = self._find_or_make(plan, headers, order)
         except BaseException as error:
             flight.set_exception(error)
             raise
@@ -192,24 +214,33 @@ class Builder:
             with self._guard:
                 del self._flights[plan.key]
 
-    def _find_or_make(self, plan: Plan, headers: Headers, timeout_s: float) -> _Done:
+    def _find_or_make(self, plan: Plan, headers: Headers, order: _Order) -> _Done:
         key = plan.key
         found = self._cache.find(key)
         if found is None:
-            with self._cache.building(key):
+            with ExitStack() as stack:
+                with order.waiting():
+                    stack.enter_context(self._cache.building(key))
                 found = self._cache.find(key)
                 if found is None:
-                    return self._make(plan, headers, timeout_s)
+                    return self._make(plan, headers, order)
         return _Done(entry=found, cached=True, seconds=0.0)
 
-    def _make(self, plan: Plan, headers: Headers, timeout_s: float) -> _Done:
+    def _make(self, plan: Plan, headers: Headers, order: _Order) -> _Done:
         lean = plan.tier == "lean"
-        first = self.tiers.shortcut(plan) if lean else None
         sandbox = self.tiers.sandbox(plan)
-        with nullcontext() if lean else self._heavy_slots, self._slots, self._cache.staged() as folder:
+        with ExitStack() as stack:
+            with order.waiting():
+                first = self.tiers.shortcut(plan) if lean else None
+                if not lean:
+                    stack.enter_context(self._heavy_slots)
+                stack.enter_context(self._slots)
+            folder = stack.enter_context(self._cache.staged())
             started = time.monotonic()
             library = folder / "built.so"
-            compiled = sandbox.run(plan, library, timeout_s=timeout_s, workers=self._workers, first=first)
+            compiled = sandbox.run(
+                plan, library, timeout_s=order.timeout_s, workers=self._workers, first=first
+            )
             seconds = time.monotonic() - started
             entry = Entry(
                 ok=compiled.ok,

@@ -43,3 +43,5 @@ class BuildOutcome(Record):
     """The name its `PyInit_` symbol carries; the loader must use it."""
     sources: dict[str, str] = {}
     """Texts that were compiled, by file name, so that a reported line can be shown."""
+    waited_s: float = 0.0
+    """Seconds it was kept waiting: for a place, another's build, or what all builds need."""

@@ -185,13 +185,11 @@ class Side:
                 reply = self._channel.receive(max(0.0, min(deadline, self.deadline) - time.monotonic()))
                 if reply.get("op") != "build":
                     return reply
-                asked = time.monotonic()
                 built = self._driver.call("build", id=self.id, request=reply.get("request"))
-                deadline += time.monotonic() - asked
-                self.builds += 1
-                self.builds_failed |= not built.get("ok")
-                self.builds_timed_out |= bool(built.get("timed_out"))
-                self.deadline += float(built.get("waited_s", 0.0))
+                waited_s = float(built.get("waited_s", 0.0))
+                self.deadline += waited_s
+                deadline += waited_s + float(built.get("build_s", 0.0))
+                self._note(built)
                 self._channel.send({key: built.get(key) for key in ("ok", "path", "module_name", "log")})
             except ChannelTimeout:
                 self.lost = True
@@ -205,6 +203,12 @@ class Side:
                 ) from None
             except ChannelClosed:
                 raise self._dead() from None
+
+    def _note(self, built: Message) -> None:
+        """Keep what an answer to a build says of this process's builds."""
+        self.builds += 1
+        self.builds_failed |= not built.get("ok") and not built.get("refused")
+        self.builds_timed_out |= bool(built.get("timed_out"))
 
     def _dead(self) -> Verdict:
         """Why the process is gone, from the operating system and not from the process."""

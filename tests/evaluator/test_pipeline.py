@@ -227,6 +227,25 @@ def test_a_sleeping_candidate_cannot_outlive_its_evaluation(evaluator):
     assert evaluation.status is Status.TIMED_OUT
 
 
+ENDLESS_BUILDS = """
+from torch.utils.cpp_extension import load_inline
+MODULE = "#include <Python.h>\\nstatic PyModuleDef d = {PyModuleDef_HEAD_INIT, \\"ext\\", 0, -1};"
+MODULE += "PyMODINIT_FUNC PyInit_ext() { return PyModule_Create(&d); }"
+while True:
+    load_inline("ext", MODULE, no_implicit_headers=True)
+class ModelNew:
+    pass
+"""
+
+
+def test_building_the_same_for_ever_is_no_way_to_stay_alive(evaluator):
+    limits = UNTIMED.limits.model_copy(update={"load_s": 4.0})
+    config = UNTIMED.model_copy(update={"limits": limits})
+    evaluation = evaluator.evaluate(PROBLEM, Candidate(source=ENDLESS_BUILDS, backend="cpp"), config)
+    assert evaluation.status is Status.TIMED_OUT, evaluation.detail
+    assert [build.ok for build in evaluation.builds] == [True]
+
+
 def test_other_sizes_are_tried_and_decide_nothing(evaluator):
     def held_out(line):
         candidate = model(f"{line}\nreturn torch.relu(x * self.scale + self.shift)")
