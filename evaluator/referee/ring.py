@@ -30,6 +30,8 @@ _ALLOWED_INDEX_FLIPS = 1e-4
 _GLANCE = 65536
 _CHUNK_ELEMENTS = 1 << 24
 _TINY = 1e-37
+_OWN_ERROR = 8.0
+"""Scales the baseline may err itself: the scale is no less than its error where that was measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +200,11 @@ class Ring:
         return torch.maximum(chosen, chosen.square().mean(-1, keepdim=True).sqrt())
 
     def _bounds(self, recipe: Recipe, part: slice, dtype: torch.dtype) -> torch.Tensor:
-        """How many times its scale the error of each call may be, shape [calls]; both sides err."""
+        """How many times its scale two answers to each call may be apart, shape [calls]; both sides err."""
         chosen = recipe.bases[part].tolist()
         limits = [self._limit if self.whole_draws else self._limits[base] for base in chosen]
         real = dtype.to_real() if dtype.is_complex else dtype
-        bounds = [2 * bound(most, real) if real.is_floating_point else most for most in limits]
+        bounds = [bound(most, real) + _OWN_ERROR if real.is_floating_point else most for most in limits]
         return torch.tensor(bounds, device="cpu")
 
 
@@ -215,7 +217,8 @@ def _disagree(
         allowed = _ALLOWED_INDEX_FLIPS * _uncommon(other)
         return "" if flips <= allowed else f"{flips:,} of {own.numel():,} values differ"
     shape = (own.shape[0], -1, group_columns(own[0]))
-    rows, reference = own.reshape(shape).float(), other.reshape(shape).float()
+    wide = torch.promote_types(other.dtype, torch.float32)
+    rows, reference = own.reshape(shape).to(wide), other.reshape(shape).to(wide)
     error = torch.linalg.vector_norm(rows - reference, dim=-1)
     size = torch.linalg.vector_norm(reference, dim=-1)
     if not bool(error.isfinite().all()):
@@ -226,7 +229,7 @@ def _disagree(
         size = torch.linalg.vector_norm(torch.where(finite, reference, 0.0), dim=-1)
     root = shape[-1] ** 0.5
     floor = size / root * torch.finfo(other.dtype).eps
-    unit = torch.maximum(scale.float(), floor).clamp_min(_TINY)
+    unit = torch.maximum(scale.to(wide), floor).clamp_min(_TINY)
     worst = (error / root / unit).amax(-1).cpu()
     # Written as "not within" so that a NaN in the arithmetic counts as wrong.
     beyond = ~(worst <= bounds)

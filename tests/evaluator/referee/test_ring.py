@@ -1,18 +1,32 @@
 """What timed calls are given and how their outputs are compared."""
 
 import random
+from collections.abc import Callable
+from functools import cache
 
+import numpy
+import pytest
 import torch
 
 from evaluator.contestant.slots import place, stacked
-from evaluator.referee.errorscale import Expected
-from evaluator.referee.reference import Arguments, Output
-from evaluator.referee.ring import Ring, _disagree
+from evaluator.referee.errorscale import Expected, limit
+from evaluator.referee.reference import Arguments, Output, Reference
+from evaluator.referee.ring import Recipe, Ring, _disagree
 from evaluator.referee.shelf import Solved, Trial
-from evaluator.referee.trials import AROUND, BELOW, NEAR, Starts
+from evaluator.referee.trials import AROUND, BELOW, NEAR, Starts, TrialPool, terms_of
 
 TENSOR = {"k": "tensor", "i": 0}
 LOOSE, TIGHT = 192.0, 32.0
+LENGTHS = (64, 4096, 131072)
+PRODUCT = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def forward(self, a, b):
+        return a @ b
+def get_inputs():
+    return [torch.randn(4, {0}), torch.randn({0}, 32)]
+"""
 
 
 def _trial(name: str, limit: float, values: torch.Tensor | None = None) -> Trial:
@@ -43,7 +57,7 @@ def test_each_base_is_held_to_its_own_limit():
     assert tight.any()
     assert not tight.all()
     right = torch.zeros(16, 8, 64)
-    between = 1e-7 * (LOOSE + TIGHT)
+    between = 1e-7 * (LOOSE + TIGHT) / 2
     own = right + between
     assert "times the rounding error" in ring.disagreement([own], [right], recipe)
     own[tight] = right[tight]
@@ -107,3 +121,79 @@ def test_a_near_tie_in_very_many_indices_may_go_the_other_way():
     assert _disagree(own, right, None, torch.ones(4)) == ""
     own[1, :60] += 1
     assert _disagree(own, right, None, torch.ones(4)) != ""
+
+
+def test_answers_in_double_precision_are_compared_in_it():
+    right = torch.randn(2, 64, 2048, dtype=torch.float64)
+    scale, bounds = torch.full((2, 64), 1e-16, dtype=torch.float64), torch.full((2,), LOOSE)
+    near = right * (1 + 4e-15 * torch.randn_like(right))
+    assert _disagree(near, right, scale, bounds) == ""
+    assert "times the rounding error" in _disagree(right.float().double(), right, scale, bounds)
+
+
+def _reference(source: str) -> Reference:
+    return Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
+
+
+@cache
+def _timed_products(length: int) -> tuple[Ring, Recipe, list[torch.Tensor], list[torch.Tensor]]:
+    """A ring for products of this many terms, and two timed calls' operands."""
+    pool = TrialPool(_reference(PRODUCT.format(length)), math="fp32", secret=random.Random(1))
+    ring = Ring(
+        pool.starts(),
+        pool.fresh,
+        secret=random.Random(2),
+        limit=limit("fp32", zero_mean=False, terms=pool.terms),
+        inputs_stay=True,
+    )
+    slots, size = place([torch.empty(4, length), torch.empty(length, 32)], count=2, block=0)
+    memory, recipe = torch.zeros(size, dtype=torch.uint8), ring.recipe(2)
+    ring.publish(memory, slots, recipe)
+    left, right = (list(stacked(memory, slot, 0, 2)) for slot in slots)
+    return ring, recipe, left, right
+
+
+def _complaint(
+    length: int, product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], *, share: float = 1.0
+) -> str:
+    """What is wrong with a product's timed answers, held to a share of what is allowed."""
+    ring, recipe, left, right = _timed_products(length)
+    exact, own = (
+        torch.stack([multiply(a, b) for a, b in zip(left, right, strict=True)])
+        for multiply in (torch.matmul, product)
+    )
+    calls = slice(0, recipe.count)
+    bounds = ring._bounds(recipe, calls, exact.dtype) * share
+    return _disagree(own, exact, ring._scale(0, recipe, calls), bounds)
+
+
+def _narrow(values: torch.Tensor) -> torch.Tensor:
+    """Rounded to the ten bits of mantissa that TF32 and half precision have."""
+    return (values.view(torch.int32) + 0x1000 & ~0x1FFF).view(torch.float32)
+
+
+def _one_after_another(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    terms = (a.unsqueeze(-1) * b).numpy()
+    return torch.from_numpy(numpy.add.accumulate(terms, axis=1, dtype=numpy.float32)[:, -1])
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_narrow_operands_are_found_when_timed_however_long_the_sum(length):
+    assert "times the rounding error" in _complaint(length, lambda a, b: _narrow(a) @ _narrow(b))
+    assert "times the rounding error" in _complaint(length, lambda a, b: _narrow(a) @ b)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_honest_sums_stay_far_inside_when_timed(length):
+    assert _complaint(length, _one_after_another, share=1 / 6) == ""
+    assert _complaint(length, lambda a, b: (a.double() @ b.double()).float(), share=1 / 6) == ""
+
+
+def test_what_is_summed_up_after_a_product_may_err_as_sums_do():
+    product = _reference(PRODUCT.format(64))
+    summed = _reference(PRODUCT.format(64).replace("a @ b", "(a @ b).mean()").replace("(4,", "(4096,"))
+    few, many = (
+        terms_of(reference, reference.model(1), reference.inputs(1)) for reference in (product, summed)
+    )
+    assert few == 64
+    assert many > 1000 * few
