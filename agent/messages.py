@@ -22,8 +22,11 @@ class Sampling(Record):
     temperature: float | None = None
     top_p: float | None = None
     max_tokens: int | None = Field(default=None, ge=1)
+    """Most tokens of a reply, thoughts included."""
     seed: int | None = None
+    """Sent with a sample's number added, so that samples differ."""
     stop: tuple[str, ...] = ()
+    """Texts that end a reply."""
     extra_body: dict[str, JsonValue] = {}
     """Sent as further fields of the request body, for endpoint-specific options."""
 

@@ -9,6 +9,7 @@ import typer
 
 from agent.cli import options
 from agent.cli import run_options as asked
+from agent.cli.durations import parse_seconds
 
 Compared = Annotated[
     list[str] | None,
@@ -69,12 +70,15 @@ def experiment(
     reply_tokens: asked.ReplyTokens = None,
     stream: asked.Stream = None,
     max_cost: asked.MaxCost = None,
+    max_tokens: asked.MaxTokens = None,
+    max_time: asked.MaxTime = None,
     concurrency: asked.Concurrency = None,
     evaluators: asked.Evaluators = None,
     device: options.Device = None,
     shapes: options.Shapes = None,
     dtype: options.CastTo = None,
     math: options.Precision = None,
+    backward: options.Backward = None,
     baselines: options.Baselines = None,
     sandbox: options.Sandbox = None,
     sanitize: options.Sanitizing = None,
@@ -83,6 +87,7 @@ def experiment(
     workspace: options.Workspace = Path(),
     cache: options.Cache = None,
     config: asked.Config = None,
+    assign: asked.Assignments = None,
     resume: asked.Resume = None,
     json: options.Json = False,
     quiet: asked.Quiet = False,
@@ -96,12 +101,14 @@ def experiment(
     from agent.cli.asking import parse_fallbacks
     from agent.cli.experimenting import Bounds, compare
     from agent.cli.running import Session, Shown
+    from agent.cli.settings import merge, parse_assignments
 
     judging = options.policy(
         device=device,
         shapes=shapes,
         dtype=dtype,
         math=math,
+        backward=backward,
         baselines=baselines,
         sandbox=sandbox,
         sanitize=sanitize,
@@ -123,14 +130,20 @@ def experiment(
         "seed": seed,
         "few_shot": few_shot,
         "evaluation": judging or None,
-        "budget": options.present({"cost_usd": max_cost}) or None,
+        "budget": options.present(
+            {
+                "cost_usd": max_cost,
+                "tokens": max_tokens,
+                "seconds": parse_seconds(max_time) if max_time is not None else None,
+            }
+        )
+        or None,
         "completions": concurrency,
         "evaluators": evaluators,
     }
     session = Session(
         workspace=workspace, cache=cache, record=None, shown=Shown.QUIET if json or quiet else Shown.LIVE
     )
-    asked_for = options.present(given)
-    if resume is None:
-        asked_for |= bounds.settings(strategy or ())
+    laid_out = bounds.settings(strategy or ()) if resume is None else {}
+    asked_for = merge(parse_assignments(assign or ()), {**options.present(given), **laid_out})
     raise typer.Exit(compare(session, asked_for, config=config, resume=resume, json=json))

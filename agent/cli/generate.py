@@ -69,6 +69,7 @@ def generate(
     workspace: options.Workspace = Path(),
     cache: options.Cache = None,
     config: asked.Config = None,
+    assign: asked.Assignments = None,
     resume: asked.Resume = None,
     quiet: asked.Quiet = False,
     json_lines: asked.JsonLines = False,
@@ -80,6 +81,7 @@ def generate(
     from agent.cli.asking import parse_fallbacks
     from agent.cli.generating import Errand, send
     from agent.cli.running import Session, Shown
+    from agent.cli.settings import merge, parse_assignments
 
     judging = options.policy(
         device=device,
@@ -115,6 +117,7 @@ def generate(
         "completions": concurrency,
         "evaluators": evaluators,
     }
+    asked_for = merge(parse_assignments(assign or ()), options.present(given))
     session = Session(
         workspace=workspace,
         cache=cache,
@@ -122,4 +125,4 @@ def generate(
         shown=Shown.JSON_LINES if json_lines else Shown.QUIET if quiet else Shown.LIVE,
     )
     errand = Errand(poll_s=parse_seconds(poll), waits=wait, evaluate=evaluate)
-    raise typer.Exit(send(session, options.present(given), errand, config=config, resume=resume))
+    raise typer.Exit(send(session, asked_for, errand, config=config, resume=resume))

@@ -51,6 +51,8 @@ def run(
     workspace: options.Workspace = Path(),
     cache: options.Cache = None,
     config: asked.Config = None,
+    assign: asked.Assignments = None,
+    print_config: asked.PrintConfig = False,
     resume: asked.Resume = None,
     quiet: asked.Quiet = False,
     json_lines: asked.JsonLines = False,
@@ -61,7 +63,9 @@ def run(
     or OPENAI_API_KEY. Exit status 0 means that something passed, 1 that nothing did.
     """
     from agent.cli.asking import parse_fallbacks
+    from agent.cli.explained import explained
     from agent.cli.running import Session, Shown, go
+    from agent.cli.settings import merge, parse_assignments, read_settings
 
     judging = options.policy(
         device=device,
@@ -103,10 +107,14 @@ def run(
         "completions": concurrency,
         "evaluators": evaluators,
     }
+    asked_for = merge(parse_assignments(assign or ()), options.present(given))
+    if print_config:
+        print(explained(read_settings(config, asked_for)), end="")
+        raise typer.Exit
     session = Session(
         workspace=workspace,
         cache=cache,
         record=record,
         shown=Shown.JSON_LINES if json_lines else Shown.QUIET if quiet else Shown.LIVE,
     )
-    raise typer.Exit(go(session, options.present(given), config=config, resume=resume))
+    raise typer.Exit(go(session, asked_for, config=config, resume=resume))

@@ -72,7 +72,14 @@ Strategy = Annotated[
     typer.Option("--strategy", "-s", help="What to ask next.", show_default="refine", rich_help_panel=SEARCH),
 ]
 Samples = Annotated[
-    int | None, typer.Option("--samples", "-n", min=1, help="Independent tries.", rich_help_panel=SEARCH)
+    int | None,
+    typer.Option(
+        "--samples",
+        "-n",
+        min=1,
+        help="Independent tries; evolve has options.population.",
+        rich_help_panel=SEARCH,
+    ),
 ]
 Turns = Annotated[
     int | None, typer.Option("--turns", "-t", min=1, help="Turns of a conversation.", rich_help_panel=SEARCH)
@@ -134,7 +141,22 @@ Target = Annotated[
         help="Hardware that prompts speak of, such as h200.", show_default="this machine", rich_help_panel=ASK
     ),
 ]
-Config = Annotated[Path | None, typer.Option(help="Settings in TOML; options given here win.")]
+Config = Annotated[
+    Path | None,
+    typer.Option(help="Settings in TOML, such as a run's settings.toml; options given here win."),
+]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="A setting, as in TOML: sampling.top_p=0.9. `kernelwright run --print-config` has them all.",
+    ),
+]
+PrintConfig = Annotated[
+    bool,
+    typer.Option("--print-config", help="Print all settings as TOML, with what they mean; begin nothing."),
+]
 Resume = Annotated[
     str | None, typer.Option(help="Go on with a run: an unmistakable prefix of its id, or `last`.")
 ]

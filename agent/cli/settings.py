@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
@@ -41,16 +41,20 @@ class RunSettings(Record):
     problems: tuple[str, ...] = ()
     """Files, folders, ids or levels."""
     backends: tuple[str, ...] = ("cuda",)
+    """How kernels are written."""
     target: str | None = None
     """Hardware that prompts speak of; None means this machine's."""
     models: tuple[str, ...] = ()
+    """Whom to ask; each gets every problem."""
     licenses: dict[str, str] = {}
     """Licence of a model's replies, by model; recorded with every attempt."""
     provider: ProviderKind | None = None
     """None: `openai` when a key or a base URL is there, else `replay`."""
     base_url: str | None = None
+    """An OpenAI-compatible endpoint; None: $KERNELWRIGHT_BASE_URL, $OPENAI_BASE_URL, or OpenAI's own."""
     fallbacks: tuple[FallbackChoice, ...] = ()
-    """Asked in this order when the endpoint cannot answer."""
+    """Asked in this order when the endpoint cannot answer: {base_url = "…", model = "…", key_env = "…"}, of
+    which `key_env` names the environment variable that holds the key."""
     batch_api: bool = False
     """Whether independent samples are asked in bulk, through the Batch API."""
     fresh: bool = False
@@ -60,12 +64,15 @@ class RunSettings(Record):
     stream: bool = True
     """Whether replies are asked for as streams."""
     sampling: Sampling = Sampling()
+    """How models are asked to sample."""
     strategy: Literal["sample", "refine", "evolve"] = "refine"
+    """What to ask next."""
     options: dict[str, JsonValue] = {}
-    """Fields of the strategy, such as `samples` and `turns`."""
+    """Fields of the strategy."""
     compared: dict[Literal["sample", "refine", "evolve"], dict[str, JsonValue]] = {}
     """Strategies that an experiment compares, each with its fields, instead of `strategy` and `options`."""
     evaluation: EvaluationConfig = EvaluationConfig()
+    """How candidates are judged."""
     budget: Budget = Budget()
     """For the whole run."""
     problem_budget: Budget = Budget()
@@ -75,8 +82,9 @@ class RunSettings(Record):
     requests_per_minute: float | None = Field(default=None, gt=0)
     """What the endpoint allows, where it says so."""
     tokens_per_minute: float | None = Field(default=None, gt=0)
+    """Prompt and completion tokens, where the endpoint bounds them."""
     prices: tuple[str, ...] = ()
-    """Price tables (TOML) that come before ours."""
+    """Price tables (TOML files) that come before ours, agent/providers/prices.toml."""
     evaluators: int | None = Field(default=None, ge=1, le=256)
     """Candidates judged at once, None as many as keep the devices busy; timing is exclusive in any case."""
     few_shot: int = Field(default=0, ge=0, le=16)
@@ -84,6 +92,7 @@ class RunSettings(Record):
     few_shot_own: bool = False
     """Whether a problem's own kept kernels may be among them."""
     seed: int = 0
+    """Seeds what strategies choose at random; sent to no model."""
 
 
 def read_settings(path: Path | None, given: Mapping[str, object]) -> RunSettings:
@@ -100,7 +109,25 @@ def read_settings(path: Path | None, given: Mapping[str, object]) -> RunSettings
             raise Usage(f"cannot read settings {path}: {error}") from None
         except tomllib.TOMLDecodeError as error:
             raise Usage(f"settings {path} are not TOML: {error}") from None
-    return _check(_merge(written, given), path)
+    return _check(merge(written, given), path)
+
+
+def parse_assignments(texts: Sequence[str]) -> dict[str, object]:
+    """The settings that `--set` gives, each a line of TOML.
+
+    Raises:
+        Usage: one is not.
+    """
+    found: dict[str, object] = {}
+    for text in texts:
+        try:
+            found = merge(found, tomllib.loads(text))
+        except tomllib.TOMLDecodeError as error:
+            raise Usage(
+                f"--set {text!r} is not NAME = VALUE in TOML: {error}; examples: --set sampling.top_p=0.9, "
+                "--set 'licenses.MODEL = \"MIT\"'"
+            ) from None
+    return found
 
 
 def parse_settings(text: str) -> RunSettings:
@@ -127,12 +154,13 @@ def _check(values: Mapping[str, object], path: Path | None) -> RunSettings:
         raise Usage(f"{place}{explain(error)}") from None
 
 
-def _merge(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:
+def merge(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:
+    """Two tables of settings as one; where both say something the upper one counts."""
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)
         if isinstance(old, Mapping) and isinstance(value, Mapping):
-            merged[key] = _merge(old, value)
+            merged[key] = merge(old, value)
         else:
             merged[key] = value
     return merged
@@ -142,26 +170,31 @@ def _write_table(table: Mapping[str, object], name: str, lines: list[str]) -> No
     plain = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
     if name and (plain or not table):
         lines += ["", f"[{name}]"]
-    lines += [f"{_key(key)} = {_value(value)}" for key, value in plain.items()]
+    lines += [f"{_key(key)} = {as_value(value)}" for key, value in plain.items()]
     for key, value in table.items():
         if isinstance(value, Mapping):
             _write_table(value, f"{name}.{_key(key)}" if name else _key(key), lines)
 
 
-def _value(value: object) -> str:
+def as_value(value: object) -> str:
+    """A value as TOML writes it.
+
+    Raises:
+        Usage: TOML has no such value.
+    """
     match value:
         case bool() | int() | str():
             return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
         case float():
             return repr(value)
         case list() | tuple():
-            return f"[{', '.join(_value(item) for item in value)}]"
+            return f"[{', '.join(as_value(item) for item in value)}]"
         case Mapping():
-            return f"{{{', '.join(f'{_key(key)} = {_value(item)}' for key, item in value.items())}}}"
+            return f"{{{', '.join(f'{_key(key)} = {as_value(item)}' for key, item in value.items())}}}"
         case _:
             raise Usage(f"settings cannot hold {value!r}: TOML has no such value")
 
 
 def _key(name: str) -> str:
     bare = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
-    return name if bare else _value(name)
+    return name if bare else as_value(name)

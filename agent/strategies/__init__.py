@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Final, TypeAlias
 
@@ -19,10 +20,13 @@ from agent.strategies.seam import (
     Prompts,
     Question,
 )
+from evaluator import Record
 
 AnyStrategy: TypeAlias = Annotated[Sample | Refine | Evolve | Imported, Field(discriminator="name")]
 
-STRATEGIES: Final = MappingProxyType({"sample": Sample, "refine": Refine, "evolve": Evolve})
+STRATEGIES: Final[Mapping[str, type[Record]]] = MappingProxyType(
+    {"sample": Sample, "refine": Refine, "evolve": Evolve}
+)
 """Those that ask; by the word people use."""
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.budgets import Budget
+from agent.cli.explained import explained
 from agent.cli.failures import Usage
-from agent.cli.settings import RunSettings, parse_settings, read_settings, to_toml
+from agent.cli.settings import RunSettings, parse_assignments, parse_settings, read_settings, to_toml
 from agent.messages import Sampling
 from evaluator import EvaluationConfig, Limits
 
@@ -68,3 +70,38 @@ def test_wrong_settings_are_one_line_that_names_the_place(tmp_path: Path, text: 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(Usage, match=r"nowhere\.toml"):
         read_settings(tmp_path / "nowhere.toml", {})
+
+
+def test_single_settings_merge_like_lines_of_one_file() -> None:
+    given = parse_assignments(["sampling.top_p=0.9", 'sampling.stop = ["a"]', "options.generations = 8"])
+    assert given == {"sampling": {"top_p": 0.9, "stop": ["a"]}, "options": {"generations": 8}}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {
+            "models": ("a/b",),
+            "licenses": {"a/b": "MIT"},
+            "options": {"turns": 3},
+            "fallbacks": [{"base_url": "http://h/v1", "model": "m"}],
+            "sampling": {"top_p": 0.9, "extra_body": {"reasoning": {"effort": "high"}}},
+            "evaluation": {"math": "tf32", "limits": {"total_s": 60}},
+            "budget": {"cost_usd": 1.5},
+        },
+    ],
+)
+def test_settings_that_explain_themselves_read_back_as_the_same(given: dict[str, object]) -> None:
+    settings = read_settings(None, given)
+    text = explained(settings)
+    assert parse_settings(text) == settings
+    places = ("requests_per_minute", "population", "[problem_budget]", "extra_body", "licenses", "prices")
+    assert [place for place in places if place not in text] == []
+
+
+def test_every_setting_can_be_uncommented() -> None:
+    text = re.sub(r"^# (?=\w+ = )", "", explained(RunSettings()), flags=re.MULTILINE)
+    assert parse_settings(text) == RunSettings()
+    assert "\nrequests_per_minute" not in text
+    assert '\nstrategy = "refine"\n' in text
