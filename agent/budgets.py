@@ -26,9 +26,13 @@ class Budget(Record):
     tokens: int | None = Field(default=None, ge=0)
     """Prompt and completion tokens as the endpoints counted them."""
     cost_usd: Decimal | None = Field(default=None, ge=0)
-    """Money, by the price table; models it does not know count as free."""
+    """Dollars, by the price table; a reply whose price nobody knows counts as nothing."""
     seconds: float | None = Field(default=None, ge=0)
     """Wall time during which a process worked on the run."""
+
+    def with_limits(self, others: Budget) -> Budget:
+        """These limits, where `others` sets none in their place."""
+        return self.model_copy(update={name: limit for name, limit in others if limit is not None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +170,8 @@ class Ledger:
 def _amount(name: str, limit: float | Decimal) -> str:
     match name:
         case "cost_usd":
-            return f"${limit:.2f}"
+            dollars, _, cents = f"{limit:f}".partition(".")
+            return f"${dollars}.{cents:0<2}"
         case "seconds":
             return f"{limit:g} s of wall time"
         case _:

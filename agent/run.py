@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
+from agent.budgets import Budget
 from agent.extraction import Outcome
 from agent.messages import Sampling, Usage
 from evaluator import Dtype, Math, Passes, Record, Stage, Status, sha256_text
@@ -103,6 +104,8 @@ class RunResumed(Line):
 
     kind: Literal["run_resumed"] = "run_resumed"
     versions: dict[str, str] = {}
+    bounds: Budget = Budget()
+    """Limits of the whole run that hold from here on, in place of those it had."""
 
 
 class CompletionRecorded(Line):

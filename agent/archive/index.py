@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from agent.budgets import Spent
+from agent.budgets import Budget, Spent
 from agent.messages import Usage
 from agent.run import (
     AnyLine,
@@ -46,6 +46,10 @@ class Index:
         """Prompt, completion, reasoning and cached."""
         self.remembered = 0
         """Replies that came from the completion cache."""
+        self.unpriced = 0
+        """Replies whose cost nobody knows."""
+        self.bounds = Budget()
+        """Limits that were set anew when the run was resumed."""
         self._cost_usd = Decimal(0)
         self._earlier_s = 0.0
         self._session_began = ""
@@ -69,6 +73,8 @@ class Index:
             case RunStarted() | RunResumed():
                 self._earlier_s += self._session_s()
                 self._session_began = line.at
+                if isinstance(line, RunResumed):
+                    self.bounds = self.bounds.with_limits(line.bounds)
             case _:
                 pass
         self._last = line.at
@@ -107,7 +113,9 @@ class Index:
         tokens[1] += usage.completion_tokens
         tokens[2] += usage.reasoning_tokens
         tokens[3] += usage.cached_tokens
-        if line.cost_usd is not None:
+        if line.cost_usd is None:
+            self.unpriced += 1
+        else:
             self._cost_usd += Decimal(repr(line.cost_usd))
 
     def _session_s(self) -> float:

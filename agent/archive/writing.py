@@ -19,6 +19,7 @@ from agent.archive.log import LogFile, parse, read_lines
 from agent.archive.reading import LOG, TEXTS, Archive
 from agent.archive.scores import score
 from agent.archive.texts import Texts
+from agent.budgets import Budget
 from agent.extraction import Extraction
 from agent.messages import Completion, CompletionRequest
 from agent.provenance import git_commit, now, run_stamp, versions
@@ -37,6 +38,9 @@ from agent.run import (
     Text,
 )
 from evaluator import Evaluation, Problem, Record, sha256_text
+
+SETTINGS: Final = "settings.toml"
+"""Copy of a run's settings for people; the log's first line is what counts."""
 
 TORN: Final = "torn"
 """Folder of a run that holds half-written lines a killed writer left."""
@@ -79,6 +83,8 @@ def begin_run(
         versions=versions(),
         git_commit=git_commit(Path(__file__).parents[2]),
     )
+    if settings:
+        (hidden / SETTINGS).write_text(settings, "utf-8")
     log = LogFile(hidden / LOG, sync=sync)
     log.append(_line(started))
     log.close()
@@ -87,15 +93,17 @@ def begin_run(
     return RunLog(archive, run, sync=sync)
 
 
-def resume_run(archive: Archive, name: str | None = None, *, sync: bool = True) -> RunLog:
-    """Go on with a run: lock it, mend its last line, and read what it holds.
+def resume_run(
+    archive: Archive, name: str | None = None, *, bounds: Budget | None = None, sync: bool = True
+) -> RunLog:
+    """Go on with a run: lock it, mend its last line, and read what it holds; `bounds` replace its limits.
 
     Raises:
         UnknownRun: no such run.
         ArchiveError: in use by another process, damaged, or newer than this program.
     """
     log = RunLog(archive, archive.find(name), sync=sync)
-    log.append(RunResumed(at=now(), versions=versions()))
+    log.append(RunResumed(at=now(), versions=versions(), bounds=bounds or Budget()))
     return log
 
 

@@ -20,7 +20,7 @@ from agent.batch.desk import Desk, Floor
 from agent.batch.halting import Halt
 from agent.batch.judging import Evaluate, Judge
 from agent.batch.keeping import Keeper
-from agent.batch.plan import Plan, Task, read_plan, tasks
+from agent.batch.plan import Plan, Task, budget_of, read_plan, tasks
 from agent.batch.workers import Workers
 from agent.budgets import Ledger
 from agent.messages import Provider
@@ -84,7 +84,7 @@ class _Shift:
         self._emit = batch.on_event
         self._halt = Halt()
         self._problems: dict[str, Problem] = log.archive.problems(log.run)
-        self._ledger = Ledger(self._plan.budget, log.index.spent())
+        self._ledger = Ledger(budget_of(log), log.index.spent())
         self._asker = Asker(log, batch.providers, self._ledger, self._halt, self._emit)
         self._judge = Judge(log, self._plan.config, batch.evaluate, self._halt, self._emit)
         self._waiting = {seen.problem for seen in log.index.attempts.values() if seen.evaluation is None}
@@ -103,6 +103,7 @@ class _Shift:
                 finished=len(everything) - len(todo),
                 attempts_planned=sum(task.strategy.planned for task in everything),
                 resumed_attempts=len(index.attempts),
+                judges=batch.evaluate is not None,
             )
         )
         workers = Workers(batch.evaluators)

@@ -27,7 +27,7 @@ from agent.batch.events import (
     Waiting,
 )
 from agent.batch.halting import Halt
-from agent.batch.plan import Plan, Task, read_plan, shown_for, tasks
+from agent.batch.plan import Plan, Task, budget_of, read_plan, shown_for, tasks
 from agent.budgets import Ledger
 from agent.messages import CompletionRequest, ProviderError
 from agent.provenance import now
@@ -102,6 +102,7 @@ class _Errand:
                 finished=0,
                 attempts_planned=len(everything) * self._samples,
                 resumed_attempts=len(self._log.index.attempts),
+                judges=False,
             )
         )
         try:
@@ -119,7 +120,7 @@ class _Errand:
     def _submit(self, everything: list[Task]) -> None:
         """Write down every request that was not yet; a budget of attempts bounds how many there are."""
         problems = self._log.archive.problems(self._log.run)
-        limit = self._plan.budget.attempts
+        limit = budget_of(self._log).attempts
         known = self._log.index.attempts.keys() | set(self._jobs.keys)
         requests: list[CompletionRequest] = []
         for task in everything:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from agent.archive import RunLog
 from agent.batch.events import RunSummary
+from agent.batch.plan import budget_of
 from agent.provenance import now
 from agent.run import RunEnd, RunFinished
 
@@ -46,6 +47,8 @@ def close_run(log: RunLog, end: RunEnd, reason: str, trouble: Trouble) -> RunSum
         evaluator_failures=trouble.verdicts,
         skipped=dict(trouble.skipped),
         cost_usd=spent.cost_usd,
+        unpriced=index.unpriced,
+        budget=budget_of(log),
         remembered=index.remembered,
         usage=index.usage(),
         seconds=spent.seconds,

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, TypeAlias
 
+from agent.budgets import Budget
 from agent.messages import Usage
 from agent.run import Attempt, AttemptKey, RunEnd
-from evaluator import Stage, Status
+from evaluator import Record, Stage, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class RunOpened:
     """Most attempts the run makes, budgets aside."""
     resumed_attempts: int
     """Replies that the log already holds."""
+    judges: bool = True
+    """False when replies are left for a later process to judge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +224,11 @@ class RunSummary:
     skipped: dict[str, str] = field(default_factory=dict)
     """Problem id to why it was skipped."""
     cost_usd: Decimal = Decimal(0)
+    """Of the replies whose cost is known."""
+    unpriced: int = 0
+    """Replies whose cost nobody knows."""
+    budget: Budget = field(default_factory=Budget)
+    """What the run may spend, limits set by a resume included."""
     remembered: int = 0
     """Replies that came from the completion cache."""
     usage: Usage = field(default_factory=Usage)
@@ -284,8 +292,8 @@ def event_line(event: Event) -> str:
 
 
 def _plain(value: object) -> Any:  # Any: whatever JSON can hold
-    if isinstance(value, Usage):
-        return value.model_dump()
+    if isinstance(value, Record):
+        return {name: _plain(held) for name, held in value}
     if isinstance(value, Decimal):
         return float(value)
     if dataclasses.is_dataclass(value):

@@ -104,14 +104,23 @@ def begin(archive: Archive, plan: Plan, problems: Sequence[Problem], *, settings
     return begin_run(archive, plan.model_dump_json(), used, settings=settings)
 
 
-def resume(archive: Archive, run: str | None = None) -> RunLog:
-    """Go on with a run, the newest by default.
+def resume(archive: Archive, run: str | None = None, *, bounds: Budget | None = None) -> RunLog:
+    """Go on with a run, the newest by default; `bounds` replace limits of its budget.
 
     Raises:
         UnknownRun: no such run.
         ArchiveError: in use by another process, damaged, or newer than this program.
     """
-    return resume_run(archive, run)
+    return resume_run(archive, run, bounds=bounds)
+
+
+def budget_of(log: RunLog) -> Budget:
+    """What a whole run may spend: as planned, but for limits it was resumed with.
+
+    Raises:
+        ArchiveError: its plan cannot be read by this version.
+    """
+    return read_plan(log.archive, log.run).budget.with_limits(log.index.bounds)
 
 
 def read_plan(archive: Archive, run: str) -> Plan:

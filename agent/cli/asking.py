@@ -11,23 +11,26 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from agent.batch import ModelChoice
+from agent.cli.costs import prices_of
 from agent.cli.endpoint import api_key, base_url, key_in, key_variable
 from agent.cli.failures import Usage, say
 from agent.cli.settings import FallbackChoice, ProviderKind, RunSettings
-from agent.messages import Provider
+from agent.messages import Provider, Sampling
 from agent.prompts import installed_prompts
 from agent.providers.cache import CachingProvider
 from agent.providers.endpoint import Endpoint, Patience
 from agent.providers.fallback import Choice, FallbackProvider
 from agent.providers.limits import RateLimits
 from agent.providers.openai_chat import OpenAIProvider
-from agent.providers.prices import read_prices
 from agent.providers.recording import RecordingProvider
 from agent.providers.replay import MODEL as REPLAY_MODEL
 from agent.providers.replay import ReplayServer
 
 RETRIES_BEFORE_FALLBACK: Final = 4
 """Retries at an endpoint that has another behind it: half of what a lone one gets."""
+
+OWNED: Final = ("model", "messages", "stream", "stream_options")
+"""Fields of a request's body that no `extra_body` may replace."""
 
 _FALLBACK_FIELDS: Final = tuple(FallbackChoice.model_fields)
 
@@ -72,8 +75,9 @@ def resolve(settings: RunSettings) -> RunSettings:
     """The settings with whom to ask made explicit, so that a resumed run asks the same.
 
     Raises:
-        Usage: no model is named, or what is named as an address is none.
+        Usage: no model is named, what is named as an address is none, or `extra_body` holds what it must not.
     """
+    _refuse_what_requests_own(settings)
     address = settings.base_url or base_url()
     live = settings.provider or (ProviderKind.OPENAI if api_key() or address else ProviderKind.REPLAY)
     if live is ProviderKind.REPLAY:
@@ -112,7 +116,7 @@ def open_provider(settings: RunSettings, endpoints: Endpoints, remembering: Reme
         requests_per_minute=settings.requests_per_minute,
         tokens_per_minute=settings.tokens_per_minute,
     )
-    prices = read_prices(*(Path(table) for table in settings.prices))
+    prices = prices_of(settings)
     several = [Spare(endpoints.first, None), *endpoints.spares]
     choices = [
         Choice(OpenAIProvider(spare.endpoint, patience=patience, limits=limits, prices=prices), spare.model)
@@ -148,6 +152,17 @@ def open_endpoints(settings: RunSettings, *, quiet: bool) -> Iterator[Endpoints]
             yield Endpoints(Endpoint(name="replay", base_url=server.base_url, stream=settings.stream))
         return
     yield Endpoints(live_endpoint(settings), tuple(_spare(choice, settings) for choice in settings.fallbacks))
+
+
+def _refuse_what_requests_own(settings: RunSettings) -> None:
+    extra = settings.sampling.extra_body
+    if extra.get("n", 1) != 1:
+        raise Usage("sampling.extra_body.n: one reply of a request is kept; ask for more by --samples")
+    for name in extra:
+        if name in OWNED:
+            raise Usage(f"sampling.extra_body.{name}: every request has its own; leave it out")
+        if name in Sampling.model_fields:
+            raise Usage(f"sampling.extra_body.{name}: there is a setting for it, sampling.{name}")
 
 
 def live_endpoint(settings: RunSettings) -> Endpoint:

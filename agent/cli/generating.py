@@ -9,6 +9,7 @@ from pathlib import Path
 from agent.batch import Bulk, RunSummary
 from agent.batch.bulk import FOLDER, attempt_of
 from agent.cli.asking import live_endpoint
+from agent.cli.costs import prices_of
 from agent.cli.ending import print_end
 from agent.cli.failures import Usage
 from agent.cli.running import Session, Shown, follower, prompts_for, way_back, work_through
@@ -16,7 +17,6 @@ from agent.cli.settings import ProviderKind, RunSettings
 from agent.cli.teaching import load
 from agent.cli.undertaking import Undertaking, undertake
 from agent.providers.openai_batch import BatchJobs
-from agent.providers.prices import read_prices
 from agent.run import RunEnd
 from agent.strategies import Sample
 from agent.workspace import Workspace
@@ -53,14 +53,13 @@ def send(
     else:
         summary = work_through(session, work, judges=errand.evaluate)
     if session.shown is not Shown.JSON_LINES:
-        print_end(Workspace(session.workspace), summary)
+        print_end(Workspace(session.workspace), summary, bulk=work.settings.batch_api)
     return summary.exit_code
 
 
 def _in_bulk(session: Session, work: Undertaking, errand: Errand) -> RunSummary:
     _refuse_what_bulk_cannot(work.settings)
     endpoint = replace(live_endpoint(work.settings), name="openai-batch")
-    prices = read_prices(*(Path(table) for table in work.settings.prices))
     prompts = prompts_for(work, session.cache)
     exemplars = load(Workspace(session.workspace), work.plan)
     with (
@@ -68,7 +67,9 @@ def _in_bulk(session: Session, work: Undertaking, errand: Errand) -> RunSummary:
         way_back("generate", session, log.run),
         follower(session.shown) as watch,
     ):
-        jobs = BatchJobs(log.folder / FOLDER, endpoint, prices=prices, key=attempt_of(log.run))
+        jobs = BatchJobs(
+            log.folder / FOLDER, endpoint, prices=prices_of(work.settings), key=attempt_of(log.run)
+        )
         bulk = Bulk(
             log=log,
             jobs=jobs,

@@ -82,7 +82,7 @@ def go(session: Session, given: Mapping[str, object], *, config: Path | None, re
     asks = not isinstance(work.plan.strategy, Imported) and not work.settings.batch_api
     summary = work_through(session, work, asks=asks)
     if session.shown is not Shown.JSON_LINES:
-        print_end(Workspace(session.workspace), summary)
+        print_end(Workspace(session.workspace), summary, bulk=work.settings.batch_api)
     return summary.exit_code
 
 

@@ -13,20 +13,21 @@ from agent.archive import Archive, RunLog
 from agent.batch import Plan, begin, read_plan
 from agent.batch import resume as resume_log
 from agent.cli.asking import models_of, resolve
+from agent.cli.costs import refuse_unpriced
 from agent.cli.failures import Usage, say
 from agent.cli.options import explain
 from agent.cli.problem_files import GPU_SIZED, are_meant_for_gpus, read_problems
 from agent.cli.screen import is_watched
 from agent.cli.settings import RunSettings, parse_settings, read_settings, to_toml
 from agent.cli.teaching import Lesson, choose
-from agent.strategies import AnyStrategy
+from agent.strategies import STRATEGIES, AnyStrategy
 from agent.workspace import Workspace
 from evaluator import EvaluationConfig, Problem, Sanitize, find_backend
 
 CHANGEABLE: Final = frozenset(
     {
-        *("provider", "base_url", "fallbacks", "fresh", "recordings", "stream"),
-        *("completions", "evaluators"),
+        *("provider", "base_url", "fallbacks", "fresh", "recordings", "stream", "prices"),
+        *("budget", "completions", "evaluators"),
     }
 )
 """Settings that do not change what a run is, and so may be given anew with `--resume`."""
@@ -73,6 +74,7 @@ def _begin(place: Place, archive: Archive, settings: RunSettings) -> Undertaking
         raise Usage("which problems? name files, folders, ids or levels, or `all`")
     for backend in settings.backends:
         find_backend(backend)
+    refuse_unpriced(settings)
     problems = read_problems(settings.problems)
     if is_watched() and are_meant_for_gpus(problems, settings.backends, settings.evaluation.shapes):
         say(GPU_SIZED)
@@ -115,20 +117,29 @@ def keeping(config: EvaluationConfig) -> EvaluationConfig:
 
 
 def _go_on(archive: Archive, run: str, given: Mapping[str, object], config: Path | None) -> Undertaking:
-    settings = _settings_again(archive, run, given, config)
-    problems = tuple(archive.problems(run).values())
-    return Undertaking(read_plan(archive, run), settings, problems, lambda: resume_log(archive, run), run)
+    changed = _changed(run, given, config)
+    stored = parse_settings(archive.text(run, archive.started(run).settings))
+    anew = {name: getattr(changed, name) for name in changed.model_fields_set}
+    anew["budget"] = stored.budget.with_limits(changed.budget)
+    settings = stored.model_copy(update=anew)
+    if given:
+        refuse_unpriced(settings)
+    return Undertaking(
+        read_plan(archive, run),
+        settings,
+        tuple(archive.problems(run).values()),
+        lambda: resume_log(archive, run, bounds=changed.budget),
+        run,
+    )
 
 
-def _settings_again(
-    archive: Archive, run: str, given: Mapping[str, object], config: Path | None
-) -> RunSettings:
+def _changed(run: str, given: Mapping[str, object], config: Path | None) -> RunSettings:
+    """What is given anew for a run that has begun, defaults beside it."""
     refused = sorted(set(given) - CHANGEABLE)
     if refused or config is not None:
         what = "--config" if config is not None else ", ".join(refused)
         raise Usage(f"--resume goes on with the plan of run {run}; leave out: {what}")
-    stored = parse_settings(archive.text(run, archive.started(run).settings))
-    return stored.model_copy(update=dict(read_settings(None, given).model_dump(include=set(given))))
+    return read_settings(None, given)
 
 
 def _strategies(settings: RunSettings) -> list[AnyStrategy]:
@@ -140,4 +151,5 @@ def _strategy(name: str, options: Mapping[str, object]) -> AnyStrategy:
     try:
         return _STRATEGY.validate_python({"name": name, **options})
     except ValidationError as error:
-        raise Usage(f"strategy {name}: {explain(error)}") from None
+        known = ", ".join(f"options.{field}" for field in STRATEGIES[name].model_fields if field != "name")
+        raise Usage(f"strategy {name}: {explain(error)}; it has {known} (--set options.NAME=VALUE)") from None

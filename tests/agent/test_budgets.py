@@ -102,13 +102,14 @@ def test_time_is_watched_and_what_was_spent_earlier_counts() -> None:
     ("budget", "words"),
     [
         (Budget(attempts=0), "budget of 0 attempts reached"),
+        (Budget(cost_usd=Decimal("1e-6")), r"budget of \$0\.000001 reached"),
         (Budget(tokens=0), "0 tokens"),
         (Budget(cost_usd=Decimal("0.00")), r"\$0.00"),
     ],
 )
 def test_a_spent_budget_says_which(budget: Budget, words: str) -> None:
     with pytest.raises(BudgetReachedError, match=words):
-        asyncio.run(Ledger(budget).admit())
+        asyncio.run(Ledger(budget, Spent(cost_usd=Decimal(1))).admit())
 
 
 def test_a_released_place_lets_the_next_in() -> None:

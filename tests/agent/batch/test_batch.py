@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agent.batch import ModelChoice
+from agent.batch import ModelChoice, resume
 from agent.batch import events as seen
 from agent.batch.events import event_line
 from agent.budgets import Budget
@@ -234,6 +234,20 @@ def test_a_budget_counts_what_earlier_processes_spent(bench, scripted, says) -> 
     bench.run(bench.plan(4, strategy=Sample(samples=10), budget=Budget(attempts=13)), provider)
     summary = bench.go_on(provider)
     assert (summary.end, len(provider.requests)) == (RunEnd.BUDGET, 13)
+
+
+def test_a_spent_budget_can_be_raised_and_stays_so(bench, scripted, says) -> None:
+    provider = scripted(lambda request: says(f"PASSED 2 {request.problem} {request.sample}"))
+    plan = bench.plan(4, strategy=Sample(samples=10), budget=Budget(attempts=13, tokens=10**9))
+    bench.run(plan, provider)
+    with resume(bench.workspace.archive(), bounds=Budget(attempts=15)) as log:
+        raised = bench.batch(log, provider).run()
+    assert (raised.end, raised.attempts) == (RunEnd.BUDGET, 15)
+    assert raised.budget == Budget(attempts=15, tokens=10**9)
+    again = bench.go_on(provider)
+    assert (again.end, again.attempts, again.budget) == (RunEnd.BUDGET, 15, raised.budget)
+    closed = json.loads(event_line(bench.of(seen.RunClosed)[-1]))["summary"]
+    assert closed["budget"] == {"attempts": 15, "tokens": 10**9, "cost_usd": None, "seconds": None}
 
 
 def test_a_problem_budget_bounds_each_and_leaves_nothing_to_resume(bench, scripted, says) -> None:

@@ -101,6 +101,9 @@ def test_a_file_without_a_candidate_is_judged_and_does_not_pass(kernelwright: Co
     assert result.stderr == ""
 
 
+LIVE = ("square_matmul", "--base-url", "http://127.0.0.1:9/v1")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -116,6 +119,24 @@ def test_a_file_without_a_candidate_is_judged_and_does_not_pass(kernelwright: Co
         (("square_matmul", "--backend", "cpp", "--recordings", "nowhere"), "no folder of recordings"),
         (("square_matmul", "--base-url", "nonsense", "--model", "m"), "'nonsense' is no base URL"),
         (("square_matmul", "--max-time", "soon"), "'soon' is not a duration"),
+        (
+            (*LIVE, "-m", "gpt-5", "-m", "mine", "--max-cost", "1"),
+            "no price is known for mine: .*--set 'prices = .*--max-tokens",
+        ),
+        (
+            (*LIVE, "-m", "gpt-5", "--fallback", "base_url=http://h,model=yours", "--max-cost", "1"),
+            "no price is known for yours",
+        ),
+        ((*LIVE, "-m", "mine", "--set", "problem_budget.cost_usd=1"), "no price is known for mine"),
+        (
+            (*LIVE, "-m", "m", "--set", "sampling.extra_body.n=4"),
+            "one reply of a request is kept; .*--samples",
+        ),
+        ((*LIVE, "-m", "m", "--set", "sampling.extra_body.stream=false"), "every request has its own"),
+        ((*LIVE, "-m", "m", "--set", "sampling.extra_body.seed=1"), "a setting for it, sampling.seed"),
+        ((*LIVE, "-m", "m", "-s", "evolve", "-n", "4"), "evolve.samples: .* it has options.population, "),
+        ((*LIVE, "-m", "m", "--set", "colour=1"), "colour"),
+        ((*LIVE, "-m", "m", "--set", "prices=a.toml"), "is not NAME = VALUE in TOML"),
         (("square_matmul", "--config", "nowhere.toml"), "cannot read settings"),
         (("--resume", "last"), "no run"),
         (("--resume", "20990101"), "no run"),

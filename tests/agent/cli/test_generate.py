@@ -181,3 +181,32 @@ def test_generate_asks_without_judging_and_a_budget_bounds_it(
     assert (other.exit_code, "budget of 1 attempts" in other.stdout) == (1, True), other.output
     refused = kernelwright("generate", "--resume", "last")
     assert (refused.exit_code, "independent samples" in refused.stderr) == (2, True)
+
+
+def test_a_run_can_be_done_again_from_the_settings_in_its_folder(
+    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
+) -> None:
+    turns = quick.index("--turns")
+    arguments = (*quick[:turns], *quick[turns + 2 :])
+    first = kernelwright("generate", *arguments, "-n", "2", "--set", "sampling.top_p=0.9", "--quiet")
+    assert first.exit_code == 0, first.output
+    (settings,) = tmp_path.glob("runs/*/settings.toml")
+    again = kernelwright("generate", "--config", str(settings), "--quiet")
+    assert again.exit_code == 0, again.output
+    archive = Workspace(tmp_path).archive()
+    one, other = archive.runs()
+    assert archive.started(one).settings == archive.started(other).settings == settings.read_text()
+    assert {attempt.completion.sampling.top_p for attempt in archive.attempts()} == {0.9}
+
+
+def test_a_spent_budget_is_raised_by_the_command_that_the_end_names(
+    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
+) -> None:
+    turns = quick.index("--turns")
+    arguments = (*quick[:turns], *quick[turns + 2 :])
+    spent = kernelwright("generate", *arguments, "-n", "3", "--max-attempts", "1", "--quiet")
+    (line,) = (line for line in spent.stdout.splitlines() if line.startswith("raise it"))
+    assert line.endswith("--max-attempts 2")
+    raised = kernelwright("generate", *line.split()[4:], "--quiet")
+    assert "budget of 2 attempts reached" in raised.stdout
+    assert len(attempts(tmp_path)) == 2

@@ -141,6 +141,20 @@ def test_the_next_endpoint_answers_for_one_that_cannot(
     assert not any(b"sesame" in path.read_bytes() for path in settings if path.is_file())
 
 
+def test_a_run_goes_on_with_an_endpoint_it_did_not_begin_with(
+    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
+) -> None:
+    turns = quick.index("--turns")
+    kept = (*quick[:turns], *quick[quick.index("--shapes") :])
+    with served(lambda body, tries: refused(401, "no")) as dead, served(lambda body, tries: Step()) as server:
+        place = ("--base-url", dead.base_url, "--model", "good-model")
+        assert kernelwright("generate", *kept, *place, "--quiet").exit_code == 3
+        spare = ("--fallback", f"base_url={server.base_url}")
+        result = kernelwright("generate", "--resume", "last", *spare, "--quiet")
+    assert result.exit_code == 1, result.output
+    assert len(list(Workspace(tmp_path).archive().attempts())) == 1
+
+
 @pytest.mark.parametrize(
     ("fallback", "said"),
     [
