@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -91,9 +91,9 @@ class Workspace:
         self.runs = root / "runs"
         self.generated = root / "generated"
 
-    def archive(self) -> Archive:
-        """The runs of this workspace."""
-        return Archive(self.runs)
+    def archive(self, on_damage: Callable[[str], None] | None = None) -> Archive:
+        """The runs of this workspace; with `on_damage`, which is told, damaged lines are passed over."""
+        return Archive(self.runs, on_damage)
 
     def keep(self, source: str, evaluation: Evaluation, provenance: Provenance) -> Kernel:
         """Keep a kernel that passed, or add a score to one that is kept.
@@ -122,14 +122,21 @@ class Workspace:
         _write(folder / _SCORE, _json(record))
         return Kernel(id=folder.name, folder=folder, source=source, record=record)
 
-    def kernels(self) -> Iterator[Kernel]:
-        """All kept kernels, by backend, problem and id.
+    def kernels(self, on_damage: Callable[[Path, ArchiveError], None] | None = None) -> Iterator[Kernel]:
+        """All kept kernels, by backend, problem and id; with `on_damage`, damaged ones are passed over.
 
         Raises:
-            ArchiveError: a score file is damaged or newer than this program.
+            ArchiveError: a kernel is damaged or newer than this program, and nobody asked to hear of it.
         """
         for path in sorted(self.generated.glob(f"*/*/*/{_SCORE}")):
-            yield _read(path.parent)
+            try:
+                kernel = _read(path.parent)
+            except ArchiveError as error:
+                if on_damage is None:
+                    raise
+                on_damage(path.parent, error)
+            else:
+                yield kernel
 
     def kernel(self, name: str) -> Kernel:
         """The kept kernel that an id or the unmistakable beginning of one names.
@@ -185,7 +192,10 @@ def _worth(evaluation: Evaluation) -> tuple[float, float]:
 
 def _read(folder: Path) -> Kernel:
     record = _read_record(folder)
-    source = (folder / _SOURCE).read_bytes().decode("utf-8", "surrogatepass")
+    try:
+        source = (folder / _SOURCE).read_bytes().decode("utf-8", "surrogatepass")
+    except (FileNotFoundError, UnicodeDecodeError) as error:
+        raise ArchiveError(f"{folder / _SOURCE} is damaged ({type(error).__name__}); restore it") from None
     if Candidate(source=source, backend=record.backend).sha != record.sha:
         raise ArchiveError(f"{folder / _SOURCE} is not the source that was scored; restore it")
     return Kernel(id=folder.name, folder=folder, source=source, record=record)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +13,7 @@ from agent.archive.folding import fold
 from agent.archive.log import parse, read_lines
 from agent.archive.texts import Texts
 from agent.messages import Message
-from agent.run import AnyLine, Attempt, CompletionRecorded, RunStarted, Text
+from agent.run import AnyLine, Attempt, CompletionRecorded, ProblemUsed, RunStarted, Text
 from evaluator import Evaluation, Problem, problem_from_source
 
 LOG: Final = "attempts.jsonl"
@@ -23,9 +23,13 @@ TEXTS: Final = "texts"
 class Archive:
     """All runs below one folder, a folder each."""
 
-    def __init__(self, folder: Path) -> None:
-        """Point at a folder, which need not exist yet."""
+    def __init__(self, folder: Path, on_damage: Callable[[str], None] | None = None) -> None:
+        """Point at a folder, which need not exist yet.
+
+        With `on_damage`, which hears of them, damaged lines cost only themselves; without it they raise.
+        """
         self.folder = folder
+        self._on_damage = on_damage
 
     def runs(self) -> list[str]:
         """Ids of the runs, oldest first."""
@@ -71,7 +75,7 @@ class Archive:
             ArchiveError: a line is damaged or newer than this program.
         """
         for name in self.runs() if run is None else [run]:
-            yield from fold(self.log_path(name))
+            yield from fold(self.log_path(name), self._on_damage)
 
     def started(self, run: str) -> RunStarted:
         """How a run began.
@@ -83,6 +87,20 @@ class Archive:
         if not isinstance(first, RunStarted):
             raise ArchiveError(f"{self.log_path(run)} does not begin with the start of a run")
         return first
+
+    def problems_used(self, run: str) -> dict[str, ProblemUsed]:
+        """What a run recorded of its problems, by id; nothing where its first line is passed over.
+
+        Raises:
+            ArchiveError: its log does not begin as a log does.
+        """
+        try:
+            return {used.id: used for used in self.started(run).problems}
+        except ArchiveError as error:
+            if self._on_damage is None:
+                raise
+            self._on_damage(f"left out: the problems of run {run}: {error}")
+            return {}
 
     def problems(self, run: str) -> dict[str, Problem]:
         """A run's problems as they were when it began, by id."""

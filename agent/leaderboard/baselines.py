@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 
-from agent.archive import Archive
+from agent.archive import Archive, ArchiveError
 
 
 def baselines_of(archive: Archive, run: str) -> tuple[str, ...]:
-    """The baselines of a run's plan, sorted; empty when it does not say.
-
-    Raises:
-        ArchiveError: its log does not begin as a log does.
-    """
-    plan = json.loads(archive.text(run, archive.started(run).plan))
+    """The baselines of a run's plan, sorted; empty when it does not say, or is damaged."""
+    try:
+        plan = json.loads(archive.text(run, archive.started(run).plan))
+    except ArchiveError:
+        return ()
     config = plan.get("config") if isinstance(plan, dict) else None
     named = config.get("baselines") if isinstance(config, dict) else None
     return tuple(sorted(map(str, named))) if isinstance(named, list) else ()

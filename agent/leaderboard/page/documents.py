@@ -182,7 +182,8 @@ def _checks(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
 
 def _terms(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     config, where = evaluation.config, evaluation.environment
-    yield "policy", f"{config.math} math, types {config.dtype}, shapes {config.shapes or 'own'}"
+    gradients = ", with gradients" if config.passes is Passes.FORWARD_BACKWARD else ""
+    yield "policy", f"{config.math} math, types {config.dtype}, shapes {config.shapes or 'own'}{gradients}"
     if where is not None:
         cuda = f", CUDA {where.cuda}" if where.cuda else ""
         yield "where", f"{where.device_name}, torch {where.torch}{cuda}, Python {where.python}"

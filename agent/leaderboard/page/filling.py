@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final
 
-from agent.archive import Archive
+from agent.archive import Archive, ArchiveError
 from agent.leaderboard.comparing import RunComparison
 from agent.leaderboard.page.documents import Document, Shelf, document
 from agent.leaderboard.page.header import Header, Shown, run_facts
@@ -47,6 +47,8 @@ class Filled:
     """Texts that are in it."""
     left_out: int
     """Texts that were wanted and are not."""
+    unreadable: int
+    """Texts and attempts that are missing or damaged in the archive."""
     sections_left_out: int
 
 
@@ -56,9 +58,6 @@ def fill(
     """Pack a page of these sections; of those `listed`, attempts and texts too.
 
     `room` is in bytes. Where even the names do not fit, only the first sections are packed.
-
-    Raises:
-        ArchiveError: a text is missing or damaged.
     """
     amount = len(shown)
     while True:
@@ -71,6 +70,7 @@ def fill(
         data=page.packer.text(),
         texts=page.texts,
         left_out=len(page.packer.left_out),
+        unreadable=len(page.unreadable),
         sections_left_out=len(shown) - amount,
     )
 
@@ -89,6 +89,7 @@ class _Page:
     ) -> None:
         self.packer = Packer(room)
         self.texts = 0
+        self.unreadable: set[str | int] = set()
         self._content = content
         self._shelf = Shelf(content.archive)
         self._header = Header()
@@ -138,8 +139,10 @@ class _Page:
             if attempt is None or not (is_listed or not documents):
                 shown.append(Shown(row, None))
                 continue
-            source = self._content.problems.get((row.run, row.problem))
-            found = document(self._shelf, attempt, self._content.archive.folder.parent, source)
+            found = self._document(attempt)
+            if found is None:
+                shown.append(Shown(row, None))
+                continue
             flaws = flaws or found.flaws
             key = self._shelf.put(f"document {row.attempt}", dict)
             documents.append((key, found))
@@ -148,6 +151,15 @@ class _Page:
         self._header.add_section(section, shown, flaws=flaws, page=page, listed=is_listed)
         if is_listed:
             self._documents.append(documents)
+
+    def _document(self, attempt: Attempt) -> Document | None:
+        key, content = attempt.key, self._content
+        source = content.problems.get((key.run, key.problem))
+        try:
+            return document(self._shelf, attempt, content.archive.folder.parent, source)
+        except ArchiveError:
+            self.unreadable.add(attempt.id)
+            return None
 
     def _put_documents(self, group: Sequence[Sequence[tuple[int, Document]]]) -> None:
         for key, one in _flat(group):
@@ -159,8 +171,16 @@ class _Page:
                 continue
             if self.packer.room < FULL_BYTES:
                 self.packer.left_out.add(key)
-            elif self.packer.add(key, self._shelf.fetch[key]()):
-                self.texts += 1
+            elif key not in self.unreadable:
+                self._put_text(key)
+
+    def _put_text(self, key: int) -> None:
+        try:
+            value = self._shelf.fetch[key]()
+        except ArchiveError:
+            self.unreadable.add(key)
+        else:
+            self.texts += self.packer.add(key, value)
 
 
 def _flat(group: Sequence[Sequence[tuple[int, Document]]]) -> list[tuple[int, Document]]:

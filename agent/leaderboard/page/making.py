@@ -53,6 +53,8 @@ class Written:
     attempts: int
     texts_left_out: int
     """Sources, prompts and logs for which there was no room."""
+    unreadable: int
+    """Texts that are missing or damaged in the archive."""
 
 
 def write_pages(
@@ -70,7 +72,7 @@ def write_pages(
     the archive lies in the workspace that commands on the page speak of.
 
     Raises:
-        ArchiveError: a line or a text is missing, damaged or newer than this program.
+        ArchiveError: a line is damaged or newer than this program, and the archive does not pass it over.
         OSError: a file cannot be written.
     """
     rows = read_rows(archive.attempts(run))
@@ -89,7 +91,7 @@ def write_pages(
             for section in page
         },
     )
-    left_out = 0
+    left_out = unreadable = 0
     for number, path in enumerate(files):
         shell = _shell(rows, files, number, made=made, limits=limits)
         listed = pages[number - 1] if number else pages[0] if len(files) == 1 and pages else []
@@ -101,8 +103,11 @@ def write_pages(
             is_index=number == 0,
         )
         left_out += filled.left_out
+        unreadable += filled.unreadable
         _write(path, render(shell, filled))
-    return Written(files=tuple(files), attempts=len(rows.judged), texts_left_out=left_out)
+    return Written(
+        files=tuple(files), attempts=len(rows.judged), texts_left_out=left_out, unreadable=unreadable
+    )
 
 
 def _files(file: Path, pages: int) -> list[Path]:
@@ -126,11 +131,11 @@ def _chosen(archive: Archive, run: str | None, parts: Iterable[Section]) -> dict
 
 def _problems(archive: Archive, rows: Rows) -> dict[tuple[str, str], Text]:
     """The source of each problem of each run, as far as the run recorded it."""
-    found = {}
-    for run in {row.run for row in rows.judged}:
-        for used in archive.started(run).problems:
-            found[run, used.id] = used.source
-    return found
+    return {
+        (run, used.id): used.source
+        for run in {row.run for row in rows.judged}
+        for used in archive.problems_used(run).values()
+    }
 
 
 def _comparisons(archive: Archive, rows: Rows, asked: tuple[str, str] | None) -> list[RunComparison]:

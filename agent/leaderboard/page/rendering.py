@@ -56,7 +56,7 @@ def render(shell: Shell, filled: Filled | None = None) -> str:
     )
     return _template().render(
         shell=shell,
-        filled=filled or Filled(data="", texts=0, left_out=0, sections_left_out=0),
+        filled=filled or Filled(data="", texts=0, left_out=0, unreadable=0, sections_left_out=0),
         figures=standing,
         policy=policy,
         # Our own files, whose hashes the policy names; nothing of an archive ever comes near these two.

@@ -10,7 +10,7 @@ function absent(key, lies) {
   return h(
     "p",
     { class: "muted" },
-    "Left out to keep this page small; it lies in ",
+    "Left out to keep this page small, or damaged; it lies in ",
     h("code", {}, lies || "the run's texts"),
     ".",
   );
@@ -91,7 +91,7 @@ function kernelDetails(page, section, kernel) {
     return h(
       "p",
       { class: "muted" },
-      "This page has no room for this attempt's texts. ",
+      "This page has no room for this attempt's texts, or they are damaged. ",
       "It is attempt ",
       h("code", {}, kernel.attempt),
       " in ",

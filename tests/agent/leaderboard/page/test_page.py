@@ -204,6 +204,17 @@ def test_a_full_page_keeps_its_limit_and_says_what_it_left_out(make: Make, tmp_p
     assert all(found[document["source"]] for document in found.values() if "facts" in document)
 
 
+def test_missing_texts_are_left_out_and_counted(runs: Archive, tmp_path: Path) -> None:
+    lost = sorted(tmp_path.glob("runs/*/texts/*/*.txt"))
+    for path in lost[::3]:
+        path.unlink()
+    written = write(runs, tmp_path / "board.html")
+    (file,) = written.files
+    assert 0 < written.unreadable <= len(lost[::3])
+    assert f"{written.unreadable} are missing or damaged" in file.read_text("utf-8")
+    assert len(header(file)["sections"]) == 6
+
+
 def test_a_large_archive_gets_several_pages_with_every_attempt_once(make: Make, tmp_path: Path) -> None:
     with make.log(tmp_path) as log:
         for number in range(5):

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.leaderboard.page.documents import json_value, text_value
+from agent.leaderboard.page.documents import facts, json_value, text_value
 from agent.leaderboard.page.highlighting import runs
 from agent.leaderboard.page.packing import Packer, unpack
 from agent.leaderboard.page.standing import HEIGHT, LEFT, curve
 from agent.leaderboard.page.wording import name, visible
 from agent.leaderboard.statistics import fast_p
+from evaluator import EvaluationConfig, Passes
+
+if TYPE_CHECKING:
+    from tests.agent.conftest import Make
 
 ROOT = Path(__file__).parents[4]
 ALPHABET = st.text(st.sampled_from("ab0.'\"\\\n#/*@_ {}\U0001f600é<>"), max_size=200)
@@ -104,3 +109,11 @@ def test_long_texts_are_cut_and_say_so() -> None:
 def test_a_score_log_has_its_numbers_on_one_line() -> None:
     text = json_value('{"turn_ms": [1.5, 2e-3, 3], "notes": ["a", "b"]}')["text"]
     assert '"turn_ms": [1.5, 0.002, 3]' in str(text)
+
+
+def test_the_policy_of_a_kernel_names_gradients(make: Make, tmp_path: Path) -> None:
+    with make.log(tmp_path) as log:
+        attempt = make.attempt(log)
+    for passes, words in ((Passes.FORWARD, "shapes own"), (Passes.FORWARD_BACKWARD, "with gradients")):
+        evaluation = make.evaluation(config=EvaluationConfig(passes=passes))
+        assert dict(facts(evaluation, attempt))["policy"].endswith(words)

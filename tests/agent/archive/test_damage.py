@@ -1,0 +1,87 @@
+"""Damaged lines and kernels raise, or cost only themselves where somebody is told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent.archive import Archive, ArchiveError
+from agent.workspace import Provenance, Workspace
+
+if TYPE_CHECKING:
+    from tests.agent.conftest import Make
+
+
+def damage(path: Path, change: Callable[[list[bytes]], None]) -> None:
+    lines = path.read_bytes().split(b"\n")
+    change(lines)
+    path.write_bytes(b"\n".join(lines))
+
+
+def cut(*numbers: int) -> Callable[[list[bytes]], None]:
+    def change(lines: list[bytes]) -> None:
+        for number in numbers:
+            lines[number - 1] = lines[number - 1][: len(lines[number - 1]) // 2]
+
+    return change
+
+
+@pytest.fixture
+def log(make: Make, tmp_path: Path) -> Path:
+    """A log of two judged attempts: its start, then a reply and a verdict of each."""
+    with make.log(tmp_path) as log:
+        make.attempt(log)
+        make.attempt(log, sample=1)
+    return log.folder / "attempts.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "left"),
+    [
+        ((1,), {0: True, 1: True}),
+        ((2,), {1: True}),
+        ((3,), {0: False, 1: True}),
+        ((2, 5), {1: False}),
+    ],
+)
+def test_a_damaged_line_costs_only_itself_and_is_said(
+    log: Path, numbers: tuple[int, ...], left: dict[int, bool]
+) -> None:
+    damage(log, cut(*numbers))
+    told: list[str] = []
+    found = list(Archive(log.parents[1], told.append).attempts())
+    assert {attempt.key.sample: attempt.passed for attempt in found} == left
+    (line,) = told
+    assert f"line {numbers[0]} is damaged" in line
+    assert ("; and 1 more" in line) == (len(numbers) > 1)
+    with pytest.raises(ArchiveError, match="is damaged"):
+        list(Archive(log.parents[1]).attempts())
+
+
+def test_a_run_whose_beginning_is_damaged_has_no_problems(log: Path) -> None:
+    told: list[str] = []
+    archive = Archive(log.parents[1], told.append)
+    assert list(archive.problems_used(log.parent.name)) == ["level1/01_add"]
+    damage(log, cut(1))
+    assert archive.problems_used(log.parent.name) == {}
+    assert len(told) == 1
+    with pytest.raises(ArchiveError):
+        Archive(log.parents[1]).problems_used(log.parent.name)
+
+
+@pytest.mark.parametrize("name", ["kernel.py", "score.json"])
+def test_a_damaged_kernel_costs_only_itself_and_is_said(make: Make, tmp_path: Path, name: str) -> None:
+    place = Workspace(tmp_path)
+    kept = [
+        place.keep(make.code(number), make.evaluation(source=make.code(number)), Provenance())
+        for number in range(2)
+    ]
+    (kept[0].folder / name).write_bytes(b"\xff")
+    told: list[Path] = []
+    assert [kernel.id for kernel in place.kernels(lambda folder, _: told.append(folder))] == [kept[1].id]
+    assert told == [kept[0].folder]
+    with pytest.raises(ArchiveError):
+        list(place.kernels())
