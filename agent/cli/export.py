@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import json as json_module
-from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from agent.cli import options
-from agent.cli.failures import Usage, did_pass
+from agent.cli.failures import Usage, did_pass, say_once
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from agent.archive import Archive
+    from agent.exchange.handing import Written
     from agent.export import Exported
 
 CHOICE = "Which attempts"
 SHAPE = "How they are written"
+HEEDED = frozenset({"format", "out", "workspace", "run", "json"})
+"""What the formats that hand over whole runs take."""
 
 Names = list[str] | None
 
 
 def export(
+    context: typer.Context,
     format: Annotated[
         Literal[
             "sft",
@@ -100,24 +104,21 @@ def export(
     and baseline timings) and flashinfer (flashinfer-bench's solutions and traces). Options that name
     something may be repeated. Exit status 1 means that no attempt gave a row.
     """
-    from pydantic import ValidationError
-
-    from agent.export import Settings, UnusableExport
-    from agent.export import export as make
     from agent.workspace import Workspace
     from evaluator import find_backend
 
-    archive = Workspace(workspace).archive()
+    archive = Workspace(workspace).archive(say_once())
     runs = [archive.find(name) for name in run or ()]
     if format in ("kernelbench", "flashinfer"):
+        _refuse_what_is_ignored(context, format)
         written = _hand_over(archive, runs or archive.runs(), out, format)
-        print(json_module.dumps(written, indent=2)) if json else _print_handed(written, out)
-        raise did_pass(bool(written["candidates"]))
+        print(json_module.dumps(asdict(written), indent=2)) if json else _print_handed(written, out)
+        raise did_pass(bool(written.candidates))
     filters = {
         "runs": runs,
         "problems": problem or (),
         "statuses": [name.upper() for name in status or ()],
-        "tracks": track or (),
+        "tracks": [name.lower() for name in track or ()],
         "min_speedup": min_speedup,
         "hardware": hardware or (),
         "models": model or (),
@@ -136,14 +137,7 @@ def export(
         "parquet": parquet,
         "decontaminate": [str(path) for path in decontaminate or ()],
     }
-    try:
-        settings = Settings.model_validate(given)
-    except ValidationError as error:
-        raise Usage(options.explain(error)) from None
-    try:
-        exported = make(archive, out, settings, workspace=workspace)
-    except UnusableExport as error:
-        raise Usage(str(error)) from None
+    exported = _export(archive, out, given, workspace)
     if json:
         print(json_module.dumps(_summary(exported), indent=2))
     else:
@@ -151,29 +145,52 @@ def export(
     raise did_pass(bool(exported.rows))
 
 
-def _hand_over(archive: Archive, runs: Sequence[str], folder: Path, format: str) -> dict[str, object]:
+def _export(archive: Archive, out: Path, given: Mapping[str, object], workspace: Path) -> Exported:
+    from pydantic import ValidationError
+
+    from agent.export import Settings, UnusableExport
+    from agent.export import export as make
+
+    try:
+        return make(archive, out, Settings.model_validate(given), workspace=workspace)
+    except ValidationError as error:
+        raise Usage(options.explain(error)) from None
+    except UnusableExport as error:
+        raise Usage(str(error)) from None
+
+
+def _refuse_what_is_ignored(context: typer.Context, format: str) -> None:
+    given = [
+        name
+        for name in context.params
+        if name not in HEEDED and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
+    ]
+    if given:
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise Usage(f"export {format} hands over whole runs; choose them with --run and leave out {named}")
+
+
+def _hand_over(archive: Archive, runs: Sequence[str], folder: Path, format: str) -> Written:
     from agent.exchange.flashinfer import write_records
-    from agent.exchange.kernelbench import write_run
+    from agent.exchange.handing import hand_over
+    from agent.exchange.kernelbench import write_runs
+    from agent.export import UnusableExport
 
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise Usage(f"{folder} is not empty; choose a new folder for --out")
-    if format == "flashinfer":
-        return {"candidates": write_records(archive, runs, folder), "left_out": {}}
-    written = [write_run(archive, run, folder) for run in runs]
-    left_out: Counter[str] = Counter()
-    for one in written:
-        left_out.update(one.left_out)
-    return {"candidates": sum(one.candidates for one in written), "left_out": dict(left_out)}
+    try:
+        return hand_over(archive, runs, folder, write_records if format == "flashinfer" else write_runs)
+    except UnusableExport as error:
+        raise Usage(str(error)) from None
 
 
-def _print_handed(written: Mapping[str, object], folder: Path) -> None:
+def _print_handed(written: Written, folder: Path) -> None:
     from agent.cli.screen import out
 
-    console, left_out = out(), written["left_out"]
-    console.print(f"{written['candidates']:>8} candidates")
-    for reason, count in left_out.items() if isinstance(left_out, dict) else ():
+    console = out()
+    console.print(f"{written.candidates:>8} candidates")
+    for reason, count in written.left_out.items():
         console.print(f"{count:>8} not: {reason}", style="dim")
-    console.print(f"data     {folder.resolve()}", soft_wrap=True)
+    if written.candidates:
+        console.print(f"data     {folder.resolve()}", soft_wrap=True)
 
 
 def _summary(exported: Exported) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import sys
 import traceback
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
@@ -56,6 +57,18 @@ class Guarded(TyperGroup):
 def say(line: str) -> None:
     """Print one line for people on standard error."""
     print(f"kernelwright: {line}", file=sys.stderr, flush=True)
+
+
+def say_once() -> Callable[[str], None]:
+    """A way to say lines for people, each only the first time."""
+    said: set[str] = set()
+
+    def tell(line: str) -> None:
+        if line not in said:
+            said.add(line)
+            say(line)
+
+    return tell
 
 
 def exit_code(error: BaseException) -> ExitCode:

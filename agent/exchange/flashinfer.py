@@ -16,8 +16,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, TextIO, TypeAlias
 
-from agent.archive import Archive
-from agent.run import Attempt
+from agent.archive import Archive, ArchiveError
+from agent.exchange.handing import Written
+from agent.run import Attempt, Text
 from evaluator import Evaluation, Measurement, Status
 
 Json: TypeAlias = dict[str, object]
@@ -57,37 +58,64 @@ def run(*inputs):
 '''
 
 
-def write_records(archive: Archive, runs: Iterable[str], out: Path) -> int:
-    """Write every judged candidate of the runs in their layout; how many.
+def write_records(archive: Archive, runs: Iterable[str], out: Path) -> Written:
+    """Write every judged candidate of the runs in their layout.
 
     Raises:
-        ArchiveError: a run is damaged.
+        ArchiveError: a line is damaged, and the archive does not pass it over.
         OSError: a file exists already, or cannot be written.
     """
-    written = 0
-    seen: set[str] = set()
     with ExitStack() as stack:
-        traces: dict[str, TextIO] = {}
+        hand = _Hand(archive, out, stack)
         for run in runs:
-            references = {used.id: used.source for used in archive.started(run).problems}
+            references = archive.problems_used(run)
             for attempt in archive.attempts(run):
-                evaluation, code = archive.evaluation(attempt), archive.code(attempt)
-                source = references.get(attempt.key.problem)
-                if evaluation is None or code is None or source is None:
-                    continue
-                definition = plain(attempt.key.problem)
-                made = solution(attempt, code, archive.text(run, source), evaluation)
-                if str(made["name"]) not in seen:
-                    seen.add(str(made["name"]))
-                    place = out / "solutions" / plain(attempt.key.model) / definition
-                    _write(place / f"{made['name']}.json", made)
-                if definition not in traces:
-                    path = out / "traces" / f"{definition}.jsonl"
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    traces[definition] = stack.enter_context(path.open("x", encoding="utf-8"))
-                traces[definition].write(json.dumps(trace(attempt, evaluation)) + "\n")
-                written += 1
-    return written
+                used = references.get(attempt.key.problem)
+                try:
+                    reason = hand.take(attempt, used.source if used else None)
+                except ArchiveError:
+                    reason = "a text of it is missing or damaged"
+                if reason:
+                    hand.written.left_out[reason] += 1
+    return hand.written
+
+
+class _Hand:
+    """Writes candidates one by one, each solution once."""
+
+    def __init__(self, archive: Archive, out: Path, stack: ExitStack) -> None:
+        self.written = Written()
+        self._archive = archive
+        self._out = out
+        self._stack = stack
+        self._seen: set[str] = set()
+        self._traces: dict[str, TextIO] = {}
+
+    def take(self, attempt: Attempt, reference: Text | None) -> str:
+        """Write a candidate and its evaluation; the reason where nothing was written.
+
+        Raises:
+            ArchiveError: a text of it is missing or damaged; nothing was written.
+        """
+        evaluation, code = self._archive.evaluation(attempt), self._archive.code(attempt)
+        if evaluation is None:
+            return "not judged"
+        if code is None:
+            return "no candidate"
+        if reference is None:
+            return "its run did not record the problem"
+        made = solution(attempt, code, self._archive.text(attempt.key.run, reference), evaluation)
+        name, definition = str(made["name"]), str(made["definition"])
+        if name not in self._seen:
+            self._seen.add(name)
+            _write(self._out / "solutions" / plain(attempt.key.model) / definition / f"{name}.json", made)
+        if definition not in self._traces:
+            path = self._out / "traces" / f"{definition}.jsonl"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._traces[definition] = self._stack.enter_context(path.open("x", encoding="utf-8"))
+        self._traces[definition].write(json.dumps(trace(attempt, evaluation)) + "\n")
+        self.written.candidates += 1
+        return ""
 
 
 def solution(attempt: Attempt, code: str, reference: str, evaluation: Evaluation) -> Json:
@@ -140,9 +168,9 @@ def trace(attempt: Attempt, evaluation: Evaluation) -> Json:
 
 
 def workload(evaluation: Evaluation) -> str:
-    """An id that is equal for equal problems, sizes and types."""
+    """An id that is equal for equal problems under equal terms: sizes, types, precision, passes."""
     config = evaluation.config
-    parts = evaluation.problem_sha, config.shapes or "", config.dtype
+    parts = evaluation.problem_sha, config.shapes or "", config.dtype, config.math, config.passes
     return str(uuid.uuid5(uuid.NAMESPACE_OID, "\0".join(parts)))
 
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from agent.archive import Archive
+from agent.archive import Archive, ArchiveError
+from agent.exchange.handing import Written
 from agent.imports.reading import KERNEL_FILE
 from agent.run import Attempt
 from evaluator import Evaluation, Measurement, Stage, Status
@@ -46,61 +47,89 @@ class Place:
         return f"level_{self.level}_problem_{self.problem}_sample_{self.sample}_kernel.py"
 
 
-@dataclass(slots=True)
-class Written:
-    """What was written, and what could not be."""
-
-    folders: list[Path] = field(default_factory=list)
-    candidates: int = 0
-    left_out: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """Attempts by the reason why they are in no folder."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    name: str
+    path: Path
     results: dict[str, list[Json]] = field(default_factory=lambda: defaultdict(list))
     taken: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
 
 
-def write_run(archive: Archive, run: str, out: Path) -> Written:
-    """Write a run's judged candidates below `out/runs/` and its baselines below `out/timing/`.
+def write_runs(archive: Archive, runs: Iterable[str], out: Path) -> Written:
+    """Write judged candidates of runs below `out/runs/` and the baselines of all below `out/timing/`.
 
     Raises:
-        ArchiveError: the run is damaged.
+        ArchiveError: a line is damaged, and the archive does not pass it over.
         OSError: a folder exists already, or cannot be written.
     """
-    written = Written()
-    folders: dict[tuple[str, ...], _Folder] = {}
-    baselines = Baselines()
-    for attempt in archive.attempts(run):
-        evaluation, code = archive.evaluation(attempt), text_of(archive, attempt)
-        if evaluation is None or code is None:
-            written.left_out["not judged" if evaluation is None else "no candidate"] += 1
-            continue
+    hand = _Hand(archive, out)
+    for run in runs:
+        for attempt in archive.attempts(run):
+            try:
+                reason = hand.take(attempt)
+            except ArchiveError:
+                reason = "a text of it is missing or damaged"
+            if reason:
+                hand.written.left_out[reason] += 1
+    hand.finish()
+    return hand.written
+
+
+class _Hand:
+    """Writes candidates one by one, and at last what is said of all of them."""
+
+    def __init__(self, archive: Archive, out: Path) -> None:
+        self.written = Written()
+        self._archive = archive
+        self._out = out
+        self._folders: dict[tuple[str, ...], _Folder] = {}
+        self._baselines = Baselines()
+
+    def take(self, attempt: Attempt) -> str:
+        """Write a candidate; the reason where it is in no folder.
+
+        Raises:
+            ArchiveError: a text of it is missing or damaged; nothing was written.
+        """
+        evaluation, code = self._archive.evaluation(attempt), text_of(self._archive, attempt)
+        if evaluation is None:
+            return "not judged"
+        if code is None:
+            return "no candidate"
         place = place_of(attempt)
         if place is None:
-            written.left_out["its problem has no number"] += 1
-            continue
-        baselines.add(attempt.key.problem, evaluation)
-        key = attempt.key
-        folder = folders.get((key.model, key.backend, place.level))
-        if folder is None:
-            name = _plain(f"{run}_{key.model}_{key.backend}_level{place.level}")
-            folder = folders[key.model, key.backend, place.level] = _Folder(name)
-            (out / "runs" / name).mkdir(parents=True)
-            written.folders.append(out / "runs" / name)
+            return "its problem has no number"
+        self._baselines.add(attempt.key.problem, evaluation)
+        folder = self._folder(attempt, place.level)
         place = _free(place, folder.taken[place.problem])
-        (out / "runs" / folder.name / place.file_name).write_bytes(code.encode("utf-8", "surrogatepass"))
+        (folder.path / place.file_name).write_bytes(code.encode("utf-8", "surrogatepass"))
         folder.results[place.problem].append(result_of(place, attempt, evaluation))
-        written.candidates += 1
-    for folder in folders.values():
-        results = {
-            key: sorted(rows, key=_sample) for key, rows in sorted(folder.results.items(), key=_number)
-        }
-        _write(out / "runs" / folder.name / RESULTS, results)
-    baselines.write(out / "timing")
-    return written
+        self.written.candidates += 1
+        return ""
+
+    def finish(self) -> None:
+        """Write the results of every folder, and the baselines."""
+        for folder in self._folders.values():
+            results = {
+                key: sorted(rows, key=_sample) for key, rows in sorted(folder.results.items(), key=_number)
+            }
+            _write(folder.path / RESULTS, results)
+        self._baselines.write(self._out / "timing")
+
+    def _folder(self, attempt: Attempt, level: str) -> _Folder:
+        key = attempt.key
+        known = self._folders.get((key.run, key.model, key.backend, level))
+        if known is not None:
+            return known
+        name = _plain(f"{key.run}_{key.model}_{key.backend}_level{level}")
+        path = self._out / "runs" / name
+        # Names of models that differ may look alike once they name a folder.
+        number = 2
+        while path.exists():
+            path = path.with_name(f"{name}.{number}")
+            number += 1
+        path.mkdir(parents=True)
+        folder = self._folders[key.run, key.model, key.backend, level] = _Folder(path)
+        return folder
 
 
 def text_of(archive: Archive, attempt: Attempt) -> str | None:

@@ -9,11 +9,11 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
-from agent.archive import Archive
+from agent.archive import Archive, ArchiveError
 from agent.export.facts import Facts
 from agent.export.features import Row
 from agent.export.pairs import Pair, pairs_of
-from agent.export.reading import Reader, Tally
+from agent.export.reading import DAMAGED, Reader, Tally
 from agent.export.rows import attempt_row, preference_row, problem_of, sft_rows, unpaired_row
 from agent.export.settings import Dedup, Format, Pairing, Settings
 from agent.export.similarity import NEAR_SHARE, Repeats, sketch
@@ -46,16 +46,18 @@ class Emitter:
         return self.reader.tally
 
     def emit(self) -> None:
-        """Write every row.
+        """Write every row; an attempt whose texts are missing or damaged is in none.
 
         Raises:
-            ArchiveError: a text is missing or damaged.
             OSError: a file cannot be written.
         """
         write = _WRITERS[self.settings.format]
         for problem in self.stage.problems():
             split = self.reader.problems.split(problem)
-            write(self, split, self.stage.facts(problem))
+            facts = self.stage.facts(problem)
+            damaged = self._damaged(facts)
+            self.leave_out(DAMAGED, len(damaged))
+            write(self, split, [one for one in facts if one.ordinal not in damaged])
 
     def put(self, split: str, rows: dict[str, Row]) -> None:
         """Write a row of each table."""
@@ -89,6 +91,24 @@ class Emitter:
         if self.settings.dedup is Dedup.NONE:
             return None
         return Repeats(NEAR_SHARE if self.settings.dedup is Dedup.NEAR else None)
+
+    def _damaged(self, attempts: list[Facts]) -> set[int]:
+        damaged = [facts for facts in attempts if not self._is_whole(facts)]
+        if self.settings.format is Format.TRAJECTORIES:
+            # A conversation without one of its turns is none.
+            lost = {facts.conversation for facts in damaged}
+            damaged = [facts for facts in attempts if facts.conversation in lost]
+        return {facts.ordinal for facts in damaged}
+
+    def _is_whole(self, facts: Facts) -> bool:
+        attempt = self.stage.attempt(facts.ordinal)
+        try:
+            self.texts.prompt(attempt), self.texts.reply(attempt), self.texts.code(attempt)
+            if self.settings.format is Format.RL:
+                _policy(self.archive, facts.run), _reference(self.archive, facts.run, facts.problem)
+        except ArchiveError:
+            return False
+        return True
 
     def _is_new(self, facts: Facts, repeats: Repeats | None) -> bool:
         attempt = self.stage.attempt(facts.ordinal)
@@ -220,5 +240,5 @@ def _policy(archive: Archive, run: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _reference(archive: Archive, run: str, problem: str) -> str:
-    used = next((entry for entry in archive.started(run).problems if entry.id == problem), None)
+    used = archive.problems_used(run).get(problem)
     return "" if used is None else archive.text(run, used.source)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections import Counter
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -13,8 +11,9 @@ from agent.archive import Archive
 from agent.export.card import Facts, card, manifest
 from agent.export.emitting import Emitter
 from agent.export.features import CONFIGS
+from agent.export.folders import appearing
 from agent.export.reading import Reader, Tally
-from agent.export.settings import Settings, UnusableExport
+from agent.export.settings import Settings
 from agent.export.stage import Stage
 from agent.export.texts import Texts
 from agent.export.writing import Tables
@@ -34,23 +33,13 @@ def export(archive: Archive, out: Path, settings: Settings, *, workspace: Path =
     """Write a dataset to a folder that is new or empty.
 
     Raises:
-        UnusableExport: the folder holds something, pyarrow is missing, or nothing to decontaminate against.
-        ArchiveError: the archive is damaged.
+        UnusableExport: the folder holds something, pyarrow is missing, a filter fits no attempt at all, or
+            there is nothing to decontaminate against.
+        ArchiveError: a line is damaged, and the archive does not pass it over.
         OSError: disk full, or not writable; nothing is left behind.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UnusableExport(f"{out} is not empty; choose a new folder for --out")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    pending = out.parent / f".{out.name}.{os.getpid()}.{os.urandom(4).hex()}"
-    pending.mkdir()
-    try:
-        exported = _write(archive, pending, settings, settings.command(str(workspace), str(out)))
-        if out.exists():
-            out.rmdir()
-        pending.rename(out)
-    except BaseException:
-        shutil.rmtree(pending, ignore_errors=True)
-        raise
+    with appearing(out) as pending:
+        exported = _write(archive, pending.path, settings, settings.command(str(workspace), str(out)))
     return Exported(out, exported.rows, exported.tally)
 
 

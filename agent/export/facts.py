@@ -8,13 +8,9 @@ from enum import StrEnum
 from typing import Final
 
 from agent.archive import Archive
-from agent.export.settings import Filters
 from agent.leaderboard.rows import is_cheat
 from agent.run import Attempt, Score
 from evaluator import Status, sha256_text
-
-OF_ATTEMPTS: Final = frozenset({"hardware", "min speedup", "status", "track"})
-"""Filters that can tell the turns of one conversation apart."""
 
 CONVICTING: Final = frozenset(
     {
@@ -56,7 +52,7 @@ class Facts:
     is_cheat: bool
     hardware: str
     terms: str
-    """Precision, types and sizes it was judged with."""
+    """Precision, types, sizes and passes it was judged with."""
     against: str
     """The baseline behind its speedup."""
     low: float | None
@@ -114,7 +110,7 @@ def facts_of(archive: Archive, attempt: Attempt, *, ordinal: int, problem_sha: s
         status=score.status if score else None,
         is_cheat=is_cheat(score.status, score.fatal) if score else False,
         hardware=(score.hardware or "") if score else "",
-        terms="|".join((score.math, score.dtype, score.shapes or "")) if score else "",
+        terms="|".join((score.math, score.dtype, score.shapes or "", score.passes)) if score else "",
         against=(score.against or "") if score else "",
         low=score.low if score else None,
         high=score.high if score else None,
@@ -124,27 +120,6 @@ def facts_of(archive: Archive, attempt: Attempt, *, ordinal: int, problem_sha: s
         is_flawed=flawed,
         is_wanted=is_wanted,
     )
-
-
-def refusal(attempt: Attempt, filters: Filters) -> str:
-    """The filter that refuses an attempt; empty when none does."""
-    key, score = attempt.key, attempt.evaluation.score if attempt.evaluation else None
-    passed = score is not None and score.status is Status.PASSED
-    hardware = score.hardware if score else None
-    wrong = {
-        "run": filters.runs and key.run not in filters.runs,
-        "problem": filters.problems and not any(part in key.problem for part in filters.problems),
-        "backend": filters.backends and key.backend not in filters.backends,
-        "model": filters.models and key.model not in filters.models,
-        "license": filters.licenses and attempt.completion.license not in filters.licenses,
-        "status": filters.statuses and (score is None or score.status not in filters.statuses),
-        "hardware": filters.hardware and hardware and not any(name in hardware for name in filters.hardware),
-        "track": filters.tracks and passed and score is not None and score.track not in filters.tracks,
-        "min speedup": filters.min_speedup is not None
-        and passed
-        and (attempt.speedup is None or attempt.speedup < filters.min_speedup),
-    }
-    return next((name for name, refused in wrong.items() if refused), "")
 
 
 def _details(archive: Archive, attempt: Attempt) -> tuple[bool, bool]:

@@ -41,6 +41,7 @@ SOURCE: Final[dict[str, Feature]] = {
     "math": "string",
     "dtype": "string",
     "shapes": "string",
+    "passes": "string",
     "track": "string",
     "sanitized": "bool",
 }

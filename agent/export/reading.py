@@ -6,15 +6,17 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from agent.archive import Archive
-from agent.export.facts import OF_ATTEMPTS, facts_of, refusal
-from agent.export.settings import Format, Settings
+from agent.archive import Archive, ArchiveError
+from agent.export.facts import facts_of
+from agent.export.filtering import OF_ATTEMPTS, Names, refusal
+from agent.export.settings import Format, Settings, UnusableExport
 from agent.export.splitting import Problems, forbidden_sources
 from agent.export.stage import Stage
 from agent.run import Attempt, ProblemUsed
 
 UNJUDGED: Final = "not judged"
 CONTAMINATED: Final = "decontamination"
+DAMAGED: Final = "a text of it is missing or damaged"
 
 _TAKE_UNJUDGED: Final = frozenset({Format.ATTEMPTS, Format.RL})
 
@@ -51,14 +53,22 @@ class Reader:
         """Fill the stage.
 
         Raises:
-            ArchiveError: a run is damaged or newer than this program.
+            UnusableExport: a filter fits no attempt at all.
+            ArchiveError: a line is damaged or newer than this program, and the archive does not pass it over.
         """
+        names = Names()
         for run in self._archive.runs():
-            known = {problem.id: problem for problem in self._archive.started(run).problems}
+            known = self._archive.problems_used(run)
             for attempt in self._archive.attempts(run):
                 self._stage.observe(attempt)
-                self._take(attempt, known.get(attempt.key.problem))
+                names.observe(attempt)
+                try:
+                    self._take(attempt, known.get(attempt.key.problem))
+                except ArchiveError:
+                    self.tally.left_out[DAMAGED] += 1
         self._stage.finish()
+        if misspelt := names.misspelt(self._settings.filters):
+            raise UnusableExport(misspelt)
 
     def _take(self, attempt: Attempt, problem: ProblemUsed | None) -> None:
         tally = self.tally

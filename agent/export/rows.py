@@ -40,6 +40,7 @@ def source_of(attempt: Attempt) -> Row:
         "math": score.math.value if score else None,
         "dtype": score.dtype.value if score else None,
         "shapes": score.shapes if score else None,
+        "passes": score.passes.value if score else None,
         "track": score.track if score else None,
         "sanitized": score.sanitized if score else None,
     }

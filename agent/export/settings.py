@@ -48,6 +48,15 @@ class Pairing(StrEnum):
     """Answers for one problem and backend; the pair's prompt is the one that opened its conversations."""
 
 
+class Track(StrEnum):
+    """Whose kernels did the work."""
+
+    OWN = "own"
+    MIXED = "mixed"
+    LIBRARY = "library"
+    UNKNOWN = "unknown"
+
+
 class UnusableExport(Exception):
     """An export that cannot be made as asked; the message says the way out."""
 
@@ -59,14 +68,15 @@ class Filters(Record):
     problems: tuple[str, ...] = ()
     """Problems whose id contains one of these."""
     statuses: tuple[Status, ...] = ()
-    tracks: tuple[str, ...] = ()
+    tracks: tuple[Track, ...] = ()
     """Of those that passed: whose kernels did the work."""
-    min_speedup: float | None = None
+    min_speedup: float | None = Field(default=None, allow_inf_nan=False)
     """Of those that passed: the least speedup; one without a speedup has none."""
     hardware: tuple[str, ...] = ()
     """Of those that reached a device: its name contains one of these."""
     models: tuple[str, ...] = ()
     licenses: tuple[str, ...] = ()
+    """In capitals or not."""
     backends: tuple[str, ...] = ()
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.exchange.flashinfer import ENTRY, write_records
-from evaluator import Status
+from agent.exchange.flashinfer import ENTRY, workload, write_records
+from evaluator import EvaluationConfig, Status
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make
@@ -22,7 +22,7 @@ def write(folder: Path, make: Make) -> tuple[list[Any], list[Any]]:
         for sample, status in enumerate(STATUSES):
             make.attempt(log, status, sample=sample, speedup=2.5)
         make.attempt(log, Status.PASSED, sample=7, speedup=None)
-    assert write_records(log.archive, [log.run], folder / "out") == 5
+    assert write_records(log.archive, [log.run], folder / "out").candidates == 5
     solutions = [
         json.loads(file.read_text()) for file in sorted((folder / "out").glob("solutions/**/*.json"))
     ]
@@ -48,6 +48,15 @@ def test_every_candidate_is_a_solution_and_every_evaluation_a_trace(tmp_path: Pa
         assert ("correctness" in judged) is (judged["status"] in ("PASSED", "INCORRECT_NUMERICAL"))
     assert traces[0]["evaluation"]["performance"]["speedup_factor"] == 2.5
     assert len({trace["workload"]["uuid"] for trace in traces}) == 1
+
+
+def test_other_terms_are_another_workload(make: Make) -> None:
+    plain, tf32, backward = (
+        EvaluationConfig.model_validate(config)
+        for config in ({}, {"math": "tf32"}, {"passes": "forward_backward"})
+    )
+    ids = {workload(make.evaluation(config=config)) for config in (plain, tf32, backward)}
+    assert len(ids) == 3
 
 
 @pytest.mark.slow

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from agent.archive import Archive
-from agent.exchange.kernelbench import write_run
+from agent.archive.texts import Texts
+from agent.exchange.handing import Written, hand_over
+from agent.exchange.kernelbench import write_runs
 from agent.imports import read_replies
 from agent.imports.recording import Source, record_replies
 from evaluator import Problem, Status
@@ -54,8 +59,8 @@ def test_names_ids_and_correctness_survive_the_round_trip(tmp_path: Path, make: 
     with log:
         assert len(taken) == 100
         judge(archive, log, make, problems)
-    written = write_run(archive, log.run, tmp_path / "out")
-    (folder,) = written.folders
+    written = write_runs(archive, [log.run], tmp_path / "out")
+    (folder,) = (tmp_path / "out" / "runs").iterdir()
     assert written.candidates == 100 and not written.left_out
     assert {file.name: file.read_text() for file in folder.glob("*.py")} == sources
     results = json.loads((folder / "eval_results.json").read_text())
@@ -83,7 +88,7 @@ def test_baselines_are_written_by_device_level_and_problem(tmp_path: Path, make:
     with make.log(tmp_path) as log:
         make.attempt(log, speedup=3.0)
         make.attempt(log, Status.WRONG_VALUES, sample=1)
-    write_run(log.archive, log.run, tmp_path / "out")
+    write_runs(log.archive, [log.run], tmp_path / "out")
     (file,) = (tmp_path / "out" / "timing").rglob("*.json")
     assert file.relative_to(tmp_path / "out" / "timing") == Path("Test_CPU/baseline_time_torch.json")
     timing = json.loads(file.read_text())["level1"]["01_add.py"]
@@ -97,11 +102,58 @@ def test_turns_of_a_conversation_become_samples_of_their_own(tmp_path: Path, mak
             make.attempt(log, strategy="refine", turn=turn)
         make.attempt(log, None, sample=5)
         make.attempt(log, Status.NO_CODE, sample=6)
-    written = write_run(log.archive, log.run, tmp_path / "out")
-    results = json.loads((written.folders[0] / "eval_results.json").read_text())
+    written = write_runs(log.archive, [log.run], tmp_path / "out")
+    (file,) = (tmp_path / "out").glob("runs/*/eval_results.json")
+    results = json.loads(file.read_text())
     assert [(row["sample_id"], row["metadata"]["kernelwright_turn"]) for row in results["1"]] == [
         (0, 0),
         (1, 1),
         (2, 2),
     ]
     assert written.left_out == {"not judged": 1, "no candidate": 1}
+
+
+def test_baselines_of_all_runs_stand_in_one_file(tmp_path: Path, make: Make) -> None:
+    runs = []
+    for problem in ("level1/01_add", "level1/02_mul"):
+        with make.log(tmp_path, problems=(make.problem(problem),)) as log:
+            make.attempt(log, problem=problem)
+        runs.append(log.run)
+    write_runs(log.archive, runs, tmp_path / "out")
+    (file,) = (tmp_path / "out" / "timing").rglob("*.json")
+    assert list(json.loads(file.read_text())["level1"]) == ["01_add.py", "02_mul.py"]
+
+
+def test_models_whose_names_make_one_folder_name_stay_apart(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        for model in ("org/a", "org_a", "org a"):
+            make.attempt(log, model=model)
+    written = write_runs(log.archive, [log.run], tmp_path / "out")
+    assert written.candidates == 3
+    assert len(list((tmp_path / "out").glob("runs/*/eval_results.json"))) == 3
+
+
+def test_a_damaged_text_costs_its_attempt_alone(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        make.attempt(log)
+        make.attempt(log, sample=1)
+    first = next(log.archive.attempts(log.run))
+    assert first.evaluation is not None
+    Texts(log.folder / "texts").path(first.evaluation.evaluation).unlink()
+    written = write_runs(log.archive, [log.run], tmp_path / "out")
+    assert (written.candidates, written.left_out) == (1, {"a text of it is missing or damaged": 1})
+
+
+def test_what_fails_or_holds_nothing_leaves_no_folder(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        make.attempt(log, None)
+
+    def fail(archive: Archive, runs: Iterable[str], folder: Path) -> Written:
+        (folder / "half").mkdir()
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        hand_over(log.archive, [log.run], tmp_path / "out", fail)
+    written = hand_over(log.archive, [log.run], tmp_path / "out", write_runs)
+    assert (written.candidates, written.left_out) == (0, {"not judged": 1})
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]

@@ -80,7 +80,12 @@ def test_the_card_s_command_makes_the_same_rows_again(desk: Desk, kernelwright: 
         ("export", "sft", "--out", "data", "--run", "missing"),
         ("export", "sft", "--out", "data", "--backend", "fortran"),
         ("export", "sft", "--out", "data", "--decontaminate", "missing"),
+        ("export", "sft", "--out", "data", "--track", "onw"),
+        ("export", "sft", "--out", "data", "--license", "MTI"),
+        ("export", "sft", "--out", "data", "--min-speedup", "nan"),
         ("export", "kernelbench", "--out", "."),
+        ("export", "kernelbench", "--out", "data", "--status", "PASSED"),
+        ("export", "flashinfer", "--out", "data", "--parquet"),
         ("package", "missing", "--out", "data"),
     ],
 )

@@ -7,10 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pydantic import ValidationError
 
-from agent.export import Filters, UnusableExport
+from agent.archive import Archive, ArchiveError
+from agent.archive.texts import Texts
+from agent.export import Filters, Format, Settings, UnusableExport, export
+from agent.export.reading import DAMAGED
 from agent.messages import Message
-from evaluator import Finding, Status
+from agent.run import TextRef
+from evaluator import EvaluationConfig, Finding, Passes, Status
 from evaluator.evaluation import Sanitization
 
 if TYPE_CHECKING:
@@ -226,3 +231,84 @@ def test_the_card_says_how_to_make_it_again_and_declares_every_file(desk: Desk) 
     assert sorted(str(path.relative_to(folder)) for path in folder.rglob("*.*")) == sorted(
         [*declared, "README.md", "manifest.json"]
     )
+
+
+def test_scores_with_and_without_gradients_make_no_pair(desk: Desk) -> None:
+    backward = {"config": EvaluationConfig(passes=Passes.FORWARD_BACKWARD)}
+    with desk.log("level1/01_add") as log:
+        desk.attempt(log, speed=(2.9, 3.1))
+        desk.attempt(log, speed=(1.0, 1.1), sample=1, verdict=backward)
+        desk.attempt(log, Status.WRONG_VALUES, sample=2, verdict=backward)
+    pairs = desk.rows("preference")
+    assert [(row["chosen_source"]["sample"], row["rejected_source"]["sample"]) for row in pairs] == [(1, 2)]
+    passes = {row["sample"]: row["passes"] for row in desk.rows("attempts", "whole")}
+    assert passes == {0: "forward", 1: "forward_backward", 2: "forward_backward"}
+
+
+@pytest.mark.parametrize(
+    ("filters", "words"),
+    [
+        ({"licenses": ("MTI",)}, "--license 'MTI' fits no attempt; there are: MIT"),
+        ({"models": ("model-b",)}, "--model 'model-b' fits no attempt; there are: model-a"),
+        ({"hardware": ("H200",)}, "--hardware 'H200' fits no attempt; there are: Test CPU"),
+        ({"problems": ("ad", "sub")}, "--problem 'sub' fits no attempt"),
+    ],
+)
+def test_a_filter_that_fits_nothing_at_all_is_refused(
+    desk: Desk, filters: dict[str, tuple[str, ...]], words: str
+) -> None:
+    with desk.log("level1/01_add") as log:
+        desk.attempt(log, license="MIT")
+    with pytest.raises(UnusableExport, match=words):
+        desk.export("attempts", filters=Filters(**filters))
+    assert not (desk.root / "data").exists()
+
+
+def test_filters_take_names_in_capitals_or_not(desk: Desk) -> None:
+    with desk.log("level1/01_add") as log:
+        desk.attempt(log, license="MIT")
+    filters = Filters(licenses=("mit",), models=("model-a",), hardware=("test",))
+    assert len(desk.rows("attempts", filters=filters)) == 1
+
+
+@pytest.mark.parametrize("filters", [{"tracks": ("onw",)}, {"min_speedup": float("nan")}])
+def test_a_filter_that_cannot_be_is_refused(filters: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        Filters.model_validate(filters)
+
+
+SOURCES = [f"class ModelNew:\n    def {name}(self): ...\n" for name in ("one", "two", "three")]
+
+
+@pytest.mark.parametrize("format", list(Format))
+def test_a_missing_text_costs_its_attempt_alone(desk: Desk, format: Format) -> None:
+    with desk.log("level1/01_add") as log:
+        said = [f"Here: {'words ' * 400}\n\n```python\n{code}```\n" for code in SOURCES]
+        desk.attempt(log, code=SOURCES[0], said=said[0], sample=0)
+        desk.attempt(
+            log, code=SOURCES[1], said=said[1], sample=1, prompt=(Message(role="user", content="another"),)
+        )
+        desk.attempt(log, Status.WRONG_VALUES, code=SOURCES[2], said=said[2], sample=2)
+    lost = list(desk.archive.attempts())[1].completion.reply
+    assert isinstance(lost, TextRef)
+    Texts(log.folder / "texts").path(lost).unlink()
+    exported = desk.export(format.value)
+    assert exported.rows
+    assert exported.tally.left_out[DAMAGED] == 1
+
+
+def test_a_damaged_line_costs_only_itself(desk: Desk) -> None:
+    for sample in range(2):
+        with desk.log("level1/01_add") as log:
+            desk.attempt(log, sample=sample)
+    path = log.folder / "attempts.jsonl"
+    lines = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\n".join([lines[0][:50], *lines[1:]]))
+    told: list[str] = []
+    exported = export(
+        Archive(desk.root / "runs", told.append), desk.root / "data", Settings(format="attempts")
+    )
+    assert exported.tally.used == 2
+    assert all("damaged" in line for line in told)
+    with pytest.raises(ArchiveError, match="damaged"):
+        desk.export("attempts", "other")

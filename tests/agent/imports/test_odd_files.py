@@ -124,9 +124,11 @@ def test_a_file_without_a_reply_makes_no_run(tmp_path: Path, name: str, text: st
 
 
 NAMES = st.sampled_from(
-    "model problem problem_id level choices message messages content role usage response body request id "
-    "created finish_reason text reasoning metadata completion_tokens custom_id error status_code completion "
-    "backend prompt".split()
+    [
+        *("model", "problem", "problem_id", "level", "choices", "message", "messages", "content", "role"),
+        *("response", "body", "request", "id", "created", "finish_reason", "text", "reasoning", "metadata"),
+        *("completion_tokens", "custom_id", "error", "status_code", "completion", "backend", "prompt"),
+    ]
 )
 LEAVES = st.one_of(
     st.none(),
