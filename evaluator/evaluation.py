@@ -217,6 +217,50 @@ class Attribution(Record):
     """What produced this: `profiler`, `symbols`."""
 
 
+class KernelCounters(Record):
+    """What a GPU's hardware counters said of one kernel; None where a counter is not known on that GPU."""
+
+    kernel: str
+    launches: int
+    """In one call."""
+    milliseconds: float
+    """All launches together, with cold caches."""
+    compute_percent: float | None = None
+    """Of the peak, the busiest arithmetic or issue unit."""
+    memory_percent: float | None = None
+    """Of the peak, the busiest part of the memory system."""
+    dram_percent: float | None = None
+    l2_percent: float | None = None
+    l1_percent: float | None = None
+    tensor_percent: float | None = None
+    """Of the tensor cores' peak issue rate."""
+    active_warps_percent: float | None = None
+    """Of the warps a multiprocessor can hold: the achieved occupancy."""
+    sectors_per_load: float | None = None
+    """32-byte sectors a warp's global load takes; 4 is what contiguous 4-byte elements take."""
+    sectors_per_store: float | None = None
+    registers: int | None = None
+    shared_bytes: int | None = None
+    """A block's shared memory, static and dynamic."""
+    block_threads: int | None = None
+    blocks: int | None = None
+    conflict_share: float | None = None
+    """Of the passes through shared memory, those that bank conflicts added."""
+    stalls: dict[str, float] = {}
+    """What warps waited for, in cycles an instruction, longest first."""
+
+
+class Counters(Record):
+    """What hardware counters said of one call. Advice: a candidate runs in the process that is counted."""
+
+    ran: bool
+    reason: str = ""
+    """Why nothing was counted."""
+    kernels: tuple[KernelCounters, ...] = ()
+    """Longest first."""
+    seconds: float = 0.0
+
+
 class Plausibility(Record):
     """The time against what the hardware allows."""
 
@@ -292,6 +336,7 @@ class Evaluation(Record):
     sanitization: Sanitization | None = None
     attribution: Attribution | None = None
     plausibility: Plausibility | None = None
+    counters: Counters | None = None
     notes: tuple[str, ...] = ()
     """What could not be done or measured, and why."""
     problem_flaws: tuple[str, ...] = ()

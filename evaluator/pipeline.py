@@ -145,6 +145,7 @@ class Evaluator:
             sanitization=answer["sanitization"],
             plausibility=answer["plausibility"],
             attribution=answer["attribution"],
+            counters=answer["counters"],
             builds=tuple(job.builds),
             environment=environment,
             problem_flaws=self._flaws_of(problem, config, device, referee),

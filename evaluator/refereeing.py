@@ -18,6 +18,7 @@ from evaluator.building.builder import Builder
 from evaluator.building.request import BuildOutcome, BuildRequest
 from evaluator.candidate import Candidate
 from evaluator.config import EvaluationConfig, Passes
+from evaluator.counting import find_ncu, why_not
 from evaluator.errors import DeviceFull, EvaluatorError, ProblemError
 from evaluator.evaluation import Build, Stage
 from evaluator.leasing import DeviceLease
@@ -36,6 +37,8 @@ from evaluator.symbols import read_symbols
 _OPEN_S = 900.0
 _REPORT_S = 15.0
 _LAST_BREATH_S = 1.0
+_ASIDE = ("sanitized", "counted")
+"""Processes that build what the candidate has built already."""
 
 
 class Memory(Protocol):
@@ -202,6 +205,7 @@ class RefereeHandle:
             "remember": self._remember,
             "symbols": self._symbols,
             "sanitizers": lambda request: {"missing": self._sanitizers().missing(self.device)},
+            "counters": lambda request: {"missing": why_not(find_ncu())},
             "report": self._report,
         }
         try:
@@ -301,11 +305,11 @@ class RefereeHandle:
             wanted = BuildRequest.model_validate(asked)
         except ValidationError as error:
             return {"ok": False, "path": "", "module_name": "", "log": f"not a valid build: {error}"}
-        if process.role != "sanitized":
+        if process.role not in _ASIDE:
             self._job.on_stage(Stage.BUILD)
         outcome, waited_s = self._built(wanted, process)
         self._job.deadline += waited_s
-        if process.role != "sanitized":
+        if process.role not in _ASIDE:
             self._job.on_stage(self._job.stage)
             self._job.builds.append(_with_resources(outcome.build, outcome.shared_object))
         if process.watch is not None and outcome.shared_object is not None:

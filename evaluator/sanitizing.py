@@ -116,7 +116,7 @@ class Watch:
             nested=True,
             environment={**policy.environment, **added},
             memory_bytes=policy.memory_bytes * _MEMORY_FACTOR,
-            binds=(*policy.binds, *_unseen(needed, policy.binds)),
+            binds=(*policy.binds, *unseen_binds(needed, policy.binds)),
         )
 
     def report(self, output: str, source: str) -> dict[str, Any]:  # Any: JSON for the referee
@@ -255,7 +255,7 @@ def _qualified(function: str) -> tuple[str, ...]:
     return tuple(part for part in name.split("::") if re.fullmatch(r"[\w$]+", part))
 
 
-def _unseen(needed: Iterable[Path], binds: Iterable[Bind]) -> tuple[Bind, ...]:
+def unseen_binds(needed: Iterable[Path], binds: Iterable[Bind]) -> tuple[Bind, ...]:
     """Binds for what a sandbox does not see anyway."""
     seen = [*map(Path, SYSTEM), *(bind.target or bind.source for bind in (*python_binds(), *binds))]
     return tuple(Bind(path) for path in needed if not any(path.is_relative_to(folder) for folder in seen))

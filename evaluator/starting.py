@@ -8,17 +8,48 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 from evaluator.config import EvaluationConfig
+from evaluator.counting import COUNTERS, Count, find_ncu
+from evaluator.errors import MachineError
 from evaluator.leasing import DeviceLease
 from evaluator.protocol import Channel, ChannelGarbled
-from evaluator.sandbox import Launcher, Sandboxed
+from evaluator.sandbox import Launcher, Sandboxed, SandboxPolicy
 from evaluator.sanitizing import Sanitizers, Watch
 from evaluator.staging import Staging
 from evaluator.supplying import Supply
 
 _START_S = 120.0
 _SERIAL = itertools.count(1)
+
+
+class Observer(Protocol):
+    """A tool around one process: a sanitizer, or what counts for it."""
+
+    tool: str
+    log: int
+    """Descriptor of the tool's own log."""
+    libraries: list[Path]
+    """What was built for the process."""
+    sources: dict[str, str]
+    """Texts that were compiled, by file name."""
+
+    def command(self, argv: list[str]) -> list[str]:
+        """The command that runs `argv` under the tool."""
+        ...
+
+    def policy(self, policy: SandboxPolicy) -> SandboxPolicy:
+        """A contestant's bounds, made to fit the tool."""
+        ...
+
+    def report(self, output: str, source: str) -> dict[str, Any]:  # Any: JSON for the referee
+        """What the tool says, as the referee hears it."""
+        ...
+
+    def close(self) -> None:
+        """Give the log's memory back."""
+        ...
 
 
 @dataclass(slots=True)
@@ -29,7 +60,7 @@ class Process:
     sandboxed: Sandboxed
     libraries: Path
     role: str
-    watch: Watch | None
+    watch: Observer | None
     supply: Supply
 
 
@@ -79,7 +110,7 @@ class Starter:
             self.config, device=self.device, libraries=libraries, threads=threads or self.threads
         )
         fds: tuple[int, ...] = (theirs.fileno(),)
-        watch = Watch(self.sanitizers(), tool) if tool else None
+        watch = self._observer(tool) if tool else None
         if watch is not None:
             command, policy, fds = watch.command(command), watch.policy(policy), (*fds, watch.log)
         try:
@@ -92,6 +123,14 @@ class Starter:
         finally:
             theirs.close()
         return Launched(Process(number, sandboxed, libraries, role, watch, Supply(libraries)), ours)
+
+    def _observer(self, tool: str) -> Observer:
+        if tool != COUNTERS:
+            return Watch(self.sanitizers(), tool)
+        ncu = find_ncu()
+        if ncu is None:
+            raise MachineError("ncu is not installed; it is part of the CUDA toolkit")
+        return Count(ncu)
 
     def start_ahead(self) -> Launched:
         """Start a plain process and let it open its device, while nobody has the device alone.

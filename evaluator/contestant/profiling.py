@@ -1,4 +1,4 @@
-"""One call under torch's profiler: which kernels and operators ran, and for how long. A mere claim."""
+"""One call observed: by torch's profiler, which names what ran, or by a tool around us. Mere claims."""
 
 from __future__ import annotations
 
@@ -35,6 +35,18 @@ def profile(model: Any, layout: Layout, device: Device) -> list[list[Any]]:
                 layout.call(model, args, kwargs)
             device.synchronize()
     return _kernels(trace) if on_gpu else _operators(trace)
+
+
+def count(model: Any, layout: Layout, device: Device) -> None:
+    """One call between profiler start and stop, for a tool that reads counters, and one before to warm up."""
+    ((args, kwargs),) = layout.prepared(0, 1)
+    with torch.no_grad():
+        layout.call(model, args, kwargs)
+        device.synchronize()
+        torch.cuda.profiler.start()  # type: ignore[no-untyped-call]  # torch has no types here
+        layout.call(model, args, kwargs)
+        device.synchronize()
+        torch.cuda.profiler.stop()  # type: ignore[no-untyped-call]
 
 
 @contextlib.contextmanager

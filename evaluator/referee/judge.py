@@ -9,6 +9,7 @@ from typing import Any
 from evaluator.config import EvaluationConfig
 from evaluator.evaluation import (
     Attribution,
+    Counters,
     Measurement,
     Plausibility,
     Sanitization,
@@ -19,6 +20,7 @@ from evaluator.evaluation import (
 from evaluator.plausibility import contradiction
 from evaluator.referee.assessor import Assessor
 from evaluator.referee.attributing import attribution
+from evaluator.referee.counting import Counting
 from evaluator.referee.lanes import Ground, load, start
 from evaluator.referee.sanitizing import Sanitizer
 from evaluator.referee.sides import Side, Verdict
@@ -42,6 +44,7 @@ class Judge:
         self._assessor = Assessor(ground, pool)
         judged = config.shapes or "full size"
         self._sanitizer = Sanitizer(ground, pool, name=judged, limit_s=config.limits.sanitize_s)
+        self._counting = Counting(ground, pool)
         self._other_sizes = OtherSizes(ground, pool, name=judged, call_s=config.limits.call_s)
 
     def judge(self, source: str, *, compile_s: float) -> dict[str, Any]:
@@ -79,6 +82,7 @@ class Judge:
                 self._hold_device(exclusive=False)
                 outcome.attribution = attribution(self._ground, side, source)
             self._try_other_sizes(side, outcome)
+            self._count(side, source, outcome)
             self._sanitize(side, source, outcome)
             self._announce(outcome, Stage.DECIDE)
             self._believe(outcome)
@@ -129,6 +133,11 @@ class Judge:
             outcome.verification = outcome.verification.model_copy(
                 update={"other_sizes": found, "shape_specialized": specialized}
             )
+
+    def _count(self, side: Side, source: str, outcome: _Outcome) -> None:
+        if self._config.counters and self._ground.device.torch_device.type == "cuda":
+            side.close()
+            outcome.counters = self._counting.count(source, compile_s=side.compile_s)
 
     def _sanitize(self, side: Side, source: str, outcome: _Outcome) -> None:
         outcome.sanitization = self._sanitizer.postpone(self._config.sanitize, source, side.builds)
@@ -186,6 +195,7 @@ class _Outcome:
         self.sanitization: Sanitization | None = None
         self.plausibility: Plausibility | None = None
         self.attribution: Attribution | None = None
+        self.counters: Counters | None = None
 
     def fields(self) -> dict[str, Any]:
         """As JSON."""
@@ -195,6 +205,7 @@ class _Outcome:
             "sanitization": self.sanitization,
             "plausibility": self.plausibility,
             "attribution": self.attribution,
+            "counters": self.counters,
         }
         return {
             "status": self.status.value,
