@@ -20,7 +20,7 @@ from agent.diagnostics import (
     tail,
 )
 from agent.hardware import Hardware
-from evaluator import Evaluation, Finding, Measurement, Mismatch, Sanitization, Status
+from evaluator import Evaluation, Finding, KernelCounters, Measurement, Mismatch, Sanitization, Status
 
 LAUNCH_BOUND_MS: Final = 0.02
 """Below this a GPU kernel spends its time on being launched."""
@@ -29,6 +29,12 @@ EXAMPLES: Final = 6
 FINDINGS: Final = 4
 KERNELS: Final = 4
 """Kernels named of those that ran."""
+COUNTED: Final = 2
+"""Kernels whose hardware counters are told."""
+_WIDEST_SECTORS: Final = 16.5
+"""Sectors that a contiguous access takes at most, with 16 bytes a thread."""
+_CONFLICTS: Final = 0.1
+"""Share of bank conflicts above which they are worth a word."""
 _LENGTH: Final = re.compile(r"[1-9][0-9]{0,3}")
 _OUTPUT_LINES: Final = 15
 _OUTPUT_CHARACTERS: Final = 1500
@@ -114,6 +120,24 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """What hardware counters say of one kernel; None and empty where there is nothing to act on."""
+
+    name: str
+    milliseconds: float
+    used: dict[str, float]
+    """Percent of the peak, by unit."""
+    active_warps: float | None
+    """Percent of the warps a multiprocessor can hold."""
+    waits: dict[str, float]
+    """Cycles an instruction waited, by reason, longest first."""
+    scattered: dict[str, float]
+    """32-byte sectors a warp's access takes, of loads and stores that are not contiguous."""
+    conflicts: float | None
+    """Percent of the passes through shared memory that bank conflicts added."""
+
+
+@dataclass(frozen=True, slots=True)
 class Feedback:
     """What an evaluation says about a candidate."""
 
@@ -131,6 +155,8 @@ class Feedback:
     """Kernels that ran, the longest first; empty without a trace."""
     taken: tuple[Taken, ...]
     """What compiled kernels take; empty where the libraries do not say."""
+    counted: tuple[Counted, ...]
+    """Hardware counters; empty where they are not to be had."""
     track: str
     """`own`, `mixed`, `library` or empty: whose kernels did the work."""
     flags: tuple[str, ...]
@@ -154,6 +180,7 @@ def collect(evaluation: Evaluation, code: str | None, hardware: Hardware | None 
         sanitizer=_convictions(sanitization) if sanitization else (),
         kernels=_ran(evaluation.attribution.kernels) if evaluation.attribution else (),
         taken=_taken(evaluation, hardware),
+        counted=tuple(map(_counted, evaluation.counters.kernels[:COUNTED])) if evaluation.counters else (),
         track=evaluation.attribution.track if evaluation.attribution else "",
         flags=tuple(
             dict.fromkeys(shortened(note, 200) for build in evaluation.builds for note in build.notes)
@@ -181,6 +208,27 @@ def _taken(evaluation: Evaluation, hardware: Hardware | None) -> tuple[Taken, ..
             most_threads=hardware.threads_per_sm if hardware else None,
         )
         for kernel in kernels[:KERNELS]
+    )
+
+
+def _counted(kernel: KernelCounters) -> Counted:
+    used = {
+        "arithmetic and issue": kernel.compute_percent,
+        "tensor cores": kernel.tensor_percent,
+        "L1 and shared memory": kernel.l1_percent,
+        "L2": kernel.l2_percent,
+        "DRAM": kernel.dram_percent,
+    }
+    sectors = {"loads": kernel.sectors_per_load, "stores": kernel.sectors_per_store}
+    conflicts = kernel.conflict_share
+    return Counted(
+        name=shortened(kernel.kernel.partition("(")[0].removeprefix("void "), 80),
+        milliseconds=kernel.milliseconds,
+        used={unit: percent for unit, percent in used.items() if percent},
+        active_warps=kernel.active_warps_percent,
+        waits=kernel.stalls,
+        scattered={name: count for name, count in sectors.items() if count and count > _WIDEST_SECTORS},
+        conflicts=100 * conflicts if conflicts and conflicts > _CONFLICTS else None,
     )
 
 

@@ -7,7 +7,17 @@ from evaluator.candidate import Candidate
 from evaluator.config import Dtype, EvaluationConfig, Limits, Math, Passes, SandboxTier, Sanitize
 from evaluator.description import Description, TensorFacts
 from evaluator.errors import ConfigError, EvaluatorError, MachineError, ProblemError, Stopped
-from evaluator.evaluation import Evaluation, Finding, Measurement, Mismatch, Sanitization, Stage, Status
+from evaluator.evaluation import (
+    Counters,
+    Evaluation,
+    Finding,
+    KernelCounters,
+    Measurement,
+    Mismatch,
+    Sanitization,
+    Stage,
+    Status,
+)
 from evaluator.flaws import ADVICE, Remark, Severity, Vetting
 from evaluator.kept import load_kernel
 from evaluator.machine import evaluations_at_once, gpus, resolve_devices
@@ -25,6 +35,7 @@ __all__ = [
     "Backend",
     "Candidate",
     "ConfigError",
+    "Counters",
     "Description",
     "Dtype",
     "Evaluation",
@@ -32,6 +43,7 @@ __all__ = [
     "Evaluator",
     "EvaluatorError",
     "Finding",
+    "KernelCounters",
     "Limits",
     "MachineError",
     "Math",
