@@ -21,6 +21,7 @@ from evaluator.contestant.failing import failure
 from evaluator.contestant.math import apply_math
 from evaluator.contestant.profiling import profile
 from evaluator.contestant.slots import Slot, exact_copy, view
+from evaluator.contestant.state import State
 from evaluator.contestant.threads import set_threads
 from evaluator.contestant.trees import Tree, dtype_from, unflatten
 from evaluator.contestant.weights import construct, load_state
@@ -42,7 +43,7 @@ class Contestant:
         self._models: dict[str, Any] = {}
         self._layouts: dict[str, Layout] = {}
         self._returned: list[Any] = []
-        self._saved: dict[torch.Tensor, torch.Tensor] = {}
+        self._before: State | None = None
 
     def serve(self) -> None:
         """Answer messages until the referee hangs up."""
@@ -123,7 +124,7 @@ class Contestant:
 
     def _run(self, message: Message) -> Message:
         model = self._models[message["model"]]
-        self._saved = _buffers(model) if message["restore"] else {}
+        self._before = State(model) if message["restore"] else None
         layout, first = self._layouts[message["layout"]], int(message["first"])
         inner_ms, self._returned = run(model, layout, self._device, first=first, count=int(message["count"]))
         return {"op": "done", "inner_ms": inner_ms}
@@ -133,8 +134,8 @@ class Contestant:
         returned, self._returned = self._returned, []
         with torch.no_grad():
             kind, complaint = collect(returned, self._layouts[message["layout"]], int(message["first"]))
-            for buffer, saved in self._saved.items():
-                buffer.copy_(saved)
+            if self._before is not None:
+                self._before.restore()
         self._device.synchronize()
         return {"op": "done", "kind": kind, "complaint": complaint}
 
@@ -166,12 +167,6 @@ class Contestant:
             self._channel.send({"op": "build", "request": request})
             reply: dict[str, Any] = self._channel.receive()
             return reply
-
-
-def _buffers(model: Any) -> dict[torch.Tensor, torch.Tensor]:
-    if not isinstance(model, torch.nn.Module):
-        return {}
-    return {buffer: buffer.clone() for buffer in model.buffers()}
 
 
 def main() -> None:

@@ -47,6 +47,7 @@ def flatten(value: Any, *, numbers_as_tensors: bool = False) -> tuple[Tree, list
 
 
 def _flatten(value: Any, leaves: list[torch.Tensor], numbers: bool) -> Tree:
+    value = _plain(value)
     if isinstance(value, torch.Tensor):
         leaves.append(value)
         return {"k": "tensor", "i": len(leaves) - 1}
@@ -61,8 +62,17 @@ def _flatten(value: Any, leaves: list[torch.Tensor], numbers: bool) -> Tree:
     if isinstance(value, Mapping):
         # Outputs are compared by key, whatever order a dictionary was filled in; inputs keep theirs.
         items = sorted(value.items(), key=lambda item: str(item[0])) if numbers else value.items()
-        return {"k": "dict", "v": [[_atom(key), _flatten(item, leaves, numbers)] for key, item in items]}
+        return {
+            "k": "dict",
+            "v": [[_atom(_plain(key)), _flatten(item, leaves, numbers)] for key, item in items],
+        }
     return _atom(value)
+
+
+def _plain(value: Any) -> Any:
+    """A scalar of numpy as Python's own; numpy itself need not be installed."""
+    is_scalar = type(value).__module__ == "numpy" and getattr(value, "shape", None) == ()
+    return value.item() if is_scalar else value
 
 
 def _atom(value: Any) -> Tree:

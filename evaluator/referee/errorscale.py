@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from evaluator.referee.reference import Arguments, Output, Reference
+from evaluator.referee.structure import computable
 
 UNIT_ROUNDOFF: Final = {"fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8}
 
@@ -96,7 +97,7 @@ def expect(reference: Reference, model: nn.Module, arguments: Arguments, math_po
             continue
         own = as_real(leaf)
         best = as_real(oracle.leaves[index]).double()
-        best = best if all_finite(own) else torch.where(own.isfinite(), best, own.double())
+        best = best if all_finite(own) else torch.where(computable(own).isfinite(), best, own.double())
         exact.append(best)
         scales.append(_scale(own, best, as_real(moved.leaves[index])))
     unsettled: list[torch.Tensor | None] = [None] * len(exact)
@@ -147,7 +148,7 @@ def _group_scales(
 
 def all_finite(values: torch.Tensor) -> bool:
     """Whether every element is surely finite; False also where only their sum is not."""
-    return bool(values.sum().isfinite())
+    return bool(computable(values).sum().isfinite())
 
 
 def _finite(values: torch.Tensor) -> torch.Tensor:
@@ -167,7 +168,7 @@ def _moved(
     generator = torch.Generator(device=reference.device).manual_seed(20_261_121 + draw)
 
     def move(tensor: torch.Tensor) -> torch.Tensor:
-        if not tensor.is_floating_point():
+        if not tensor.is_floating_point() or tensor.element_size() == 1:
             return tensor
         wide = tensor.to(torch.float64 if in_double else tensor.dtype, copy=True)
         for part in torch.split(wide.view(-1), _CHUNK_ELEMENTS) if wide.is_contiguous() else (wide,):

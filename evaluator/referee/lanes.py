@@ -66,6 +66,7 @@ class Construction:
 
 def construct(ground: Ground, side: Side, wanted: Construction) -> None:
     """Construct a model in a side, under a seed or with the reference's state."""
+    side.restores = ground.reference.keeps_state
     arguments = ground.reference.init_arguments()
     leaves = list(arguments.leaves)
     state = None

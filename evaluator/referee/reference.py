@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from evaluator.contestant.gradients import OUTPUT, Backward, named_parameters
+from evaluator.contestant.state import State
 from evaluator.contestant.trees import Tree, flatten, unflatten
 from evaluator.contestant.weights import construct, seed_everything
 from evaluator.errors import DeviceFull, ProblemError
@@ -59,7 +60,19 @@ class Output:
 
 def same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether all elements are equal, NaN and NaN too."""
-    return torch.equal(one, other) or torch.equal(one.nan_to_num(), other.nan_to_num())
+    return torch.equal(one, other) or bool(((one == other) | ((one != one) & (other != other))).all())
+
+
+def _doubled(dtype: torch.dtype) -> torch.dtype:
+    """The widest dtype of the same kind; of whole numbers, itself."""
+    if dtype.is_complex:
+        return torch.complex128
+    return torch.float64 if dtype.is_floating_point else dtype
+
+
+def _double(model: nn.Module) -> nn.Module:
+    """A model in double precision, complex parameters and buffers too, which `double` leaves alone."""
+    return model._apply(lambda tensor: tensor.to(_doubled(tensor.dtype)))
 
 
 def _detached(value: Any) -> Any:
@@ -82,6 +95,8 @@ class Reference:
         self.source = source
         self.backward: Backward | None = None
         """The gradients that belong to a call; None where only outputs do."""
+        self.keeps_state = False
+        """Whether a call was seen to write to the model's buffers: later ones may answer otherwise."""
         self._cotangents: list[tuple[torch.Size, torch.dtype]] = []
         self._draws_on_device = device.type == "cuda"
         self._module = types.ModuleType("problem")
@@ -191,23 +206,45 @@ class Reference:
         """Call on copies of the arguments; the model's buffers are put back afterwards."""
         return self._spend(model, arguments.with_leaves([leaf.clone() for leaf in arguments.leaves]))
 
+    def evolve(self, model: nn.Module, arguments: Arguments) -> None:
+        """Call on copies of the arguments; the model's buffers stay as the call leaves them."""
+        with self._blaming("forward failed"), torch.no_grad():
+            self.answer(model, arguments.with_leaves([leaf.clone() for leaf in arguments.leaves]))
+
     def _spend(self, model: nn.Module, arguments: Arguments) -> Output:
         """Call on these very tensors."""
-        saved = [(buffer, buffer.clone()) for buffer in model.buffers()]
+        before = State(model)
         with self._blaming("forward failed"), torch.no_grad():
             value = self.answer(model, arguments)
-            for buffer, before in saved:
-                buffer.copy_(before)
             tree, leaves = flatten(value, numbers_as_tensors=True)
             tensors = {id(leaf) for leaf in flatten(value)[1]}
         if not leaves:
             raise ProblemError(f"problem {self.problem}: forward returned no tensor")
+        self._insist_on_dense(leaves, "forward returned")
+        if before.has_changed:
+            self.keeps_state = True
+            if before.lends(leaves):
+                raise ProblemError(
+                    f"problem {self.problem}: forward returns a buffer that the next call writes to; "
+                    "return a copy of it"
+                )
+            before.restore()
         numbers = [id(leaf) not in tensors for leaf in leaves]
         # A number comes back from a contestant in memory of the device.
         leaves = [
             leaf.to(self.device) if number else leaf for leaf, number in zip(leaves, numbers, strict=True)
         ]
         return Output(tree, leaves, numbers, self.backward)
+
+    def _insist_on_dense(self, leaves: list[torch.Tensor], whence: str) -> None:
+        for leaf in leaves:
+            if leaf.layout is not torch.strided or leaf.is_nested or leaf.is_quantized:
+                kind = str(leaf.dtype if leaf.is_quantized else leaf.layout).removeprefix("torch.")
+                kind = "nested" if leaf.is_nested else kind
+                raise ProblemError(
+                    f"problem {self.problem}: {whence} a {kind} tensor; "
+                    "only dense ones can be handed over and compared"
+                )
 
     def answer(self, model: nn.Module, arguments: Arguments) -> Any:
         """What one call on these very tensors returns: its value, or value and gradients."""
@@ -224,8 +261,10 @@ class Reference:
         """Whether the reference itself writes to its inputs."""
         copies = arguments.with_leaves([leaf.clone() for leaf in arguments.leaves])
         args, kwargs = copies.values()
+        before = State(model)
         with torch.no_grad():
             model(*args, **kwargs)
+            before.restore()
         return any(
             not same_values(before, after)
             for before, after in zip(arguments.leaves, copies.leaves, strict=True)
@@ -234,20 +273,17 @@ class Reference:
     def in_double(self, model: nn.Module, arguments: Arguments) -> Output | None:
         """The same call in float64, or None where the reference cannot run in it."""
         doubled = arguments.with_leaves(
-            [
-                leaf.to(torch.float64 if leaf.is_floating_point() else leaf.dtype, copy=True)
-                for leaf in arguments.leaves
-            ]
+            [leaf.to(_doubled(leaf.dtype), copy=True) for leaf in arguments.leaves]
         )
         default = torch.get_default_dtype()
         try:
             torch.set_default_dtype(torch.float64)
-            output = self._spend(copy.deepcopy(model).double(), doubled)
+            output = self._spend(_double(copy.deepcopy(model)), doubled)
         except (ProblemError, TypeError, RuntimeError):
             return None
         finally:
             torch.set_default_dtype(default)
-        if any(leaf.is_floating_point() and leaf.dtype != torch.float64 for leaf in output.leaves):
+        if any(leaf.dtype != _doubled(leaf.dtype) for leaf in output.leaves):
             return None
         return output
 
@@ -259,6 +295,7 @@ class Reference:
             args, kwargs = args
         with self._blaming(f"{origin} returned something unusable"):
             tree, leaves = flatten([list(args), kwargs])
+        self._insist_on_dense(leaves, f"{origin} returned")
         return Arguments(tree["v"][0], tree["v"][1], leaves)
 
     @contextlib.contextmanager

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluator.devices import Block, Device
+from evaluator.errors import ProblemError
 from evaluator.evaluation import Status
 from evaluator.protocol import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout, Message
 
@@ -76,6 +77,8 @@ class Side:
         """`time.monotonic()` after which this process has no time left for anything."""
         self.compile_s = 0.0
         """Seconds on top for the first call of a model, where that call compiles its kernels."""
+        self.restores = False
+        """Whether what calls wrote into a model's buffers is undone after a run: the reference writes too."""
         self._called: set[tuple[str, str]] = set()
         self.before_collecting: Callable[[], None] | None = None
         """Called when the calls of a run are over, before their outputs are collected."""
@@ -120,13 +123,15 @@ class Side:
             raise Verdict(Status.TAMPERED, f"an answer out of order: {str(reply)[:200]}")
         return reply
 
-    def run(
-        self, layout: str, *, model: str, first: int, count: int, timeout_s: float, restore: bool = False
-    ) -> Ran:
+    def run(self, layout: str, *, model: str, first: int, count: int, timeout_s: float) -> Ran:
         """Run prepared calls, thawed if need be, and stop our clock at the answer; then collect outputs.
 
         A frozen process finds the message waiting when it wakes: no time passes off the clock in which it
         could look at inputs.
+
+        Raises:
+            Verdict: the process failed, died, hung, or does not speak the protocol.
+            ProblemError: the reference's outputs do not fit where they fitted when it was opened.
         """
         message = {
             "op": "run",
@@ -134,7 +139,7 @@ class Side:
             "model": model,
             "first": first,
             "count": count,
-            "restore": restore,
+            "restore": self.restores,
         }
         patience_s = 0.0 if (model, layout) in self._called else self.compile_s
         started = time.perf_counter_ns()
@@ -152,6 +157,8 @@ class Side:
         reply = self._answer(timeout_s)
         collect_ms = (time.perf_counter_ns() - started) / 1e6
         kind, complaint = str(reply.get("kind", "")), str(reply.get("complaint", ""))[:500]
+        if complaint and self.role == "baseline":
+            raise ProblemError(f"the reference answers differently shaped from draw to draw: {complaint}")
         return Ran(claim, outer_ms, collect_ms, kind, complaint)
 
     def renew(self, model: str) -> None:

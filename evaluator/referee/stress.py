@@ -141,7 +141,7 @@ class Stress:
         write(side, lane.input_slots, self._trial.arguments.leaves, 0)
         self._ground.device.synchronize()
         self._disturb()
-        ran = side.run("stress", model="m", first=0, count=1, timeout_s=self._call_s, restore=True)
+        ran = side.run("stress", model="m", first=0, count=1, timeout_s=self._call_s)
         if ran.complaint:
             raise Verdict(Status.WRONG_SHAPE, ran.complaint)
         outputs = [view(side.blocks[slot["block"]].data, slot, 0).clone() for slot in lane.output_slots]

@@ -14,9 +14,17 @@ _FEWEST_ORDERED: Final = 8
 """Numbers that are not in order by chance."""
 
 
+def computable(values: torch.Tensor) -> torch.Tensor:
+    """The values in a type that torch adds and looks at: it does little with eight bits."""
+    return values.float() if values.element_size() == 1 else values
+
+
 def variable(leaf: torch.Tensor) -> bool:
-    """Floating, not empty, no mask and no labels (zeros, ones and minus ones), and not sorted."""
-    if not leaf.is_floating_point() or leaf.numel() == 0:
+    """Floating, not empty, no mask and no labels (zeros, ones and minus ones), and not sorted.
+
+    Of eight bits neither: torch does no arithmetic with them, and too few of them stay apart.
+    """
+    if not leaf.is_floating_point() or leaf.numel() == 0 or leaf.element_size() == 1:
         return False
     # The first few mostly tell.
     if _labels(leaf.flatten()[:_GLANCE]) and _labels(leaf):

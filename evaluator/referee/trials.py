@@ -17,7 +17,7 @@ from evaluator.errors import ProblemError
 from evaluator.referee.errorscale import expect, limit
 from evaluator.referee.reference import Arguments, Output, Reference
 from evaluator.referee.shelf import Shelf, Solved, Trial
-from evaluator.referee.structure import mirrored, symmetric, variable
+from evaluator.referee.structure import computable, mirrored, symmetric, variable
 
 _DRAWS = 2
 AROUND, BELOW, NEAR = (2 / 3, 4 / 3), (1 / 2, 1.0), (0.98, 1.0)
@@ -59,6 +59,20 @@ class Starts:
 Variant = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 Draws = Callable[[], Arguments]
 """Draws inputs: the same ones every time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What all draws of a problem's inputs have in common."""
+
+    trees: tuple[Tree, Tree]
+    tensors: list[tuple[torch.Size, torch.dtype]]
+
+    @classmethod
+    def of(cls, arguments: Arguments) -> _Form:
+        """That of one draw."""
+        tensors = [(leaf.shape, leaf.dtype) for leaf in arguments.leaves]
+        return cls((arguments.args, arguments.kwargs), tensors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +196,7 @@ class TrialPool:
         self.draws: list[Draw] = []
         self.skipped: list[str] = []
         """Variants this problem's reference does not stay finite on."""
+        self._form: _Form | None = None
         first = self._seed()
         model = reference.model(first)
         base = self.fresh()
@@ -189,12 +204,29 @@ class TrialPool:
         del base
         self._origins = [self._origin("as_drawn", model) for _ in range(_DRAWS)]
         self.bases = [origin.trial for origin in self._origins]
+        self._insist_on_form()
         self._first_draw(first, model)
         self._second_draw()
 
     def fresh(self) -> Arguments:
         """New inputs under a new secret seed."""
-        return self._reference.inputs(self._seed())
+        return self._drawn(self._seed())
+
+    def _drawn(self, seed: int) -> Arguments:
+        """Inputs under a seed.
+
+        Raises:
+            ProblemError: they differ from earlier ones in more than the values of tensors.
+        """
+        arguments = self._reference.inputs(seed)
+        form = _Form.of(arguments)
+        if form != (self._form or form):
+            raise ProblemError(
+                f"problem {self._reference.problem}: get_inputs() varies in more than the values of tensors; "
+                "give every draw the same shapes, dtypes and plain arguments"
+            )
+        self._form = form
+        return arguments
 
     def _trial(self, name: str, draw: Draws, model: nn.Module) -> Trial:
         """A trial of inputs that can be drawn again."""
@@ -210,9 +242,19 @@ class TrialPool:
         seed = self._seed()
 
         def draw() -> Arguments:
-            return self._reference.inputs(seed)
+            return self._drawn(seed)
 
         return _Origin.of(self._trial(name, draw, model), draw)
+
+    def _insist_on_form(self) -> None:
+        """Memory for outputs is laid out once: every draw has to fill it."""
+        one, other = self._origins
+        if not same_structure(one.tree, other.tree) or one.shapes != other.shapes:
+            shapes = (", ".join(str(tuple(shape)) for shape in origin.shapes) for origin in self._origins)
+            raise ProblemError(
+                f"problem {self._reference.problem}: two draws of inputs give outputs of different shapes: "
+                f"{' and '.join(shapes)}; return the same shapes for every draw"
+            )
 
     def _variation(self, variant: Variant, origin: _Origin) -> Draws:
         seed = self._seed()
@@ -295,7 +337,7 @@ def _vary(variant: Variant, leaf: torch.Tensor, generator: torch.Generator) -> t
 
 
 def _finite(leaf: torch.Tensor) -> int:
-    return int(leaf.isfinite().count_nonzero())
+    return int(computable(leaf).isfinite().count_nonzero())
 
 
 class _LongestSum(TorchFunctionMode):

@@ -1,0 +1,138 @@
+"""The reference: what it keeps between calls, and what of it cannot be handed over."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+from evaluator.errors import ProblemError
+from evaluator.referee.reference import Reference, same_values
+from evaluator.referee.trials import TrialPool
+from evaluator.referee.verifying import in_a_row, poison
+
+SOURCE = """
+import random, torch
+from torch import nn
+class Model(nn.Module):
+    def __init__(self, *arguments):
+        super().__init__()
+        self.linear = nn.Linear(16, 16)
+        self.register_buffer("mean", torch.zeros(16))
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+    def forward(self, x, *more):
+        x = self.linear(x)
+        {body}
+def get_inputs():
+    return {inputs}
+def get_init_inputs():
+    return {init}
+"""
+STATEFUL = {
+    "written": "self.mean.mul_(0.9).add_(x.mean(0), alpha=0.1); return x - self.mean",
+    "replaced": "self.mean = 0.9 * self.mean + 0.1 * x.mean(0); return x - self.mean",
+    "counted": "self.count += 1; return x * self.count",
+}
+
+
+def _reference(
+    body: str = "return x", *, inputs: str = "[torch.randn(8, 16)]", init: str = "[]", dtype: str = "as_is"
+) -> Reference:
+    source = SOURCE.format(body=body, inputs=inputs, init=init)
+    return Reference("p", source, {}, device=torch.device("cpu"), dtype=dtype)
+
+
+def _pool(reference: Reference) -> TrialPool:
+    return TrialPool(reference, math="fp32", secret=random.Random(3))
+
+
+@pytest.mark.parametrize("body", STATEFUL.values(), ids=STATEFUL)
+def test_a_call_starts_where_the_model_was_made_and_a_row_of_calls_goes_on(body: str) -> None:
+    reference = _reference(body)
+    model, arguments = reference.model(1), reference.inputs(2)
+    first = reference.call(model, arguments).leaves[0]
+    assert reference.keeps_state
+    assert not reference.mutates(model, arguments)
+    assert torch.equal(reference.call(model, arguments).leaves[0], first)
+    pool = _pool(reference)
+    trials = pool.draws[0].trials[:3]
+    by_hand = reference.model(pool.draws[0].seed)
+    with torch.no_grad():
+        right = [by_hand(*trial.arguments.leaves) for trial in trials]
+    row = [expected.output.leaves[0] for expected in in_a_row(reference, pool.draws[0], trials, "fp32")]
+    assert all(map(torch.equal, row, right))
+    assert not torch.equal(row[1], trials[1].expected.output.leaves[0])
+
+
+def test_a_reference_without_state_answers_a_row_as_it_answers_one() -> None:
+    reference = _reference()
+    pool = _pool(reference)
+    trials = pool.draws[0].trials[:2]
+    row = list(in_a_row(reference, pool.draws[0], trials, "fp32"))
+    assert not reference.keeps_state
+    assert row == [trial.expected for trial in trials]
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"inputs": "[torch.eye(16).to_sparse()]"}, "sparse_coo"),
+        ({"inputs": "[torch.randn(8, 16), torch.eye(16).to_sparse()]"}, "sparse_coo"),
+        ({"body": "return x.to_sparse()"}, "sparse_coo"),
+        ({"body": "return torch.nested.nested_tensor([x[0], x[1, :4]])"}, "nested"),
+        ({"body": "self.mean += 1; return x, self.mean"}, "returns a buffer"),
+        ({"inputs": "[torch.randn(8, 16), random.randint(0, 1 << 40)]"}, "plain arguments"),
+        ({"inputs": "[torch.randn(random.randint(2, 999), 16)]"}, "the same shapes"),
+        ({"inputs": "[torch.randn(8, 16), {random.random(): 1}]"}, "plain arguments"),
+        ({"body": "return x[x > 0]"}, "outputs of different shapes"),
+    ],
+)
+def test_what_cannot_be_judged_is_named(fields: dict[str, str], named: str) -> None:
+    with pytest.raises(ProblemError, match=named):
+        _pool(_reference(**fields))
+
+
+def test_numbers_of_numpy_are_handed_over_as_numbers() -> None:
+    numpy = "(__import__('numpy'))"
+    made = _reference(
+        init=f"[{numpy}.int64(3), {numpy}.float32(0.5), {numpy}.bool_(True), {numpy}.arange(2)[1]]"
+    )
+    args, _ = made.init_arguments().values()
+    assert args == [3, 0.5, True, 1]
+    assert [type(value) for value in args] == [int, float, bool, int]
+
+
+def test_complex_inputs_are_answered_in_double_precision_too() -> None:
+    body = "return torch.fft.fft(more[0]) * self.linear.weight[0, 0]"
+    reference = _reference(body, inputs="[torch.randn(8, 16), torch.randn(8, 64, dtype=torch.complex64)]")
+    expected = _pool(reference).bases[0].expected
+    assert expected.in_double
+    own = torch.view_as_real(expected.output.leaves[0]).double()
+    assert 0.0 < float((own - expected.exact[0]).abs().max()) < 1e-4
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return (x * 2).to(torch.float8_e4m3fn)",
+        "return (x * 2).to(torch.float8_e5m2)",
+        "return x.abs().mul(99).to(torch.uint16)",
+        "return more[0].float() @ x",
+        "return x.abs().mul(99).to(torch.uint64), x > 0",
+    ],
+)
+def test_types_torch_computes_little_with_are_judged(body: str) -> None:
+    pool = _pool(_reference(body, inputs="[torch.randn(16, 16), torch.randn(16, 16).to(torch.float8_e5m2)]"))
+    expected = pool.bases[0].expected
+    for leaf in expected.output.leaves:
+        place = leaf.clone()
+        poison(place, leaf)
+        assert not same_values(place, leaf)
+        assert same_values(leaf, leaf.clone())
+
+
+def test_nan_equals_nan_only() -> None:
+    one = torch.tensor([1.0, float("nan")])
+    assert same_values(one, one.clone())
+    assert not same_values(one, torch.tensor([1.0, 0.0]))
