@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sys
 import traceback
+from collections.abc import Iterator
 from typing import Any, Final
 
 import torch
 
 from evaluator.config import EvaluationConfig, Passes
 from evaluator.contestant.math import apply_math
-from evaluator.devices import open_device
+from evaluator.devices import Device, open_device
 from evaluator.errors import DeviceFull, ProblemError
 from evaluator.protocol import Channel, ChannelClosed, Message
 from evaluator.referee.apart import look_apart
@@ -20,10 +22,21 @@ from evaluator.referee.lanes import Ground
 from evaluator.referee.reference import Reference
 from evaluator.referee.sides import DriverLink
 from evaluator.referee.trials import TrialPool
-from evaluator.referee.vetting import known_flaws
+from evaluator.referee.vetting import known_flaws, lacking
+from evaluator.referee.work import weigh
 
 _TRIALS_SHARE: Final = 0.1
 """Of a device's free memory, for trials kept solved: contestants need the rest."""
+_UNFIT: Final = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What torch, or the problem, raises where values are of a kind that it cannot compute with."""
 
 
 class Referee:
@@ -74,13 +87,19 @@ class Referee:
         driver = DriverLink(self._channel)
         driver.call("hold", exclusive=False)
         device = open_device(message["device"])
-        reference = Reference(
-            message["problem"],
-            message["source"],
-            message["overrides"],
-            device=device.torch_device,
-            dtype=config.dtype.value,
-        )
+        with _blaming(message["problem"]):
+            flaws = self._prepare(message, config, driver, device)
+        return {"op": "opened", "flaws": flaws, **_facts(device.torch_device)}
+
+    def _prepare(
+        self, message: Message, config: EvaluationConfig, driver: DriverLink, device: Device
+    ) -> list[str]:
+        """Work out all that does not depend on a candidate; returns the names of flaws seen on the way."""
+        problem = message["problem"], message["source"], message["overrides"]
+        why = lacking(weigh(*problem, dtype=config.dtype.value), device.free_bytes())
+        if why:
+            raise DeviceFull(f"problem {message['problem']}: {why}; choose smaller --shapes")
+        reference = Reference(*problem, device=device.torch_device, dtype=config.dtype.value)
         ground = Ground(
             driver=driver,
             device=device,
@@ -102,10 +121,23 @@ class Referee:
         if device.torch_device.type == "cuda":
             # What oracles needed for a moment, other referees of this device need now.
             torch.cuda.empty_cache()
-        # Flaws are a matter of outputs; gradients may well be constant, or summed in any order.
-        flaws = known_flaws(reference, pool) if reference.backward is None else []
         self._judge = Judge(ground, pool, config, secret)
-        return {"op": "opened", "flaws": flaws, **_facts(device.torch_device)}
+        # Flaws are a matter of outputs; gradients may well be constant, or summed in any order.
+        return known_flaws(reference, pool) if reference.backward is None else []
+
+
+@contextlib.contextmanager
+def _blaming(problem: str) -> Iterator[None]:
+    """Before a candidate is there, what cannot be worked out is the problem's fault."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except SystemExit as error:
+        raise ProblemError(f"problem {problem} asks to end the process: {error!r}") from error
+    except _UNFIT as error:
+        line = traceback.format_exception_only(error)[-1].strip()
+        raise ProblemError(f"problem {problem} cannot be judged here: {line}") from error
 
 
 def _facts(device: torch.device) -> dict[str, str]:

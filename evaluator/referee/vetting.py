@@ -22,6 +22,7 @@ from evaluator.referee.rates import measure
 from evaluator.referee.reference import Arguments, Output, Reference
 from evaluator.referee.sensitivity import Sensitivity
 from evaluator.referee.sides import DriverLink
+from evaluator.referee.structure import computable
 from evaluator.referee.trials import TrialPool, terms_of
 from evaluator.referee.work import Work, weigh
 
@@ -89,14 +90,9 @@ class Vetter:
         self._work = work = weigh(
             message["problem"], message["source"], message["overrides"], dtype=self._config.dtype.value
         )
-        free = self._device.free_bytes()
-        is_too_big = _COPIES * work.peak_bytes > free
+        is_too_big = lacking(work, self._device.free_bytes())
         if is_too_big:
-            self._remark(
-                "too_big",
-                f"a call holds {_gib(work.peak_bytes)}, judging one {_COPIES} times that; "
-                f"{_gib(free)} are free on this device",
-            )
+            self._remark("too_big", is_too_big)
         rates = measure(self._device, self._driver, math=self._config.math.value, dtype=torch.float32)
         estimated_ms = max(work.flops / rates.flops_per_ms, work.moved_bytes / rates.bytes_per_ms)
         if work.complete:
@@ -193,7 +189,10 @@ class Vetter:
     def _values(self, output: Output) -> None:
         for index, leaf in enumerate(output.leaves):
             if leaf.is_floating_point() or leaf.is_complex():
-                for name, where in (("nan_output", leaf.isnan()), ("infinite_output", leaf.isinf())):
+                for name, where in (
+                    ("nan_output", leaf.isnan()),
+                    ("infinite_output", computable(leaf).isinf()),
+                ):
                     share = float(where.double().mean())
                     if share:
                         self._remark(name, f"{share:.2%} of output {index}")
@@ -273,6 +272,16 @@ class Vetter:
 
     def _note(self, name: str, detail: str = "") -> None:
         self._remark(name, detail, severity=Severity.NOTE)
+
+
+def lacking(work: Work, free: int) -> str:
+    """Why a problem cannot be judged in this much memory, in bytes; empty where it can."""
+    if _COPIES * work.peak_bytes <= free:
+        return ""
+    return (
+        f"a call holds {_gib(work.peak_bytes)}, judging one {_COPIES} times that; "
+        f"{_gib(free)} are free on this device"
+    )
 
 
 def known_flaws(reference: Reference, pool: TrialPool) -> list[str]:

@@ -93,6 +93,7 @@ def weigh(problem: str, source: str, overrides: dict[str, Any], *, dtype: str) -
         # A model may do anything with a tensor that has no data, such as asking for its values or device.
         except (
             ProblemError,
+            ArithmeticError,
             RuntimeError,
             TypeError,
             ValueError,
