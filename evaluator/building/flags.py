@@ -90,13 +90,20 @@ _CUDAFE: Final = _any_of(r"--?(?:diag_suppress|diag_warning|display_error_number
 
 _TAKES_VALUE: Final = _any_of(
     r"-gencode|--generate-code|-arch|--gpu-architecture|-code|--gpu-code",
+    r"-Xfatbin|--fatbin-options|--?(?:compress-mode|cudart)|--machine",
     r"-Xptxas|--ptxas-options|-Xcompiler|--compiler-options|-Xcudafe|--cudafe-options",
     r"--?(?:maxrregcount|std|diag-suppress|default-stream|threads|ftz|prec-div|prec-sqrt|fmad|rdc|split-compile)",
     r"-t|--optimize|-isystem|-idirafter|--param|-ftemplate-depth",
 )
 _GLUED: Final = frozenset(("-D", "-U", "-I", "-L", "-l"))
 _ARCHITECTURE: Final = _any_of(r"--?(?:gencode|generate-code|arch|gpu-architecture|code|gpu-code)(?:=.*)?")
-_MOOT: Final = _any_of(r"(?:--?threads|-t|--?split-compile)(?:=?\d*)", r"-Wl,-rpath.*")
+_MOOT: Final = _any_of(
+    r"(?:--?threads|-t|--?split-compile)(?:=?\d*)|-Wl,-rpath.*|-v|--verbose|-m64|--machine=64",
+    r"(?:-Xfatbin|--fatbin-options)=[\w,-]+|--?(?:compress-mode|cudart)=\w+",
+    r"--?(?:allow-unsupported-compiler|src-in-ptx|source-in-ptx|no-compress)",
+    r"--?forward-unknown-(?:to-host-compiler|opts|to-host-linker)",
+)
+"""What changes neither a kernel nor how fast it is, and what the builder decides itself."""
 _FOLDER: Final = re.compile(r"(-I|-L|-isystem=?|-idirafter=?)(.*)", re.DOTALL)
 
 

@@ -48,6 +48,21 @@ HONEST_CUDA = [
     "--ftz=true",
     "-diag-suppress=177",
 ]
+MOOT_CUDA = [
+    "-Xfatbin -compress-all",
+    "-Xfatbin=-compress-all",
+    "--fatbin-options=-compress-all",
+    "-allow-unsupported-compiler",
+    "--allow-unsupported-compiler",
+    "-src-in-ptx",
+    "--source-in-ptx",
+    "-cudart shared",
+    "--compress-mode=none",
+    "-forward-unknown-to-host-compiler",
+    "-m64",
+    "--verbose",
+    "--threads 8",
+]
 HOSTILE = [
     "@/etc/passwd",
     "-fplugin=/tmp/evil.so",
@@ -93,6 +108,14 @@ def test_an_honest_nvcc_flag_passes(flag: str) -> None:
     assert screen_flags(_request(extra_cuda_cflags=[flag])).cuda == [
         flag.replace("--ptxas-options", "-Xptxas")
     ]
+
+
+@pytest.mark.parametrize("flag", MOOT_CUDA)
+def test_a_flag_that_changes_no_kernel_is_dropped_with_a_note(flag: str) -> None:
+    flags = screen_flags(_request(extra_cuda_cflags=[flag, "-O3"]))
+    assert flags.cuda == ["-O3"]
+    assert len(flags.notes) == 1
+    assert flags.notes[0].endswith("ignored")
 
 
 @pytest.mark.parametrize("field", ["extra_cflags", "extra_cuda_cflags", "extra_ldflags"])
