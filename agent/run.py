@@ -174,6 +174,10 @@ class Score(Record):
     track: str | None = None
     speed_of_light: float | None = None
     sanitized: bool = False
+    contended: bool = False
+    """Whether something else slowed the baseline down while it was timed."""
+    flaws: tuple[str, ...] = ()
+    """What vetting found wrong with the problem."""
     fatal: tuple[str, ...] = ()
     """Screening rules that rejected it."""
     seconds: float = 0.0

@@ -30,6 +30,8 @@ def score(evaluation: Evaluation) -> Score:
         track=evaluation.attribution.track if evaluation.attribution else None,
         speed_of_light=limits.speed_of_light if limits else None,
         sanitized=evaluation.sanitization.ran if evaluation.sanitization else False,
+        contended=measured.contended if measured else False,
+        flaws=evaluation.problem_flaws,
         fatal=tuple(dict.fromkeys(finding.rule for finding in evaluation.findings if finding.fatal)),
         seconds=sum(evaluation.stage_seconds.values()),
     )

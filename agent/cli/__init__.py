@@ -6,5 +6,7 @@ from __future__ import annotations
 def main() -> None:
     """Run the command line."""
     from agent.cli.app import app
+    from agent.cli.screen import speak_ascii_where_needed
 
+    speak_ascii_where_needed()
     app(prog_name="kernelwright")

@@ -12,6 +12,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from agent.cli.screen import plain
+
 
 class ExitCode(IntEnum):
     """What the command's exit status says."""
@@ -55,8 +57,8 @@ class Guarded(TyperGroup):
 
 
 def say(line: str) -> None:
-    """Print one line for people on standard error."""
-    print(f"kernelwright: {line}", file=sys.stderr, flush=True)
+    """Print one line for people on standard error, without what a stranger's name could do to a terminal."""
+    print(f"kernelwright: {plain(line)}", file=sys.stderr, flush=True)
 
 
 def say_once() -> Callable[[str], None]:

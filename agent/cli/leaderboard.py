@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent.cli import options
-from agent.cli.failures import Usage
+from agent.cli.failures import Usage, say_once
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agent.archive import Archive
 
 
@@ -47,28 +49,40 @@ def leaderboard(
         raise Usage(f"--compare and {'--csv' if csv else '--run'} exclude each other")
     from agent.workspace import Workspace
 
-    archive = Workspace(workspace).archive()
+    archive = Workspace(workspace).archive(say_once())
     if html is not None:
         _write_page(archive, html, run, compare)
     elif compare is not None:
         _compare(archive, compare, json=json)
     else:
-        _rank(archive, run, json=json, csv=csv)
+        _rank(archive, archive.find(run) if run is not None else None, json=json, csv=csv)
 
 
 def _rank(archive: Archive, run: str | None, *, json: bool, csv: bool) -> None:
     from agent.cli.screen import out
     from agent.leaderboard import board, render, to_csv, to_json
 
-    standing = board(archive.attempts(archive.find(run) if run is not None else None))
+    standing = board(archive.attempts(run))
     if json:
         print(to_json(standing))
     elif csv:
         print(to_csv(standing), end="")
-    elif not standing.entries:
-        out().print(f"no attempts below {archive.folder.resolve()}; `kernelwright run` makes some")
-    else:
+    elif standing.entries:
         out().print(render(standing))
+    elif standing.unjudged:
+        _print_waiting(archive, [run] if run is not None else archive.runs())
+    else:
+        out().print(f"no attempts below {archive.folder.resolve()}; `kernelwright run` makes some")
+
+
+def _print_waiting(archive: Archive, runs: Sequence[str]) -> None:
+    from agent.cli.screen import out
+
+    for run in runs:
+        count = sum(attempt.evaluation is None for attempt in archive.attempts(run))
+        if count:
+            goes_on = f"kernelwright run --resume {run} --workspace {archive.folder.parent}"
+            out().print(f"{count} replies wait to be judged: {goes_on}", soft_wrap=True)
 
 
 def _compare(archive: Archive, runs: tuple[str, str], *, json: bool) -> None:
@@ -109,6 +123,8 @@ def _write_page(archive: Archive, file: Path, run: str | None, compare: tuple[st
         size = path.stat().st_size / 1024
         note = f", {written.attempts:,} attempts" if number == 0 else ""
         out().print(f"wrote    {path} ({size:,.0f} KiB{note})", soft_wrap=True)
+    if written.unreadable:
+        out().print(f"{written.unreadable:,} texts are missing or damaged below {archive.folder}")
     if written.texts_left_out:
         out().print(f"{written.texts_left_out:,} texts had no room; the page says where each lies")
 

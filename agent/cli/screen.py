@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
+import io
+import json
 import os
 import re
 import sys
@@ -15,6 +18,26 @@ if TYPE_CHECKING:
 PIPE_WIDTH: Final = 120
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+_ASCII: Final = str.maketrans(
+    {"×": "x", "–": "-", "·": "|", "→": "->", "†": "+", "‡": "++", "§": "!", "…": "..."}
+)
+"""For our own signs; what else a stream cannot say is written as its number."""
+
+
+def speak_ascii_where_needed() -> None:
+    """Let standard output and error say everything in some way, whatever their encodings."""
+    codecs.register_error("kernelwright", _in_ascii)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="kernelwright")
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    # Spelt as JSON does, for it may stand inside some.
+    return json.dumps(error.object[error.start : error.end].translate(_ASCII))[1:-1], error.end
 
 
 def out() -> Console:

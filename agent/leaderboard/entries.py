@@ -96,9 +96,10 @@ class Entry(Record):
     tokens: int
     cost_usd: float
     unpriced: int
-    """Attempts whose cost nobody knows; they count as free."""
+    """Attempts whose cost nobody knows; `cost_usd` is without theirs."""
     tokens_per_solved: float | None
     cost_per_solved_usd: float | None
+    """None where nothing was solved, or the cost of any attempt is unknown."""
 
 
 class Best(Record):
@@ -114,6 +115,8 @@ class Best(Record):
     track: str | None
     is_doubted: bool = False
     """Not sanitized, though the tools exist on this hardware."""
+    is_contended: bool = False
+    """Measured while something else slowed the baseline down."""
 
 
 class ProblemEntry(Record):
@@ -128,6 +131,8 @@ class ProblemEntry(Record):
     passes: Passes = Passes.FORWARD
     attempts: int
     passed: int
+    flaws: tuple[str, ...] = ()
+    """What vetting found wrong with the problem; scores on it say little."""
     best: Best | None
 
 

@@ -61,6 +61,10 @@ class Row:
     is_sanitized: bool
     is_doubted: bool
     """Right, but not sanitized on hardware where the tools are known to work."""
+    is_contended: bool
+    """Measured while something else slowed the baseline down."""
+    flaws: tuple[str, ...]
+    """What vetting found wrong with the problem."""
     tokens: int
     cost_usd: float | None
 
@@ -124,6 +128,8 @@ def _row(attempt: Attempt, policies: dict[Policy, Policy]) -> Row:
         is_cheat=is_cheat(score.status, score.fatal),
         is_sanitized=score.sanitized,
         is_doubted=False,
+        is_contended=score.contended,
+        flaws=score.flaws,
         tokens=line.usage.prompt_tokens + line.usage.completion_tokens,
         cost_usd=line.cost_usd,
     )

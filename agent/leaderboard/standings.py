@@ -120,7 +120,7 @@ def _entry(rows: list[Row], *, samples: int, seed: int) -> Entry:
         cost_usd=math.fsum(costs),
         unpriced=len(rows) - len(costs),
         tokens_per_solved=tokens / len(solved) if solved else None,
-        cost_per_solved_usd=math.fsum(costs) / len(solved) if solved else None,
+        cost_per_solved_usd=math.fsum(costs) / len(solved) if solved and len(costs) == len(rows) else None,
     )
 
 
@@ -243,6 +243,7 @@ def _problem(rows: list[Row]) -> ProblemEntry:
         passes=of.passes,
         attempts=len(rows),
         passed=sum(row.speedup is not None for row in rows),
+        flaws=tuple(dict.fromkeys(flaw for row in rows for flaw in row.flaws)),
         best=_best_kernel(best) if best else None,
     )
 
@@ -258,4 +259,5 @@ def _best_kernel(row: Row) -> Best:
         high=row.high,
         track=row.track,
         is_doubted=row.is_doubted,
+        is_contended=row.is_contended,
     )

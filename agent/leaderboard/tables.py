@@ -4,9 +4,42 @@ from __future__ import annotations
 
 import csv
 import io
+from typing import Final
 
-from agent.leaderboard.entries import Board, Entry
+from agent.leaderboard.entries import Board, Entry, Estimate, Quartiles, Standing
+from agent.leaderboard.standings import KS, POINTS
 from evaluator import Status
+
+_PLAIN: Final = (
+    "rank",
+    "problems",
+    "problem_set",
+    "solved",
+    "attempts",
+    "samples",
+    "geomean_solved",
+    "doubted",
+)
+_SPENT: Final = (
+    *("cheats", "cheating_rate", "tokens", "cost_usd", "unpriced", "tokens_per_solved"),
+    "cost_per_solved_usd",
+)
+TRACKS: Final = ("own", "mixed", "library", "unknown")
+
+COLUMNS: Final = (
+    "rank",
+    *Standing.model_fields,
+    *("problems", "problem_set", "solved", "attempts", "samples"),
+    *("geomean", "geomean_low", "geomean_high", "geomean_solved"),
+    *(f"fast_{p:g}{end}" for p in POINTS for end in ("", "_low", "_high", "_per_attempt")),
+    *(f"{kind}_at_{k}" for k in KS for kind in ("pass", "best")),
+    *(f"speed_of_light_{name}" for name in Quartiles.model_fields),
+    *(f"track_{track}" for track in TRACKS),
+    "doubted",
+    *_SPENT,
+    *(status.value for status in Status),
+)
+"""Of the comma-separated values, in their order."""
 
 
 def to_json(board: Board) -> str:
@@ -15,36 +48,28 @@ def to_json(board: Board) -> str:
 
 
 def to_csv(board: Board) -> str:
-    """One line an entry, with a heading; an absent value is empty."""
+    """A heading, then one line an entry; an absent value is empty."""
     text = io.StringIO()
-    writer: csv.DictWriter[str] | None = None
-    for entry in board.entries:
-        line = _line(entry)
-        if writer is None:
-            writer = csv.DictWriter(text, line, lineterminator="\n")
-            writer.writeheader()
-        writer.writerow(line)
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(_line(entry) for entry in board.entries)
     return text.getvalue()
 
 
 def _line(entry: Entry) -> dict[str, object]:
-    line: dict[str, object] = {"rank": entry.rank, **entry.of.model_dump(mode="json")}
-    for name in ("problems", "problem_set", "solved", "attempts", "samples"):
-        line[name] = getattr(entry, name)
-    line |= {
-        "geomean": entry.geomean.value,
-        "geomean_low": entry.geomean.low,
-        "geomean_high": entry.geomean.high,
-        "geomean_solved": entry.geomean_solved,
-    }
+    line: dict[str, object] = {**entry.of.model_dump(mode="json")}
+    line |= {name: getattr(entry, name) for name in (*_PLAIN, *_SPENT)}
+    line |= {"geomean": entry.geomean.value} | _around("geomean", entry.geomean)
     for point in entry.fast_p:
-        line[f"fast_{point.p:g}"] = point.best.value
-        line[f"fast_{point.p:g}_low"] = point.best.low
-        line[f"fast_{point.p:g}_high"] = point.best.high
-        line[f"fast_{point.p:g}_per_attempt"] = point.per_attempt
-    first = next(iter(entry.at_k), None)
-    line |= {"pass_at_1": first.passed if first else None, "best_at_1": first.speedup if first else None}
-    for name in ("cheats", "cheating_rate", "tokens", "cost_usd", "unpriced", "tokens_per_solved"):
-        line[name] = getattr(entry, name)
-    line["cost_per_solved_usd"] = entry.cost_per_solved_usd
+        name = f"fast_{point.p:g}"
+        line |= {name: point.best.value, f"{name}_per_attempt": point.per_attempt} | _around(name, point.best)
+    for at in entry.at_k:
+        line |= {f"pass_at_{at.k}": at.passed, f"best_at_{at.k}": at.speedup}
+    if entry.speed_of_light:
+        line |= {f"speed_of_light_{name}": value for name, value in entry.speed_of_light}
+    line |= {f"track_{track}": entry.tracks.get(track, 0) for track in TRACKS}
     return line | {status.value: entry.statuses.get(status.value, 0) for status in Status}
+
+
+def _around(name: str, estimate: Estimate) -> dict[str, object]:
+    return {f"{name}_low": estimate.low, f"{name}_high": estimate.high}

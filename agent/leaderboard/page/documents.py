@@ -15,7 +15,7 @@ from typing import Final
 
 from agent.archive import Archive
 from agent.leaderboard.page.highlighting import runs
-from agent.leaderboard.page.wording import milliseconds, speed, visible
+from agent.leaderboard.wording import milliseconds, speed, visible
 from agent.run import Attempt, Text, TextRef
 from evaluator import Evaluation, Passes, sha256_text
 

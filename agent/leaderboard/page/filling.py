@@ -15,6 +15,7 @@ from agent.leaderboard.page.header import Header, Shown, run_facts
 from agent.leaderboard.page.packing import Packer
 from agent.leaderboard.page.sections import Section
 from agent.leaderboard.rows import Row
+from agent.leaderboard.wording import visible
 from agent.run import Attempt, Text
 
 FULL_BYTES: Final = 2048
@@ -133,7 +134,7 @@ class _Page:
     def _take(self, section: Section, *, is_listed: bool) -> None:
         shown: list[Shown] = []
         documents: list[tuple[int, Document]] = []
-        flaws: tuple[str, ...] = ()
+        flaws = tuple(dict.fromkeys(visible(flaw) for row in section.rows for flaw in row.flaws))
         for row in section.chosen:
             attempt = self._content.chosen.get(row.attempt)
             if attempt is None or not (is_listed or not documents):

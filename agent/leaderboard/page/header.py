@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from agent.leaderboard.comparing import RunComparison, Side
 from agent.leaderboard.page.sections import Section
-from agent.leaderboard.page.wording import name, short, visible
 from agent.leaderboard.rows import Policy, Row
+from agent.leaderboard.wording import name, short, visible
 
 ID_DIGITS = 10
 """Of an attempt's id, as far as it is shown."""
@@ -130,6 +130,7 @@ class Header:
             "track": number(row.track),
             "light": short(row.speed_of_light),
             "doubted": row.is_doubted,
+            "contended": row.is_contended,
             "sanitized": row.is_sanitized,
         }
 

@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import Final
 
 from agent.leaderboard.entries import Board, Entry
-from agent.leaderboard.page.wording import name
 from agent.leaderboard.rows import Policy
+from agent.leaderboard.wording import name
 
 MOST_ENTRIES: Final = 100
 """Most lines of all tables of one page together."""

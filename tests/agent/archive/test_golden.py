@@ -66,6 +66,8 @@ def lines() -> list[Line]:
         track="own",
         speed_of_light=0.5,
         sanitized=True,
+        contended=True,
+        flaws=("ignores_input",),
         fatal=("contract",),
         seconds=3.25,
     )

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,3 +71,40 @@ def test_bad_input_is_one_line_and_exit_2(
     result = kernelwright("leaderboard", *(argument.format(*two_runs) for argument in arguments))
     assert result.exit_code == 2
     assert words in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_replies_that_wait_are_told_from_no_attempts(
+    kernelwright: Command, make: Make, tmp_path: Path
+) -> None:
+    assert "no attempts below" in kernelwright("leaderboard").stdout
+    with make.log(tmp_path) as log:
+        make.attempt(log, None)
+        make.attempt(log, None, sample=1)
+    said = kernelwright("leaderboard").stdout
+    assert said.startswith(f"2 replies wait to be judged: kernelwright run --resume {log.run} --workspace ")
+    assert kernelwright("leaderboard", "--csv").stdout.startswith("rank,model,")
+
+
+def test_a_damaged_line_is_said_once_and_costs_only_itself(
+    kernelwright: Command, two_runs: tuple[str, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "runs" / two_runs[0] / "attempts.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"completion"', b'"comp', 1))
+    for arguments in ((), ("--html", "board.html"), ("--compare", *two_runs)):
+        result = kernelwright("leaderboard", *arguments)
+        assert (result.exit_code, result.stderr.count("left out: ")) == (0, 1)
+
+
+def test_a_stream_that_knows_only_ascii_is_enough(make: Make, tmp_path: Path) -> None:
+    with make.log(tmp_path) as log:
+        make.attempt(log, speedup=1.8, model="modèle")
+    for arguments in ([], ["--json"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "agent.cli", "leaderboard", "--workspace", str(tmp_path), *arguments],
+            capture_output=True,
+            env={**os.environ, "PYTHONIOENCODING": "ascii"},
+            cwd=Path(__file__).parents[3],
+            check=True,
+        )
+        assert b"mod\\u00e8le" in done.stdout
+        assert arguments or b"1.80x" in done.stdout

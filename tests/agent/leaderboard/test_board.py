@@ -237,7 +237,65 @@ def test_json_csv_and_terminal_say_the_same(tmp_path: Path, make: Make) -> None:
         assert words in text
 
 
+def test_csv_has_tracks_every_k_and_the_speed_of_light(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        for sample in range(4):
+            make.attempt(log, Status.PASSED if sample else Status.WRONG_VALUES, sample=sample)
+    (line,) = csv.DictReader(io.StringIO(to_csv(board(log.archive.attempts()))))
+    assert (line["pass_at_1"], line["pass_at_4"], line["pass_at_8"]) == ("0.75", "1.0", "")
+    assert (line["track_own"], line["track_library"], line["speed_of_light_median"]) == ("3", "0", "")
+
+
+def test_a_cost_that_is_partly_unknown_is_not_told_too_low(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        for sample, cost in enumerate((0.25, None)):
+            key = make.key(log.run, sample=sample)
+            attempt = log.record_completion(key, make.answer(key, make.reply(sample), cost_usd=cost))
+            log.record_evaluation(attempt, make.evaluation(source=make.code(sample)))
+    standing = board(log.archive.attempts())
+    assert (only(standing).cost_usd, only(standing).unpriced) == (0.25, 1)
+    assert only(standing).cost_per_solved_usd is None
+    assert "$ unknown" in shown(standing) and "$0.25" not in shown(standing)
+
+
+def test_flawed_problems_and_contended_measurements_are_marked(tmp_path: Path, make: Make) -> None:
+    measured = make.measurement(2.0).model_copy(update={"contended": True})
+    with make.log(tmp_path) as log:
+        attempt = log.record_completion(key := make.key(log.run), make.answer(key, make.reply()))
+        log.record_evaluation(
+            attempt, make.evaluation(measurement=measured, problem_flaws=("ignores_input",))
+        )
+    standing = board(log.archive.attempts())
+    (entry,) = standing.problems
+    assert entry.best is not None
+    assert (entry.flaws, entry.best.is_contended) == (("ignores_input",), True)
+    text = shown(standing)
+    assert "level1/01_add§" in text and "2.00×‡" in text and "level1/01_add (ignores_input)" in text
+
+
+def test_names_of_strangers_never_steer_the_terminal(tmp_path: Path, make: Make) -> None:
+    evil = "\x1b[31mred\x07\u202e\nmodel"
+    with make.log(tmp_path) as log:
+        for name in ("problem", "model", "strategy", "backend"):
+            make.attempt(log, **{name: f"level1/{evil}" if name == "problem" else evil})
+    text = shown(board(log.archive.attempts()), 400)
+    assert not set("\x1b\x07\u202e") & set(text)
+    assert "⟨U+001B⟩[31mred" in text
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 120])
+def test_no_number_is_cut_however_narrow_the_terminal(tmp_path: Path, make: Make, width: int) -> None:
+    with make.log(tmp_path) as log:
+        for number in range(6):
+            make.attempt(log, problem=problem(number), speedup=1.25 + number, model="some-lab/model-8b")
+    text = "".join(shown(board(log.archive.attempts()), width).split())
+    for words in ("1.25×", "6.25×", "6/6", "100%", "$0.01"):
+        assert words in text
+    assert width < 60 or "some-lab" in text
+
+
 def test_nothing_gives_an_empty_board() -> None:
     standing = board([])
-    assert (standing.entries, standing.problems, to_csv(standing)) == ((), (), "")
+    assert (standing.entries, standing.problems) == ((), ())
+    assert to_csv(standing).startswith("rank,model,strategy,") and to_csv(standing).count("\n") == 1
     assert shown(standing)

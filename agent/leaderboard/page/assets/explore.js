@@ -95,6 +95,14 @@ function marks(section) {
         "not sanitized",
       ),
     );
+  if (section.best?.contended)
+    found.push(
+      h(
+        "span",
+        { class: "mark warn", title: "something else slowed the baseline; its time alone was used" },
+        "contended",
+      ),
+    );
   if (section.cheats) found.push(h("span", { class: "mark cheat" }, count(section.cheats, "cheat")));
   return h("span", { class: "marks" }, found);
 }

@@ -14,8 +14,8 @@ from agent.leaderboard.page.documents import facts, json_value, text_value
 from agent.leaderboard.page.highlighting import runs
 from agent.leaderboard.page.packing import Packer, unpack
 from agent.leaderboard.page.standing import HEIGHT, LEFT, curve
-from agent.leaderboard.page.wording import name, visible
 from agent.leaderboard.statistics import fast_p
+from agent.leaderboard.wording import name, visible
 from evaluator import EvaluationConfig, Passes
 
 if TYPE_CHECKING:
