@@ -209,7 +209,7 @@ def _lines(operators: list[Operator], *, method: bool) -> str:
 
 def _plan_helper(toolchain: Toolchain, files: dict[str, str]) -> Plan:
     torch, cuda = toolchain.torch, toolchain.cuda
-    units = ["tensor", "operators", "python"]
+    units = ["tensor", "operators", "python", "library"]
     folders = [*torch.include_dirs, toolchain.python_include]
     if cuda and torch.has_library("c10_cuda"):
         units.append("cuda")
