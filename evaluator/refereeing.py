@@ -76,6 +76,8 @@ class Job:
     output_tail: str = ""
     stage: Stage = Stage.LOAD
     timed_out: bool = False
+    real_headers: bool = False
+    """Whether its libraries are built with torch's own headers from the start."""
     device_s: float = 0.0
     """Seconds it had the device alone."""
     stop: Stop = field(default_factory=Stop)
@@ -256,6 +258,10 @@ class RefereeHandle:
     def _start(self, request: Message) -> Message:
         """Hand over a process: one started ahead of time, if it will do."""
         tool, count = request.get("tool"), request.get("threads")
+        if request.get("real_headers"):
+            # A second judgement, because the first may have been our fault: it gets time of its own.
+            self._job.real_headers = True
+            self._job.deadline = time.monotonic() + self._config.limits.total_s
         launched = None
         if request["role"] in ("candidate", "baseline"):
             # Whoever holds the device would wait for a process that waits for the device.
@@ -303,6 +309,7 @@ class RefereeHandle:
             return known
         try:
             wanted = BuildRequest.model_validate(asked)
+            wanted = wanted.model_copy(update={"real_headers": wanted.real_headers or self._job.real_headers})
         except ValidationError as error:
             return {"ok": False, "path": "", "module_name": "", "log": f"not a valid build: {error}"}
         if process.role not in _ASIDE:

@@ -45,6 +45,7 @@ class Supply:
             "module_name": outcome.module_name,
             "log": build.log,
             "timed_out": build.timed_out,
+            "doubtful": outcome.doubtful,
         }
         if library is not None:
             size = library.stat().st_size

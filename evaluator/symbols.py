@@ -73,6 +73,17 @@ def read_symbols(folder: Path) -> Symbols:
     )
 
 
+def defined_functions(library: Path) -> frozenset[str] | None:
+    """Names of functions in a library, mangled, static ones included; None if it was stripped of them."""
+    data = library.read_bytes()
+    try:
+        if not any(section.kind == _SYMTAB for section in _sections(data)):
+            return None
+        return frozenset(_read(data)[0])
+    except (struct.error, ValueError, IndexError, OverflowError):
+        return None
+
+
 def _read(data: bytes) -> tuple[set[str], set[str], set[str]]:
     """Names of defined functions and registered kernels, names left open, and constant texts."""
     sections = list(_sections(data))

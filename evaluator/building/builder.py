@@ -20,6 +20,7 @@ from evaluator.building import instrumentation
 from evaluator.building.blame import blames_headers
 from evaluator.building.cache import DEFAULT_MAX_BYTES, BuildCache, Entry
 from evaluator.building.compiling import BuildSandbox, Compiled
+from evaluator.building.doubt import may_answer_wrongly
 from evaluator.building.flags import Flags, RefusedFlag, screen_flags
 from evaluator.building.plan import BadRequest, Headers, Plan, plan_build
 from evaluator.building.request import BuildOutcome, BuildRequest
@@ -188,7 +189,11 @@ class Builder:
         )
         library = self._cache.shared_object(plan.key) if entry.ok else None
         return BuildOutcome(
-            build=build, shared_object=library, module_name=plan.module_name, sources=dict(plan.files)
+            build=build,
+            shared_object=library,
+            module_name=plan.module_name,
+            sources=dict(plan.files),
+            doubtful=library is not None and plan.tier == "lean" and may_answer_wrongly(library),
         )
 
     def _once(self, plan: Plan, headers: Headers, order: _Order) -> _Done:

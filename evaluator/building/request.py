@@ -30,7 +30,8 @@ class BuildRequest(Record):
     no_implicit_headers: bool = False
     with_cuda: bool = False
     real_headers: bool = False
-    """Use torch's own headers at once: asked when a lean library would not load or answered wrongly."""
+    """Use torch's own headers at once: asked when a lean library would not load, or may have answered wrongly
+    by our fault."""
 
 
 class BuildOutcome(Record):
@@ -43,5 +44,7 @@ class BuildOutcome(Record):
     """The name its `PyInit_` symbol carries; the loader must use it."""
     sources: dict[str, str] = {}
     """Texts that were compiled, by file name, so that a reported line can be shown."""
+    doubtful: bool = False
+    """Whether a wrong answer may be the fault of the headers it was built with: torch's own must decide."""
     waited_s: float = 0.0
     """Seconds it was kept waiting: for a place, another's build, or what all builds need."""

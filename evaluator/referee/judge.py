@@ -29,6 +29,10 @@ from evaluator.referee.timing import Timer
 from evaluator.referee.trials import TrialPool
 from evaluator.referee.verifying import Verifier
 
+_DOUBTED = (Status.WRONG_VALUES, Status.WRONG_SHAPE, Status.WRONG_DTYPE, Status.RUNTIME_ERROR)
+"""What a fault of the lean headers would look like."""
+_NO_ANSWER = (Status.COMPILE_ERROR, Status.TIMED_OUT)
+
 
 class Judge:
     """Judges candidates of one problem."""
@@ -52,6 +56,21 @@ class Judge:
 
         `compile_s` is what a model's first call may take on top, because it compiles kernels.
         """
+        outcome = self._judge(source, compile_s=compile_s)
+        if outcome.is_doubtful:
+            outcome = self._judge_again(outcome, source, compile_s=compile_s)
+        return outcome.fields() | {"notes": [*outcome.notes, *self._timer.notes, *self._pool.notes()]}
+
+    def _judge_again(self, first: _Outcome, source: str, *, compile_s: float) -> _Outcome:
+        """The same with torch's own headers, which decide, unless they lead to no answer at all."""
+        second = self._judge(source, compile_s=compile_s, real_headers=True)
+        decides = second.status not in _NO_ANSWER
+        told = f"{first.status} with lean headers, {second.status} with torch's own"
+        outcome = second if decides else first
+        outcome.notes.append(f"{told}, which {'count' if decides else 'gave no answer'}")
+        return outcome
+
+    def _judge(self, source: str, *, compile_s: float, real_headers: bool = False) -> _Outcome:
         outcome = _Outcome()
         side: Side | None = None
         try:
@@ -60,7 +79,7 @@ class Judge:
                 # Freezing would not stop what a contestant has queued on a GPU.
                 self._know_baselines()
                 self._ground.driver.call("release")
-            side = start(self._ground, role="candidate")
+            side = start(self._ground, role="candidate", real_headers=real_headers)
             side.deadline = time.monotonic() + self._config.limits.total_s
             side.deadline += self._hold_device(exclusive=False)
             side.compile_s = compile_s
@@ -87,13 +106,14 @@ class Judge:
             self._announce(outcome, Stage.DECIDE)
             self._believe(outcome)
         except Verdict as verdict:
-            final = self._explained(verdict, side, source, outcome)
+            outcome.is_doubtful = verdict.status in _DOUBTED and side is not None and side.builds_doubtful
+            final = verdict if outcome.is_doubtful else self._explained(verdict, side, source, outcome)
             outcome.status, outcome.detail, outcome.facts = final.status, final.detail, final.facts
         finally:
             if side is not None:
                 side.close()
             self._ground.driver.call("release")
-        return outcome.fields() | {"notes": [*self._timer.notes, *self._pool.notes()]}
+        return outcome
 
     def sanitize(self, source: str) -> Sanitization:
         """What the sanitizers say of a candidate that passed before."""
@@ -189,6 +209,9 @@ class _Outcome:
         self.status = Status.PASSED
         self.stage = Stage.LOAD
         self.detail = ""
+        self.is_doubtful = False
+        """Whether it may be the fault of the headers the candidate was built with."""
+        self.notes: list[str] = []
         self.facts: dict[str, Any] = {}
         self.verification: Verification | None = None
         self.measurement: Measurement | None = None

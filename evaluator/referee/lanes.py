@@ -29,9 +29,9 @@ class Ground:
     load_s: float
 
 
-def start(ground: Ground, *, role: str) -> Side:
-    """A fresh process, set up but without any foreign code."""
-    side = Side(ground.driver, ground.device, role=role)
+def start(ground: Ground, *, role: str, real_headers: bool = False) -> Side:
+    """A fresh process, set up but without any foreign code; what it builds may be kept from lean headers."""
+    side = Side(ground.driver, ground.device, role=role, real_headers=real_headers)
     side.setup(device=ground.device_name, threads=ground.threads, math=ground.math)
     return side
 

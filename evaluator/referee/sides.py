@@ -69,6 +69,8 @@ class Side:
         self.frozen = False
         self.builds_failed = False
         self.builds_timed_out = False
+        self.builds_doubtful = False
+        """Whether a wrong answer may be the fault of the headers its libraries were built with."""
         self.builds = 0
         self.lost = False
         self.failed = False
@@ -216,6 +218,7 @@ class Side:
         self.builds += 1
         self.builds_failed |= not built.get("ok") and not built.get("refused")
         self.builds_timed_out |= bool(built.get("timed_out"))
+        self.builds_doubtful |= bool(built.get("doubtful"))
 
     def _dead(self) -> Verdict:
         """Why the process is gone, from the operating system and not from the process."""

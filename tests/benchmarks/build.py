@@ -2,6 +2,7 @@
 
     python tests/benchmarks/build.py             C++ candidates
     python tests/benchmarks/build.py --cuda      CUDA candidates, for the GPU of this machine
+    python tests/benchmarks/build.py --parity    with lean headers and with torch's own: equal outputs?
 
 Prints one line a candidate (which headers built it, wall and processor seconds, the ratio to plain
 `load_inline`, whether the outputs are right) and, last, the medians and the coverage of the lean headers.
@@ -97,6 +98,18 @@ def run_check(path: Path, library: str, module_name: str) -> None:
     print(json.dumps({"wrong": wrong(load(path))}))
 
 
+def run_outputs(path: Path, library: str, module_name: str, target: str) -> None:
+    """In a process of its own: what the candidate computes over a library, from the same random numbers."""
+    import torch
+
+    from evaluator.contestant import loading
+
+    loading.install(lambda _: {"ok": True, "path": library, "module_name": module_name, "log": ""})
+    torch.manual_seed(0)
+    torch.save([actual.cpu() for actual, _ in load(path).check()], target)
+    print(json.dumps({}))
+
+
 def usable(path: Path) -> bool:
     import torch
 
@@ -161,6 +174,34 @@ def check(path: Path, outcome: BuildOutcome) -> Any:
     return answer.get("wrong", answer.get("error"))
 
 
+def differing(path: Path, builder: Builder, folder: Path) -> str:
+    """How outputs differ between lean headers and torch's own; empty when they are the same bits."""
+    import torch
+
+    target = architecture() if path.name.startswith("cuda") else None
+    outputs = []
+    for real in (False, True):
+        request = capture(path).model_copy(update={"real_headers": real})
+        outcome = builder.build(request, architecture=target, timeout_s=600)
+        if outcome.shared_object is None:
+            return f"does not build: {outcome.build.log[:300]}"
+        if outcome.build.tier != ("full" if real else "lean"):
+            return ""
+        written = folder / f"{path.stem}-{real}.pt"
+        said = child(
+            "--outputs-one", str(path), str(outcome.shared_object), outcome.module_name, str(written)
+        )
+        if "error" in said:
+            return str(said["error"])
+        outputs.append(torch.load(written))
+    wrong = [
+        number
+        for number, (one, other) in enumerate(zip(*outputs, strict=True))
+        if one.dtype != other.dtype or not torch.equal(one.nan_to_num(7.5), other.nan_to_num(7.5))
+    ]
+    return f"outputs {wrong} differ" if wrong else ""
+
+
 def show(result: dict[str, Any]) -> None:
     plain = result.get("plain", {})
     columns = [
@@ -220,6 +261,8 @@ def main() -> None:
     parser.add_argument("--sandbox", default=None, help="sandbox tier, `none` where there is no other")
     parser.add_argument("--cache", type=Path, default=None, help="keep the toolbox here between runs")
     parser.add_argument("--json", type=Path, default=None, help="write everything measured here")
+    parser.add_argument("--parity", action="store_true", help="compare outputs under both kinds of headers")
+    parser.add_argument("--outputs-one", nargs=4, help=argparse.SUPPRESS)
     parser.add_argument("--plain-one", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--check-one", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -228,17 +271,33 @@ def main() -> None:
         run_plain(options.plain_one)
     elif options.check_one:
         run_check(Path(options.check_one[0]), *options.check_one[1:])
+    elif options.outputs_one:
+        run_outputs(Path(options.outputs_one[0]), *options.outputs_one[1:])
+    elif options.parity:
+        sys.exit(cross_build(options))
     else:
         compare(options)
 
 
-def compare(options: argparse.Namespace) -> None:
+def chosen(options: argparse.Namespace) -> list[Path]:
     kind = "cuda" if options.cuda else "cpp"
-    paths = [
-        path
-        for path in sorted((HERE / "candidates").glob(f"{kind}_*.py"))
-        if re.search(options.only, path.stem)
-    ]
+    paths = sorted((HERE / "candidates").glob(f"{kind}_*.py"))
+    return [path for path in paths if re.search(options.only, path.stem)]
+
+
+def cross_build(options: argparse.Namespace) -> int:
+    found = {}
+    with tempfile.TemporaryDirectory() as folder, Launcher() as launcher:
+        cache = options.cache or Path(folder) / "cache"
+        builder = Builder(cache=cache, launcher=launcher, tier=choose_sandbox(options.sandbox))
+        for path in chosen(options):
+            found[path.stem] = differing(path, builder, Path(folder))
+            print(f"{path.stem:34s} {found[path.stem] or 'the same'}", flush=True)
+    return int(any(found.values()))
+
+
+def compare(options: argparse.Namespace) -> None:
+    paths = chosen(options)
     count = len(paths) if options.plain is None else min(options.plain, len(paths))
     compared = {paths[number * len(paths) // count] for number in range(count)} if count else set()
     with tempfile.TemporaryDirectory() as folder, Launcher() as launcher:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -258,6 +260,36 @@ std::vector<torch::Tensor> f(torch::Tensor x, torch::Tensor w) {
         _load(_build(builder, source, functions={"f": "f"})).f(x, w), expected, strict=True
     ):
         torch.testing.assert_close(actual, right)
+
+
+def test_only_what_computes_may_answer_wrongly(builder: Builder) -> None:
+    own = """
+torch::Tensor f(torch::Tensor x) {
+  TORCH_CHECK(x.dim() == 2 && x.scalar_type() == torch::kFloat, "a matrix of floats, not ", x.sizes());
+  x = x.contiguous();
+  auto out = torch::empty_like(x);
+  at::parallel_for(0, x.numel(), 64, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) out.data_ptr<float>()[i] = 2 * x.data_ptr<float>()[i];
+  });
+  return out;
+}
+"""
+    assert not _build(builder, own, functions={"f": "f"}, extra_cflags=["-fopenmp"]).doubtful
+    borrowed = "torch::Tensor f(torch::Tensor x) { return x + VALUE; }"
+    assert _build(builder, borrowed, functions={"f": "f"}, extra_cflags=["-O1", "-DVALUE=0"]).doubtful
+    assert _build(
+        builder, borrowed, functions={"f": "f"}, extra_cflags=["-DVALUE=0"], extra_ldflags=["-s"]
+    ).doubtful
+
+
+@pytest.mark.slow
+def test_outputs_under_lean_headers_are_those_under_torchs_own(request: pytest.FixtureRequest) -> None:
+    script = Path(__file__).parents[2] / "benchmarks" / "build.py"
+    command = [sys.executable, str(script), "--parity", "--only", "cpp_(08|15|19)"]
+    cache = request.config.cache.mkdir("lean")
+    ended = subprocess.run([*command, "--cache", str(cache)], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert ended.stdout.count("the same") == 3
 
 
 @pytest.mark.slow
