@@ -43,6 +43,10 @@ class BatchEntry(Record):
     """As the endpoint says it."""
     problem: str = ""
     """Why it failed as a whole."""
+    bound: str = "max_tokens"
+    """What its requests call the most tokens of a reply."""
+    bound_refused: bool = False
+    """True when the endpoint wants that by its other name, `max_completion_tokens`."""
 
 
 class Queued(Record):

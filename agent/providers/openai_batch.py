@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from openai.types import Batch
 
 METADATA: Final = "kernelwright"
+OTHER_BOUND: Final = "max_completion_tokens"
+"""What reasoning models of OpenAI call `max_tokens`, which they refuse."""
 _ENDED: Final = frozenset({"completed", "expired", "cancelled", "failed"})
 _LATER: Final = frozenset({"token_limit_exceeded", "rate_limit_exceeded"})
 """Codes of batches that failed as a whole, but may be created again later."""
@@ -153,24 +155,35 @@ class BatchJobs:
             if rounds[key] >= self._limits.max_rounds:
                 tired.append(Result(key=key, error=f"no answer in {self._limits.max_rounds} batches"))
                 continue
-            length = len(self._line(key))
+            length = len(self._line(key, self._bound(key)))
             full = len(part) >= self._limits.max_requests or size + length > self._limits.max_bytes
             other_model = part and self._model(part[0]) != self._model(key)
             if part and (full or other_model):
-                self._state.put(BatchEntry(name=uuid.uuid4().hex, keys=tuple(part)))
+                self._put(part)
                 part, size = [], 0
             part.append(key)
             size += length
         self._state.add_results(tired)
         if part:
-            self._state.put(BatchEntry(name=uuid.uuid4().hex, keys=tuple(part)))
+            self._put(part)
+
+    def _put(self, part: list[str]) -> None:
+        entry = BatchEntry(name=uuid.uuid4().hex, keys=tuple(part), bound=self._bound(part[0]))
+        self._state.put(entry)
 
     def _model(self, key: str) -> str:
         return self._state.requests[key].model
 
-    def _line(self, key: str) -> bytes:
+    def _bound(self, key: str) -> str:
+        """What a request's model calls the most tokens of a reply, as far as its earlier batches tell."""
+        model = self._model(key)
+        earlier = (batch for batch in self._state.batches.values() if batch.bound_refused)
+        renamed = any(self._model(batch.keys[0]) == model for batch in earlier)
+        return OTHER_BOUND if renamed else "max_tokens"
+
+    def _line(self, key: str, bound: str) -> bytes:
         request = self._state.requests[key]
-        body = {**chat_body(request), **request.sampling.extra_body}
+        body = {**chat_body(request, max_tokens=bound), **request.sampling.extra_body}
         line = {"custom_id": key, "method": "POST", "url": "/v1/chat/completions", "body": body}
         return json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
@@ -180,7 +193,7 @@ class BatchJobs:
                 lost = await self._find(client, batch.name)
                 if lost is not None:
                     return self._running(batch, lost)
-            content = b"".join(map(self._line, batch.keys))
+            content = b"".join(self._line(key, batch.bound) for key in batch.keys)
             uploaded = await client.files.create(file=(f"{batch.name}.jsonl", content), purpose="batch")
             batch = self._state.put(
                 batch.model_copy(update={"stage": BatchStage.CREATING, "file_id": uploaded.id})
@@ -213,7 +226,7 @@ class BatchJobs:
             for file_id in (now.output_file_id, now.error_file_id):
                 if file_id:
                     content = await client.files.content(file_id)
-                    self._collect(batch, content.content)
+                    batch = self._collect(batch, content.content)
         problem = _problem(now)
         self._state.put(batch.model_copy(update={"stage": BatchStage.COLLECTED, "problem": problem}))
         if batch.status == "failed" and not any(code in problem for code in _LATER):
@@ -221,8 +234,9 @@ class BatchJobs:
                 f"{self._endpoint.name}: batch {batch.batch_id} failed: {problem}", fatal=True
             )
 
-    def _collect(self, batch: BatchEntry, content: bytes) -> None:
+    def _collect(self, batch: BatchEntry, content: bytes) -> BatchEntry:
         own = set(batch.keys)
+        bound_refused = batch.bound_refused
         results: list[Result] = []
         for line in content.splitlines():
             try:
@@ -230,10 +244,16 @@ class BatchJobs:
             except ValueError:
                 continue
             key = answer.get("custom_id") if isinstance(answer, dict) else None
-            result = self._read(key, answer) if key in own else None
+            if key not in own:
+                continue
+            if batch.bound != OTHER_BOUND and _asks_for_other_bound(answer):
+                bound_refused = True
+                continue
+            result = self._read(key, answer)
             if result is not None:
                 results.append(result)
         self._state.add_results(results)
+        return batch.model_copy(update={"bound_refused": bound_refused})
 
     def _read(self, key: str, answer: Mapping[str, Any]) -> Result | None:  # Any: JSON
         """One line of a result file; None when the request should go into another batch."""
@@ -245,8 +265,7 @@ class BatchJobs:
             except MalformedReply:
                 return None
         if 400 <= status < 500 and status not in RETRIED:
-            said = ((response.get("body") or {}).get("error") or {}).get("message", "no reason given")
-            return Result(key=key, error=f"the request was refused ({status}): {said}")
+            return Result(key=key, error=f"the request was refused ({status}): {_said(answer)}")
         return None
 
     def _completion(self, key: str, body: object) -> Completion:
@@ -284,6 +303,17 @@ class BatchJobs:
         except failures() as error:
             trouble = diagnose(error, self._endpoint, "")
             raise ProviderError(trouble.message, fatal=trouble.fatal) from error
+
+
+def _said(answer: Mapping[str, Any]) -> str:  # Any: JSON
+    """What the endpoint says of a refused request."""
+    body = (answer.get("response") or {}).get("body") or {}
+    return str((body.get("error") or {}).get("message", "no reason given"))
+
+
+def _asks_for_other_bound(answer: Mapping[str, Any]) -> bool:  # Any: JSON
+    status = (answer.get("response") or {}).get("status_code")
+    return status in (400, 422) and OTHER_BOUND in _said(answer)
 
 
 def _problem(batch: Batch) -> str:

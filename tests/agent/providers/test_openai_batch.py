@@ -166,6 +166,29 @@ def test_single_failures_are_asked_again_or_told(serve: Serve, tmp_path: Path) -
     ]
 
 
+def test_a_bound_on_replies_is_renamed_for_models_that_ask_for_it(serve: Serve, tmp_path: Path) -> None:
+    bodies: list[dict[str, Any]] = []
+
+    def answer(body: dict[str, Any], number: int) -> dict[str, Any]:
+        bodies.append(body)
+        if body["model"] == "thinker" and "max_tokens" in body:
+            return error(400, "Unsupported parameter: use 'max_completion_tokens' instead.")
+        return reply(body, number)
+
+    endpoint = BatchEndpoint(answer)
+    at = serve(endpoint)
+    jobs = BatchJobs(tmp_path, at)
+    asked = [*requests(3, model="thinker"), *requests(1)]
+    bounded = [one.model_copy(update={"sampling": Sampling(max_tokens=100)}) for one in asked]
+    jobs.submit(bounded)
+    assert advance(jobs).answered == 1
+    again = BatchJobs(tmp_path, at)
+    assert (advance(again).answered, again.progress.is_done) == (4, True)
+    assert [len(batch.keys) for batch in again._state.batches.values()] == [3, 1, 3]
+    sent = [{name: body[name] for name in body if name.startswith("max")} for body in bodies]
+    assert sent == [{"max_tokens": 100}] * 4 + [{"max_completion_tokens": 100}] * 3
+
+
 def test_a_request_that_is_never_answered_is_given_up(serve: Serve, tmp_path: Path) -> None:
     endpoint = BatchEndpoint(lambda body, number: None)
     jobs = BatchJobs(tmp_path, serve(endpoint), limits=BatchLimits(max_rounds=2))
