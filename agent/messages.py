@@ -89,7 +89,7 @@ class ProviderError(Exception):
     def __init__(self, message: str, *, fatal: bool = False) -> None:
         super().__init__(message)
         self.fatal = fatal
-        """True when no other request to this provider can succeed either: a bad key, an unknown model."""
+        """True when no other request for this model can succeed either: a bad key, an unknown model."""
 
 
 class Provider(Protocol):

@@ -61,6 +61,8 @@ class Asker:
         self._halt = halt
         self._emit = emit
         self._strikes: dict[str, int] = {}
+        self._gone: dict[str, str] = {}
+        """Model to why it is not asked again."""
 
     def recall(self, asked: Asked) -> Attempt | None:
         """The attempt, if an earlier process recorded its reply."""
@@ -104,8 +106,8 @@ class Asker:
             raise NoAttemptError("nobody is asked")
         if self._halt.is_asking_over:
             raise NoAttemptError(self._halt.reason)
-        if self._strikes.get(model, 0) >= STRIKES:
-            raise NoAttemptError(f"{model} failed {STRIKES} times in a row")
+        if model in self._gone:
+            raise NoAttemptError(self._gone[model])
 
     async def _admit(self, asked: Asked, bound_tokens: int | None) -> list[tuple[Ledger, Hold]]:
         try:
@@ -128,21 +130,29 @@ class Asker:
             completion = await self._known[name].complete(request)
         except ProviderError as error:
             self.failures += 1
-            self._strikes[name] = self._strikes.get(name, 0) + 1
             message = str(error)[:LONGEST_MESSAGE]
+            self._strike(name, error.fatal, message)
             line = ProviderFailed(at=now(), attempt=asked.key.attempt, key=asked.key, message=message)
             await asyncio.to_thread(self._log.append, line)
-            self._emit(ProviderTrouble(AttemptName.of(asked.key), message))
-            self._stop_if_hopeless(message)
+            self._emit(ProviderTrouble(AttemptName.of(asked.key), message, for_good=name in self._gone))
+            self._stop_if_hopeless()
             raise NoAttemptError(message) from None
         finally:
             self.in_flight -= 1
         self._strikes[name] = 0
+        self._gone.pop(name, None)
         return completion
 
-    def _stop_if_hopeless(self, message: str) -> None:
-        if all(self._strikes.get(name, 0) >= STRIKES for name in self._known):
-            self._halt.set(RunEnd.BROKEN, f"no reply {STRIKES} times in a row: {message}")
+    def _strike(self, model: str, for_good: bool, message: str) -> None:
+        strikes = self._strikes[model] = self._strikes.get(model, 0) + 1
+        if for_good:
+            self._gone[model] = message
+        elif strikes >= STRIKES:
+            self._gone[model] = f"no reply {STRIKES} times in a row: {message}"
+
+    def _stop_if_hopeless(self) -> None:
+        if all(name in self._gone for name in self._known):
+            self._halt.set(RunEnd.BROKEN, "; ".join(dict.fromkeys(self._gone.values())))
 
     def _report(self, attempt: Attempt, *, recorded: bool) -> None:
         self._emit(Replied.to(attempt, recorded=recorded))

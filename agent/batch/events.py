@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from agent.budgets import Budget
 from agent.messages import Usage
+from agent.providers.watching import Retrying
 from agent.run import Attempt, AttemptKey, RunEnd
 from evaluator import Record, Stage, Status
 
@@ -162,6 +163,8 @@ class ProviderTrouble:
 
     of: AttemptName
     message: str
+    for_good: bool = False
+    """True when its model is not asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +279,7 @@ Event: TypeAlias = (
     | Judging
     | StageEntered
     | Judged
+    | Retrying
     | ProviderTrouble
     | EvaluatorTrouble
     | Skipped

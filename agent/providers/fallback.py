@@ -18,14 +18,15 @@ class Choice:
 
 
 class FallbackProvider:
-    """Asks each provider in turn until one answers; one that failed for good is not asked again.
+    """Asks each provider in turn until one answers; where one failed for good, that model is not asked again.
 
     A completion carries the name and the model of whoever answered.
     """
 
     def __init__(self, choices: Sequence[Choice]) -> None:
         self._choices = tuple(choices)
-        self._gone: dict[int, str] = {}
+        self._gone: dict[tuple[int, str], str] = {}
+        """Place in the list and model to why that is not asked again."""
 
     @property
     def name(self) -> str:
@@ -39,18 +40,22 @@ class FallbackProvider:
             ProviderError: none of them could; fatal when none will.
         """
         said: list[str] = []
+        gone = 0
         for index, choice in enumerate(self._choices):
-            if index in self._gone:
-                said.append(self._gone[index])
-                continue
             asked = request if choice.model is None else request.model_copy(update={"model": choice.model})
+            place = index, asked.model
+            if place in self._gone:
+                said.append(self._gone[place])
+                gone += 1
+                continue
             try:
                 return await choice.provider.complete(asked)
             except ProviderError as error:
                 said.append(str(error))
                 if error.fatal:
-                    self._gone[index] = str(error)
-        raise ProviderError("; then ".join(said), fatal=len(self._gone) == len(self._choices))
+                    self._gone[place] = str(error)
+                    gone += 1
+        raise ProviderError("; then ".join(said), fatal=gone == len(self._choices))
 
     async def close(self) -> None:
         """Close them all."""

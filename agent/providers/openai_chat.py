@@ -10,6 +10,7 @@ import asyncio
 import json
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -22,6 +23,7 @@ from agent.providers.endpoint import Endpoint, Patience
 from agent.providers.limits import Limiter, RateLimits, Slot
 from agent.providers.prices import PriceTable
 from agent.providers.trouble import Trouble, diagnose, failures
+from agent.providers.watching import ProviderState, Retrying
 from agent.providers.wire import Reply, StreamReader, read_reply
 from agent.tokens import estimate_tokens
 
@@ -33,18 +35,6 @@ EXPECTED_REPLY_TOKENS = 4096
 
 TRIES_TO_REACH = 3
 """Tries before an endpoint that never answered anything is called unreachable."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderState:
-    """What a provider is doing now, for people who watch."""
-
-    in_flight: int
-    queued: int
-    concurrency: int
-    paused_s: float
-    retries: int
-    last_trouble: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +55,7 @@ class OpenAIProvider:
         patience: Patience = Patience(),  # noqa: B008 (frozen)
         limits: RateLimits = RateLimits(),  # noqa: B008 (frozen)
         prices: PriceTable = PriceTable(),  # noqa: B008 (frozen)
+        on_retry: Callable[[Retrying], None] | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._patience = patience
@@ -72,9 +63,8 @@ class OpenAIProvider:
         self._prices = prices
         self._clients = Clients(endpoint, patience)
         self._dialects: dict[str, _Dialect] = {}
-        self._retries = 0
+        self._on_retry = on_retry
         self._replies = 0
-        self._last_trouble = ""
 
     @property
     def name(self) -> str:
@@ -90,8 +80,6 @@ class OpenAIProvider:
             queued=limiter.queued,
             concurrency=limiter.concurrency,
             paused_s=limiter.paused_s,
-            retries=self._retries,
-            last_trouble=self._last_trouble,
         )
 
     async def complete(self, request: CompletionRequest) -> Completion:
@@ -109,11 +97,10 @@ class OpenAIProvider:
             if isinstance(outcome, Reply):
                 self._replies += 1
                 return self._completion(request, outcome, prompt_tokens, tries, time.monotonic() - started)
-            self._last_trouble = outcome.message
             wait_s = self._wait_s(outcome, tries)
             if wait_s is None:
                 raise await self._give_up(outcome, tries, request.model)
-            self._retries += 1
+            self._tell(request, outcome, wait_s)
             await asyncio.sleep(wait_s)
         raise AssertionError("unreachable: the last try returns or raises")
 
@@ -135,6 +122,19 @@ class OpenAIProvider:
     async def close(self) -> None:
         """Release connections."""
         await self._clients.close()
+
+    def _tell(self, request: CompletionRequest, trouble: Trouble, wait_s: float) -> None:
+        if self._on_retry is not None:
+            self._on_retry(
+                Retrying(
+                    provider=self.name,
+                    model=request.model,
+                    problem=request.problem,
+                    message=trouble.message,
+                    seconds=wait_s,
+                    state=self.state,
+                )
+            )
 
     async def _try(self, request: CompletionRequest, slot: Slot) -> Reply | Trouble:
         import openai

@@ -27,7 +27,7 @@ from agent.run import (
     RunFinished,
 )
 from agent.strategies import Refine, Sample
-from evaluator import ConfigError, EvaluationConfig, MachineError, ProblemError, Status
+from evaluator import ConfigError, EvaluationConfig, EvaluatorError, MachineError, ProblemError, Status
 
 
 def lines_of(bench: Any, kind: type) -> list[Any]:
@@ -101,6 +101,18 @@ def test_a_provider_that_always_fails_is_not_asked_for_ever(bench, scripted) -> 
     assert len(provider.requests) <= 12
 
 
+def test_a_model_refused_for_good_is_not_asked_again(bench, scripted, says) -> None:
+    good = scripted(lambda request: says("PASSED 2"))
+    bad = scripted(lambda request: ProviderError("no such model", fatal=True))
+    models = (ModelChoice(name="bad"), ModelChoice(name="good"))
+    plan = bench.plan(2, strategy=Sample(samples=5), models=models)
+    summary = bench.run(plan, good, providers={"bad": bad, "good": good}, completions=1)
+    assert (summary.end, summary.attempts, len(bad.requests)) == (RunEnd.INCOMPLETE, 10, 1)
+    assert [event.for_good for event in bench.of(seen.ProviderTrouble)] == [True]
+    alone = bench.run(bench.plan(2), bad, completions=1)
+    assert (alone.end, alone.reason, len(bad.requests)) == (RunEnd.BROKEN, "no such model", 2)
+
+
 def test_one_model_that_always_fails_does_not_stop_the_other(bench, scripted, says) -> None:
     good, bad = (
         scripted(lambda request: says("PASSED 2")),
@@ -146,6 +158,34 @@ def test_an_evaluator_that_keeps_failing_stops_the_run(bench, scripted, says) ->
     bench.evaluate = type(bench).evaluate
     assert bench.go_on(provider).evaluated == 40
     assert len(provider.requests) == 40
+
+
+def test_a_problem_the_evaluator_always_fails_on_does_not_stop_the_others(bench, scripted, says) -> None:
+    def choking(problem, candidate, config, on_stage):
+        if problem.id.endswith("00_p"):
+            raise EvaluatorError("the referee died")
+        return type(bench).evaluate(problem, candidate, config, on_stage)
+
+    bench.evaluate = choking
+    provider = scripted(lambda request: says(f"PASSED 2 {request.sample}"))
+    summary = bench.run(
+        bench.plan(2, strategy=Sample(samples=20)), provider, completions=1, backlog=1, evaluators=1
+    )
+    assert summary.end is RunEnd.INCOMPLETE
+    assert (summary.evaluated, summary.evaluator_failures, summary.skipped) == (20, 3, {})
+    assert len([request for request in provider.requests if request.problem.endswith("00_p")]) < 20
+    bench.evaluate = type(bench).evaluate
+    assert bench.go_on(provider).end is RunEnd.COMPLETE
+
+
+def test_a_machine_that_fails_stops_a_run_of_one_problem(bench, scripted, says) -> None:
+    def broken(problem, candidate, config, on_stage):
+        raise MachineError("no compiler")
+
+    bench.evaluate = broken
+    provider = scripted(lambda request: says(f"PASSED 2 {request.sample}"))
+    summary = bench.run(bench.plan(1, strategy=Sample(samples=20)), provider, completions=1, backlog=1)
+    assert (summary.end, summary.exit_code, summary.evaluated) == (RunEnd.BROKEN, 3, 0)
 
 
 def test_a_bad_problem_is_skipped_with_a_reason_and_the_others_go_on(bench, scripted, says) -> None:

@@ -124,6 +124,8 @@ def test_a_provider_that_failed_for_good_is_not_asked_again() -> None:
         for _ in range(3):
             await provider.complete(request())
         assert len(dead.asked) == 1
+        await provider.complete(request().model_copy(update={"model": "another"}))
+        assert len(dead.asked) == 2, "another model may be known there"
         spare.error = ProviderError("busy")
         with pytest.raises(ProviderError, match="bad key; then busy") as caught:
             await provider.complete(request())

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Coroutine
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from agent.batch.events import event_line
 from agent.messages import Completion, CompletionRequest, Message, ProviderError, Sampling, Usage
 from agent.providers.endpoint import Endpoint, Patience
 from agent.providers.limits import RateLimits
 from agent.providers.openai_chat import OpenAIProvider
 from agent.providers.prices import Price, PriceTable
+from agent.providers.watching import Retrying
 from tests.agent.providers.scripted import OK, Script, ScriptedServer, Step, refused, troubled
 
 QUICK = Patience(timeout_s=60, connect_s=30, max_retries=6, first_wait_s=0.005, longest_wait_s=0.05)
@@ -302,6 +305,20 @@ def test_a_cancelled_request_gives_its_slot_back() -> None:
             assert answer.text == OK.text
             assert (ours.state.in_flight, ours.state.queued) == (0, 0)
             await ours.close()
+
+    run(scenario())
+
+
+def test_every_retry_is_told_with_its_reason() -> None:
+    async def scenario() -> None:
+        told: list[Retrying] = []
+        async with ScriptedServer(steps(refused(429, "slow down"), refused(500), OK)) as server:
+            ours = OpenAIProvider(Endpoint(base_url=server.base_url), patience=QUICK, on_retry=told.append)
+            await ours.complete(request())
+            await ours.close()
+        assert ["slow down" in told[0].message, "error 500" in told[1].message, len(told)] == [True, True, 2]
+        assert (told[0].model, told[0].state.queued, told[0].seconds > 0) == ("good-model", 0, True)
+        assert json.loads(event_line(told[0]))["event"] == "Retrying"
 
     run(scenario())
 

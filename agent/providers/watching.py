@@ -1,0 +1,32 @@
+"""What a provider tells whoever watches it: how busy it is, and why a request has to wait."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderState:
+    """What a provider is doing now."""
+
+    in_flight: int
+    """Tries under way."""
+    queued: int
+    """Tries that wait for their turn."""
+    concurrency: int
+    """Tries the endpoint gets at once; falls while it says that we ask too much."""
+    paused_s: float
+    """Seconds that nobody is asked, because the endpoint wants it so; 0 when others go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """A try brought no reply, and another follows."""
+
+    provider: str
+    model: str
+    problem: str
+    message: str
+    seconds: float
+    """Until the next try."""
+    state: ProviderState
