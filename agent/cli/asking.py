@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from agent.batch import ModelChoice
 from agent.cli.costs import prices_of
 from agent.cli.endpoint import api_key, base_url, key_in, key_variable
 from agent.cli.failures import Usage, say
-from agent.cli.settings import FallbackChoice, ProviderKind, RunSettings
+from agent.cli.settings import EndpointChoice, ProviderKind, RunSettings
 from agent.messages import Provider, Sampling
 from agent.prompts import installed_prompts
 from agent.providers.cache import CachingProvider
@@ -25,6 +25,7 @@ from agent.providers.openai_chat import OpenAIProvider
 from agent.providers.recording import RecordingProvider
 from agent.providers.replay import MODEL as REPLAY_MODEL
 from agent.providers.replay import ReplayServer
+from agent.providers.watching import Retrying
 
 RETRIES_BEFORE_FALLBACK: Final = 4
 """Retries at an endpoint that has another behind it: half of what a lone one gets."""
@@ -32,23 +33,26 @@ RETRIES_BEFORE_FALLBACK: Final = 4
 OWNED: Final = ("model", "messages", "stream", "stream_options")
 """Fields of a request's body that no `extra_body` may replace."""
 
-_FALLBACK_FIELDS: Final = tuple(FallbackChoice.model_fields)
+_FALLBACK_FIELDS: Final = tuple(EndpointChoice.model_fields)
 
 
 @dataclass(frozen=True, slots=True)
-class Spare:
-    """An endpoint for when those before it cannot answer."""
+class Place:
+    """An endpoint, and what it calls the model."""
 
     endpoint: Endpoint
-    model: str | None
+    model: str | None = None
+    """None: what the run calls it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
     """Whom to ask."""
 
-    first: Endpoint
-    spares: tuple[Spare, ...] = ()
+    first: Mapping[str, Place]
+    """By model."""
+    spares: tuple[Place, ...] = ()
+    """For when the first cannot answer, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ class Remembering:
 
 
 def parse_fallbacks(texts: Sequence[str]) -> list[dict[str, str]]:
-    """The endpoints that `--fallback` names, as fields of `FallbackChoice`.
+    """The endpoints that `--fallback` names, as fields of `EndpointChoice`.
 
     Raises:
         Usage: not in the form that the option takes.
@@ -79,7 +83,8 @@ def resolve(settings: RunSettings) -> RunSettings:
     """
     _refuse_what_requests_own(settings)
     address = settings.base_url or base_url()
-    live = settings.provider or (ProviderKind.OPENAI if api_key() or address else ProviderKind.REPLAY)
+    is_live = bool(api_key() or address or settings.endpoints)
+    live = settings.provider or (ProviderKind.OPENAI if is_live else ProviderKind.REPLAY)
     if live is ProviderKind.REPLAY:
         models = settings.models or (REPLAY_MODEL,)
         if settings.fallbacks:
@@ -89,6 +94,11 @@ def resolve(settings: RunSettings) -> RunSettings:
         raise Usage(f"{address!r} is no base URL; an example: http://localhost:8000/v1")
     if not settings.models:
         raise Usage("which model? --model NAME; it may be repeated")
+    unasked = [name for name in settings.endpoints if name not in settings.models]
+    if unasked:
+        raise Usage(
+            f"endpoints.{unasked[0]}: no such model is asked; --model names {', '.join(settings.models)}"
+        )
     return settings.model_copy(update={"provider": live})
 
 
@@ -105,8 +115,15 @@ def models_of(settings: RunSettings) -> tuple[ModelChoice, ...]:
     )
 
 
-def open_provider(settings: RunSettings, endpoints: Endpoints, remembering: Remembering) -> Provider:
-    """A client of the endpoints; replies are remembered, except those of the replay server.
+def open_providers(
+    settings: RunSettings,
+    endpoints: Endpoints,
+    remembering: Remembering,
+    on_retry: Callable[[Retrying], None],
+) -> dict[str, Provider]:
+    """A client for every model; those at one endpoint share one.
+
+    Replies are remembered, except those of the replay server.
 
     Raises:
         ProviderError: a price table cannot be read.
@@ -117,17 +134,32 @@ def open_provider(settings: RunSettings, endpoints: Endpoints, remembering: Reme
         tokens_per_minute=settings.tokens_per_minute,
     )
     prices = prices_of(settings)
-    several = [Spare(endpoints.first, None), *endpoints.spares]
-    choices = [
-        Choice(OpenAIProvider(spare.endpoint, patience=patience, limits=limits, prices=prices), spare.model)
-        for spare, patience in zip(several, _patience(len(several)), strict=True)
-    ]
-    asked: Provider = choices[0].provider if len(choices) == 1 else FallbackProvider(choices)
+
+    def client(first: Place) -> Provider:
+        several = [first, *endpoints.spares]
+        choices = [
+            Choice(
+                OpenAIProvider(
+                    place.endpoint, patience=patience, limits=limits, prices=prices, on_retry=on_retry
+                ),
+                place.model,
+            )
+            for place, patience in zip(several, _patience(len(several)), strict=True)
+        ]
+        alone = len(choices) == 1 and first.model is None
+        asked: Provider = choices[0].provider if alone else FallbackProvider(choices)
+        return _remembered(asked, first, settings, remembering)
+
+    clients = {place: client(place) for place in dict.fromkeys(endpoints.first.values())}
+    return {name: clients[place] for name, place in endpoints.first.items()}
+
+
+def _remembered(asked: Provider, first: Place, settings: RunSettings, remembering: Remembering) -> Provider:
     if remembering.completions is not None and settings.provider is not ProviderKind.REPLAY:
         asked = CachingProvider(
             asked,
             remembering.completions,
-            place=endpoints.first.base_url,
+            place=" ".join(filter(None, (first.endpoint.base_url, first.model))),
             run=remembering.run,
             fresh=settings.fresh,
         )
@@ -149,9 +181,13 @@ def open_endpoints(settings: RunSettings, *, quiet: bool) -> Iterator[Endpoints]
             if not quiet:
                 why = "" if api_key() else "no key is set: "
                 say(f"{why}replaying recorded replies of {folder} at {server.base_url}")
-            yield Endpoints(Endpoint(name="replay", base_url=server.base_url, stream=settings.stream))
+            replay = Endpoint(name="replay", base_url=server.base_url, stream=settings.stream)
+            yield Endpoints(dict.fromkeys(settings.models, Place(replay)))
         return
-    yield Endpoints(live_endpoint(settings), tuple(_spare(choice, settings) for choice in settings.fallbacks))
+    first = {name: _place(choice, settings) for name, choice in settings.endpoints.items()}
+    others = [name for name in settings.models if name not in first]
+    shared = dict.fromkeys(others, Place(live_endpoint(settings))) if others else {}
+    yield Endpoints(first | shared, tuple(_place(choice, settings) for choice in settings.fallbacks))
 
 
 def _refuse_what_requests_own(settings: RunSettings) -> None:
@@ -184,13 +220,13 @@ def live_endpoint(settings: RunSettings) -> Endpoint:
     )
 
 
-def _spare(choice: FallbackChoice, settings: RunSettings) -> Spare:
-    return Spare(
+def _place(choice: EndpointChoice, settings: RunSettings) -> Place:
+    return Place(
         Endpoint(
             name=urlsplit(choice.base_url).netloc.rpartition("@")[2],
             base_url=choice.base_url,
             api_key=key_in(choice.key_env),
-            key_variable=choice.key_env or "key_env of the fallback",
+            key_variable=choice.key_env or "key_env of the endpoint",
             stream=settings.stream,
         ),
         choice.model,

@@ -40,5 +40,7 @@ def refuse_unpriced(settings: RunSettings) -> None:
 
 
 def _asked(settings: RunSettings) -> Iterator[str]:
-    yield from settings.models
+    for name in settings.models:
+        own = settings.endpoints.get(name)
+        yield own.model if own is not None and own.model is not None else name
     yield from (choice.model for choice in settings.fallbacks if choice.model is not None)

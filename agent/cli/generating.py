@@ -94,5 +94,7 @@ def _refuse_what_bulk_cannot(settings: RunSettings) -> None:
         )
     if settings.provider is ProviderKind.REPLAY:
         raise Usage("--batch-api needs a live endpoint: set a key, or --base-url")
-    if settings.fallbacks:
-        raise Usage("--fallback does not go with --batch-api: a batch is answered by one endpoint")
+    if settings.fallbacks or settings.endpoints:
+        raise Usage(
+            "--fallback and endpoints do not go with --batch-api: a batch is answered by one endpoint"
+        )

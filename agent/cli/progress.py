@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from agent.batch import events
 from agent.cli.screen import colour, notes, plain, seconds
+from agent.cli.tally import Tally
+from agent.providers.watching import Retrying
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -44,30 +46,17 @@ class _Flight:
 
 
 @dataclass(slots=True)
-class _Totals:
-    assignments: int = 0
-    finished: int = 0
-    asked: int = 0
-    judged: int = 0
-    passed: int = 0
-    cost_usd: float = 0.0
-    tokens: int = 0
-    started: float = field(default_factory=time.monotonic)
+class _Wait:
+    """Why a provider is not asked right now."""
 
-    def line(self, running: bool) -> str:
-        spent = time.monotonic() - self.started
-        parts = [
-            f"{self.finished}/{self.assignments} problems",
-            f"{self.judged} judged, {self.passed} passed",
-            f"{self.tokens:,} tokens",
-        ]
-        if self.cost_usd:
-            parts.append(f"${self.cost_usd:.2f}")
-        if self.judged:
-            parts.append(f"{60 * self.judged / spent:.1f} a minute")
-        if running and 0 < self.finished < self.assignments:
-            parts.append(f"about {seconds(spent / self.finished * (self.assignments - self.finished))} left")
-        return " · ".join([*parts, seconds(spent)])
+    of: Retrying
+    until: float
+
+    def line(self) -> str:
+        """For as long as it lasts."""
+        state, left = self.of.state, seconds(self.until - time.monotonic())
+        who = f"; {state.queued} in line, {state.concurrency} at once"
+        return f"{left}: {' '.join(self.of.message.split())}{who}"
 
 
 class Watcher:
@@ -77,7 +66,11 @@ class Watcher:
         self._console = console or notes()
         self._lock = threading.RLock()
         self._flights: dict[str, _Flight] = {}
-        self._totals = _Totals()
+        self._waits: dict[str, _Wait] = {}
+        """By provider."""
+        self._gone: set[str] = set()
+        """Models that are not asked again, which is said once."""
+        self._tally = Tally()
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
@@ -99,38 +92,64 @@ class Watcher:
     def __call__(self, event: events.Event) -> None:
         with self._lock:
             self._follow(event)
-            line = describe(event)
+            line = None if self._is_known(event) else describe(event)
         if line is not None:
             self._console.print(line, soft_wrap=not self._console.is_terminal)
 
+    def _is_known(self, event: events.Event) -> bool:
+        """Whether it says again that a model is not asked any more."""
+        if not isinstance(event, events.ProviderTrouble) or not event.for_good:
+            return False
+        known = event.of.model in self._gone
+        self._gone.add(event.of.model)
+        return known
+
     def _follow(self, event: events.Event) -> None:
+        tally = self._tally
         match event:
             case events.RunOpened():
-                self._totals = _Totals(assignments=event.assignments)
+                self._tally = Tally(event.assignments, event.finished, event.judges)
             case events.AssignmentFinished():
-                self._totals.finished += 1
-            case events.Asking():
-                self._set(event.of, "asking")
+                tally.finish(event)
+            case events.Waiting():
+                tally.bulk = event
+            case Retrying():
+                self._wait(event)
             case events.Replied():
+                tally.reply(event)
+                self._show(event)
+            case events.Judged():
+                tally.judge(event)
+                self._flights.pop(event.of.attempt, None)
+            case _:
+                self._show(event)
+
+    def _show(self, event: events.Event) -> None:
+        match event:
+            case events.Asking():
+                self._tally.begin(event.of)
+                self._set(event.of, "asking")
+            case events.Replied() if self._tally.judges:
                 self._set(event.of, "queued for judging")
-                self._totals.asked += 1
-                self._totals.tokens += event.usage.prompt_tokens + event.usage.completion_tokens
-                self._totals.cost_usd += event.cost_usd or 0.0
             case events.Judging():
+                self._tally.begin(event.of)
                 self._set(event.of, "judging")
             case events.StageEntered():
                 self._set(event.of, STATES.get(event.stage, str(event.stage)))
-            case events.Judged():
-                self._flights.pop(event.of.attempt, None)
-                self._totals.judged += 1
-                self._totals.passed += event.status == "PASSED"
-            case events.ProviderTrouble() | events.EvaluatorTrouble():
+            case events.Replied() | events.ProviderTrouble() | events.EvaluatorTrouble():
                 self._flights.pop(event.of.attempt, None)
             case _:
                 pass
 
     def _set(self, of: events.AttemptName, state: str) -> None:
         self._flights[of.attempt] = _Flight(of, state, time.monotonic())
+
+    def _wait(self, event: Retrying) -> None:
+        """Remember what is waited for; of one provider's troubles the one that lasts longest."""
+        wait = _Wait(event, time.monotonic() + max(event.seconds, event.state.paused_s))
+        known = self._waits.get(event.provider)
+        if known is None or wait.until > known.until:
+            self._waits[event.provider] = wait
 
     def _render(self) -> RenderableType:
         from rich.console import Group
@@ -139,7 +158,8 @@ class Watcher:
 
         with self._lock:
             flights = list(self._flights.values())
-            totals = self._totals.line(running=True)
+            totals = self._tally.line()
+            waits = [wait.line() for wait in self._waits.values() if wait.until > time.monotonic()]
         table = Table.grid(padding=(0, 2))
         now = time.monotonic()
         for flight in flights[:MAX_ROWS]:
@@ -148,7 +168,9 @@ class Watcher:
                 flight.of.problem, flight.of.model, f"turn {flight.of.turn + 1}", flight.state, waited
             )
         more = [Text(f"and {len(flights) - MAX_ROWS} more", style="dim")] if len(flights) > MAX_ROWS else []
-        return Group(Text(totals, style="bold"), table, *more)
+        return Group(
+            Text(totals, style="bold"), *(_line("waits", "yellow", wait) for wait in waits), table, *more
+        )
 
 
 def describe(event: events.Event) -> Text | None:
@@ -157,7 +179,8 @@ def describe(event: events.Event) -> Text | None:
         case events.Judged():
             return _verdict(event)
         case events.ProviderTrouble():
-            return _line("no reply", "yellow", f"{event.of.problem}: {event.message}")
+            whose = f"{event.of.model} is not asked again" if event.for_good else event.of.problem
+            return _line("no reply", "yellow", f"{whose}: {event.message}")
         case events.EvaluatorTrouble():
             return _line("not judged", "yellow", f"{event.of.problem}: {event.message}")
         case events.Skipped():

@@ -11,7 +11,7 @@ from pathlib import Path
 from agent.archive import RunLog
 from agent.batch import Batch, RunSummary, read_plan
 from agent.batch.events import Event
-from agent.cli.asking import Endpoints, Remembering, open_endpoints, open_provider
+from agent.cli.asking import Endpoints, Remembering, open_endpoints, open_providers
 from agent.cli.ending import print_end
 from agent.cli.failures import say
 from agent.cli.progress import Watcher, json_lines
@@ -178,17 +178,18 @@ def _work(session: Session, work: _Work) -> RunSummary:
             record=session.record,
             run=work.log.run,
         )
-        provider = open_provider(settings, work.endpoints, remembering) if work.endpoints else None
+        watch = stack.enter_context(follower(session.shown))
+        endpoints = work.endpoints
         batch = Batch(
             log=work.log,
             workspace=Workspace(session.workspace),
-            providers=dict.fromkeys(settings.models, provider) if provider else None,
+            providers=open_providers(settings, endpoints, remembering, watch) if endpoints else None,
             evaluate=evaluate if work.judges else None,
             prompts=work.prompts,
             exemplars=work.exemplars,
             completions=settings.completions,
             evaluators=evaluators,
-            on_event=stack.enter_context(follower(session.shown)),
+            on_event=watch,
         )
         return batch.run()
 

@@ -25,8 +25,8 @@ class ProviderKind(StrEnum):
     REPLAY = "replay"
 
 
-class FallbackChoice(Record):
-    """An endpoint that is asked when those before it cannot answer."""
+class EndpointChoice(Record):
+    """An endpoint besides the one that `base_url` names."""
 
     base_url: str = Field(pattern=r"^https?://[^/\s]+")
     model: str | None = None
@@ -52,9 +52,11 @@ class RunSettings(Record):
     """None: `openai` when a key or a base URL is there, else `replay`."""
     base_url: str | None = None
     """An OpenAI-compatible endpoint; None: $KERNELWRIGHT_BASE_URL, $OPENAI_BASE_URL, or OpenAI's own."""
-    fallbacks: tuple[FallbackChoice, ...] = ()
-    """Asked in this order when the endpoint cannot answer: {base_url = "…", model = "…", key_env = "…"}, of
-    which `key_env` names the environment variable that holds the key."""
+    endpoints: dict[str, EndpointChoice] = {}
+    """Endpoints of models that have their own, by model: {base_url = "…", model = "…", key_env = "…"}. There
+    `model` is what the endpoint calls it, and `key_env` names the environment variable that holds the key."""
+    fallbacks: tuple[EndpointChoice, ...] = ()
+    """Asked in this order when the endpoint cannot answer; each as in `endpoints`."""
     batch_api: bool = False
     """Whether independent samples are asked in bulk, through the Batch API."""
     fresh: bool = False

@@ -26,7 +26,7 @@ from evaluator import EvaluationConfig, Problem, Sanitize, find_backend
 
 CHANGEABLE: Final = frozenset(
     {
-        *("provider", "base_url", "fallbacks", "fresh", "recordings", "stream", "prices"),
+        *("provider", "base_url", "endpoints", "fallbacks", "fresh", "recordings", "stream", "prices"),
         *("budget", "completions", "evaluators"),
     }
 )

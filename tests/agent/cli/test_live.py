@@ -155,6 +155,27 @@ def test_a_run_goes_on_with_an_endpoint_it_did_not_begin_with(
     assert len(list(Workspace(tmp_path).archive().attempts())) == 1
 
 
+def test_models_of_one_run_may_have_endpoints_of_their_own(
+    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTHER_KEY", "sesame")
+    turns = quick.index("--turns")
+    kept = (*quick[:turns], *quick[quick.index("--shapes") :], "-m", "one", "-m", "two", "--quiet")
+    with served(lambda body, tries: Step()) as shared, served(lambda body, tries: Step()) as other:
+        own = f'endpoints.two = {{base_url = "{other.base_url}", model = "org/two", key_env = "OTHER_KEY"}}'
+        result = kernelwright("generate", *kept, "--base-url", shared.base_url, "--set", own)
+        assert result.exit_code == 1, result.output
+        asked = [[body["model"] for body in server.requests] for server in (shared, other)]
+        assert asked == [["one"], ["org/two"]]
+        assert [headers["authorization"] for headers in other.headers] == ["Bearer sesame"]
+        alone = kernelwright("generate", *kept[:-5], "-m", "two", "--quiet", "--fresh", "--set", own)
+        assert alone.exit_code == 1, alone.output
+        unasked = kernelwright("generate", *kept[:-5], "-m", "one", "--set", own)
+    assert (unasked.exit_code, "endpoints.two: no such model is asked" in unasked.stderr) == (2, True)
+    attempts = Workspace(tmp_path).archive().attempts()
+    assert sorted(attempt.key.model for attempt in attempts) == ["one", "two", "two"]
+
+
 @pytest.mark.parametrize(
     ("fallback", "said"),
     [
