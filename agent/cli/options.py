@@ -122,16 +122,16 @@ Limit = Annotated[
 
 def policy(
     *,
-    device: str | None,
-    shapes: str | None,
-    dtype: str | None,
-    math: str | None,
-    baselines: str | None,
-    sandbox: str | None,
-    time: bool | None,
-    sanitize: str | None,
-    limit: Sequence[str] | None,
+    device: str | None = None,
+    shapes: str | None = None,
+    dtype: str | None = None,
+    math: str | None = None,
     backward: bool | None = None,
+    baselines: str | None = None,
+    sandbox: str | None = None,
+    time: bool | None = None,
+    sanitize: str | None = None,
+    limit: Sequence[str] | None = None,
 ) -> dict[str, object]:
     """The fields of an evaluation's policy that were given.
 

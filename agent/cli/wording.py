@@ -32,11 +32,14 @@ def open_prompts(
         ConfigError: unknown backend or target, or no such device here.
     """
     folder = installed_prompts()
+    named = find_target(target, folder) if target else None
     hardware: dict[str, Hardware] = {}
     for name in backends:
         kind = find_backend(name).device
-        named = find_target(target, folder) if target else None
-        hardware[kind] = named if named and named.kind == kind else this_machine(_kind(kind), folder)
+        meant = named if named is not None and named.kind == kind else None
+        hardware[kind] = meant or this_machine(_kind(kind), folder)
+        if named is not None and meant is None:
+            say(f"--target {target} is a GPU; prompts for {name} speak of this machine's CPU")
     versions = _versions("cuda" in hardware)
     return TemplatePrompts(folder, Setting(config=config, hardware=hardware, versions=versions, facts=facts))
 
