@@ -53,6 +53,7 @@ def generate(
     few_shot_own: asked.FewShotOwn = None,
     max_cost: asked.MaxCost = None,
     max_tokens: asked.MaxTokens = None,
+    max_time: asked.MaxTime = None,
     max_attempts: asked.MaxAttempts = None,
     concurrency: asked.Concurrency = None,
     evaluators: asked.Evaluators = None,
@@ -95,6 +96,12 @@ def generate(
         time=time,
         limit=limit,
     )
+    bounds = {
+        "cost_usd": max_cost,
+        "tokens": max_tokens,
+        "seconds": parse_seconds(max_time) if max_time is not None else None,
+        "attempts": max_attempts,
+    }
     given = {
         "problems": tuple(problems) if problems else None,
         "backends": tuple(backend) if backend else None,
@@ -112,8 +119,7 @@ def generate(
         "few_shot": few_shot,
         "few_shot_own": few_shot_own,
         "evaluation": judging or None,
-        "budget": options.present({"cost_usd": max_cost, "tokens": max_tokens, "attempts": max_attempts})
-        or None,
+        "budget": options.present(bounds) or None,
         "completions": concurrency,
         "evaluators": evaluators,
     }

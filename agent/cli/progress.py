@@ -24,6 +24,9 @@ MAX_ROWS: Final = 16
 MAX_LINE: Final = 200
 """Characters of a verdict's line; the log has the rest."""
 
+LONG_WAIT_S: Final = 10.0
+"""A wait from which on it gets a line of its own."""
+
 STATES: Final = {
     "screen": "preparing",
     "build": "building",
@@ -51,6 +54,11 @@ class _Wait:
 
     of: Retrying
     until: float
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it was worth a line of its own."""
+        return self.of.lasts_s >= LONG_WAIT_S
 
     def line(self) -> str:
         """For as long as it lasts."""
@@ -91,18 +99,23 @@ class Watcher:
 
     def __call__(self, event: events.Event) -> None:
         with self._lock:
-            self._follow(event)
             line = None if self._is_known(event) else describe(event)
+            self._follow(event)
         if line is not None:
             self._console.print(line, soft_wrap=not self._console.is_terminal)
 
     def _is_known(self, event: events.Event) -> bool:
-        """Whether it says again that a model is not asked any more."""
-        if not isinstance(event, events.ProviderTrouble) or not event.for_good:
-            return False
-        known = event.of.model in self._gone
-        self._gone.add(event.of.model)
-        return known
+        """Whether it says again that a model is not asked any more, or that a provider is waited for."""
+        match event:
+            case Retrying():
+                wait = self._waits.get(event.provider)
+                return wait is not None and wait.is_long and wait.until > time.monotonic()
+            case events.ProviderTrouble() if event.for_good:
+                known = event.of.model in self._gone
+                self._gone.add(event.of.model)
+                return known
+            case _:
+                return False
 
     def _follow(self, event: events.Event) -> None:
         tally = self._tally
@@ -146,7 +159,7 @@ class Watcher:
 
     def _wait(self, event: Retrying) -> None:
         """Remember what is waited for; of one provider's troubles the one that lasts longest."""
-        wait = _Wait(event, time.monotonic() + max(event.seconds, event.state.paused_s))
+        wait = _Wait(event, time.monotonic() + event.lasts_s)
         known = self._waits.get(event.provider)
         if known is None or wait.until > known.until:
             self._waits[event.provider] = wait
@@ -187,6 +200,8 @@ def describe(event: events.Event) -> Text | None:
             return _line("skipped", "yellow", f"{event.problem}: {event.message}")
         case events.BudgetReached():
             return _line("budget", "yellow", f"{event.what}: nothing more is asked")
+        case Retrying() if event.lasts_s >= LONG_WAIT_S:
+            return _line("waits", "yellow", f"{seconds(event.lasts_s)}: {event.message}")
         case events.Waiting():
             return _waiting(event)
         case events.Interrupting():

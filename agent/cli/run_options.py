@@ -113,7 +113,10 @@ FewShotOwn = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option(help="Seed of the strategy.", rich_help_panel=SEARCH)]
 MaxCost = Annotated[
-    float | None, typer.Option(min=0, help="Dollars the whole run may cost.", rich_help_panel=BOUNDS)
+    float | None,
+    typer.Option(
+        min=0, help="Dollars the whole run may cost; its models need a price.", rich_help_panel=BOUNDS
+    ),
 ]
 MaxTokens = Annotated[
     int | None, typer.Option(min=1, help="Tokens the whole run may use.", rich_help_panel=BOUNDS)

@@ -13,7 +13,7 @@ from agent.batch import Batch, RunSummary, read_plan
 from agent.batch.events import Event
 from agent.cli.asking import Endpoints, Remembering, open_endpoints, open_providers
 from agent.cli.ending import print_end
-from agent.cli.failures import say
+from agent.cli.failures import Usage, say
 from agent.cli.progress import Watcher, json_lines
 from agent.cli.settings import RunSettings
 from agent.cli.teaching import load
@@ -79,6 +79,8 @@ def go(session: Session, given: Mapping[str, object], *, config: Path | None, re
         Usage, EvaluatorError, ProviderError, ArchiveError, OSError: nothing could be begun.
     """
     work = undertake(session.place, given, config=config, resume=resume)
+    if work.settings.batch_api and resume is None:
+        raise Usage("batch_api: `kernelwright generate` asks in bulk, `run --resume` judges what came")
     asks = not isinstance(work.plan.strategy, Imported) and not work.settings.batch_api
     summary = work_through(session, work, asks=asks)
     if session.shown is not Shown.JSON_LINES:

@@ -30,3 +30,8 @@ class Retrying:
     seconds: float
     """Until the next try."""
     state: ProviderState
+
+    @property
+    def lasts_s(self) -> float:
+        """Seconds until something is asked again."""
+        return max(self.seconds, self.state.paused_s)

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from agent.batch import read_plan
+from agent.budgets import Budget
 from agent.cli.experimenting import Bounds
 from agent.workspace import Workspace
 
@@ -41,20 +43,32 @@ def test_an_experiment_says_what_each_strategy_achieved_and_goes_on(
         path.write_text("No code.")
     turns = quick.index("--turns")
     arguments = quick[:turns] + quick[turns + 2 :]
-    result = kernelwright(
-        "experiment", *arguments, "-s", "sample", "-s", "refine", "--attempts", "3", "--json"
+    bounds = (
+        "--attempts",
+        "3",
+        "--max-tokens",
+        "1000000",
+        "--max-time",
+        "1h",
+        "--set",
+        "problem_budget.tokens=99999",
     )
+    strategies = ("-s", "sample", "-s", "refine")
+    result = kernelwright("experiment", *arguments, *strategies, *bounds, "--backward", "--json")
     assert result.exit_code == 1, result.output
     answer = json.loads(result.stdout)
-    assert (answer["end"], answer["budget"]) == ("complete", {"attempts": 3})
+    assert (answer["end"], answer["budget"]) == ("complete", {"attempts": 3, "tokens": 99999})
     assert [(row["strategy"], row["solved"], row["attempts"]) for row in answer["strategies"]] == [
         ("refine", 0, 3),
         ("sample", 0, 3),
     ]
     assert all(row["tokens"] > 0 and row["geomean"]["value"] == 1.0 for row in answer["strategies"])
+    archive = Workspace(tmp_path).archive()
+    plan = read_plan(archive, archive.find())
+    assert (plan.budget, plan.config.passes) == (Budget(tokens=1_000_000, seconds=3600), "forward_backward")
     again = kernelwright("experiment", "--resume", "last", "--quiet")
     assert (again.exit_code, "0 of 1" in again.stdout) == (1, True), again.output
-    counts = Counter(attempt.key.strategy for attempt in Workspace(tmp_path).archive().attempts())
+    counts = Counter(attempt.key.strategy for attempt in archive.attempts())
     assert counts == {"sample": 3, "refine": 3}
     assert kernelwright("run", "--resume", "last", "--quiet").exit_code == 1
 

@@ -95,16 +95,26 @@ def test_a_cost_that_nobody_knows_is_shown(unpriced: int, said: str) -> None:
     assert said in text
 
 
-def test_a_pause_says_why_for_how_long_and_how_many_wait() -> None:
-    def retrying(seconds: float, paused_s: float) -> Retrying:
-        state = ProviderState(in_flight=0, queued=12, concurrency=4, paused_s=paused_s)
-        return Retrying("openai", "m", "p", "openai: too many\nrequests (429)", seconds, state)
+def retrying(seconds: float, paused_s: float) -> Retrying:
+    state = ProviderState(in_flight=0, queued=12, concurrency=4, paused_s=paused_s)
+    return Retrying("openai", "m", "p", "openai: too many\nrequests (429)", seconds, state)
 
+
+def test_a_pause_says_why_for_how_long_and_how_many_wait() -> None:
     text = shown(follow(opened(), events.Asking(name()), retrying(1.0, 90.0), retrying(2.0, 0.0)))
     assert "waits" in text
     assert "1 m " in text
     assert "openai: too many requests (429); 12 in line, 4 at once" in text
     assert "waits" not in shown(follow(opened(), retrying(0.0, 0.0)))
+
+
+def test_a_long_wait_gets_one_line_even_where_nothing_moves() -> None:
+    file = io.StringIO()
+    watcher = Watcher(Console(file=file, width=200))
+    for event in (retrying(2.0, 0.0), retrying(2.0, 600.0), retrying(2.0, 590.0)):
+        watcher(event)
+    (line,) = file.getvalue().splitlines()
+    assert line.split(maxsplit=1)[1] == "10 m 00 s: openai: too many requests (429)"
 
 
 def test_a_model_that_is_not_asked_again_is_said_once() -> None:
