@@ -27,7 +27,8 @@ class Comparison(Record):
     outcome: Outcome
     why: str
     """One line for people."""
-    before: Evaluation
+    before: Evaluation | None
+    """None where its score cannot be read."""
     after: Evaluation | None = None
     """None where it could not be judged again."""
 
@@ -35,6 +36,8 @@ class Comparison(Record):
 def compare(kernel: str, before: Evaluation, after: Evaluation) -> Comparison:
     """Compare a kept score with a new one of the same kernel."""
     outcome, why = _decide(before, after)
+    if before.evaluator_sha and before.evaluator_sha != after.evaluator_sha:
+        why += "; the judge has changed since"
     return Comparison(
         kernel=kernel, problem=before.problem, outcome=outcome, why=why, before=before, after=after
     )
@@ -45,6 +48,11 @@ def not_comparable(kernel: str, before: Evaluation, why: str) -> Comparison:
     return Comparison(
         kernel=kernel, problem=before.problem, outcome=Outcome.NOT_COMPARABLE, why=why, before=before
     )
+
+
+def damaged(kernel: str, why: str) -> Comparison:
+    """A kernel that is no longer what was scored."""
+    return Comparison(kernel=kernel, problem="-", outcome=Outcome.DIFFERENT, why=why, before=None)
 
 
 def _decide(before: Evaluation, after: Evaluation) -> tuple[Outcome, str]:

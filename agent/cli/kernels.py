@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent.cli import options
+from agent.cli.failures import say, say_once
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from agent.workspace import Kernel
 
 app = typer.Typer(no_args_is_help=True, help="List and show kept kernels.")
@@ -29,12 +32,12 @@ def list_kernels(
     """List kept kernels, fastest first within a problem."""
     from rich.table import Table
 
-    from agent.cli.screen import milliseconds, out
+    from agent.cli.screen import milliseconds, out, plain
     from agent.workspace import Workspace
 
     kernels = [
         kernel
-        for kernel in Workspace(workspace).kernels()
+        for kernel in Workspace(workspace).kernels(lambda _, error: say(f"left out: {error}"))
         if problem is None or problem in kernel.record.problem
     ]
     kernels.sort(key=lambda kernel: (kernel.record.problem, -(kernel.best.speedup or 0.0)))
@@ -51,39 +54,71 @@ def list_kernels(
         best = kernel.best
         table.add_row(
             kernel.id,
-            kernel.record.problem,
-            kernel.record.backend,
+            plain(kernel.record.problem),
+            plain(kernel.record.backend),
             f"{best.speedup:.2f}×" if best.speedup is not None else "-",
             milliseconds(best.measurement.candidate.median_ms) if best.measurement else "-",
-            best.environment.device_name if best.environment else "-",
-            kernel.record.provenance.model or "-",
+            plain(best.environment.device_name) if best.environment else "-",
+            plain(kernel.record.provenance.model or "-"),
         )
     out().print(table)
 
 
 @app.command("show")
 def show(kernel: KernelName, workspace: options.Workspace = Path(), json: options.Json = False) -> None:
-    """Show a kept kernel: its source, its score and where it came from."""
+    """Show a kept kernel: its source, its score, where it came from and what was said to make it."""
+    from agent.archive import ArchiveError
+    from agent.cli.conversation import read_conversation
+    from agent.workspace import Workspace
+
+    place = Workspace(workspace)
+    kept = place.kernel(kernel)
+    try:
+        said, trouble = read_conversation(place.archive(say_once()), kept.record.provenance), ""
+    except ArchiveError as error:
+        said, trouble = None, str(error)
+    if json:
+        record = kept.record.model_dump(mode="json")
+        whole = {"source": kept.source, "record": record, "conversation": said}
+        print(json_module.dumps(_summary(kept) | whole, indent=2))
+        return
+    _print_kernel(kept)
+    _print_conversation(said, trouble)
+
+
+def _print_kernel(kept: Kernel) -> None:
     from rich.syntax import Syntax
 
     from agent.cli.card import card
-    from agent.cli.screen import out
-    from agent.workspace import Workspace
+    from agent.cli.screen import out, plain
 
-    kept = Workspace(workspace).kernel(kernel)
-    if json:
-        record = kept.record.model_dump(mode="json")
-        print(json_module.dumps(_summary(kept) | {"source": kept.source, "record": record}, indent=2))
-        return
     console = out()
     if console.is_terminal:
-        console.print(Syntax(kept.source, "python", background_color="default"))
+        console.print(Syntax(plain(kept.source), "python", background_color="default"))
     else:
         print(kept.source, end="" if kept.source.endswith("\n") else "\n")
     console.print(card(kept.best))
     origin = kept.record.provenance.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    console.print("from   " + ", ".join(f"{name} {value}" for name, value in origin.items()))
+    told = ", ".join(f"{name} {plain(str(value))}" for name, value in origin.items())
+    console.print(f"from   {told}")
     console.print(f"lies   {kept.folder}")
+
+
+def _print_conversation(said: Sequence[Mapping[str, str]] | None, trouble: str) -> None:
+    from rich.text import Text
+
+    from agent.cli.screen import out, plain
+
+    console = out()
+    if said is None:
+        console.print(f"said   nothing that could be shown: {plain(trouble)}", soft_wrap=True)
+        return
+    for message in said:
+        role = message["role"]
+        for title, text in ((f"{role}, thinking", message.get("reasoning")), (role, message["content"])):
+            if text:
+                console.print(Text(f"\n--- {title}", style="bold"))
+                console.print(Text(plain(text)), soft_wrap=True)
 
 
 def _summary(kernel: Kernel) -> dict[str, object]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agent.cli import options
-from agent.cli.failures import did_pass
+from agent.cli.failures import ExitCode, did_pass, say, say_once
+from agent.cli.screen import is_watched, notes, out, plain
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from agent.reproduction import Comparison
-    from agent.workspace import Kernel
+    from agent.workspace import Kernel, Workspace
     from evaluator import Evaluator, Problem
 
 
@@ -39,23 +41,22 @@ def verify(
     """Judge kept kernels again on this machine, each under the policy of its best score.
 
     Each is reproduced, different, or not comparable (other hardware, no such device, a changed problem).
-    Exit status 1 means that at least one is different.
+    References come from --problem and from the runs that made the kernels. Exit status 1 means that at least
+    one is different, 3 that none could be judged.
     """
-    from agent.cli.problem_files import read_problems
-    from agent.cli.screen import is_watched, notes
-    from agent.reproduction import Outcome
+    from agent.cli.references import find_references
     from agent.workspace import Workspace
     from evaluator import Evaluator
 
     place = Workspace(workspace)
-    chosen = [place.kernel(name) for name in kernels] if kernels else list(place.kernels())
-    known = {problem.id: problem for problem in read_problems(problems or ["all"])}
-    comparisons = []
+    chosen, comparisons = _chosen(place, kernels)
+    references = find_references(place.archive(say_once()), chosen, problems or ["all"])
     with Evaluator(cache=cache) as evaluator:
         for number, kernel in enumerate(chosen, 1):
             if is_watched():
-                notes().print(f"{number}/{len(chosen)}  {kernel.id}  {kernel.record.problem}", style="dim")
-            comparison = _judge_again(kernel, known, evaluator)
+                place_of = f"{number}/{len(chosen)}  {kernel.id}  {plain(kernel.record.problem)}"
+                notes().print(place_of, style="dim")
+            comparison = _judge_again(kernel, references, evaluator)
             comparisons.append(comparison)
             if keep and comparison.after is not None and comparison.after.status == "PASSED":
                 place.keep(kernel.source, comparison.after, kernel.record.provenance)
@@ -63,30 +64,62 @@ def verify(
         print(json_module.dumps([entry.model_dump(mode="json") for entry in comparisons], indent=2))
     else:
         _print(comparisons, workspace)
-    raise did_pass(all(entry.outcome is not Outcome.DIFFERENT for entry in comparisons))
+    raise _verdict(comparisons)
 
 
-def _judge_again(kernel: Kernel, known: Mapping[str, Problem], evaluator: Evaluator) -> Comparison:
+def _chosen(place: Workspace, names: Sequence[str] | None) -> tuple[list[Kernel], list[Comparison]]:
+    """The kernels to judge, and what is to be said of those that are damaged."""
+    from agent.archive import ArchiveError
+    from agent.reproduction import damaged
+    from agent.workspace import UnknownKernel
+
+    found: list[Kernel] = []
+    broken: list[Comparison] = []
+    if not names:
+        found += place.kernels(lambda folder, error: broken.append(damaged(folder.name, str(error))))
+    for name in names or ():
+        try:
+            found.append(place.kernel(name))
+        except UnknownKernel:
+            raise
+        except ArchiveError as error:
+            broken.append(damaged(name, str(error)))
+    return found, broken
+
+
+def _verdict(comparisons: Sequence[Comparison]) -> typer.Exit:
+    from agent.reproduction import Outcome
+
+    if any(entry.outcome is Outcome.DIFFERENT for entry in comparisons):
+        return did_pass(False)
+    if comparisons and not any(entry.after for entry in comparisons):
+        say(f"0 of {len(comparisons)} could be judged here")
+        return typer.Exit(ExitCode.MACHINE)
+    return did_pass(True)
+
+
+def _judge_again(kernel: Kernel, references: Mapping[str, Problem], evaluator: Evaluator) -> Comparison:
     from agent.reproduction import compare, not_comparable
-    from evaluator import Candidate, ConfigError, MachineError
+    from evaluator import Candidate, ConfigError, MachineError, ProblemError
 
-    before = kernel.best
-    problem = known.get(kernel.record.problem)
+    before, record = kernel.best, kernel.record
+    problem = references.get(record.problem_sha)
     if problem is None:
-        return not_comparable(kernel.id, before, f"no problem called {kernel.record.problem} here")
-    if problem.sha != kernel.record.problem_sha:
-        return not_comparable(kernel.id, before, "the problem's source has changed since")
-    candidate = Candidate(source=kernel.source, backend=kernel.record.backend)
+        is_known = any(known.id == record.problem for known in references.values())
+        why = "the problem's source has changed since" if is_known else f"nobody has {record.problem} here"
+        return not_comparable(kernel.id, before, f"{why}; name its file with --problem")
+    candidate = Candidate(source=kernel.source, backend=record.backend)
     try:
-        return compare(kernel.id, before, evaluator.evaluate(problem, candidate, before.config))
-    except (MachineError, ConfigError) as error:
+        # One reference may have several names; the kernel stays under its own.
+        named = problem.model_copy(update={"id": record.problem})
+        after = evaluator.evaluate(named, candidate, before.config)
+    except (MachineError, ConfigError, ProblemError) as error:
         return not_comparable(kernel.id, before, str(error))
+    return compare(kernel.id, before, after)
 
 
 def _print(comparisons: list[Comparison], workspace: Path) -> None:
     from rich.table import Table
-
-    from agent.cli.screen import out, plain
 
     if not comparisons:
         out().print(f"no kernels below {workspace.resolve() / 'generated'}")
@@ -97,6 +130,6 @@ def _print(comparisons: list[Comparison], workspace: Path) -> None:
     colours = {"reproduced": "green", "different": "red", "not comparable": "yellow"}
     for entry in comparisons:
         table.add_row(
-            entry.kernel, entry.problem, entry.outcome, plain(entry.why), style=colours[entry.outcome]
+            entry.kernel, plain(entry.problem), entry.outcome, plain(entry.why), style=colours[entry.outcome]
         )
     out().print(table)

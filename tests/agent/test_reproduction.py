@@ -76,3 +76,11 @@ def test_a_new_score_is_compared_with_the_kept_one(after: Evaluation, outcome: O
     comparison = compare("k", score(), after)
     assert comparison.outcome is outcome, comparison.why
     assert comparison.why
+
+
+def test_a_changed_judge_is_said() -> None:
+    before = score().model_copy(update={"evaluator_sha": "old"})
+    same = compare("k", before, before)
+    other = compare("k", before, before.model_copy(update={"evaluator_sha": "new"}))
+    assert same.outcome is other.outcome is Outcome.REPRODUCED
+    assert "judge" not in same.why and other.why.endswith("; the judge has changed since")

@@ -39,8 +39,6 @@ def test_a_run_asks_judges_repairs_keeps_and_reports(
     again = kernelwright("verify", "--problem", quick[0], "--json")
     assert [entry["outcome"] for entry in json.loads(again.stdout)] == ["reproduced"]
     assert again.exit_code == 0
-    elsewhere = kernelwright("verify", "--problem", "square_matmul")
-    assert "not comparable" in elsewhere.stdout
 
     resumed = kernelwright("run", "--resume", "last")
     assert resumed.exit_code == 0

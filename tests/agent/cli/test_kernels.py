@@ -1,0 +1,85 @@
+"""`kernels list`, `show` and `verify`, where nothing needs to be judged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from typer.testing import Result
+
+from agent.workspace import Kernel, Provenance, Workspace
+from evaluator import EvaluationConfig
+
+if TYPE_CHECKING:
+    from tests.agent.conftest import Make
+
+Command = Callable[..., Result]
+
+
+def keep(make: Make, folder: Path, mark: object = 0, **made: str) -> Kernel:
+    source = make.code(mark)
+    return Workspace(folder).keep(source, make.evaluation(source=source), Provenance(**made))
+
+
+def test_show_tells_what_was_said(kernelwright: Command, make: Make, tmp_path: Path) -> None:
+    with make.log(tmp_path) as log:
+        attempt = make.attempt(log)
+    kernel = keep(make, tmp_path, run=log.run, attempt=attempt.id)
+    shown = json.loads(kernelwright("show", kernel.id, "--json").stdout)
+    assert [message["role"] for message in shown["conversation"]] == ["system", "user", "assistant"]
+    assert shown["conversation"][-1]["content"] == log.archive.reply(attempt.completion)
+    text = kernelwright("show", kernel.id).stdout
+    assert "--- user\nmake it fast\n" in text and "Here it is." in text
+
+
+def test_show_says_where_its_run_is_not_here(kernelwright: Command, make: Make, tmp_path: Path) -> None:
+    kernel = keep(make, tmp_path, run="20250101-000000-000-abcd", attempt="0" * 32)
+    assert json.loads(kernelwright("show", kernel.id, "--json").stdout)["conversation"] is None
+    assert "its run 20250101-000000-000-abcd is not here" in kernelwright("show", kernel.id).stdout
+
+
+def test_names_of_strangers_never_steer_the_terminal(
+    kernelwright: Command, make: Make, tmp_path: Path
+) -> None:
+    kernel = keep(make, tmp_path, model="\x1b[31mred", origin="\x1b[32mgreen")
+    for arguments in (("kernels", "list"), ("show", kernel.id)):
+        assert "\x1b" not in kernelwright(*arguments).stdout
+
+
+def test_a_damaged_kernel_costs_only_itself(kernelwright: Command, make: Make, tmp_path: Path) -> None:
+    sound, edited, torn = (keep(make, tmp_path, mark) for mark in range(3))
+    (edited.folder / "kernel.py").write_text("import os\n")
+    (torn.folder / "score.json").write_text("{")
+    listed = kernelwright("kernels", "list", "--json")
+    assert [kernel["kernel"] for kernel in json.loads(listed.stdout)] == [sound.id]
+    assert listed.stderr.count("left out: ") == 2
+    done = kernelwright("verify", "--json")
+    outcomes = {entry["kernel"]: (entry["outcome"], entry["why"]) for entry in json.loads(done.stdout)}
+    assert done.exit_code == 1
+    assert outcomes[sound.id][0] == "not comparable"
+    assert outcomes[edited.id][0] == outcomes[torn.id][0] == "different"
+    assert "not the source that was scored" in outcomes[edited.id][1]
+    assert kernelwright("verify", edited.id).exit_code == 1
+
+
+def test_nothing_judged_is_no_success(kernelwright: Command, make: Make, tmp_path: Path) -> None:
+    assert kernelwright("verify").exit_code == 0
+    kernel = keep(make, tmp_path)
+    done = kernelwright("verify", kernel.id)
+    assert (done.exit_code, done.stderr) == (3, "kernelwright: 0 of 1 could be judged here\n")
+    assert "nobody has level1/01_add here; name its file with --problem" in done.stdout
+
+
+def test_verify_finds_references_where_package_does(
+    kernelwright: Command, make: Make, tmp_path: Path
+) -> None:
+    with make.log(tmp_path) as log:
+        make.attempt(log)
+    # Sizes that its problem does not have: nothing needs to be started to find that out.
+    evaluation = make.evaluation(config=EvaluationConfig(shapes="tiny"))
+    kernel = Workspace(tmp_path).keep(make.code(), evaluation, Provenance(run=log.run))
+    done = kernelwright("verify", kernel.id)
+    assert done.exit_code == 3
+    assert "tiny" in done.stdout and "nobody has" not in done.stdout
