@@ -21,7 +21,7 @@ from evaluator.evaluation import (
 from evaluator.flaws import ADVICE, Remark, Severity, Vetting
 from evaluator.kept import load_kernel
 from evaluator.machine import evaluations_at_once, gpus, resolve_devices
-from evaluator.pipeline import Evaluator, default_cache, evaluate
+from evaluator.pipeline import Evaluator, default_cache, evaluate, source_sha
 from evaluator.problem import Problem, find_problems, problem_from_source, read_problem
 from evaluator.readiness import check_ready
 from evaluator.record import Record, sha256_text
@@ -79,4 +79,5 @@ __all__ = [
     "read_problem",
     "resolve_devices",
     "sha256_text",
+    "source_sha",
 ]

@@ -329,7 +329,7 @@ def _evaluation(
         backend=candidate.backend,
         config=config,
         evaluator_version=_version(),
-        evaluator_sha=_source_sha(),
+        evaluator_sha=source_sha(),
         evaluated_at=datetime.now(UTC).isoformat(timespec="seconds"),
         **fields,
     )
@@ -372,8 +372,8 @@ def _version() -> str:
 
 
 @cache
-def _source_sha() -> str:
-    """Hash of every source file of this package, names included."""
+def source_sha() -> str:
+    """Whose verdicts these are: a hash of every source file of this package, names included."""
     digest = hashlib.sha256()
     package = Path(__file__).parent
     for path in sorted(package.rglob("*")):

@@ -15,6 +15,7 @@ from typing import Final
 
 from agent.cli.failures import Usage, say
 from agent.cli.problem_files import read_problems
+from agent.hardware import this_cpu
 from agent.provenance import versions
 from agent.service.app import Front, create_app
 from agent.service.catalogue import Catalogue
@@ -32,6 +33,7 @@ from evaluator import (
     gpus,
     probe,
     resolve_devices,
+    source_sha,
 )
 
 RECENT_BYTES: Final = 32 << 20
@@ -84,7 +86,7 @@ def go(wishes: Wishes) -> None:
         evaluator = stack.enter_context(Evaluator(cache=wishes.cache, idle_referees=max(2, len(devices))))
         desk = Desk(
             store,
-            judge=_judge(),
+            judge=judge_of(devices),
             workers=of_kind,
             places=wishes.places,
             recent_bytes=RECENT_BYTES,
@@ -143,10 +145,13 @@ def room_for_connections() -> int:
     return min(MOST_CONNECTIONS, most // 2)
 
 
-def _judge() -> str:
-    """Whose verdicts these are: another version's are no answer to the same question."""
+def judge_of(devices: Sequence[str]) -> str:
+    """Whose verdicts these are: another version's or other hardware's answer another question."""
+    known = {f"cuda:{gpu.index}": gpu.name for gpu in gpus()}
+    hardware = sorted({known.get(device) or this_cpu().name for device in devices})
     found = versions()
-    return ", ".join(f"{name} {found.get(name, 'unknown')}" for name in ("kernelwright", "torch"))
+    told = [f"{name} {found.get(name, 'unknown')}" for name in ("kernelwright", "torch")]
+    return ", ".join([*told, f"evaluator {source_sha()}", *hardware])
 
 
 def _front(wishes: Wishes) -> Front:

@@ -51,6 +51,7 @@ class AskedProblem(Asked):
 class AskedLimits(Asked):
     """Bounds on one evaluation, none above the operator's; the fields of the evaluator's `Limits`."""
 
+    compile_s: Amount | None = None
     build_s: Amount | None = None
     load_s: Amount | None = None
     call_s: Amount | None = None

@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
+from agent.cli.serving import judge_of
+from agent.hardware import this_cpu
 from agent.service.client import EvaluationFailed
 from agent.service.desk import MOST_STARTS, Desk, Standing, Taken
 from agent.service.pace import LONGEST_S, Pace
 from agent.service.recent import Recent
 from agent.service.store import Entry, State, Store, StoreError
-from agent.service.submission import Content
-from evaluator import Candidate, EvaluationConfig, MachineError, Status
+from agent.service.submission import AskedLimits, Content
+from evaluator import Candidate, EvaluationConfig, Limits, MachineError, Status, source_sha
 from tests.agent.service.standin import PROBLEM, Running, StandIn, evaluation, source
 
 
@@ -35,6 +37,16 @@ def open_desk(store: Store, **changes: Any) -> Desk:
 
 def states(desk: Desk, *ids: str) -> list[str]:
     return [standing.entry.state.value for one in ids if (standing := desk.look(one))]
+
+
+def test_a_client_may_lower_every_limit() -> None:
+    assert set(AskedLimits.model_fields) == set(Limits.model_fields)
+
+
+def test_a_verdict_is_of_its_evaluator_and_hardware() -> None:
+    judge = judge_of(["cpu", "cpu"])
+    assert source_sha() in judge and judge.endswith(f", {this_cpu().name}")
+    assert content().id(judge) != content().id(f"{judge} of another kind")
 
 
 def test_a_restart_goes_on_with_what_waited_and_what_ran(tmp_path: Path) -> None:
