@@ -8,13 +8,24 @@ import shutil
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 from agent.cli import options
 from agent.cli.failures import did_pass
 
 Verdict = Literal["ok", "weak", "missing"]
+
+TOOLKIT = MappingProxyType(
+    {
+        "nvcc": "needed for the cuda backend only: install the CUDA toolkit",
+        "compute-sanitizer": "kernels on a GPU go without sanitizers: install the CUDA toolkit",
+        "ncu": "feedback on GPU kernels goes without hardware counters: install Nsight Compute",
+    }
+)
+"""Programs of the CUDA toolkit, and what to do without each."""
 
 TORCH_SCRIPT = """
 import json, torch
@@ -43,7 +54,7 @@ def doctor(json: options.Json = False) -> None:
 
     Exit status 1 means that nothing can be judged here yet.
     """
-    checks = [*_sandbox(), *_tools(), *_torch(), *_keys()]
+    checks = [*_sandbox(), *_tools(), *_torch(), *_packages(), *_keys()]
     if json:
         print(json_module.dumps([asdict(check) for check in checks], indent=2))
     else:
@@ -92,19 +103,25 @@ def _tools() -> list[Check]:
         ),
         None,
     )
-    nvcc = shutil.which("nvcc") or next(map(str, Path("/usr/local/cuda/bin").glob("nvcc")), None)
     return [
         _tool("C++ compiler", compiler, "missing", "apt-get install g++"),
-        _tool("nvcc", nvcc, "weak", "needed for the cuda backend only: install the CUDA toolkit"),
+        *(_tool(name, _in_toolkit(name), "weak", remedy) for name, remedy in TOOLKIT.items()),
     ]
+
+
+def _in_toolkit(name: str) -> str | None:
+    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda", "/opt/cuda"]
+    places = ("bin", "compute-sanitizer", "extras/compute-sanitizer")
+    folders = [Path(home) / place for home in homes if home for place in places]
+    return shutil.which(name) or shutil.which(name, path=os.pathsep.join(map(str, folders)))
 
 
 def _tool(name: str, path: str | None, otherwise: Verdict, remedy: str) -> Check:
     if path is None:
         return Check(name, otherwise, "not found", remedy)
     lines = _output([path, "--version"]).splitlines()
-    version = next((line for line in lines if "release" in line), lines[0] if lines else "")
-    return Check(name, "ok", f"{path}: {version.strip()}")
+    told = next((line for line in lines if "release" in line.lower()), lines[0] if lines else "")
+    return Check(name, "ok", f"{path}: {told.strip()}")
 
 
 def _torch() -> list[Check]:
@@ -124,6 +141,23 @@ def _torch() -> list[Check]:
             "" if gpus else "the cpp backend needs none; the others need one and a CUDA build of torch",
         ),
     ]
+
+
+def _packages() -> list[Check]:
+    """What backends need besides torch."""
+    from evaluator import BACKENDS
+
+    checks = []
+    for backend in BACKENDS.values():
+        for package in backend.requires:
+            try:
+                checks.append(
+                    Check(f"backend {backend.name}", "ok", f"{package.name} {version(package.name)}")
+                )
+            except PackageNotFoundError:
+                finding, remedy = f"no {package.name}", f"pip install {package.name}"
+                checks.append(Check(f"backend {backend.name}", "weak", finding, remedy))
+    return checks
 
 
 def _keys() -> list[Check]:

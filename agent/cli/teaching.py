@@ -10,6 +10,7 @@ from pathlib import Path
 from agent.archive import Archive, ArchiveError
 from agent.batch import Plan
 from agent.batch.plan import shown_for
+from agent.cli.failures import say
 from agent.cli.problem_files import installed_problems
 from agent.exemplars import Known, nearest, traits, usable
 from agent.strategies import Exemplar
@@ -43,12 +44,12 @@ def choose(workspace: Workspace, lesson: Lesson, cache: Path | None) -> dict[str
     """The kernels that openings show, ids by `shown_for`; assignments without any are left out.
 
     Raises:
-        ArchiveError: a kept kernel is damaged.
         EvaluatorError: this machine has no sandbox to look at problems in.
     """
     if lesson.count == 0:
         return {}
-    kernels = [kernel for kernel in workspace.kernels() if usable(kernel, lesson.config)]
+    kept = workspace.kernels(lambda _, error: say(f"left out: {error}"))
+    kernels = [kernel for kernel in kept if usable(kernel, lesson.config)]
     sources = {problem.sha: problem for problem in _sources(workspace.archive(), lesson.problems, kernels)}
     chosen: dict[str, tuple[str, ...]] = {}
     with Evaluator(cache=cache) as evaluator:

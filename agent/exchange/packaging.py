@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import keyword
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -11,6 +13,10 @@ from typing import Final
 
 from agent.workspace import Kernel
 from evaluator import BACKENDS, Problem, Record
+
+NAME: Final = re.compile(r"[A-Za-z]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+TAKEN: Final = frozenset({"agent", "evaluator", "kernelwright", "ninja", "numpy", "pytest", "tests", "torch"})
+"""Modules that kernels and their tests stand on, and the folder of the tests."""
 
 _SKELETON: Final = files("agent.exchange") / "skeleton"
 
@@ -43,8 +49,8 @@ def write_package(
         UnusablePackage: a name that is none, a reference nobody has, or a folder that holds something.
         OSError: it cannot be written.
     """
-    if not wanted.module.isidentifier():
-        raise UnusablePackage(f"{wanted.name!r} is no package name; use letters, digits and dashes")
+    if trouble := _trouble(wanted):
+        raise UnusablePackage(f"{wanted.name!r} {trouble}; choose another --name, such as my-kernels")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UnusablePackage(f"{out} is not empty; choose a new folder for --out")
     missing = [kernel for kernel in kernels if kernel.record.problem_sha not in references]
@@ -63,6 +69,17 @@ def write_package(
     (out / "pyproject.toml").write_text(_project(wanted, named), "utf-8")
     (out / "README.md").write_text(_readme(wanted, named), "utf-8")
     return list(named)
+
+
+def _trouble(wanted: Wanted) -> str:
+    if not NAME.fullmatch(wanted.name) or not wanted.module.isidentifier():
+        return "is no package name: letters, digits and dashes, a letter first"
+    if keyword.iskeyword(wanted.module):
+        return "is a word of Python's own and could not be imported"
+    needed = {package.module for backend in BACKENDS.values() for package in backend.requires}
+    if wanted.module in sys.stdlib_module_names | needed | TAKEN:
+        return "would hide another package of that name"
+    return ""
 
 
 def _write_kernel(folder: Path, kernel: Kernel, reference: Problem) -> None:

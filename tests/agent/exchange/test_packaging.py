@@ -91,8 +91,30 @@ def test_a_package_without_its_reference_or_into_a_full_folder_is_refused(tmp_pa
         write_package([kernel], {}, Wanted(name="a"), tmp_path / "package")
     with pytest.raises(UnusablePackage, match="not empty"):
         write_package([kernel], {problem.sha: problem}, Wanted(name="a"), tmp_path)
-    with pytest.raises(UnusablePackage, match="no package name"):
-        write_package([kernel], {problem.sha: problem}, Wanted(name="1 a"), tmp_path / "package")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("1 a", "no package name"),
+        ("", "no package name"),
+        ("1st", "no package name"),
+        ("kernels-", "no package name"),
+        ("größe", "no package name"),
+        ("class", "word of Python's own"),
+        ("torch", "hide another package"),
+        ("Triton", "hide another package"),
+        ("json", "hide another package"),
+        ("tests", "hide another package"),
+    ],
+)
+def test_a_name_that_cannot_be_imported_or_hides_another_is_refused(
+    tmp_path: Path, make: Make, name: str, words: str
+) -> None:
+    kernel, problem = kept(tmp_path, make, "class ModelNew: ...\n")
+    with pytest.raises(UnusablePackage, match=words):
+        write_package([kernel], {problem.sha: problem}, Wanted(name=name), tmp_path / "package")
+    assert not (tmp_path / "package").exists()
 
 
 @pytest.mark.slow
