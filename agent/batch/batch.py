@@ -194,7 +194,9 @@ class _Shift:
 
     def _close(self) -> events.RunSummary:
         end, reason = self._end()
-        trouble = Trouble(self._asker.failures, self._judge.failures, self._judge.skipped)
+        trouble = Trouble(
+            self._asker.failures, self._judge.failures, self._asker.missing, self._judge.skipped
+        )
         return close_run(self._batch.log, end, reason, trouble)
 
     def _end(self) -> tuple[RunEnd, str]:

@@ -112,7 +112,7 @@ class _Errand:
         finally:
             await self._jobs.close()
         end, reason = self._end()
-        trouble = Trouble(replies=len(self._refused), skipped=self._skipped)
+        trouble = Trouble(replies=len(self._refused), to_come=self._to_come, skipped=self._skipped)
         summary = await asyncio.to_thread(close_run, self._log, end, reason, trouble)
         self._bulk.on_event(RunClosed(summary))
         return summary
@@ -195,13 +195,16 @@ class _Errand:
         attempt = record_reply(self._log, asked, request, result.completion)
         self._bulk.on_event(Replied.to(attempt, recorded=False))
 
+    @property
+    def _to_come(self) -> int:
+        progress = self._jobs.progress
+        return progress.requests - progress.answered - progress.failed
+
     def _end(self) -> tuple[RunEnd, str]:
         if self._halt.end is not None:
             return self._halt.end, self._halt.reason
-        progress = self._jobs.progress
-        to_come = progress.requests - progress.answered - progress.failed
-        if to_come:
-            return RunEnd.ASKED, f"{to_come} replies are still to come"
+        if self._to_come:
+            return RunEnd.ASKED, f"{self._to_come} replies are still to come"
         if self._refused:
             said = next(iter(self._refused.values()))
             return RunEnd.INCOMPLETE, f"{len(self._refused)} questions got no reply: {said}"

@@ -23,6 +23,8 @@ class Trouble:
     """Questions without a reply."""
     verdicts: int = 0
     """Replies that could not be judged."""
+    to_come: int = 0
+    """Questions that were asked, or are to be, by others than this process."""
     skipped: Mapping[str, str] = field(default_factory=dict)
     """Problem id to why it was skipped."""
 
@@ -45,6 +47,7 @@ def close_run(log: RunLog, end: RunEnd, reason: str, trouble: Trouble) -> RunSum
         kept=sum(seen.kept for seen in index.attempts.values()),
         provider_failures=trouble.replies,
         evaluator_failures=trouble.verdicts,
+        to_come=trouble.to_come,
         skipped=dict(trouble.skipped),
         cost_usd=spent.cost_usd,
         unpriced=index.unpriced,

@@ -224,6 +224,8 @@ class RunSummary:
     """In this process."""
     evaluator_failures: int = 0
     """In this process."""
+    to_come: int = 0
+    """Replies that batches may still bring."""
     skipped: dict[str, str] = field(default_factory=dict)
     """Problem id to why it was skipped."""
     cost_usd: Decimal = Decimal(0)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent.cli.failures import Usage
 from agent.cli.settings import ProviderKind, RunSettings
-from agent.providers.prices import PriceTable, read_prices
+from agent.providers.prices import TABLE, PriceTable, read_prices
 
 
 def prices_of(settings: RunSettings) -> PriceTable:
@@ -34,7 +34,7 @@ def refuse_unpriced(settings: RunSettings) -> None:
     if unknown:
         raise Usage(
             f"a bound in dollars, but no price is known for {', '.join(unknown)}: give a table by "
-            "--set 'prices = [\"FILE.toml\"]' (agent/providers/prices.toml shows the format), "
+            f"--set 'prices = [\"FILE.toml\"]' ({TABLE} shows the format), "
             "or bound the run by --max-tokens instead"
         )
 

@@ -58,7 +58,7 @@ def _ways_on(place: Workspace, summary: RunSummary, bulk: bool) -> Iterator[tupl
     this = f"--resume {summary.run_id} --workspace {place.root}"
     left, end = summary.unevaluated, summary.end
     waiting = f" ({left} replies wait to be judged)" if left else ""
-    if bulk and summary.reason:
+    if bulk and summary.to_come:
         yield "collect", f"kernelwright generate {this}"
     if end is RunEnd.BUDGET:
         yield "raise it", f"kernelwright run {this} {_twice_the_limit(summary)}"

@@ -325,6 +325,13 @@ def test_events_tell_the_story_in_order_and_as_json(bench, scripted, says) -> No
     assert [line["event"] for line in told] == names
     assert told[6]["of"]["problem"] == "level1/00_p"
     assert told[-1]["summary"]["end"] == "complete"
+    assert told[0]["judges"]
+
+
+def test_a_run_that_leaves_judging_to_others_says_so(bench, scripted, says) -> None:
+    summary = bench.run(bench.plan(1), scripted(lambda request: says("PASSED 2")), evaluate=None)
+    (opened,) = bench.of(seen.RunOpened)
+    assert (opened.judges, summary.end, summary.unevaluated) == (False, RunEnd.ASKED, 2)
 
 
 def test_a_seed_differs_between_samples_and_a_problem_named_twice_is_worked_on_once(

@@ -61,8 +61,10 @@ def test_replies_of_a_spent_budget_can_be_judged(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", [RunEnd.INCOMPLETE, RunEnd.ASKED, RunEnd.INTERRUPTED, RunEnd.BROKEN])
 def test_what_was_asked_in_bulk_is_collected_by_generate(tmp_path: Path, end: RunEnd) -> None:
-    lines = said(tmp_path, bulk=True, end=end, reason="2 replies are still to come", attempts=3)
+    lines = said(tmp_path, bulk=True, end=end, to_come=2, attempts=3)
     assert lines["collect"] == f"kernelwright generate --resume r --workspace {tmp_path}"
     assert "kernelwright run --resume r" in lines["judge"]
-    nothing = said(tmp_path, bulk=True, end=end, reason="2 replies are still to come")
+    nothing = said(tmp_path, bulk=True, end=end, to_come=2)
     assert not {"judge", "go on"} & set(nothing), "`run --resume` asks nobody"
+    refused = said(tmp_path, bulk=True, end=end, attempts=3)
+    assert {"judge", "go on", "collect"} & set(refused) == {"judge"}

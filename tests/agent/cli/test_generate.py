@@ -110,6 +110,7 @@ def test_a_kill_between_submitting_and_collecting_asks_nothing_twice(
             env=environment | {"PYTHONPATH": root},
         ) as process:
             assert process.stdout is not None
+            assert not json.loads(next(process.stdout))["judges"]
             for line in process.stdout:
                 if json.loads(line)["event"] == "Waiting":
                     break
