@@ -233,6 +233,14 @@ class KernelKept(Line):
     """Relative to the workspace."""
 
 
+class KernelRefused(Line):
+    """A candidate that passed is not kept."""
+
+    kind: Literal["kernel_refused"] = "kernel_refused"
+    attempt: str
+    message: str
+
+
 class AssignmentFinished(Line):
     """Nothing more is to be asked or judged for one problem, backend, model and strategy."""
 
@@ -286,6 +294,7 @@ AnyLine: TypeAlias = Annotated[
     | EvaluatorFailed
     | ProblemSkipped
     | KernelKept
+    | KernelRefused
     | AssignmentFinished
     | RunFinished
     | LogRepaired,

@@ -63,6 +63,8 @@ class KernelRecord(Record):
     """Problem id."""
     problem_sha: str
     provenance: Provenance = Provenance()
+    builds_plainly: bool | None = None
+    """Whether it was seen to build with torch's own headers too; None when nobody looked."""
     scores: tuple[Evaluation, ...]
     """The best for each hardware and policy, in that order; never empty."""
 
@@ -95,7 +97,14 @@ class Workspace:
         """The runs of this workspace; with `on_damage`, which is told, damaged lines are passed over."""
         return Archive(self.runs, on_damage)
 
-    def keep(self, source: str, evaluation: Evaluation, provenance: Provenance) -> Kernel:
+    def keep(
+        self,
+        source: str,
+        evaluation: Evaluation,
+        provenance: Provenance,
+        *,
+        builds_plainly: bool | None = None,
+    ) -> Kernel:
         """Keep a kernel that passed, or add a score to one that is kept.
 
         Of two scores under one policy on one hardware the better stays, so keeping twice changes nothing.
@@ -115,6 +124,7 @@ class Workspace:
             problem=evaluation.problem,
             problem_sha=evaluation.problem_sha,
             provenance=kept.provenance if kept else provenance,
+            builds_plainly=kept.builds_plainly if kept and builds_plainly is None else builds_plainly,
             scores=_merge((*kept.scores, evaluation) if kept else (evaluation,)),
         )
         folder.mkdir(parents=True, exist_ok=True)

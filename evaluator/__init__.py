@@ -22,6 +22,7 @@ from evaluator.flaws import ADVICE, Remark, Severity, Vetting
 from evaluator.kept import load_kernel
 from evaluator.machine import evaluations_at_once, gpus, resolve_devices
 from evaluator.pipeline import Evaluator, default_cache, evaluate, source_sha
+from evaluator.plainly import PlainBuild
 from evaluator.problem import Problem, find_problems, problem_from_source, read_problem
 from evaluator.readiness import check_ready
 from evaluator.record import Record, sha256_text
@@ -50,6 +51,7 @@ __all__ = [
     "Measurement",
     "Mismatch",
     "Passes",
+    "PlainBuild",
     "Problem",
     "ProblemError",
     "Record",

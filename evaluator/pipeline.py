@@ -26,6 +26,7 @@ from evaluator.flaws import Vetting
 from evaluator.idling import IdleReferees
 from evaluator.machine import cpu_name, gpu_of, gpus, resolve_device, resolve_devices, threads, wait_policy
 from evaluator.observing import DeviceStates, OnStage, Stages
+from evaluator.plainly import PlainBuild, build_plainly
 from evaluator.problem import Problem
 from evaluator.protocol import Message
 from evaluator.refereeing import Job, RefereeHandle, Workshop
@@ -187,6 +188,14 @@ class Evaluator:
             raise
         self._give_back(problem, config, device, referee)
         return Sanitization.model_validate(answer["sanitization"])
+
+    def builds_plainly(self, evaluation: Evaluation) -> PlainBuild:
+        """Whether what a candidate built here also builds with torch's own headers, as it will elsewhere.
+
+        Raises:
+            MachineError: no compiler, no sandbox, or a full disk.
+        """
+        return build_plainly(self._workshop(strongest(evaluation.config.sandbox)).builder, evaluation)
 
     def vet(self, problem: Problem, config: EvaluationConfig | None = None) -> Vetting:
         """Look for flaws in a problem; those found mark its later scores on this machine.

@@ -15,6 +15,7 @@ from agent.run import (
     CompletionRecorded,
     EvaluationRecorded,
     KernelKept,
+    KernelRefused,
     RunResumed,
     RunStarted,
 )
@@ -33,6 +34,8 @@ class Seen:
     passed: bool = False
     speedup: float | None = None
     kept: bool = False
+    refused: bool = False
+    """Whether it passed and yet is not to be kept."""
 
 
 class Index:
@@ -70,6 +73,8 @@ class Index:
                 self.finished.add((line.problem, line.backend, line.model, line.strategy))
             case KernelKept():
                 self.attempts[line.attempt].kept = True
+            case KernelRefused():
+                self.attempts[line.attempt].refused = True
             case RunStarted() | RunResumed():
                 self._earlier_s += self._session_s()
                 self._session_began = line.at

@@ -30,6 +30,7 @@ from agent.run import (
     CompletionRecorded,
     EvaluationRecorded,
     KernelKept,
+    KernelRefused,
     LogRepaired,
     ProblemUsed,
     RunResumed,
@@ -250,7 +251,7 @@ class RunLog:
         known = self.index.attempts
         if isinstance(line, CompletionRecorded) and line.attempt in known:
             raise ArchiveError(f"run {self.run} already holds a reply for {line.key}; it is kept")
-        if isinstance(line, EvaluationRecorded | KernelKept) and line.attempt not in known:
+        if isinstance(line, EvaluationRecorded | KernelKept | KernelRefused) and line.attempt not in known:
             raise ArchiveError(f"run {self.run} holds no reply for attempt {line.attempt}")
 
     def _put(self, text: str) -> Text:

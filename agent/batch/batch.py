@@ -19,7 +19,7 @@ from agent.batch.closing import Trouble, close_run, interrupts
 from agent.batch.desk import Desk, Floor
 from agent.batch.halting import Halt
 from agent.batch.judging import Evaluate, Judge
-from agent.batch.keeping import Keeper
+from agent.batch.keeping import BuildsPlainly, Keeper
 from agent.batch.plan import Plan, Task, budget_of, read_plan, tasks
 from agent.batch.workers import Workers
 from agent.budgets import Ledger
@@ -46,6 +46,8 @@ class Batch:
     evaluate: Evaluate | None
     """Judges one candidate; called in several threads at once. None leaves that to a later process."""
     prompts: Prompts
+    builds_plainly: BuildsPlainly | None = None
+    """Says whether a kernel also builds with torch's own headers; None where nobody can."""
     exemplars: Mapping[str, tuple[Exemplar, ...]] = field(default_factory=dict)
     """Kept kernels that openings show, by `plan.shown_for`."""
     completions: int = 8
@@ -127,7 +129,13 @@ class _Shift:
             prompts=batch.prompts,
             asker=self._asker,
             judge=self._judge,
-            keeper=Keeper(batch.log, batch.workspace, self._halt, self._emit),
+            keeper=Keeper(
+                batch.log,
+                batch.workspace,
+                self._halt,
+                self._emit,
+                batch.builds_plainly if self._plan.plain_build else None,
+            ),
             workers=workers,
             exemplars=batch.exemplars,
             room=asyncio.Semaphore(batch.completions + batch.backlog),

@@ -194,6 +194,14 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """A candidate that passed is not kept."""
+
+    of: AttemptName
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class BudgetReached:
     """Nothing more is asked; what was answered is still judged."""
 
@@ -286,6 +294,7 @@ Event: TypeAlias = (
     | EvaluatorTrouble
     | Skipped
     | Kept
+    | Refused
     | BudgetReached
     | Interrupting
     | RunClosed

@@ -40,6 +40,8 @@ class Plan(Record):
     """Of the whole run."""
     problem_budget: Budget = Budget()
     """Of each assignment."""
+    plain_build: bool = True
+    """Whether a kernel must build with torch's own headers to be kept."""
     exemplars: dict[str, tuple[str, ...]] = {}
     """Kept kernels that openings show, by `shown_for`; chosen when the run began."""
     seed: int = 0

@@ -44,6 +44,7 @@ def import_files(
     sanitize: options.Sanitizing = None,
     time: options.Time = None,
     limit: options.Limit = None,
+    plain_build: options.PlainBuild = None,
     workspace: options.Workspace = Path(),
     cache: options.Cache = None,
     json: options.Json = False,
@@ -72,7 +73,8 @@ def import_files(
             backward=backward,
         )
     )
-    intake = Intake(problem or (), backend, model, license, config, evaluate)
+    builds = plain_build is not False
+    intake = Intake(problem or (), backend, model, license, config, evaluate, plain_build=builds)
     session = Session(workspace, cache, record=None, shown=Shown.QUIET if json else Shown.LIVE)
     rows = take_in(intake, files, session)
     if json:

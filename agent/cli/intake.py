@@ -33,6 +33,8 @@ class Intake:
     license: str | None
     config: EvaluationConfig
     evaluate: bool
+    plain_build: bool = True
+    """Whether a kernel must build with torch's own headers to be kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ def take_in(intake: Intake, files: Sequence[Path], session: Session) -> list[Row
         license=intake.license,
         is_numbered_alike=bool(intake.problems),
         config=config,
+        plain_build=intake.plain_build,
     )
     log, taken = record_replies(archive, replies, source)
     _say_skipped(skipped)

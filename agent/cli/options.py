@@ -110,6 +110,15 @@ Sanitizing = Annotated[
         rich_help_panel=POLICY,
     ),
 ]
+PlainBuild = Annotated[
+    bool | None,
+    typer.Option(
+        "--plain-build/--no-plain-build",
+        help="Keep only what also builds with torch's own headers.",
+        show_default="plain-build",
+        rich_help_panel=POLICY,
+    ),
+]
 Limit = Annotated[
     list[str] | None,
     typer.Option(

@@ -198,6 +198,8 @@ def describe(event: events.Event) -> Text | None:
             return _line("not judged", "yellow", f"{event.of.problem}: {event.message}")
         case events.Skipped():
             return _line("skipped", "yellow", f"{event.problem}: {event.message}")
+        case events.Refused():
+            return _line("not kept", "yellow", f"{event.of.problem}: {event.message}")
         case events.BudgetReached():
             return _line("budget", "yellow", f"{event.what}: nothing more is asked")
         case Retrying() if event.lasts_s >= LONG_WAIT_S:

@@ -187,6 +187,7 @@ def _work(session: Session, work: _Work) -> RunSummary:
             workspace=Workspace(session.workspace),
             providers=open_providers(settings, endpoints, remembering, watch) if endpoints else None,
             evaluate=evaluate if work.judges else None,
+            builds_plainly=evaluator.builds_plainly,
             prompts=work.prompts,
             exemplars=work.exemplars,
             completions=settings.completions,

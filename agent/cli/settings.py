@@ -89,6 +89,8 @@ class RunSettings(Record):
     """Price tables (TOML files) that come before ours, agent/providers/prices.toml."""
     evaluators: int | None = Field(default=None, ge=1, le=256)
     """Candidates judged at once, None as many as keep the devices busy; timing is exclusive in any case."""
+    plain_build: bool = True
+    """Whether a kernel must also build with torch's own headers to be kept; costs half a minute for each."""
     few_shot: int = Field(default=0, ge=0, le=16)
     """Kept kernels of like problems that openings show."""
     few_shot_own: bool = False

@@ -96,6 +96,7 @@ def _begin(place: Place, archive: Archive, settings: RunSettings) -> Undertaking
         config=config,
         budget=settings.budget,
         problem_budget=settings.problem_budget,
+        plain_build=settings.plain_build,
         exemplars=choose(Workspace(place.workspace), lesson, place.cache),
         seed=settings.seed,
     )

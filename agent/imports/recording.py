@@ -43,6 +43,8 @@ class Source:
     """Whether a number means the same problem in the files and among these."""
     config: EvaluationConfig = field(default_factory=EvaluationConfig)
     """How they are to be judged."""
+    plain_build: bool = True
+    """Whether a kernel must build with torch's own headers to be kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ def record_replies(
         models=tuple(ModelChoice(name=name) for name in dict.fromkeys(entry.key.model for entry in labelled)),
         strategy=Imported(samples=1 + max(entry.key.sample for entry in labelled)),
         config=source.config,
+        plain_build=source.plain_build,
     )
     log = begin_run(archive, plan.model_dump_json(), list(used.values()))
     taken = [

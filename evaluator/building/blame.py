@@ -25,6 +25,14 @@ _OURS: Final = re.compile(
 """Names a lean build may lack though torch's real headers bring them."""
 
 
+def first_error(log: str) -> str:
+    """The line of a build's log that says what is wrong."""
+    found = _ERROR.search(log)
+    return (
+        found.group() if found else next((line for line in log.splitlines() if line.strip()), "no word why")
+    )
+
+
 def blames_headers(log: str, header_dirs: Iterable[Path]) -> bool:
     """Whether torch's real headers might accept what failed: judged by the first error alone.
 

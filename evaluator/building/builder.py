@@ -152,6 +152,18 @@ class Builder:
             return BuildOutcome(build=_refusal(request, str(fault)))
         return self._outcome(request, flags, plan, done).model_copy(update={"waited_s": order.waited_s})
 
+    def build_plainly(self, key: str, *, architecture: str | None, timeout_s: float) -> Build | None:
+        """Build what a library in the cache was built from with torch's own headers; None if it is not known.
+
+        Raises:
+            MachineError: compiler, sandbox or disk failed.
+        """
+        text = self._cache.request(key)
+        if text is None:
+            return None
+        request = BuildRequest.model_validate_json(text).model_copy(update={"real_headers": True})
+        return self.build(request, architecture=architecture, timeout_s=timeout_s).build
+
     def _try_tiers(
         self, request: BuildRequest, plan_with: Callable[..., Plan], order: _Order
     ) -> tuple[Plan, _Done]:
@@ -188,6 +200,8 @@ class Builder:
             notes=tuple(flags.notes),
         )
         library = self._cache.shared_object(plan.key) if entry.ok else None
+        if library is not None and plan.tier == "lean":
+            self._cache.note_request(plan.key, request.model_dump_json())
         return BuildOutcome(
             build=build,
             shared_object=library,

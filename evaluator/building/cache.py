@@ -1,7 +1,8 @@
 """Content-addressed store of builds: read-only entries, published atomically, bounded in size.
 
 Only the trusted side writes here. An entry is a folder `<key>/` with `entry.json` and, where the build
-succeeded, `built.so`; a folder appears complete or not at all, whoever is killed when.
+succeeded, `built.so`; a folder appears complete or not at all, whoever is killed when. What it was built from
+may join it later.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -77,6 +78,23 @@ class BuildCache:
     def shared_object(self, key: str) -> Path:
         """Where the built library of a successful entry lies."""
         return self._folder(key) / "built.so"
+
+    def note_request(self, key: str, text: str) -> None:
+        """Keep beside an entry what it was built from, so that it can be built in another way."""
+        path = self._folder(key) / "request.json"
+        if path.exists():
+            return
+        with _disk_faults(path), self.staged() as folder:
+            _write_synced(folder / path.name, text.encode())
+            with suppress(FileNotFoundError):  # evicted meanwhile
+                (folder / path.name).rename(path)
+
+    def request(self, key: str) -> str | None:
+        """What an entry was built from, if that is still known."""
+        try:
+            return (self._folder(key) / "request.json").read_text()
+        except FileNotFoundError:
+            return None
 
     @contextmanager
     def staged(self) -> Iterator[Path]:

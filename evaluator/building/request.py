@@ -30,8 +30,8 @@ class BuildRequest(Record):
     no_implicit_headers: bool = False
     with_cuda: bool = False
     real_headers: bool = False
-    """Use torch's own headers at once: asked when a lean library would not load, or may have answered wrongly
-    by our fault."""
+    """Use torch's own headers at once: asked when a lean library would not load or may have answered wrongly
+    by our fault, and before a kernel is kept."""
 
 
 class BuildOutcome(Record):

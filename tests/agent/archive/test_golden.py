@@ -17,6 +17,7 @@ from agent.run import (
     EvaluationRecorded,
     EvaluatorFailed,
     KernelKept,
+    KernelRefused,
     Line,
     LogRepaired,
     ProblemSkipped,
@@ -134,6 +135,11 @@ def lines() -> list[Line]:
             attempt=KEY.attempt,
             kernel="cccccccccccc",
             folder="generated/cuda/01_square_matmul/cccccccccccc",
+        ),
+        KernelRefused(
+            at=AT,
+            attempt=KEY.attempt,
+            message="it does not build with torch's own headers: main.cpp:1: error",
         ),
         AssignmentFinished(
             at=AT, problem=KEY.problem, backend="cuda", model="some/model", strategy="refine", attempts=4

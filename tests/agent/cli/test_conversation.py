@@ -24,6 +24,7 @@ backends = ["cpp"]
 provider = "replay"
 recordings = "{recordings}"
 strategy = "{strategy}"
+plain_build = false
 [options]
 {options}
 [budget]

@@ -152,5 +152,7 @@ def test_a_run_killed_in_a_later_stage_goes_on(
     for path in (tmp_path / "replies").rglob("*.md"):
         path.write_text(turn())
     timed = tuple(item for item in quick if item != "--no-time")
-    started = killed_at(moment, (*timed, "--turns", "1", "--baselines", "eager"), tmp_path)
+    started = killed_at(
+        moment, (*timed, "--turns", "1", "--baselines", "eager", "--no-plain-build"), tmp_path
+    )
     assert_it_goes_on(kernelwright, tmp_path, started, ["PASSED"])

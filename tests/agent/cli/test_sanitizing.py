@@ -45,7 +45,7 @@ def test_a_run_keeps_only_what_the_sanitizers_let_through(
 ) -> None:
     reply = tmp_path / "replies" / "twice" / "cpp" / "00.md"
     reply.write_text(f"```python\n{MODULE.replace('{extra}', extra)}```\n")
-    result = kernelwright("run", *quick, "--turns", "1", "--quiet")
+    result = kernelwright("run", *quick, "--turns", "1", "--no-plain-build", "--quiet")
     archive = Workspace(tmp_path).archive()
     (attempt,) = archive.attempts()
     evaluation = archive.evaluation(attempt)

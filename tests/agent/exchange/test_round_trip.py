@@ -105,7 +105,7 @@ def test_names_ids_and_correctness_survive_judging(
     monkeypatch.setenv("KERNELWRIGHT_WORKSPACE", str(tmp_path / "work"))
     sources = write(tmp_path / "their-run", numbers, samples)
     judge = ["--evaluate", "--no-time", "--shapes", "odd", "--baselines", "eager", "--sanitize", "off"]
-    more = ["--backend", "cpp", "--cache", str(shared_cache), "--json"]
+    more = ["--backend", "cpp", "--cache", str(shared_cache), "--no-plain-build", "--json"]
     done = CliRunner().invoke(
         app, ["import", str(tmp_path / "their-run"), "--problem", "level1", *judge, *more]
     )

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from evaluator.building.blame import first_error
 from evaluator.building.builder import Builder
 from evaluator.building.request import BuildOutcome, BuildRequest
 from evaluator.sandbox import Launcher, strongest
@@ -280,6 +281,26 @@ torch::Tensor f(torch::Tensor x) {
     assert _build(
         builder, borrowed, functions={"f": "f"}, extra_cflags=["-DVALUE=0"], extra_ldflags=["-s"]
     ).doubtful
+
+
+def test_what_the_cache_holds_is_built_again_with_torchs_own_headers(builder: Builder) -> None:
+    source = """
+#include <Python.h>
+#if FUSSY && !__has_include(<kernelwright/tensor.h>)
+#error only lean headers will do
+#endif
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "ext", nullptr, -1};
+PyMODINIT_FUNC PyInit_ext() { return PyModule_Create(&definition); }
+"""
+    for fussy in (0, 1):
+        flags = [f"-DFUSSY={fussy}"]
+        lean = _build(builder, source, name="ext", no_implicit_headers=True, extra_cflags=flags).build
+        assert (lean.ok, lean.tier) == (True, "lean")
+        plain = builder.build_plainly(lean.key, architecture=None, timeout_s=300)
+        assert plain is not None
+        assert (plain.ok, plain.tier) == (not fussy, "full")
+    assert first_error(plain.log) == "main.cpp:4:2: error: #error only lean headers will do"
+    assert builder.build_plainly("0" * 64, architecture=None, timeout_s=300) is None
 
 
 @pytest.mark.slow
