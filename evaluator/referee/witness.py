@@ -52,15 +52,15 @@ class Sample:
 def busy(ours: Sequence[float], theirs: Sequence[float]) -> str:
     """Why publishing to a frozen candidate took so much longer than to the baseline; empty when it did not.
 
-    Milliseconds of each turn. Most of the candidate's must exceed the baseline's worst by far: a single slow
-    one is an accident.
+    Milliseconds of each turn. Most of the candidate's must exceed the baseline's quicker ones by far: a few
+    slow ones are an accident, and whoever slows the baseline down now and then gains nothing by it.
     """
     if min(len(ours), len(theirs)) < _FEWEST:
         return ""
-    usual, worst = quantile(ours, 0.25), max(theirs)
-    if usual <= _BUSY_FACTOR * worst + _BUSY_MS:
+    usual, expected = quantile(ours, 0.25), quantile(theirs, 0.25)
+    if usual <= _BUSY_FACTOR * expected + _BUSY_MS:
         return ""
     return (
         f"the device was busy while the process was stopped: publishing inputs took {usual:.2f} ms or more "
-        f"in three of four turns, and never more than {worst:.2f} ms for the reference"
+        f"in three of four turns, and {expected:.2f} ms or less for the reference in one of four"
     )

@@ -34,6 +34,10 @@ def test_a_device_that_is_always_slower_for_one_side_was_busy():
     assert "busy" in busy([4.0, 3.5, 4.1, 3.9, 4.4, 3.8], [1.0, 1.1, 1.2, 1.0, 1.3, 1.1])
 
 
+def test_slowing_the_reference_down_now_and_then_excuses_nothing():
+    assert busy([4.0, 3.5, 4.1, 3.9, 4.4, 3.8, 4.0], [1.0, 4.2, 4.4, 1.2, 4.6, 1.1, 4.3])
+
+
 def test_a_few_slow_turns_are_an_accident():
     theirs = [1.0, 1.1, 1.2, 1.0, 1.3, 1.1]
     assert not busy([9.0, 1.1, 1.0, 8.0, 1.2, 1.0], theirs)
