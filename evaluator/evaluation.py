@@ -151,7 +151,8 @@ class Timing(Record):
     """Median outer time of the unannounced single-call batches."""
     clock: str
     """What scored: `inner` (the claim, agreed with our clock), `outer` (the claim plus what our clock saw
-    beyond it), `single` (lone calls: batched ones were merged), `scaled` (eager times a measured ratio)."""
+    beyond it), `single` (plus what a lone call costs beyond a batched one, as those were merged), `scaled`
+    (eager times a measured ratio)."""
     solo_ms: float | None = None
     """The baseline alone, before the contestant existed."""
     turn_ms: tuple[float, ...] = ()

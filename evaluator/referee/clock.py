@@ -20,10 +20,11 @@ import torch
 
 from evaluator.contestant.slots import Slot, stacked
 from evaluator.devices import Device
-from evaluator.evaluation import Interval, Measurement, Status, Timing
+from evaluator.evaluation import Interval, Status, Timing
+from evaluator.referee.excess import Calls, Excess, error, longer, merged
 from evaluator.referee.ring import Recipe, Ring
 from evaluator.referee.sides import Ran, Side, Verdict
-from evaluator.referee.statistics import quantile, ratio_interval, spread, widened
+from evaluator.referee.statistics import quantile, ratio_interval, spread
 from evaluator.referee.witness import Sample, busy
 
 _AGREE_SHARE: Final = 0.02
@@ -31,14 +32,17 @@ _AGREE_MS: Final = {"cpu": 0.05, "cuda": 0.02}
 _GROSS_SHARE: Final = 0.5
 _GROSS_MS: Final = 2.0
 _GROSS_TURNS: Final = 5
-_NOISE_FACTOR: Final = 4.0
 _DOUBT_SHARE: Final = 0.05
 _TIGHT: Final = {"cpu": 0.03, "cuda": 0.01}
 """Half-width of the interval, relative, at which measuring on would tell little more."""
 _LOOKS: Final = 1.5
 """How many times more turns until the interval is looked at again: each look may stop too early."""
 _FEWEST_TURNS: Final = 6
+_FEWEST_SINGLES: Final = 2
 _MOST_SINGLES: Final = 6
+_SHORT_MS: Final = 0.5
+_MOST_SHORT_SINGLES: Final = 36
+"""Of short calls, where what is to be seen is less than what our clock wanders."""
 _HOPELESS: Final = 0.1
 _HOPELESS_TURNS: Final = 4
 _WALL_S: Final = {"cpu": 6.0, "cuda": 20.0}
@@ -48,9 +52,11 @@ _QUANTILE: Final = {"cpu": 0.25, "cuda": 0.5}
 _MORE_TURNS: Final = {"cpu": 3, "cuda": 1}
 """A CPU's turns are short, to slip between its other users' time slices, and therefore more."""
 _PROBES: Final = {"cpu": 3, "cuda": 2}
-_DEFERRED_MS: Final = {"cpu": 0.1, "cuda": 0.1}
-_DEFERRED_SHARE: Final = 0.25
-_CONTENDED: Final = 1.05
+_CLAIMED_ALONE_MS: Final = {"cpu": 0.02, "cuda": 0.04}
+"""What a first launch, or cold code, may cost a lone call that a batch hides."""
+_SEEN_ALONE_MS: Final = 0.1
+"""By our clock two processes of the same code differ more: one answers 0.08 ms later as long as it lives."""
+_ALONE_SHARE: Final = 0.25
 _SELF_FLUSHING_BYTES: Final = 96 << 20
 
 
@@ -70,12 +76,14 @@ class Lane:
     """Unannounced batches of one call."""
     published_ms: list[float] = field(default_factory=list)
     """What it took to publish the inputs of each full batch while the side was frozen."""
+    withdrawn_ms: list[float] = field(default_factory=list)
+    """What it took to take them away again, likewise."""
     calls: int = 0
     """Most calls of a batch so far; memory beyond was never given inputs."""
 
     def forget(self) -> None:
         """Drop what was measured; the layout stays."""
-        self.turns, self.singles, self.published_ms = [], [], []
+        self.turns, self.singles, self.published_ms, self.withdrawn_ms = [], [], [], []
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +102,14 @@ class Clock:
 
     def __init__(self, device: Device, ring: Ring, schedule: Schedule, secret: random.Random) -> None:
         self._device = device
-        self._kind = device.torch_device.type
-        self._quantile = _QUANTILE[self._kind]
+        self.kind = device.torch_device.type
+        """Of device: `cpu` or `cuda`."""
+        self._quantile = _QUANTILE[self.kind]
         self._ring = ring
         self._schedule = schedule
         self._secret = secret
         self._started = time.monotonic()
-        self._look = _FEWEST_TURNS * _MORE_TURNS[self._kind]
+        self._look = _FEWEST_TURNS * _MORE_TURNS[self.kind]
 
     def duel(self, candidate: Lane, baseline: Lane) -> None:
         """Take turns until the interval is tight, the candidate hopeless, or turns or time used up.
@@ -111,26 +120,26 @@ class Clock:
         self._started = time.monotonic()
         while not self._enough(candidate, baseline):
             self._turn(candidate, baseline, self._schedule.count)
-            if self._schedule.count > 1 and self._wants_single(candidate):
+            while self._schedule.count > 1 and self._wants_single(candidate):
                 self._turn(candidate, baseline, 1)
 
     def solo(self, baseline: Lane, turns: int) -> None:
         """Time one side by itself."""
-        for _ in range(turns * _MORE_TURNS[self._kind]):
+        for _ in range(turns):
             ran, _ = self._visit(baseline, self._ring.recipe(self._schedule.count))
             baseline.turns.append(ran)
 
     def probe(self, lane: Lane) -> float:
         """Milliseconds a call takes at best in a few turns; of a slow side, in the first."""
         taken: list[float] = []
-        while len(taken) < _PROBES[self._kind] and max(taken, default=0.0) < _SLOW_MS:
+        while len(taken) < _PROBES[self.kind] and max(taken, default=0.0) < _SLOW_MS:
             ran, _ = self._visit(lane, self._ring.recipe(self._schedule.count))
             taken.append(ran.inner_ms)
         return min(taken) / self._schedule.count
 
-    def call_ms(self, lane: Lane) -> float:
-        """What a call of a trusted side takes."""
-        return self._typical([ran.inner_ms for ran in lane.turns]) / self._schedule.count
+    def alone(self, lane: Lane) -> Timing:
+        """What a trusted side took by itself."""
+        return self._summary(lane, [ran.inner_ms for ran in lane.turns], "inner")
 
     def outer_ms(self, lane: Lane) -> float:
         """What a call of any side takes at most, by our clock."""
@@ -142,8 +151,10 @@ class Clock:
         return middle, ratio_interval(numerator, denominator, share=self._quantile)
 
     def _wants_single(self, candidate: Lane) -> bool:
-        """Never announced: about every other turn, surely twice by the end."""
+        """Never announced: about every other turn, surely twice by the end; of short calls, more."""
         done, turns = len(candidate.singles), len(candidate.turns)
+        if self.outer_ms(candidate) < _SHORT_MS:
+            return done < _MOST_SHORT_SINGLES * min(1.0, turns / (_FEWEST_TURNS * _MORE_TURNS[self.kind]))
         return done < _MOST_SINGLES and (done < turns // 3 or self._secret.random() < 0.3)
 
     def _turn(self, candidate: Lane, baseline: Lane, count: int) -> None:
@@ -184,7 +195,7 @@ class Clock:
         ran = self._ran(lane, count)
         side.before_collecting = None
         # Freezing stops host threads at once but takes a moment; it does not stop a queued GPU kernel.
-        if self._kind == "cpu":
+        if self.kind == "cpu":
             side.freeze()
         written.look()
         copies = [stacked(outputs, slot, 0, count).clone() for slot in lane.output_slots]
@@ -200,8 +211,11 @@ class Clock:
         lane.side.freeze()
         if self._ring.inputs_stay and given.moved():
             raise Verdict(Status.INPUT_MUTATED, "inputs were changed by a timed call")
+        began = time.perf_counter()
         self._ring.withdraw(lane.side.blocks[lane.input_block].data, lane.input_slots, recipe)
         self._device.synchronize()
+        if recipe.count == self._schedule.count:
+            lane.withdrawn_ms.append((time.perf_counter() - began) * 1e3)
 
     def _ran(self, lane: Lane, count: int) -> Ran:
         ran = lane.side.run(
@@ -216,7 +230,7 @@ class Clock:
         return ran
 
     def _enough(self, candidate: Lane, baseline: Lane) -> bool:
-        turns, more = len(candidate.turns), _MORE_TURNS[self._kind]
+        turns, more = len(candidate.turns), _MORE_TURNS[self.kind]
         if turns >= self._schedule.max_turns * more:
             return True
         theirs = [ran.inner_ms for ran in baseline.turns]
@@ -225,13 +239,13 @@ class Clock:
             return True
         if turns < _FEWEST_TURNS * more:
             return False
-        if time.monotonic() - self._started > _WALL_S[self._kind]:
+        if time.monotonic() - self._started > _WALL_S[self.kind]:
             return True
         if turns < self._look or sum(ran.outer_ms for ran in candidate.turns) < self._schedule.target_ms:
             return False
         self._look = math.ceil(turns * _LOOKS)
         interval = ratio_interval(theirs, self._scored(candidate, baseline)[0], share=self._quantile)
-        return interval.high - interval.low <= 2 * _TIGHT[self._kind] * interval.low
+        return interval.high - interval.low <= 2 * _TIGHT[self.kind] * interval.low
 
     def _typical(self, values: Sequence[float]) -> float:
         return quantile(values, self._quantile)
@@ -244,7 +258,7 @@ class Clock:
         doubt = min(
             self._noise_ms(baseline), _DOUBT_SHARE * self._typical([ran.outer_ms for ran in candidate.turns])
         )
-        if excess <= _AGREE_SHARE * self._typical(claimed) + _AGREE_MS[self._kind] + doubt:
+        if excess <= _AGREE_SHARE * self._typical(claimed) + _AGREE_MS[self.kind] + doubt:
             return claimed, "inner"
         return [value + excess for value in claimed], "outer"
 
@@ -256,20 +270,40 @@ class Clock:
             self._typical(_left(candidate.turns))
             - self._typical(_left(baseline.turns))
             + max(0.0, collecting)
+            + self._hidden_ms(candidate, baseline)
+        )
+
+    def _hidden_ms(self, candidate: Lane, baseline: Lane) -> float:
+        """What a GPU took longer to write for the candidate than for the baseline, while both were stopped.
+
+        Work that was queued before runs then, before the clock starts or after the answer.
+        """
+        if self.kind != "cuda":
+            return 0.0
+        writes = (
+            (candidate.published_ms, baseline.published_ms),
+            (candidate.withdrawn_ms, baseline.withdrawn_ms),
+        )
+        return sum(
+            longer(ours, theirs, share=self._quantile).beyond(
+                _AGREE_SHARE * self._typical(theirs) + _AGREE_MS[self.kind]
+            )
+            for ours, theirs in writes
+            if ours and theirs
         )
 
     def _noise_ms(self, baseline: Lane) -> float:
         """How far the trusted side's own remainder wanders, as an error of its median."""
-        return _NOISE_FACTOR * spread(_left(baseline.turns)) / math.sqrt(len(baseline.turns))
+        return error(_left(baseline.turns))
 
-    def timing(self, candidate: Lane, baseline: Lane, *, solo_ms: float) -> tuple[Timing, Timing]:
+    def timing(self, candidate: Lane, baseline: Lane) -> tuple[Timing, Timing]:
         """Sum both sides' turns up, per call."""
         scored, clock = self._scored(candidate, baseline)
-        ours = self._summary(candidate, scored, clock)
-        if clock == "inner" and self.deferred_ms(candidate, baseline) and ours.single_ms is not None:
-            ours = ours.model_copy(update={"median_ms": ours.single_ms, "clock": "single"})
+        deferred = self.deferred_ms(candidate, baseline)
+        if deferred:
+            scored, clock = [value + deferred * self._schedule.count for value in scored], "single"
         trusted = [ran.inner_ms for ran in baseline.turns]
-        return ours, self._summary(baseline, trusted, "inner").model_copy(update={"solo_ms": solo_ms})
+        return self._summary(candidate, scored, clock), self._summary(baseline, trusted, "inner")
 
     def _summary(self, lane: Lane, scored: list[float], clock: str) -> Timing:
         count = self._schedule.count
@@ -286,21 +320,13 @@ class Clock:
             turn_ms=tuple(value / count for value in scored),
         )
 
-    def contended(self, eager: Timing) -> bool:
-        """Whether a GPU ran the baseline slower beside this contestant than alone, beyond its noise.
-
-        What a contestant has queued on a GPU goes on while its threads are stopped.
-        """
-        alone_ms = eager.solo_ms or 0.0
-        return self._kind == "cuda" and eager.median_ms > _CONTENDED * alone_ms + 3 * eager.spread_ms
-
     def check_claims(self, candidate: Lane, baseline: Lane) -> None:
         """Claims far below our clock, turn after turn, are a forged clock; a stopped process does not work.
 
         Raises:
             Verdict: `TAMPERED`.
         """
-        if self._kind == "cuda" and (why := busy(candidate.published_ms, baseline.published_ms)):
+        if self.kind == "cuda" and (why := busy(candidate.published_ms, baseline.published_ms)):
             raise Verdict(Status.TAMPERED, why)
         usual = max(_left(baseline.turns))
         gross = [
@@ -317,84 +343,36 @@ class Clock:
             )
 
     def deferred_ms(self, candidate: Lane, baseline: Lane) -> float:
-        """How much more a lone call costs than a batched one, beyond the baseline's: merged work."""
-        if len(candidate.singles) < 2 or len(baseline.singles) < 2:
+        """How much more a lone call costs than a batched one, beyond the baseline's: merged work.
+
+        By the contestant's claims, which hardly wander, and by our clock, which cannot be forged.
+        """
+        if min(len(candidate.singles), len(baseline.singles)) < _FEWEST_SINGLES:
             return 0.0
+
+        def alone(clock: Callable[[Ran], float]) -> Excess:
+            ours, theirs = (
+                Calls([clock(ran) / count for ran in lane.turns], [clock(ran) for ran in lane.singles])
+                for lane in (candidate, baseline)
+            )
+            return merged(ours, theirs, share=self._quantile)
+
         count = self._schedule.count
+        slack = _ALONE_SHARE * self.outer_ms(candidate)
+        return max(
+            alone(_inner).beyond(_CLAIMED_ALONE_MS[self.kind] + slack),
+            alone(_outer).beyond(_SEEN_ALONE_MS + slack),
+        )
 
-        def lone(lane: Lane, worst: Callable[[list[float]], float]) -> float:
-            batched = self._typical([ran.outer_ms for ran in lane.turns]) / count
-            return worst([ran.outer_ms for ran in lane.singles]) - batched
 
-        # Merged work costs every lone call in full, noise does not: the candidate's best against our worst.
-        excess = lone(candidate, min) - max(lone(baseline, max), 0.0)
-        batched = self._typical([ran.outer_ms for ran in candidate.turns]) / count
-        floor = _DEFERRED_MS[self._kind] + _DEFERRED_SHARE * batched
-        return excess if excess > floor else 0.0
+def _inner(ran: Ran) -> float:
+    return ran.inner_ms
+
+
+def _outer(ran: Ran) -> float:
+    return ran.outer_ms
 
 
 def _left(turns: list[Ran]) -> list[float]:
     """What claims leave of the referee's clock."""
     return [ran.outer_ms - ran.inner_ms for ran in turns]
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What is known of a baseline beside its turns."""
-
-    solo_ms: float
-    """Alone, before any contestant ran."""
-    compile_ratio: float | None
-    """Compiled time over eager time; None when not wanted or when it cannot be compiled."""
-    process_spread: float | None
-    """Relative standard deviation between processes of the reference; None where it was not measured."""
-
-
-def measurement(clock: Clock, candidate: Lane, baseline: Lane, *, count: int, known: Known) -> Measurement:
-    """The record of a duel; the headline is against the fastest baseline."""
-    ours, eager = clock.timing(candidate, baseline, solo_ms=known.solo_ms)
-    contended = clock.contended(eager)
-    if contended:
-        eager = eager.model_copy(update={"median_ms": known.solo_ms})
-    compile_ratio = known.compile_ratio
-    baselines = {"eager": eager}
-    if compile_ratio is not None:
-        baselines["compile"] = Timing(
-            median_ms=eager.median_ms * compile_ratio,
-            spread_ms=eager.spread_ms * compile_ratio,
-            turns=eager.turns,
-            calls=eager.calls,
-            outer_ms=eager.outer_ms * compile_ratio,
-            clock="scaled",
-        )
-    against = min(baselines, key=lambda name: baselines[name].median_ms)
-    speedups = {name: timing.median_ms / max(ours.median_ms, 1e-9) for name, timing in baselines.items()}
-    middle, raw = clock.ratio(eager.turn_ms, ours.turn_ms)
-    shift = speedups[against] / max(middle, 1e-9)
-    interval = Interval(low=raw.low * shift, high=raw.high * shift)
-    if known.process_spread is not None:
-        # A scaled baseline stands on two more processes: the compiled one, and eager beside it.
-        timed = 2 if baselines[against] is eager else 4
-        interval = widened(interval, speedups[against], spread=known.process_spread, processes=timed)
-    return Measurement(
-        candidate=ours,
-        baselines=baselines,
-        speedups=speedups,
-        against=against,
-        speedup=speedups[against],
-        interval=interval,
-        process_spread=known.process_spread,
-        noise_floor=_noise_floor(clock, eager.turn_ms),
-        calls_per_batch=count,
-        ring_slots=count,
-        contended=contended,
-    )
-
-
-def _noise_floor(clock: Clock, turns: tuple[float, ...]) -> float | None:
-    """Half-width of the interval of the baseline's odd turns against its even ones."""
-    odd, even = turns[::2], turns[1::2]
-    if len(even) < 2:
-        return None
-    _, interval = clock.ratio(odd[: len(even)], even)
-    return (interval.high - interval.low) / 2

@@ -102,6 +102,7 @@ class Judge:
                 outcome.attribution = attribution(self._ground, side, source)
             self._try_other_sizes(side, outcome)
             self._count(side, source, outcome)
+            self._settle(side, outcome)
             self._sanitize(side, source, outcome)
             self._announce(outcome, Stage.DECIDE)
             self._believe(outcome)
@@ -158,6 +159,15 @@ class Judge:
         if self._config.counters and self._ground.device.torch_device.type == "cuda":
             side.close()
             outcome.counters = self._counting.count(source, compile_s=side.compile_s)
+
+    def _settle(self, side: Side, outcome: _Outcome) -> None:
+        """Look at a baseline that ran slower beside the candidate again, without it."""
+        if outcome.measurement is None or not outcome.measurement.contended:
+            return
+        side.close()
+        self._hold_device(exclusive=True)
+        outcome.measurement = self._timer.settled(outcome.measurement)
+        self._hold_device(exclusive=False)
 
     def _sanitize(self, side: Side, source: str, outcome: _Outcome) -> None:
         outcome.sanitization = self._sanitizer.postpone(self._config.sanitize, source, side.builds)

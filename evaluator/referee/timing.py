@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 
 from evaluator.config import EvaluationConfig
 from evaluator.errors import EvaluatorError, ProblemError
-from evaluator.evaluation import Measurement, Status
-from evaluator.referee.clock import Clock, Known, Lane, Schedule, measurement
+from evaluator.evaluation import Measurement, Status, Timing
+from evaluator.referee.clock import Clock, Lane, Schedule
 from evaluator.referee.errorscale import limit
 from evaluator.referee.lanes import Construction, Ground, call_bytes, construct, lay_out, load, start, write
 from evaluator.referee.ring import Ring
+from evaluator.referee.scoring import Known, measurement
 from evaluator.referee.sides import Side, Verdict
 from evaluator.referee.statistics import PROCESSES, process_spread
 from evaluator.referee.trials import TrialPool
@@ -21,11 +24,16 @@ _BATCH_MS = {"cpu": 5.0, "cuda": 50.0}
 _MOST_CALLS = 4096
 _MEMORY_SHARE = 0.05
 _MEMORY_BYTES = {"cpu": 192 << 20, "cuda": 4 << 30}
-_SOLO_TURNS = 3
+_SOLO_TURNS = 9
+_WARM_TURNS = 3
 _RATIO_TURNS = 6
 _SIZINGS = 4
 _COMPILE_S = 300.0
 _REFERENCE_S = 120.0
+_DRIFT = {"cpu": 0.5, "cuda": 0.05}
+"""How far, relative, a ratio may be uncertain, and the reference's own time move, until the ratio is measured
+anew: on a CPU other users do that to times, and compiling takes a minute."""
+_REMEMBERED = ("compile_ratio", "compile_error", "compile_solo_ms", "process_spread")
 _COMPARED = {"cpu": 1, "cuda": PROCESSES}
 """Processes of the reference that are compared. On a CPU, whose cores are never ours alone, its other users
 move times far more than that, turn by turn, and it would cost seconds of work instead of waiting."""
@@ -64,6 +72,8 @@ class Timer:
         self._started: list[Side] = []
         """Processes with the reference in them; memory for timed calls is taken by one after the other."""
         self._compiled: Lane | None = None
+        self._judge: Callable[[Known], Measurement] | None = None
+        """What the last duel comes to, from what is known of the baseline."""
         self.notes: list[str] = []
 
     def baselines(self) -> Baselines:
@@ -138,7 +148,29 @@ class Timer:
             # Slower while its batches were sized than since: short ones would leave room for a lie.
             count = wanted
         clock.check_claims(lane, eager)
-        return measurement(clock, lane, eager, count=count, known=baselines.known)
+        ours, theirs = clock.timing(lane, eager)
+        self._judge = partial(measurement, clock, ours, theirs, count)
+        return self._judge(baselines.known)
+
+    def settled(self, found: Measurement) -> Measurement:
+        """The record of the last duel once its candidate is gone: was a slower baseline its doing?
+
+        What the baseline takes alone was measured long ago, and a GPU does not always run at one speed.
+
+        Raises:
+            EvaluatorError: the reference failed.
+        """
+        if not found.contended or self._judge is None or self._baselines is None:
+            return found
+        eager, known = self._baselines.eager, self._baselines.known
+        try:
+            eager.forget()
+            alone = self._solo(eager, self._settle_count(eager, None))
+        except Verdict as verdict:
+            raise EvaluatorError(f"the reference failed by itself: {verdict.detail}") from verdict
+        known = replace(known, solo_ms=alone.median_ms, solo_spread_ms=alone.spread_ms)
+        self._baselines = Baselines(eager, known)
+        return self._judge(known)
 
     def _blame(self, reference: Side, verdict: Verdict) -> None:
         """Keep from a candidate what happened to the reference; memory it may well have taken from it."""
@@ -157,12 +189,19 @@ class Timer:
     def _measure_baselines(self) -> Baselines:
         eager = self._reference_lane()
         count = self._settle_count(eager, None)
+        alone = self._solo(eager, count)
+        ratio = None
+        if "compile" in self._config.baselines:
+            ratio = self._compile_ratio(eager, count, solo_ms=alone.median_ms)
+        others = self._process_spread(eager, count)
+        return Baselines(eager, Known(alone.median_ms, alone.spread_ms, ratio, others))
+
+    def _solo(self, eager: Lane, count: int) -> Timing:
+        """The reference with nobody else around."""
         eager.forget()
         clock = Clock(self._ground.device, self._ring, self._schedule(count), self._secret)
         clock.solo(eager, _SOLO_TURNS)
-        solo_ms = clock.call_ms(eager)
-        ratio = self._compile_ratio(eager, count) if "compile" in self._config.baselines else None
-        return Baselines(eager, Known(solo_ms, ratio, self._process_spread(eager, count)))
+        return clock.alone(eager)
 
     def _settle_count(self, lane: Lane, reference_ms: float | None) -> int:
         """Batch size from what a call takes: first alone, then in a small batch, which pipelines."""
@@ -179,17 +218,22 @@ class Timer:
     def _batch(self, call_ms: float, reference_ms: float) -> int:
         return batch_size(call_ms, reference_ms, batch_ms=_BATCH_MS[self._kind], most=self._most)
 
-    def _compile_ratio(self, eager: Lane, count: int) -> float | None:
+    def _compile_ratio(self, eager: Lane, count: int, *, solo_ms: float) -> float | None:
         """Compiled over eager, measured in turns, or taken from this machine's cache."""
         stored = self._recalled("compile_ratio")
-        if stored is not None:
+        if stored is not None and trusted(
+            known_ms=self._recalled("compile_solo_ms"),
+            error=self._recalled("compile_error"),
+            solo_ms=solo_ms,
+            most=_DRIFT[self._kind],
+        ):
             return stored
         try:
-            ratio = self._ratio_of(self._reference_lane(compiled=True), eager, count)
+            ratio, error = self._ratio_of(self._reference_lane(compiled=True), eager, count)
         except Verdict as verdict:
             self.notes.append(f"torch.compile failed: {verdict.detail[:300]}")
             return None
-        self._remember(compile_ratio=ratio)
+        self._remember(compile_ratio=ratio, compile_error=error, compile_solo_ms=solo_ms)
         return ratio
 
     def _process_spread(self, eager: Lane, count: int) -> float | None:
@@ -201,7 +245,7 @@ class Timer:
         ratios = [1.0]
         try:
             for _ in range(others):
-                ratios.append(self._ratio_of(self._reference_lane(), eager, count))
+                ratios.append(self._ratio_of(self._reference_lane(), eager, count)[0])
         except (Verdict, ProblemError) as error:
             self.notes.append(f"the spread between processes was not measured: {str(error)[:300]}")
             return None
@@ -209,8 +253,8 @@ class Timer:
         self._remember(process_spread=found)
         return found
 
-    def _ratio_of(self, lane: Lane, eager: Lane, count: int) -> float:
-        """Another process' time over that of the baseline kept; the process is ended.
+    def _ratio_of(self, lane: Lane, eager: Lane, count: int) -> tuple[float, float]:
+        """Another process' time over that of the baseline kept, and its relative error; the process is ended.
 
         Raises:
             Verdict: it failed, hung, or answered otherwise than the baseline.
@@ -220,11 +264,12 @@ class Timer:
                 count=count, target_ms=0.0, max_turns=_RATIO_TURNS, call_timeout_s=_REFERENCE_S
             )
             clock = Clock(self._ground.device, self._ring, schedule, self._secret)
-            clock.solo(lane, 1)
+            clock.solo(lane, _WARM_TURNS)
             lane.forget()
             eager.forget()
             clock.duel(lane, eager)
-            return clock.call_ms(lane) / clock.call_ms(eager)
+            ratio, interval = clock.ratio(*([ran.inner_ms for ran in each.turns] for each in (lane, eager)))
+            return ratio, (interval.high - interval.low) / 2 / ratio
         finally:
             lane.side.close()
 
@@ -235,7 +280,7 @@ class Timer:
 
     def _remember(self, **found: float) -> None:
         """Add to what this machine's cache holds about the problem."""
-        held = {name: self._recalled(name) for name in ("compile_ratio", "process_spread")}
+        held = {name: self._recalled(name) for name in _REMEMBERED}
         kept = {name: value for name, value in held.items() if value is not None}
         self._ground.driver.call("remember", **kept | found)
 
@@ -291,3 +336,14 @@ def batch_size(call_ms: float, reference_ms: float, *, batch_ms: float, most: in
     wanted = math.ceil(batch_ms / max(call_ms, 1e-3))
     bearable = math.ceil(10 * batch_ms / max(reference_ms, 1e-3))
     return max(1, min(wanted, bearable, most))
+
+
+def trusted(*, known_ms: float | None, error: float | None, solo_ms: float, most: float) -> bool:
+    """Whether a ratio measured earlier still holds.
+
+    `error` is its own, relative; the reference took `known_ms` when it was measured and takes `solo_ms` now.
+    Neither may be off by more than `most`.
+    """
+    if known_ms is None or error is None:
+        return False
+    return error <= most and abs(solo_ms / known_ms - 1) <= most

@@ -1,14 +1,21 @@
 """Which clock scores, from turns as they may come: no process runs here."""
 
 import random
+from types import SimpleNamespace
 from typing import cast
 
+import pytest
+import torch
+
+from evaluator.devices import Device
 from evaluator.devices.cpu import CpuDevice
 from evaluator.referee.clock import Clock, Lane, Schedule
 from evaluator.referee.ring import Ring
 from evaluator.referee.sides import Ran, Side
 
 NOISE = random.Random(4)
+GPU = cast(Device, SimpleNamespace(torch_device=torch.device("cuda", 0)))  # only its kind is asked for
+SHORT_TURNS, SHORT_CALLS = 18, 36
 
 
 def _lane(work_ms: float, *, claimed: float, wander_ms: float, turns: int = 18) -> Lane:
@@ -23,10 +30,12 @@ def _lane(work_ms: float, *, claimed: float, wander_ms: float, turns: int = 18) 
     return lane
 
 
-def _scored(candidate: Lane, baseline: Lane) -> tuple[float, str]:
-    schedule = Schedule(count=10, target_ms=20.0, max_turns=6, call_timeout_s=5.0)
-    clock = Clock(CpuDevice(), cast(Ring, None), schedule, random.Random(1))
-    ours, _ = clock.timing(candidate, baseline, solo_ms=0.5)
+def _scored(
+    candidate: Lane, baseline: Lane, *, device: Device | None = None, count: int = 10
+) -> tuple[float, str]:
+    schedule = Schedule(count=count, target_ms=20.0, max_turns=6, call_timeout_s=5.0)
+    clock = Clock(device or CpuDevice(), cast(Ring, None), schedule, random.Random(1))
+    ours, _ = clock.timing(candidate, baseline)
     return ours.median_ms, ours.clock
 
 
@@ -66,10 +75,56 @@ def test_calls_merged_within_a_batch_score_as_they_cost_alone():
     candidate = _with_singles(_lane(7.0, claimed=1.0, wander_ms=0.02), 1.05, 0.05)
     median_ms, clock = _scored(candidate, _with_singles(_lane(10.0, claimed=1.0, wander_ms=0.02), 1.0, 0.05))
     assert clock == "single"
-    assert median_ms > 1.0
+    assert median_ms == pytest.approx(1.05, abs=0.06)
 
 
 def test_a_lone_call_may_cost_more_where_the_baselines_does_too():
     candidate = _with_singles(_lane(7.0, claimed=1.0, wander_ms=0.02), 1.05, 0.05)
     median_ms, clock = _scored(candidate, _with_singles(_lane(10.0, claimed=1.0, wander_ms=0.02), 1.4, 0.05))
     assert (clock, median_ms) == ("inner", 0.7)
+
+
+def _short(*, batched_ms: float, lone_ms: float, answered_ms: float = 1.0, wander_ms: float = 0.3) -> Lane:
+    """Calls of less than 0.1 ms, where waking a process takes ten times as long."""
+    lane = _lane(0.0, claimed=1.0, wander_ms=0.0, turns=0)
+    for made, turns, work_ms in (
+        (lane.turns, SHORT_TURNS, 100 * batched_ms),
+        (lane.singles, SHORT_CALLS, lone_ms),
+    ):
+        for _ in range(turns):
+            inner_ms = work_ms + NOISE.uniform(0.0, 0.03)
+            made.append(Ran(inner_ms, inner_ms + answered_ms + NOISE.uniform(0.0, wander_ms), 0.1, "", ""))
+    return lane
+
+
+def test_short_calls_that_a_batch_merges_gain_nothing():
+    """Ten small operations, 0.08 ms: a hundred calls are computed as one."""
+    candidate, baseline = _short(batched_ms=0.0115, lone_ms=0.22), _short(batched_ms=0.08, lone_ms=0.2)
+    median_ms, clock = _scored(candidate, baseline, count=100)
+    assert clock == "single"
+    assert median_ms > 0.08
+
+
+def test_short_calls_of_the_same_code_are_not_charged():
+    """A lone call runs cold code, and a process may answer a little later as long as it lives."""
+    for answered_ms in (0.95, 1.0, 1.08):
+        candidate = _short(batched_ms=0.08, lone_ms=0.21, answered_ms=answered_ms)
+        median_ms, clock = _scored(candidate, _short(batched_ms=0.08, lone_ms=0.2), count=100)
+        assert (clock, median_ms) == ("inner", pytest.approx(0.08, rel=0.01))
+
+
+def test_what_runs_while_inputs_are_written_is_part_of_the_time():
+    for written in ("published_ms", "withdrawn_ms"):
+        candidate, baseline = (_lane(work, claimed=1.0, wander_ms=0.02) for work in (5.0, 10.0))
+        setattr(candidate, written, [8.0 + NOISE.uniform(0.0, 0.1) for _ in range(18)])
+        setattr(baseline, written, [3.0 + NOISE.uniform(0.0, 0.1) for _ in range(18)])
+        median_ms, clock = _scored(candidate, baseline, device=GPU)
+        assert clock == "outer"
+        assert median_ms == pytest.approx(1.0, rel=0.05)
+
+
+def test_writing_inputs_takes_no_longer_by_chance():
+    candidate, baseline = (_lane(5.0, claimed=1.0, wander_ms=0.02) for _ in range(2))
+    candidate.published_ms = [3.0 + NOISE.uniform(0.0, 1.0) for _ in range(18)]
+    baseline.published_ms = [3.0 + NOISE.uniform(0.0, 1.0) for _ in range(18)]
+    assert _scored(candidate, baseline, device=GPU) == (0.5, "inner")

@@ -11,6 +11,7 @@ from evaluator import (
     Status,
     problem_from_source,
 )
+from evaluator.referee.timing import trusted
 
 SOURCE = """
 import torch
@@ -36,3 +37,11 @@ def test_a_reference_that_died_is_no_fault_of_the_next_candidate(tmp_path):
             evaluator.evaluate(problem, candidate, config)
         assert not isinstance(raised.value, ProblemError)
         assert evaluator.evaluate(problem, candidate, config).status is Status.PASSED
+
+
+def test_a_ratio_is_measured_anew_once_it_may_be_wrong():
+    assert trusted(known_ms=1.0, error=0.01, solo_ms=1.04, most=0.05)
+    assert not trusted(known_ms=1.0, error=0.01, solo_ms=1.06, most=0.05)
+    assert not trusted(known_ms=1.0, error=0.01, solo_ms=0.9, most=0.05)
+    assert not trusted(known_ms=1.0, error=0.2, solo_ms=1.0, most=0.05)
+    assert not trusted(known_ms=None, error=None, solo_ms=1.0, most=0.05)
