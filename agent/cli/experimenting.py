@@ -115,6 +115,14 @@ def _summary(entry: Entry) -> dict[str, object]:
     }
 
 
+def cost_text(entry: Entry) -> str:
+    """What a strategy cost, as far as that is known."""
+    if entry.unpriced == entry.attempts:
+        return "unknown"
+    known = f"${entry.cost_usd:.4f}"
+    return f"{known} and {entry.unpriced} unknown" if entry.unpriced else known
+
+
 def _print(entries: Sequence[Entry]) -> None:
     from rich.table import Table
 
@@ -126,14 +134,14 @@ def _print(entries: Sequence[Entry]) -> None:
         interval = f"{around.low:.2f} to {around.high:.2f}" if around.low and around.high else "too few"
         table.add_row(
             entry.of.strategy,
-            entry.of.model,
+            plain(entry.of.model),
             entry.of.backend,
             f"{entry.solved} of {entry.problems}",
             f"{around.value:.2f}×",
             interval,
             str(entry.attempts),
             f"{entry.tokens:,}",
-            "unknown" if entry.unpriced == entry.attempts else f"${entry.cost_usd:.4f}",
+            cost_text(entry),
         )
     out().print(table)
     out().print("speedup: geometric mean of each problem's best, failures as 1.0; interval over problems")

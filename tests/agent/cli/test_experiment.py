@@ -6,13 +6,15 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from typer.testing import Result
 
 from agent.batch import read_plan
 from agent.budgets import Budget
-from agent.cli.experimenting import Bounds
+from agent.cli.experimenting import Bounds, cost_text
 from agent.workspace import Workspace
 
 Command = Callable[..., Result]
@@ -71,6 +73,12 @@ def test_an_experiment_says_what_each_strategy_achieved_and_goes_on(
     counts = Counter(attempt.key.strategy for attempt in archive.attempts())
     assert counts == {"sample": 3, "refine": 3}
     assert kernelwright("run", "--resume", "last", "--quiet").exit_code == 1
+
+
+@pytest.mark.parametrize(("unpriced", "said"), [(0, "$0.5000"), (1, "$0.5000 and 1 unknown"), (3, "unknown")])
+def test_a_cost_that_is_known_in_part_is_not_the_whole(unpriced: int, said: str) -> None:
+    entry: Any = SimpleNamespace(attempts=3, unpriced=unpriced, cost_usd=0.5)
+    assert cost_text(entry) == said
 
 
 @pytest.mark.parametrize(
