@@ -19,7 +19,7 @@ from evaluator.contestant import loading
 from evaluator.contestant.calls import Layout, collect, prepare, run
 from evaluator.contestant.failing import failure
 from evaluator.contestant.math import apply_math
-from evaluator.contestant.profiling import profile
+from evaluator.contestant.profiling import count, profile
 from evaluator.contestant.slots import Slot, exact_copy, view
 from evaluator.contestant.state import State
 from evaluator.contestant.threads import set_threads
@@ -56,6 +56,7 @@ class Contestant:
             "run": self._run,
             "collect": self._collect,
             "profile": self._profile,
+            "count": self._count,
             "threads": self._threads,
             "finish": self._finish,
         }
@@ -153,6 +154,10 @@ class Contestant:
     def _profile(self, message: Message) -> Message:
         layout = self._layouts[message["layout"]]
         return {"op": "done", "events": profile(self._models[message["model"]], layout, self._device)}
+
+    def _count(self, message: Message) -> Message:
+        count(self._models[message["model"]], self._layouts[message["layout"]], self._device)
+        return {"op": "done"}
 
     def _value(self, tree: Tree, slots: list[Slot]) -> Any:
         def leaf(index: int) -> torch.Tensor:
