@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+READY_ALL := $(VENV)/.ready-all
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 DEMO := runs/demo
 DEMO_PROBLEMS := 01_square_matmul 05_odd_size_matmul 10_layer_norm 11_rms_norm 14_max_reduction 23_swish \
@@ -23,6 +24,11 @@ $(READY): pyproject.toml .ci/constraints.txt .ci/setup
 	@$(PIP) install -c .ci/constraints.txt --no-build-isolation -e '.[test,lint]'
 	@touch $@
 
+$(READY_ALL): $(READY)
+	@echo "installing other projects and a browser's driver into $(VENV), to test against them"
+	@$(PIP) install -c .ci/constraints.txt --no-build-isolation -e '.[test,lint,interop,browser]'
+	@touch $@
+
 install: $(READY)  ## Install into .venv, and Debian's packages where we may
 
 demo: $(READY)  ## Run the whole pipeline on 9 problems, with no key and no GPU
@@ -39,7 +45,9 @@ demo: $(READY)  ## Run the whole pipeline on 9 problems, with no key and no GPU
 test: $(READY)  ## Run the tests, offline
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not gpu and not slow'
 
-test-all: $(READY)  ## Run the tests and their slow repeats, the corpus three times
+test-all: $(READY_ALL)  ## Run the tests and their slow repeats, the corpus three times
+	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
+	  echo "no Chromium here: tests of pages in a browser are skipped; on Debian: apt-get install chromium"
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not gpu'
 	@for time in 2 3; do $(BIN)/python -m pytest -m 'not gpu' tests/evaluator/test_corpus.py || exit 1; done
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -43,6 +44,14 @@ atexit.register(lambda: print([name for name in {modules!r} if name in sys.modul
 def test_no_file_is_longer_than_a_reader_wants() -> None:
     lengths = {str(path.relative_to(ROOT)): len(path.read_text("utf-8").splitlines()) for path in ALL}
     assert {name: length for name, length in lengths.items() if length > MAX_LINES} == {}
+
+
+def test_everything_that_tests_may_skip_without_is_installed_for_all_of_them() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    named = re.search(r"-e '\.\[([\w,]*interop[\w,]*)\]'", (ROOT / "Makefile").read_text("utf-8"))
+    assert named is not None
+    installed = {re.split(r"[>=<]", one)[0] for extra in named[1].split(",") for one in extras[extra]}
+    assert {"datasets", "trl", "schemathesis", "playwright", "axe-playwright-python"} <= installed
 
 
 @pytest.mark.parametrize("package", ["agent", "evaluator"])

@@ -62,7 +62,7 @@ def test_other_terms_are_another_workload(make: Make) -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_their_own_records_take_ours(tmp_path: Path, make: Make) -> None:
-    data = pytest.importorskip("flashinfer_bench.data")
+    data = pytest.importorskip("flashinfer_bench.data", reason="install .[flashinfer]")
     solutions, traces = write(tmp_path, make)
     for solution in solutions:
         assert data.Solution.model_validate(solution).get_entry_symbol() == "run"
