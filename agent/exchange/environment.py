@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from agent.export.rewards import FAILED, reward_of
 from agent.extraction import extract
+from agent.hardware import Hardware, find_target, this_machine
 from agent.prompts import Setting, TemplatePrompts, installed_prompts
 from evaluator import (
     Candidate,
@@ -48,10 +49,16 @@ class Tasks:
     problems: Mapping[str, Problem]
     backend: str
     config: EvaluationConfig
+    hardware: Hardware | None = None
+    """What the kernels are for, as far as it is known."""
 
     def rows(self) -> list[dict[str, object]]:
-        """A row for each problem: the prompt we would send, and which problem it is."""
-        prompts = TemplatePrompts(installed_prompts(), Setting(config=self.config))
+        """A row for each problem: the prompt we would send, and which problem it is.
+
+        What takes running a problem to know, such as how many bytes it moves, is not in it.
+        """
+        hardware: dict[str, Hardware] = {self.hardware.kind: self.hardware} if self.hardware else {}
+        prompts = TemplatePrompts(installed_prompts(), Setting(config=self.config, hardware=hardware))
         return [
             {
                 "prompt": [message.model_dump() for message in prompts.opening(problem, self.backend)],
@@ -93,16 +100,19 @@ def load_environment(
     config: Mapping[str, object] | None = None,
     cache: str | Path | None = None,
     service_url: str | None = None,
+    target: str | None = None,
     **options: Any,  # Any: passed on to verifiers
 ) -> Any:  # Any: a `verifiers.Environment`, which is optional and has no types here
     """A single-turn environment over the problems in files and folders.
 
     `config` are fields of `EvaluationConfig`. The evaluator lives as long as the environment; with
     `service_url` a service judges instead, and `config` holds only what its clients may decide. Its token
-    comes from KERNELWRIGHT_SERVICE_TOKEN.
+    comes from KERNELWRIGHT_SERVICE_TOKEN. Prompts name the hardware that `target` does (`h200`); without it
+    this machine's, unless a service judges.
 
     Raises:
-        ConfigError: unknown backend, or a `verifiers` that lacks single-turn environments.
+        ConfigError: unknown backend or target, no such device here, or a `verifiers` that lacks single-turn
+            environments.
         ProblemError: no problem there.
     """
     verifiers, datasets = _need("verifiers"), _need("datasets")
@@ -114,6 +124,7 @@ def load_environment(
         problems=_read([problems] if isinstance(problems, str | Path) else problems),
         backend=find_backend(backend).name,
         config=EvaluationConfig.model_validate(config or {}),
+        hardware=_hardware(target, backend, is_here=service_url is None),
     )
     if service_url is not None:
         judging = judging_service(service_url, os.environ.get("KERNELWRIGHT_SERVICE_TOKEN"))
@@ -144,6 +155,15 @@ def last_said(completion: object) -> str:
         return content
     parts = content if isinstance(content, Sequence) else ()
     return "".join(str(part.get("text", "")) for part in parts if isinstance(part, Mapping))
+
+
+def _hardware(target: str | None, backend: str, *, is_here: bool) -> Hardware | None:
+    prompts = installed_prompts()
+    if target is not None:
+        return find_target(target, prompts)
+    return (
+        this_machine("cpu" if find_backend(backend).device == "cpu" else "cuda", prompts) if is_here else None
+    )
 
 
 def _read(places: Iterable[str | Path]) -> dict[str, Problem]:

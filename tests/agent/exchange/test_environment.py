@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from agent.exchange.environment import Tasks, last_said, load_environment
+from agent.hardware import find_target
+from agent.prompts import installed_prompts
 from evaluator import Candidate, ConfigError, Evaluation, EvaluationConfig, Finding, Problem, Status
 
 if TYPE_CHECKING:
@@ -57,6 +60,13 @@ def test_rows_hold_the_prompt_we_would_send(make: Make) -> None:
     prompt: Any = row["prompt"]
     assert [message["role"] for message in prompt] == ["system", "user"]
     assert "class Model" in prompt[1]["content"]
+
+
+def test_rows_name_the_hardware_that_is_known(make: Make) -> None:
+    target = find_target("h200", installed_prompts())
+    work = replace(tasks(make), backend="cuda", hardware=target)
+    prompt: Any = work.rows()[0]["prompt"]
+    assert target.name in prompt[0]["content"]
 
 
 def write_problem(folder: Path) -> Path:
