@@ -164,8 +164,8 @@ class Desk:
         return await judge.judge(case, self._floor.workers)
 
     def _refuse_if_skipped(self) -> None:
-        if self._problem.id in self._floor.judge.skipped:
-            raise NoAttemptError(self._floor.judge.skipped[self._problem.id])
+        if why := self._floor.judge.refusal(self._problem.id):
+            raise NoAttemptError(why)
 
     def _leave(self, attempt: str) -> None:
         if attempt in self._places:

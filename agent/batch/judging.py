@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -20,6 +21,7 @@ from evaluator import (
     Evaluation,
     EvaluationConfig,
     EvaluatorError,
+    MachineError,
     Problem,
     ProblemError,
     Stage,
@@ -27,7 +29,7 @@ from evaluator import (
 )
 
 STRIKES = 3
-"""Failures of the evaluator in a row after which a run stops."""
+"""Failures after which a problem is left alone, and problems failing in a row after which a run stops."""
 
 LONGEST_MESSAGE = 1000
 """Characters kept of what the evaluator says when it fails."""
@@ -66,7 +68,10 @@ class Judge:
         self._evaluate = evaluate
         self._halt = halt
         self._emit = emit
-        self._strikes = 0
+        self._strikes: Counter[str] = Counter()
+        """Failures by problem."""
+        self._failing: set[str] = set()
+        """Problems, or attempts where it was the machine, that failed since the last verdict."""
         self._running: set[str] = set()
         self._under_way: dict[tuple[str, str], asyncio.Task[Attempt]] = {}
         self._judged: dict[tuple[str, str], str] = {}
@@ -76,6 +81,12 @@ class Judge:
     def in_flight(self) -> int:
         """Evaluations going on right now."""
         return len(self._running)
+
+    def refusal(self, problem: str) -> str:
+        """Why nothing more of a problem is judged, and need not be asked for; empty where it is."""
+        if self._strikes[problem] >= STRIKES:
+            return f"the evaluator failed {STRIKES} times on {problem}"
+        return self.skipped.get(problem, "")
 
     async def judge(self, case: Case, workers: Workers) -> Attempt:
         """Evaluate and record; the same candidate for the same problem gets the verdict it got before.
@@ -161,8 +172,8 @@ class Judge:
 
     async def _guarded(self, case: Case, workers: Workers, work: Callable[[], Evaluation]) -> Evaluation:
         problem = case.problem.id
-        if problem in self.skipped:
-            raise NoAttemptError(self.skipped[problem])
+        if why := self.refusal(problem):
+            raise NoAttemptError(why)
         try:
             evaluation = await workers.run(work)
         except NoAttemptError:
@@ -171,19 +182,25 @@ class Judge:
             await self.skip(problem, str(error))
             raise NoAttemptError(str(error)) from None
         except Exception as error:  # noqa: BLE001 - a seam: what the evaluator raises is recorded, not scored
-            raise await self._failure(case.attempt, error) from None
-        self._strikes = 0
+            raise await self._failure(case, error) from None
+        self._failing.clear()
         return evaluation
 
-    async def _failure(self, attempt: Attempt, error: Exception) -> NoAttemptError:
+    async def _failure(self, case: Case, error: Exception) -> NoAttemptError:
+        attempt, problem = case.attempt, case.problem.id
         name = "" if isinstance(error, EvaluatorError) else f"{type(error).__name__}: "
         message = f"{name}{error}"[:LONGEST_MESSAGE]
         self.failures += 1
-        self._strikes += 1
+        if isinstance(error, MachineError):
+            self._failing.add(attempt.id)
+        else:
+            self._strikes[problem] += 1
+            self._failing.add(problem)
         line = EvaluatorFailed(at=now(), attempt=attempt.id, message=message)
         await asyncio.to_thread(self._log.append, line)
         self._emit(EvaluatorTrouble(AttemptName.of(attempt.key), message))
-        if self._strikes >= STRIKES:
+        if len(self._failing) >= STRIKES:
+            # One problem alone may be what it cannot deal with; it does not end what others have begun.
             self._halt.set(RunEnd.BROKEN, f"the evaluator failed {STRIKES} times in a row: {message}")
         return NoAttemptError(message)
 

@@ -107,13 +107,20 @@ def _read(names: Sequence[str]) -> Iterator[Problem | _Malformed]:
 def _vet(
     evaluator: Evaluator, entry: Problem | _Malformed, given: dict[str, object], shapes: str | None
 ) -> Vetting:
-    from evaluator import Remark, Severity, Vetting
+    from evaluator import ConfigError, EvaluatorError, MachineError, Remark, Severity, Vetting
 
     if isinstance(entry, _Malformed):
         remark = Remark(name="malformed", severity=Severity.FLAW, detail=entry.why)
         return Vetting(problem=entry.id, problem_sha="", device="", remarks=(remark,))
     chosen = {"shapes": shapes} if shapes in entry.shapes else {}
-    return evaluator.vet(entry, options.evaluation_config(given | chosen))
+    try:
+        return evaluator.vet(entry, options.evaluation_config(given | chosen))
+    except (ConfigError, MachineError):
+        raise
+    except EvaluatorError as error:
+        # What one problem does to the evaluator says nothing of the others.
+        remark = Remark(name="crashes", severity=Severity.FLAW, detail=str(error))
+        return Vetting(problem=entry.id, problem_sha=entry.sha, device="", remarks=(remark,))
 
 
 def _plain(vetting: Vetting) -> dict[str, object]:

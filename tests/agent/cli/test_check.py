@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 from typer.testing import Result
+
+from agent.cli.check import _vet
+from evaluator import EvaluationConfig, Evaluator, EvaluatorError, Problem, Vetting, problem_from_source
 
 Command = Callable[..., Result]
 
@@ -53,6 +57,18 @@ def test_a_folder_is_checked_and_reported_in_three_ways(kernelwright: Command, f
     assert "br&lt;b&gt;&amp;ken" in text
     assert "<b>&" not in text
     assert "http" not in text.replace("http-equiv", "")
+
+
+def test_a_problem_the_evaluator_fails_on_does_not_hide_the_others() -> None:
+    class Failing:
+        def vet(self, problem: Problem, config: EvaluationConfig) -> Vetting:
+            raise EvaluatorError(f"looking at {problem.id} failed")
+
+    failing = cast("Evaluator", Failing())  # one method of it is asked for
+    vetting = _vet(failing, problem_from_source(SOUND, "sound"), {"device": "cpu"}, None)
+    assert [(remark.name, remark.detail) for remark in vetting.flaws] == [
+        ("crashes", "looking at sound failed")
+    ]
 
 
 def test_a_sound_problem_exits_with_zero_and_says_so(kernelwright: Command, folder: Path) -> None:
