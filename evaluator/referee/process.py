@@ -22,21 +22,11 @@ from evaluator.referee.lanes import Ground
 from evaluator.referee.reference import Reference
 from evaluator.referee.sides import DriverLink
 from evaluator.referee.trials import TrialPool
-from evaluator.referee.vetting import known_flaws, lacking
+from evaluator.referee.vetting import UNFIT, known_flaws, lacking
 from evaluator.referee.work import weigh
 
 _TRIALS_SHARE: Final = 0.1
 """Of a device's free memory, for trials kept solved: contestants need the rest."""
-_UNFIT: Final = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-"""What torch, or the problem, raises where values are of a kind that it cannot compute with."""
 
 
 class Referee:
@@ -135,7 +125,7 @@ def _blaming(problem: str) -> Iterator[None]:
         raise
     except SystemExit as error:
         raise ProblemError(f"problem {problem} asks to end the process: {error!r}") from error
-    except _UNFIT as error:
+    except UNFIT as error:
         line = traceback.format_exception_only(error)[-1].strip()
         raise ProblemError(f"problem {problem} cannot be judged here: {line}") from error
 

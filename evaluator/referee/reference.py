@@ -72,7 +72,11 @@ def _doubled(dtype: torch.dtype) -> torch.dtype:
 
 def _double(model: nn.Module) -> nn.Module:
     """A model in double precision, complex parameters and buffers too, which `double` leaves alone."""
-    return model._apply(lambda tensor: tensor.to(_doubled(tensor.dtype)))
+    model = model.double()
+    for tensor in (*model.parameters(), *model.buffers()):
+        if tensor.is_complex():
+            tensor.data = tensor.data.to(torch.complex128)
+    return model
 
 
 def _detached(value: Any) -> Any:

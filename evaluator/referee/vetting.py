@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import traceback
 from typing import Any, Final
 
 import torch
@@ -35,6 +36,18 @@ _SHORT_MS: Final = 20.0
 _MEMORY: Final = re.compile(r"out of (device )?memory|can't allocate memory|not enough memory")
 _WEIGHTS: Final = (11, 12)
 _INPUTS: Final = (21, 22)
+
+
+UNFIT: Final = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What torch, or the problem, raises where values are of a kind that it cannot compute with."""
 
 
 class _Enough(Exception):
@@ -74,6 +87,9 @@ class Vetter:
             self._remark("raises", f"the problem asks to end the process: {error!r}")
         except _Enough as reason:
             self._remark(reason.name, reason.detail)
+        except UNFIT as error:
+            line = traceback.format_exception_only(error)[-1].strip()
+            self._remark("raises", f"its values cannot be looked at here: {line}")
         remarks = list({remark.model_dump_json(): remark for remark in self._remarks}.values())
         return {
             "remarks": [remark.model_dump(mode="json") for remark in remarks],
