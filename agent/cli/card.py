@@ -31,7 +31,7 @@ def card(evaluation: Evaluation) -> RenderableType:
         table.add_row(label, Text(plain(value)))
     extras = [Text(plain(text), style="dim") for text in _excerpts(evaluation)]
     title = Text(f" {evaluation.status} ", style=f"bold {colour(evaluation.status)}")
-    title.append(f"{evaluation.problem} · {evaluation.backend} ", style="not bold default")
+    title.append(plain(f"{evaluation.problem} · {evaluation.backend} "), style="not bold default")
     return Panel(
         Group(table, *extras),
         title=title,

@@ -141,7 +141,7 @@ def export(
     if json:
         print(json_module.dumps(_summary(exported), indent=2))
     else:
-        _print(exported)
+        _print(exported, test)
     raise did_pass(bool(exported.rows))
 
 
@@ -204,12 +204,14 @@ def _summary(exported: Exported) -> dict[str, object]:
     }
 
 
-def _print(exported: Exported) -> None:
+def _print(exported: Exported, test: float) -> None:
     from agent.cli.screen import out
 
     console, tally = out(), exported.tally
     for (table, split), count in sorted(exported.rows.items()):
         console.print(f"{count:>8} rows  {table}, {split}")
+    if exported.rows and test > 0 and all(split != "test" for _, split in exported.rows):
+        console.print("       0 rows  in test: no problem fell there; raise --test, or change --seed")
     console.print(f"{tally.used:>8} of {tally.seen} attempts used")
     for reason, count in tally.left_out.most_common():
         console.print(f"{count:>8} not: {reason}", style="dim")

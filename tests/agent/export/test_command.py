@@ -55,6 +55,13 @@ def test_an_export_says_what_became_of_every_attempt(desk: Desk, kernelwright: C
     assert done.exit_code == 0 and "1 rows  preference, train" in done.stdout
 
 
+def test_an_empty_test_split_is_said(desk: Desk, kernelwright: Command) -> None:
+    fill(desk)
+    for test, is_said in (("0.001", True), ("0", False), ("1", False)):
+        done = kernelwright("export", "sft", "--out", f"data{test}", "--test", test)
+        assert ("no problem fell there" in done.stdout) is is_said
+
+
 def test_the_card_s_command_makes_the_same_rows_again(desk: Desk, kernelwright: Command) -> None:
     fill(desk)
     kernelwright(

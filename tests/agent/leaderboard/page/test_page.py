@@ -204,6 +204,17 @@ def test_a_full_page_keeps_its_limit_and_says_what_it_left_out(make: Make, tmp_p
     assert all(found[document["source"]] for document in found.values() if "facts" in document)
 
 
+def test_contended_times_and_flaws_are_in_the_list(make: Make, tmp_path: Path) -> None:
+    measured = make.measurement(2.0).model_copy(update={"contended": True})
+    with make.log(tmp_path) as log:
+        attempt = log.record_completion(key := make.key(log.run), make.answer(key, make.reply()))
+        log.record_evaluation(
+            attempt, make.evaluation(measurement=measured, problem_flaws=("ignores_input",))
+        )
+    (section,) = header(write(log.archive, tmp_path / "board.html").files[0])["sections"]
+    assert (section["best"]["contended"], section["flaws"]) == (True, ["ignores_input"])
+
+
 def test_missing_texts_are_left_out_and_counted(runs: Archive, tmp_path: Path) -> None:
     lost = sorted(tmp_path.glob("runs/*/texts/*/*.txt"))
     for path in lost[::3]:
