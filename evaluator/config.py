@@ -101,8 +101,9 @@ class EvaluationConfig(Record):
     """Most interleaved turns a side gets."""
     sanitize: Sanitize = Sanitize.AUTO
     """Kernels that are kept are sanitized in any case, wherever the tools exist."""
-    counters: bool = False
-    """Whether a GPU candidate that passed is run once more under ncu, for its hardware counters."""
+    counters: bool | None = None
+    """Whether a GPU candidate that passed is run once more under ncu, for its hardware counters; None leaves
+    that to who asks for the evaluation, and means no."""
     sandbox: SandboxTier | None = None
     """Tier to use; None takes the strongest this machine has. `none` must be asked for by name."""
     limits: Limits = Limits()

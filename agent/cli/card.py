@@ -56,11 +56,28 @@ def _rows(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
         yield "problem", f"flawed: {', '.join(evaluation.problem_flaws)}"
     if evaluation.attribution is not None:
         yield "track", f"{evaluation.attribution.track} ({evaluation.attribution.source})"
+    yield from _counters(evaluation)
     if evaluation.sanitization is not None:
         sanitized = evaluation.sanitization
         tools = ", ".join(sanitized.tools)
         yield "sanitized", tools if sanitized.ran else f"not run: {sanitized.reason}"
     yield from _surroundings(evaluation)
+
+
+def _counters(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
+    counters = evaluation.counters
+    if counters is None:
+        return
+    if not counters.ran:
+        yield "counters", f"not read: {counters.reason}"
+    for kernel in counters.kernels:
+        units = {
+            "compute": kernel.compute_percent,
+            "memory": kernel.memory_percent,
+            "DRAM": kernel.dram_percent,
+        }
+        used = ", ".join(f"{unit} {percent:.0f} %" for unit, percent in units.items() if percent is not None)
+        yield "counters", f"{kernel.kernel.partition('(')[0]}: {milliseconds(kernel.milliseconds)}; {used}"
 
 
 def _speed(evaluation: Evaluation) -> Iterator[tuple[str, str]]:

@@ -34,6 +34,7 @@ def evaluate(
     baselines: options.Baselines = None,
     sandbox: options.Sandbox = None,
     sanitize: options.Sanitizing = None,
+    counters: options.Counting = None,
     time: options.Time = None,
     limit: options.Limit = None,
     cache: options.Cache = None,
@@ -56,6 +57,7 @@ def evaluate(
         baselines=baselines,
         sandbox=sandbox,
         sanitize=sanitize,
+        counters=counters,
         time=time,
         limit=limit,
     )

@@ -110,6 +110,15 @@ Sanitizing = Annotated[
         rich_help_panel=POLICY,
     ),
 ]
+Counting = Annotated[
+    bool | None,
+    typer.Option(
+        "--counters/--no-counters",
+        help="Read a GPU's hardware counters with ncu for what passed, where users may read them.",
+        show_default="where a next turn is told of them",
+        rich_help_panel=POLICY,
+    ),
+]
 PlainBuild = Annotated[
     bool | None,
     typer.Option(
@@ -140,6 +149,7 @@ def policy(
     sandbox: str | None = None,
     time: bool | None = None,
     sanitize: str | None = None,
+    counters: bool | None = None,
     limit: Sequence[str] | None = None,
 ) -> dict[str, object]:
     """The fields of an evaluation's policy that were given.
@@ -158,6 +168,7 @@ def policy(
             "sandbox": sandbox,
             "measure": time,
             "sanitize": sanitize,
+            "counters": counters,
             "limits": dict(_split_limit(text) for text in limit) if limit else None,
         }
     )

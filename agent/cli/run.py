@@ -46,6 +46,7 @@ def run(
     baselines: options.Baselines = None,
     sandbox: options.Sandbox = None,
     sanitize: options.Sanitizing = None,
+    counters: options.Counting = None,
     time: options.Time = None,
     limit: options.Limit = None,
     plain_build: options.PlainBuild = None,
@@ -77,6 +78,7 @@ def run(
         baselines=baselines,
         sandbox=sandbox,
         sanitize=sanitize,
+        counters=counters,
         time=time,
         limit=limit,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -79,7 +79,7 @@ def _begin(place: Place, archive: Archive, settings: RunSettings) -> Undertaking
     if is_watched() and are_meant_for_gpus(problems, settings.backends, settings.evaluation.shapes):
         say(GPU_SIZED)
     first, *others = _strategies(settings)
-    config = keeping(settings.evaluation)
+    config = counting(keeping(settings.evaluation), settings.backends, (first, *others))
     lesson = Lesson(
         problems=problems,
         backends=settings.backends,
@@ -115,6 +115,15 @@ def keeping(config: EvaluationConfig) -> EvaluationConfig:
     """
     left_open = config.sanitize is Sanitize.AUTO
     return config.model_copy(update={"sanitize": Sanitize.ON}) if left_open else config
+
+
+def counting(
+    config: EvaluationConfig, backends: Sequence[str], strategies: Sequence[AnyStrategy]
+) -> EvaluationConfig:
+    """Counters are read where a next turn is told of them, unless that was decided."""
+    undecided = config.counters is None and any(find_backend(name).device == "cuda" for name in backends)
+    told = any(strategy.name not in ("sample", "imported") for strategy in strategies)
+    return config.model_copy(update={"counters": True}) if undecided and told else config
 
 
 def _go_on(archive: Archive, run: str, given: Mapping[str, object], config: Path | None) -> Undertaking:

@@ -13,7 +13,9 @@ from agent.budgets import Budget
 from agent.cli.explained import explained
 from agent.cli.failures import Usage
 from agent.cli.settings import RunSettings, parse_assignments, parse_settings, read_settings, to_toml
+from agent.cli.undertaking import counting
 from agent.messages import Sampling
+from agent.strategies import Refine, Sample
 from evaluator import EvaluationConfig, Limits
 
 
@@ -105,3 +107,20 @@ def test_every_setting_can_be_uncommented() -> None:
     assert parse_settings(text) == RunSettings()
     assert "\nrequests_per_minute" not in text
     assert '\nstrategy = "refine"\n' in text
+
+
+@pytest.mark.parametrize(
+    ("decided", "backend", "strategy", "read"),
+    [
+        (None, "cuda", Refine(), True),
+        (None, "triton", Refine(), True),
+        (None, "cpp", Refine(), None),
+        (None, "cuda", Sample(), None),
+        (False, "cuda", Refine(), False),
+        (True, "cuda", Sample(), True),
+    ],
+)
+def test_counters_are_read_where_a_next_turn_is_told_of_them(
+    decided: bool | None, backend: str, strategy: Refine | Sample, read: bool | None
+) -> None:
+    assert counting(EvaluationConfig(counters=decided), (backend,), (strategy,)).counters is read
