@@ -44,6 +44,7 @@ class Judge:
         self._pool = pool
         self._config = config
         self._secret = secret
+        self._has_judged = False
         self._timer = Timer(ground, pool, config, secret)
         self._assessor = Assessor(ground, pool)
         judged = config.shapes or "full size"
@@ -137,6 +138,9 @@ class Judge:
         self._assessor.prepare()
 
     def _verify(self, side: Side, outcome: _Outcome) -> None:
+        if self._has_judged:
+            self._pool.rotate()
+        self._has_judged = True
         verifier = Verifier(
             self._ground, side, self._pool, secret=self._secret, call_s=self._config.limits.call_s
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import torch
@@ -285,6 +285,24 @@ class TrialPool:
                 made.forget()
                 return Starts(self.bases, between, signed=False)
         return Starts(self.bases, NEAR, signed=False)
+
+    def rotate(self) -> None:
+        """Draw one of the varied trials anew, so that what one candidate saw is not all the next one sees."""
+        first = self.draws[0]
+        places = [number for number, trial in enumerate(first.trials) if trial.name in VARIANTS]
+        if not places:
+            return
+        place, seed = self._secret.choice(places), self._seed()
+        old = first.trials[place]
+
+        def draw() -> Arguments:
+            return self._drawn(seed)
+
+        origin = replace(self._origins[0], trial=self._trial("as_drawn", draw, first.model), redraw=draw)
+        made = self._attempt(old.name, VARIANTS[old.name], origin, first.model)
+        if made is not None:
+            first.trials[place] = made
+            old.forget()
 
     def notes(self) -> list[str]:
         """What could not be tried on this problem."""
