@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,7 @@ class _Place:
     name: str
     buffer: torch.Tensor | None
     value: torch.Tensor | None
-    """A copy of what it held."""
+    """A copy of what it held; None where that is still to come."""
 
     @property
     def is_replaced(self) -> bool:
@@ -42,7 +43,7 @@ class State:
     def __init__(self, model: object) -> None:
         modules = model.modules() if isinstance(model, nn.Module) else ()
         self._places = [
-            _Place(module, name, buffer, buffer.clone() if buffer is not None else None)
+            _Place(module, name, buffer, None if buffer is None or is_lazy(buffer) else buffer.clone())
             for module in modules
             for name, buffer in module._buffers.items()
         ]

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from evaluator.contestant.gradients import OUTPUT, Backward, named_parameters
 from evaluator.contestant.state import State
@@ -200,7 +201,17 @@ class Reference:
         with self._blaming("Model could not be constructed"):
             model: nn.Module = construct(self._module.Model, args, kwargs, seed, vary=vary)
             model = model.to(self.device)
-            return model.to(self.dtype) if self.dtype is not None else model
+            model = model.to(self.dtype) if self.dtype is not None else model
+        if any(map(is_lazy, (*model.parameters(), *model.buffers()))):
+            self._settle(model, seed)
+        return model
+
+    def _settle(self, model: nn.Module, seed: int) -> None:
+        """Let a first call decide on the shapes of a model, with the random numbers a contestant's has."""
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices):
+            arguments = self.inputs(seed)
+        self.evolve(model, arguments)
 
     def cast(self, tensor: torch.Tensor) -> torch.Tensor:
         """Floating tensors to the chosen dtype, others untouched."""

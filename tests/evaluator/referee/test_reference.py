@@ -7,6 +7,7 @@ import random
 import pytest
 import torch
 
+from evaluator.contestant.weights import construct, load_state
 from evaluator.errors import ProblemError
 from evaluator.referee.reference import Reference, same_values
 from evaluator.referee.trials import TrialPool
@@ -136,3 +137,40 @@ def test_nan_equals_nan_only() -> None:
     one = torch.tensor([1.0, float("nan")])
     assert same_values(one, one.clone())
     assert not same_values(one, torch.tensor([1.0, 0.0]))
+
+
+def test_a_model_that_takes_its_shapes_from_its_first_call_gets_a_contestants_weights() -> None:
+    lazy = "[torch.randn(8, 16), torch.randn(8, 5)]"
+    source = SOURCE.format(body="return self.lazy(x)", inputs=lazy, init="[]")
+    source = source.replace("nn.Linear(16, 16)", "nn.Linear(16, 16); self.lazy = nn.LazyLinear(3)")
+    reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
+    model, arguments = reference.model(5), reference.inputs(6)
+    own = construct(vars(reference)["_module"].Model, [], {}, 5, vary=False)
+    with torch.no_grad():
+        answer = own(*arguments.leaves)
+    assert torch.equal(reference.call(model, arguments).leaves[0], answer)
+    other = construct(vars(reference)["_module"].Model, [], {}, 7, vary=False)
+    load_state(other, model.state_dict())
+    with torch.no_grad():
+        assert torch.equal(other(*arguments.leaves), answer)
+
+
+def test_one_varied_trial_is_drawn_anew_at_a_time() -> None:
+    pool = _pool(_reference())
+    before = list(pool.draws[0].trials)
+    pool.rotate()
+    after = pool.draws[0].trials
+    new = [one for one, other in zip(after, before, strict=True) if one is not other]
+    old = [other for one, other in zip(after, before, strict=True) if one is not other]
+    assert [trial.name for trial in after] == [trial.name for trial in before]
+    assert len(new) == 1
+    assert after[0] is before[0]
+    assert not torch.equal(new[0].arguments.leaves[0], old[0].arguments.leaves[0])
+    assert new[0].limit == old[0].limit
+
+
+def test_where_inputs_cannot_vary_trials_stay() -> None:
+    pool = _pool(_reference("return x * more[0]", inputs="[torch.ones(8, 16), torch.randint(0, 9, (8, 16))]"))
+    before = list(pool.draws[0].trials)
+    pool.rotate()
+    assert pool.draws[0].trials == before
