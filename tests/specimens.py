@@ -3,7 +3,7 @@
 A file of `tests/corpus/` is a whole candidate under a header of `# key: value` comments:
 
 - `status`: what it must earn, alternatives separated by `|`
-- `speedup: honest`: it may pass, but gains nothing; a forged gain would be enormous, so the bound is wide
+- `speedup: honest`: it may pass, but gains nothing
 - `class`: ids of `EXPLOITS`, the catalogue of exploit classes; for honest files, the classes it resembles
 - `problem`, `shapes`, `backend`: what it is judged on
 - `track`: whose work it may be credited as, where that was found out
@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from evaluator import (
     BACKENDS,
@@ -31,8 +32,8 @@ from evaluator import (
 
 CORPUS = Path(__file__).parent / "corpus"
 PROBLEMS = Path(__file__).parents[1] / "reference_problems"
-GENEROUS_BOUND = 3.0
-"""A forged gain is enormous; on a shared CPU an honest one wanders."""
+HARMLESS_BOUND: Final = 1.3
+"""What the lower end of the interval stays below where nothing is gained: on a shared CPU times wander."""
 _CALL_S, _LOAD_S, _BUILD_S, _SHORT_BUILD_S = 5.0, 20.0, 300.0, 15.0
 _MEMORY_GIB = 4.0
 _HEADER = re.compile(r"# (\w+): (.*)")
@@ -112,6 +113,27 @@ def judge(
     )
     problem = read_problem(PROBLEMS / f"{specimen.header['problem']}.py")
     return evaluator.evaluate(problem, Candidate(source=specimen.path.read_text(), backend=backend), config)
+
+
+def gained(specimen: Specimen, evaluation: Evaluation) -> bool:
+    """Whether an attack that may pass but gain nothing was surely faster than the reference."""
+    if specimen.header.get("speedup") != "honest" or evaluation.speedup is None:
+        return False
+    return evaluation.measurement is not None and evaluation.measurement.interval.low > HARMLESS_BOUND
+
+
+def judge_fairly(
+    evaluator: Evaluator,
+    specimen: Specimen,
+    *,
+    backend: str | None = None,
+    tier: SandboxTier | None = None,
+) -> Evaluation:
+    """Judge, and where an attack looks faster once more: a forged gain comes again, chance does not."""
+    evaluation = judge(evaluator, specimen, backend=backend, tier=tier)
+    if not gained(specimen, evaluation):
+        return evaluation
+    return judge(evaluator, specimen, backend=backend, tier=tier)
 
 
 def promised(specimen: Specimen, evaluation: Evaluation) -> bool:

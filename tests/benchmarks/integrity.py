@@ -34,7 +34,7 @@ from evaluator import (  # noqa: E402 - after the path is set
     SandboxTier,
     Status,
 )
-from tests.specimens import GENEROUS_BOUND, Specimen, judge, promised, specimens  # noqa: E402
+from tests.specimens import HARMLESS_BOUND, Specimen, judge_fairly, promised, specimens  # noqa: E402
 
 FAMILIES = {
     "T": "timing",
@@ -84,7 +84,7 @@ class Result:
             return "right" if passed else "false alarm"
         if not passed:
             return "caught"
-        gained = self.low is not None and self.low > GENEROUS_BOUND and not self.gain_allowed
+        gained = self.low is not None and self.low > HARMLESS_BOUND and not self.gain_allowed
         return "false speedup" if gained or (self.native and not self.promised) else "harmless"
 
 
@@ -170,7 +170,7 @@ def _judged(evaluator: Evaluator, specimen: Specimen, device: str, tier: Sandbox
     speedup = low = None
     used = tier or ""
     try:
-        evaluation = judge(evaluator, specimen, backend=backend, tier=tier)
+        evaluation = judge_fairly(evaluator, specimen, backend=backend, tier=tier)
     except EvaluatorError as error:
         detail = f"{type(error).__name__}: {error}"
     else:
