@@ -306,11 +306,11 @@ PyMODINIT_FUNC PyInit_ext() { return PyModule_Create(&definition); }
 @pytest.mark.slow
 def test_outputs_under_lean_headers_are_those_under_torchs_own(request: pytest.FixtureRequest) -> None:
     script = Path(__file__).parents[2] / "benchmarks" / "build.py"
-    command = [sys.executable, str(script), "--parity", "--only", "cpp_(08|15|19)"]
+    command = [sys.executable, str(script), "--parity", "--only", "cpp_(15|19)"]
     cache = request.config.cache.mkdir("lean")
     ended = subprocess.run([*command, "--cache", str(cache)], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert ended.stdout.count("the same") == 3
+    assert ended.stdout.count("the same") == 2
 
 
 @pytest.mark.slow
