@@ -16,6 +16,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
 
+from pydantic import ValidationError
+
 from evaluator.building import instrumentation
 from evaluator.building.blame import blames_headers
 from evaluator.building.cache import DEFAULT_MAX_BYTES, BuildCache, Entry
@@ -159,9 +161,11 @@ class Builder:
             MachineError: compiler, sandbox or disk failed.
         """
         text = self._cache.request(key)
-        if text is None:
+        try:
+            request = BuildRequest.model_validate_json(text or "")
+        except ValidationError:  # none, or another version's
             return None
-        request = BuildRequest.model_validate_json(text).model_copy(update={"real_headers": True})
+        request = request.model_copy(update={"real_headers": True})
         return self.build(request, architecture=architecture, timeout_s=timeout_s).build
 
     def _try_tiers(

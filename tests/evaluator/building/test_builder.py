@@ -75,6 +75,14 @@ def test_every_sandbox_tier_builds(tier: SandboxTier, tmp_path: Path, launcher: 
     assert not _build(builder, _request("int f( {")).build.ok
 
 
+def test_a_request_of_another_version_is_as_good_as_forgotten(builder: Builder, tmp_path: Path) -> None:
+    key = _build(builder, _request()).build.key
+    for text in (None, "not a request", '{"name": "ext", "of_another_version": 1}'):
+        if text is not None:
+            next((tmp_path / "entries").glob(f"*/{key}")).joinpath("request.json").write_text(text)
+        assert builder.build_plainly(key, architecture=None, timeout_s=60) is None
+
+
 def test_load_builds_several_files_and_their_headers(builder: Builder) -> None:
     request = BuildRequest(
         name="ext",
