@@ -27,6 +27,8 @@ OTHER_LIMIT: Final = 192.0
 """Norm-wise limit elsewhere: sequential float32 reached 29 for products of 131072 positive terms."""
 REDUCED_LIMIT: Final = 16.0
 """Norm-wise limit when the policy itself allows reduced precision."""
+_EIGHT_BIT_LIMIT: Final = 4.0
+"""Norm-wise limit for outputs of eight bits: 16 roundings of one are half of its value."""
 PEAK_FACTOR: Final = 8.0
 """A single element may err this many times the norm-wise limit."""
 
@@ -198,7 +200,10 @@ def _factors(like: torch.Tensor, roundoff: float, generator: torch.Generator, *,
 
 def bound(limit: float, dtype: torch.dtype) -> float:
     """The limit for outputs of a type: 192 times the error of a bfloat16 reference is a third of a value."""
-    return min(limit, REDUCED_LIMIT) if torch.finfo(dtype).bits < 32 else limit
+    bits = torch.finfo(dtype).bits
+    if bits < 16:
+        return min(limit, _EIGHT_BIT_LIMIT)
+    return min(limit, REDUCED_LIMIT) if bits < 32 else limit
 
 
 def limit(math_policy: str, *, zero_mean: bool, terms: int) -> float:

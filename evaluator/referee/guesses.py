@@ -12,6 +12,7 @@ from evaluator.flaws import Remark, Severity
 from evaluator.referee.comparison import agrees
 from evaluator.referee.errorscale import Expected, all_finite
 from evaluator.referee.reference import Arguments, Output
+from evaluator.referee.structure import computable
 
 LOOSE: Final = 1e-2
 """Relative and absolute tolerance common in the field."""
@@ -91,7 +92,7 @@ def _of_leaf(
         name = "constant_output" if constant.ours else "mean_like_output"
         yield _flaw(name, f"{where}instead of the answer, return {number:.6g} everywhere: {constant}")
     elif leaf.dim() > 1 and leaf.shape[-1] > 1:
-        means = leaf.mean(-1, keepdim=True).expand_as(leaf)
+        means = computable(leaf).mean(-1, keepdim=True).to(leaf.dtype).expand_as(leaf)
         belief = examiner.believes_leaf(index, means)
         if not belief.nobody:
             yield _flaw("mean_like_output", f"{where}instead of a row, return its mean: {belief}")
@@ -153,6 +154,7 @@ def _equal(left: torch.Tensor, right: torch.Tensor) -> bool:
 def _close(guess: torch.Tensor, leaf: torch.Tensor) -> bool:
     if not (leaf.is_floating_point() or leaf.is_complex()):
         return torch.equal(guess, leaf)
+    guess, leaf = computable(guess), computable(leaf)
     off = (guess - leaf).abs()
     if all_finite(off):
         return bool((off <= LOOSE + LOOSE * leaf.abs()).all())
@@ -163,6 +165,7 @@ def _typical(leaf: torch.Tensor) -> float:
     """The number to say if one number must do."""
     if not leaf.is_floating_point():
         return float(leaf.flatten()[0].real) if leaf.numel() else 0.0
+    leaf = computable(leaf)
     finite = leaf[leaf.isfinite()]
     return float(finite.double().mean()) if finite.numel() else 0.0
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
+import inspect
 import linecache
 import random
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,6 +82,15 @@ def _double(model: nn.Module) -> nn.Module:
     return model
 
 
+def _takes(taker: Callable[..., Any], args: Sequence[Any], kwargs: dict[Any, Any]) -> bool:
+    """Whether something can be called with these arguments, by its signature."""
+    try:
+        inspect.signature(taker).bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def _detached(value: Any) -> Any:
     """A nested value whose tensors hold on to no graph."""
     tree, leaves = flatten(value)
@@ -119,13 +130,13 @@ class Reference:
     def init_arguments(self) -> Arguments:
         """What `Model` and `ModelNew` are constructed with; a dictionary means keyword arguments.
 
-        `[[...], {...}]`, a list and a dictionary, is read as positional and keyword arguments when `Model`
-        cannot be constructed otherwise.
+        `[[...], {...}]`, a list and a dictionary, is read as positional and keyword arguments, unless `Model`
+        takes only the two themselves.
         """
         get = getattr(self._module, "get_init_inputs", None)
         with self._blaming("get_init_inputs() failed"):
             value = get() if get is not None else []
-        arguments = self._arguments(value, "get_init_inputs()")
+        arguments = self._arguments(value, "get_init_inputs()", self._module.Model)
         return arguments.with_leaves([leaf.to(self.device) for leaf in arguments.leaves])
 
     def inputs(self, seed: int) -> Arguments:
@@ -143,7 +154,8 @@ class Reference:
         seed_everything(seed)
         random.seed(seed)
         with self._blaming("get_inputs() failed"):
-            arguments = self._arguments(self._module.get_inputs(), "get_inputs()")
+            forward = functools.partial(self._module.Model.forward, None)
+            arguments = self._arguments(self._module.get_inputs(), "get_inputs()", forward)
         arguments = arguments.with_leaves(
             [self.cast(leaf.detach()).to(self.device) for leaf in arguments.leaves]
         )
@@ -302,11 +314,13 @@ class Reference:
             return None
         return output
 
-    def _arguments(self, value: Any, origin: str) -> Arguments:
+    def _arguments(self, value: Any, origin: str, taker: Callable[..., Any]) -> Arguments:
+        """What an author returned, as arguments of whoever takes them."""
         args, kwargs = ([], value) if isinstance(value, dict) else (value, {})
         if not isinstance(args, (list, tuple)):
             args = [args]
-        if len(args) == 2 and isinstance(args[0], (list, tuple)) and isinstance(args[1], dict):
+        is_pair = len(args) == 2 and isinstance(args[0], (list, tuple)) and isinstance(args[1], dict)
+        if is_pair and (_takes(taker, *args) or not _takes(taker, args, {})):
             args, kwargs = args
         with self._blaming(f"{origin} returned something unusable"):
             tree, leaves = flatten([list(args), kwargs])

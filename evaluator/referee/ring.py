@@ -217,7 +217,7 @@ def _disagree(
         allowed = _ALLOWED_INDEX_FLIPS * _uncommon(other)
         return "" if flips <= allowed else f"{flips:,} of {own.numel():,} values differ"
     shape = (own.shape[0], -1, group_columns(own[0]))
-    wide = torch.promote_types(other.dtype, torch.float32)
+    wide = torch.float64 if other.dtype == torch.float64 else torch.float32
     rows, reference = own.reshape(shape).to(wide), other.reshape(shape).to(wide)
     error = torch.linalg.vector_norm(rows - reference, dim=-1)
     size = torch.linalg.vector_norm(reference, dim=-1)

@@ -9,9 +9,11 @@ import torch
 
 from evaluator.contestant.weights import construct, load_state
 from evaluator.errors import ProblemError
+from evaluator.referee.comparison import agrees
 from evaluator.referee.reference import Reference, same_values
 from evaluator.referee.trials import TrialPool
 from evaluator.referee.verifying import in_a_row, poison
+from evaluator.referee.vetting import known_flaws
 
 SOURCE = """
 import random, torch
@@ -124,13 +126,31 @@ def test_complex_inputs_are_answered_in_double_precision_too() -> None:
     ],
 )
 def test_types_torch_computes_little_with_are_judged(body: str) -> None:
-    pool = _pool(_reference(body, inputs="[torch.randn(16, 16), torch.randn(16, 16).to(torch.float8_e5m2)]"))
+    reference = _reference(body, inputs="[torch.randn(16, 16), torch.randn(16, 16).to(torch.float8_e5m2)]")
+    pool = _pool(reference)
+    assert known_flaws(reference, pool) == []
     expected = pool.bases[0].expected
+    assert agrees(expected, expected.output.leaves, limit=192.0)
+    halves = [(leaf.double() / 2).to(leaf.dtype) for leaf in expected.output.leaves]
+    assert not agrees(expected, halves, limit=192.0)
     for leaf in expected.output.leaves:
         place = leaf.clone()
         poison(place, leaf)
         assert not same_values(place, leaf)
         assert same_values(leaf, leaf.clone())
+
+
+def test_a_list_and_a_dictionary_are_two_arguments_where_no_others_fit() -> None:
+    pair = "[[torch.randn(8, 16)], {'k': 2.0}]"
+    as_pair = _reference("return x", inputs=pair, init="[[1, 2], {}]")
+    assert len(as_pair.inputs(1).values()[0]) == 2, "forward takes any two"
+    source = SOURCE.format(body="return x * k", inputs=pair, init="[[1, 2], {}]")
+    named = Reference("p", source.replace("*more", "k"), {}, device=torch.device("cpu"), dtype="as_is")
+    args, kwargs = named.inputs(1).values()
+    assert (len(args), kwargs) == (1, {"k": 2.0})
+    assert named.init_arguments().values() == ([1, 2], {})
+    other = Reference("p", source.replace("*more", "o"), {}, device=torch.device("cpu"), dtype="as_is")
+    assert other.inputs(1).values()[1] == {}
 
 
 def test_nan_equals_nan_only() -> None:

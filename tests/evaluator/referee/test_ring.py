@@ -197,3 +197,10 @@ def test_what_is_summed_up_after_a_product_may_err_as_sums_do():
     )
     assert few == 64
     assert many > 1000 * few
+
+
+def test_eight_bits_are_compared_like_any_other_numbers():
+    right = torch.randn(4, 8, 64).to(torch.float8_e4m3fn)
+    scale, bounds = torch.full((4, 8), 1e-3), torch.full((4,), 4.0)
+    assert _disagree(right.clone(), right, scale, bounds) == ""
+    assert "rounding error" in _disagree((-right.float()).to(right.dtype), right, scale, bounds)
