@@ -12,6 +12,7 @@ from evaluator.flaws import Remark, Severity
 from evaluator.referee.errorscale import expect, limit
 from evaluator.referee.guesses import Examiner
 from evaluator.referee.reference import Arguments, Output, Reference
+from evaluator.referee.structure import computable
 
 GUESS: Final = "half_precision"
 _TYPES: Final = {"cpu": (torch.bfloat16,), "cuda": (torch.bfloat16, torch.float16)}
@@ -50,7 +51,7 @@ class Halving:
             expected = expect(self._reference, self._reference.model(self._seed), centred, "fp32")
         except ProblemError:
             return True
-        if not all(bool(leaf.isfinite().all()) for leaf in expected.output.leaves):
+        if not all(bool(computable(leaf).isfinite().all()) for leaf in expected.output.leaves):
             return True
         examiner = Examiner(expected, limit("fp32", zero_mean=True, terms=self._terms))
         answer = self._answer(centred, dtype)
@@ -75,7 +76,9 @@ def _like(answer: Output, examiner: Examiner) -> list[torch.Tensor]:
 
 
 def _centred(leaf: torch.Tensor) -> torch.Tensor:
-    """Without its mean, where it has one and is no mask."""
-    if not leaf.is_floating_point() or bool(((leaf == 0) | (leaf == 1) | leaf.isinf()).all()):
+    """Without its mean, where it has one and is no mask; of eight bits it would be another's."""
+    if not leaf.is_floating_point() or leaf.element_size() == 1:
+        return leaf
+    if bool(((leaf == 0) | (leaf == 1) | leaf.isinf()).all()):
         return leaf
     return leaf - leaf.mean()

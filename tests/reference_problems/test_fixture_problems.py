@@ -56,4 +56,5 @@ def test_an_unusual_problem_runs_and_answers_finite_numbers(problem, load, answe
     assert outputs
     for output in outputs:
         assert output.numel() > 0
-        assert torch.isfinite(output).all()
+        # Torch cannot say of eight bits whether they are finite.
+        assert torch.isfinite(output.float() if output.element_size() == 1 else output).all()
