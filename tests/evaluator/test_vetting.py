@@ -102,6 +102,15 @@ def test_an_unusual_problem_has_no_flaw(evaluator, problem):
     assert evaluator.vet(problem, small(problem)).flaws == ()
 
 
+@pytest.mark.parametrize("problem", sampled(UNUSUAL, ("running_mean",)))
+def test_a_copy_of_an_unusual_problem_passes(evaluator, problem):
+    source = re.sub(r"\bModel\b", "ModelNew", problem.source)
+    config = small(problem).model_copy(update={"baselines": ("eager",), "max_turns": 4, "target_ms": 1.0})
+    evaluation = evaluator.evaluate(problem, Candidate(source=source, backend="cpp"), config)
+    assert (evaluation.status, evaluation.detail) == (Status.PASSED, "")
+    assert evaluation.problem_flaws == ()
+
+
 @pytest.mark.parametrize("problem", sampled(OURS, OUR_SAMPLE))
 def test_a_problem_of_ours_has_no_flaw(evaluator, problem):
     vetting = evaluator.vet(problem, small(problem))
