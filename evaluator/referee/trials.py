@@ -182,6 +182,10 @@ VARIANTS: dict[str, Variant] = {
 }
 
 
+_OF_THE_BASE: Final = frozenset({"near_duplicate"})
+"""Variants that say something only beside the inputs they were made from, which every candidate sees first."""
+
+
 class TrialPool:
     """Secret trials of one problem, shared by its candidates; solved once, as far as memory goes."""
 
@@ -298,7 +302,9 @@ class TrialPool:
         def draw() -> Arguments:
             return self._drawn(seed)
 
-        origin = replace(self._origins[0], trial=self._trial("as_drawn", draw, first.model), redraw=draw)
+        origin = self._origins[0]
+        if old.name not in _OF_THE_BASE:
+            origin = replace(origin, trial=self._trial("as_drawn", draw, first.model), redraw=draw)
         made = self._attempt(old.name, VARIANTS[old.name], origin, first.model)
         if made is not None:
             first.trials[place] = made

@@ -194,3 +194,16 @@ def test_where_inputs_cannot_vary_trials_stay() -> None:
     before = list(pool.draws[0].trials)
     pool.rotate()
     assert pool.draws[0].trials == before
+
+
+def test_a_near_duplicate_stays_near_what_every_candidate_sees_first() -> None:
+    pool = _pool(_reference())
+    first = pool.draws[0].trials[0].arguments.leaves[0]
+    seen = []
+    for _ in range(40):
+        pool.rotate()
+        duplicate = next(trial for trial in pool.draws[0].trials if trial.name == "near_duplicate")
+        changed = int((duplicate.arguments.leaves[0] != first).sum())
+        assert 0 < changed <= 3
+        seen.append(duplicate)
+    assert len(set(map(id, seen))) > 1
