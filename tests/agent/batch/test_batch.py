@@ -172,7 +172,8 @@ def test_a_problem_the_evaluator_always_fails_on_does_not_stop_the_others(bench,
         bench.plan(2, strategy=Sample(samples=20)), provider, completions=1, backlog=1, evaluators=1
     )
     assert summary.end is RunEnd.INCOMPLETE
-    assert (summary.evaluated, summary.evaluator_failures, summary.skipped) == (20, 3, {})
+    assert (summary.evaluated, summary.skipped) == (20, {})
+    assert summary.evaluator_failures in (3, 4), "one more may have been waiting for its turn"
     assert len([request for request in provider.requests if request.problem.endswith("00_p")]) < 20
     bench.evaluate = type(bench).evaluate
     assert bench.go_on(provider).end is RunEnd.COMPLETE
