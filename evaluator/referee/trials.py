@@ -183,7 +183,7 @@ VARIANTS: dict[str, Variant] = {
 
 
 _OF_THE_BASE: Final = frozenset({"near_duplicate"})
-"""Variants that say something only beside the inputs they were made from, which every candidate sees first."""
+"""Variants that say something only beside the inputs they were made from, which candidates see first."""
 
 
 class TrialPool:
