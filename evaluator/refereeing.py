@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from pydantic import ValidationError
 
@@ -25,6 +24,7 @@ from evaluator.leasing import DeviceLease
 from evaluator.machine import gpu_of, threads, wait_policy
 from evaluator.problem import Problem
 from evaluator.protocol import Channel, ChannelClosed, ChannelError, Message
+from evaluator.remembering import Memory
 from evaluator.resources import read_resources
 from evaluator.sandbox import Launcher, Sandboxed
 from evaluator.sanitizing import ADDRESS, Sanitizers, find_sanitizers
@@ -39,18 +39,6 @@ _REPORT_S = 15.0
 _LAST_BREATH_S = 1.0
 _ASIDE = ("sanitized", "counted")
 """Processes that build what the candidate has built already."""
-
-
-class Memory(Protocol):
-    """What is remembered of a problem between referees: measured ratios of its baselines."""
-
-    def recall(self, key: str) -> Message:
-        """What was remembered under a key; empty if nothing."""
-        ...
-
-    def remember(self, key: str, facts: Message) -> None:
-        """Keep facts under a key."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +184,7 @@ class RefereeHandle:
         """Send one message and serve requests until its answer arrives."""
         serve = {
             "start": self._start,
+            "expect": self._expect,
             "kill": lambda asked: self._kill(int(asked["id"]), patience_s=_REPORT_S, ended="ended" in asked),
             "freeze": self._freeze,
             "thaw": self._thaw,
@@ -254,6 +243,10 @@ class RefereeHandle:
         for process in self._processes.values():
             if process.role == "candidate":
                 process.sandboxed.kill()
+
+    def _expect(self, request: Message) -> Message:
+        self._spares.expect(int(request["count"]))
+        return {}
 
     def _start(self, request: Message) -> Message:
         """Hand over a process: one started ahead of time, if it will do."""

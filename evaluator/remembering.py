@@ -7,11 +7,25 @@ import json
 import os
 import tempfile
 from pathlib import Path
+from typing import Protocol
 
 from evaluator.protocol import Message
 from evaluator.record import sha256_text
 
-_VERSION = 1
+_VERSION = 2
+"""Of how what is kept was measured."""
+
+
+class Memory(Protocol):
+    """What is remembered of a problem between referees: measured ratios of its baselines."""
+
+    def recall(self, key: str) -> Message:
+        """What was remembered under a key; empty if nothing."""
+        ...
+
+    def remember(self, key: str, facts: Message) -> None:
+        """Keep facts under a key."""
+        ...
 
 
 class FileMemory:

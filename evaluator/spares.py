@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,6 +14,8 @@ from evaluator.starting import Launched, Starter
 
 STOCK: Final = {"cpu": 2, "cuda": 4}
 """How many of a kind are kept: a candidate and a baseline; on a GPU for several evaluations at once."""
+_CORES_EACH: Final = 2
+"""Of what is started at once; importing torch keeps one busy, and others evaluate beside us."""
 _SETTLE_S: Final = 10.0
 
 
@@ -24,6 +27,8 @@ class Spares:
         self._stock = stock
         self._ready: list[Launched] = []
         self._coming = 0
+        self._wanted = 0
+        self._most = max(stock, len(os.sched_getaffinity(0)) // _CORES_EACH)
         self._closed = False
         self._changed = threading.Condition()
 
@@ -33,6 +38,7 @@ class Spares:
         Never wait while holding the device: what is coming may need it first.
         """
         with self._changed:
+            self._wanted = max(0, self._wanted - 1)
             while not self._closed:
                 while self._ready:
                     spare = self._ready.pop(0)
@@ -44,10 +50,17 @@ class Spares:
                 self._changed.wait()
         return None
 
+    def expect(self, count: int) -> None:
+        """Begin to start what will be taken soon, all at once and beyond the stock, where cores allow."""
+        with self._changed:
+            self._wanted += count
+        self.replenish()
+
     def replenish(self) -> None:
         """Fill the stock up, without waiting for that."""
         with self._changed:
-            missing = 0 if self._closed else max(0, self._stock - len(self._ready) - self._coming)
+            stock = min(self._stock + self._wanted, self._most)
+            missing = 0 if self._closed else max(0, stock - len(self._ready) - self._coming)
             self._coming += missing
         for _ in range(missing):
             threading.Thread(target=self._add, name="spare", daemon=True).start()

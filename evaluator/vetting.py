@@ -18,7 +18,8 @@ from evaluator.leasing import DeviceLease
 from evaluator.machine import cpu_name, threads
 from evaluator.problem import Problem
 from evaluator.protocol import Channel, ChannelClosed, ChannelTimeout, Message
-from evaluator.refereeing import Memory, Workshop
+from evaluator.refereeing import Workshop
+from evaluator.remembering import Memory
 from evaluator.sandbox import ExitReport, Sandboxed, SandboxPolicy
 
 _LONGEST_S: Final = 300.0

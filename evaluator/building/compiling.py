@@ -25,6 +25,8 @@ LIBRARY_BYTES: Final = 512 << 20
 SCRATCH_BYTES: Final = 4 << 30
 LOG_HEAD: Final = 16_000
 LOG_TAIL: Final = 2_000
+_NICENESS: Final = 10
+"""A GPU is timed while others compile: what launches its kernels must not wait for a core."""
 _INSIDE: Final = Path(__file__).with_name("inside.py")
 _STARVED: Final = re.compile(
     r"Killed signal terminated|cc1plus: out of memory|virtual memory exhausted|No space left on device"
@@ -135,6 +137,7 @@ class BuildSandbox:
             },
             binds=_binds((*self.toolchain.folders(), *self.folders, _INSIDE)),
             cpu_s=timeout_s,
+            niceness=_NICENESS,
         )
 
 

@@ -127,7 +127,8 @@ class Contestant:
         model = self._models[message["model"]]
         self._before = State(model) if message["restore"] else None
         layout, first = self._layouts[message["layout"]], int(message["first"])
-        inner_ms, self._returned = run(model, layout, self._device, first=first, count=int(message["count"]))
+        count, lead = int(message["count"]), int(message["lead"])
+        inner_ms, self._returned = run(model, layout, self._device, first=first, count=count, lead=lead)
         return {"op": "done", "inner_ms": inner_ms}
 
     def _collect(self, message: Message) -> Message:

@@ -91,10 +91,17 @@ class Schedule:
     """How long and how often to measure."""
 
     count: int
-    """Calls per batch."""
+    """Calls per batch that are scored."""
     target_ms: float
     max_turns: int
     call_timeout_s: float
+    lead: int = 0
+    """Calls before them, verified like all others: on a GPU they hide how long the host takes to begin."""
+
+    @property
+    def calls(self) -> int:
+        """All calls of a full batch."""
+        return self.lead + self.count
 
 
 class Clock:
@@ -104,6 +111,8 @@ class Clock:
         self._device = device
         self.kind = device.torch_device.type
         """Of device: `cpu` or `cuda`."""
+        self.lead = schedule.lead
+        """Calls of a batch that are not scored."""
         self._quantile = _QUANTILE[self.kind]
         self._ring = ring
         self._schedule = schedule
@@ -119,21 +128,21 @@ class Clock:
         """
         self._started = time.monotonic()
         while not self._enough(candidate, baseline):
-            self._turn(candidate, baseline, self._schedule.count)
+            self._turn(candidate, baseline, self._schedule.calls)
             while self._schedule.count > 1 and self._wants_single(candidate):
                 self._turn(candidate, baseline, 1)
 
     def solo(self, baseline: Lane, turns: int) -> None:
         """Time one side by itself."""
         for _ in range(turns):
-            ran, _ = self._visit(baseline, self._ring.recipe(self._schedule.count))
+            ran, _ = self._visit(baseline, self._ring.recipe(self._schedule.calls))
             baseline.turns.append(ran)
 
     def probe(self, lane: Lane) -> float:
         """Milliseconds a call takes at best in a few turns; of a slow side, in the first."""
         taken: list[float] = []
         while len(taken) < _PROBES[self.kind] and max(taken, default=0.0) < _SLOW_MS:
-            ran, _ = self._visit(lane, self._ring.recipe(self._schedule.count))
+            ran, _ = self._visit(lane, self._ring.recipe(self._schedule.calls))
             taken.append(ran.inner_ms)
         return min(taken) / self._schedule.count
 
@@ -143,7 +152,7 @@ class Clock:
 
     def outer_ms(self, lane: Lane) -> float:
         """What a call of any side takes at most, by our clock."""
-        return self._typical([ran.outer_ms for ran in lane.turns]) / self._schedule.count
+        return self._typical([ran.outer_ms for ran in lane.turns]) / self._schedule.calls
 
     def ratio(self, numerator: Sequence[float], denominator: Sequence[float]) -> tuple[float, Interval]:
         """The ratio of what two sides' turns stand for, with its interval."""
@@ -165,7 +174,7 @@ class Clock:
         outputs: dict[int, list[torch.Tensor]] = {}
         for lane in lanes:
             ran, outputs[id(lane)] = self._visit(lane, recipe)
-            (lane.turns if count == self._schedule.count else lane.singles).append(ran)
+            (lane.turns if count == self._schedule.calls else lane.singles).append(ran)
         complaint = self._ring.disagreement(outputs[id(candidate)], outputs[id(baseline)], recipe)
         if complaint:
             raise Verdict(Status.WRONG_VALUES, f"right when verified, wrong when timed: {complaint}")
@@ -189,10 +198,10 @@ class Clock:
         if outputs.numel() < _SELF_FLUSHING_BYTES:
             self._device.flush_cache()
         self._device.synchronize()
-        if count == self._schedule.count:
+        if count == self._schedule.calls:
             lane.published_ms.append((time.perf_counter() - began) * 1e3)
         side.before_collecting = lambda: self._withdraw(lane, given, recipe)
-        ran = self._ran(lane, count)
+        ran = self._ran(lane, count, lead=self.lead if count == self._schedule.calls else 0)
         side.before_collecting = None
         # Freezing stops host threads at once but takes a moment; it does not stop a queued GPU kernel.
         if self.kind == "cpu":
@@ -214,15 +223,16 @@ class Clock:
         began = time.perf_counter()
         self._ring.withdraw(lane.side.blocks[lane.input_block].data, lane.input_slots, recipe)
         self._device.synchronize()
-        if recipe.count == self._schedule.count:
+        if recipe.count == self._schedule.calls:
             lane.withdrawn_ms.append((time.perf_counter() - began) * 1e3)
 
-    def _ran(self, lane: Lane, count: int) -> Ran:
+    def _ran(self, lane: Lane, count: int, *, lead: int = 0) -> Ran:
         ran = lane.side.run(
             lane.layout,
             model="m",
             first=0,
             count=count,
+            lead=lead,
             timeout_s=self._schedule.call_timeout_s * max(1.0, count / 8),
         )
         if ran.complaint:
@@ -260,15 +270,15 @@ class Clock:
         )
         if excess <= _AGREE_SHARE * self._typical(claimed) + _AGREE_MS[self.kind] + doubt:
             return claimed, "inner"
-        return [value + excess for value in claimed], "outer"
+        return [value + excess * self._schedule.count / self._schedule.calls for value in claimed], "outer"
 
     def _excess_ms(self, candidate: Lane, baseline: Lane) -> float:
         """What the candidate's claims leave of our clock, and collecting, beyond the trusted side's."""
         ours, theirs = ([ran.collect_ms for ran in lane.turns] for lane in (candidate, baseline))
         collecting = self._typical(ours) - self._typical(theirs)
         return (
-            self._typical(_left(candidate.turns))
-            - self._typical(_left(baseline.turns))
+            self._typical(self._left(candidate.turns))
+            - self._typical(self._left(baseline.turns))
             + max(0.0, collecting)
             + self._hidden_ms(candidate, baseline)
         )
@@ -294,7 +304,7 @@ class Clock:
 
     def _noise_ms(self, baseline: Lane) -> float:
         """How far the trusted side's own remainder wanders, as an error of its median."""
-        return error(_left(baseline.turns))
+        return error(self._left(baseline.turns))
 
     def timing(self, candidate: Lane, baseline: Lane) -> tuple[Timing, Timing]:
         """Sum both sides' turns up, per call."""
@@ -314,7 +324,7 @@ class Clock:
             turns=len(scored),
             calls=len(scored) * count,
             inner_ms=self._typical([ran.inner_ms for ran in lane.turns]) / count,
-            outer_ms=self._typical([ran.outer_ms for ran in lane.turns]) / count,
+            outer_ms=self._typical([ran.outer_ms for ran in lane.turns]) / self._schedule.calls,
             single_ms=self._typical(singles) if singles else None,
             clock=clock,
             turn_ms=tuple(value / count for value in scored),
@@ -328,10 +338,10 @@ class Clock:
         """
         if self.kind == "cuda" and (why := busy(candidate.published_ms, baseline.published_ms)):
             raise Verdict(Status.TAMPERED, why)
-        usual = max(_left(baseline.turns))
+        usual = max(self._left(baseline.turns))
         gross = [
             left > _GROSS_SHARE * max(ran.inner_ms, 0.0) + 2 * usual + _GROSS_MS
-            for ran, left in zip(candidate.turns, _left(candidate.turns), strict=True)
+            for ran, left in zip(candidate.turns, self._left(candidate.turns), strict=True)
         ]
         if len(gross) >= _GROSS_TURNS and all(gross):
             claimed = median(ran.inner_ms for ran in candidate.turns)
@@ -350,19 +360,23 @@ class Clock:
         if min(len(candidate.singles), len(baseline.singles)) < _FEWEST_SINGLES:
             return 0.0
 
-        def alone(clock: Callable[[Ran], float]) -> Excess:
+        def alone(clock: Callable[[Ran], float], count: int) -> Excess:
             ours, theirs = (
                 Calls([clock(ran) / count for ran in lane.turns], [clock(ran) for ran in lane.singles])
                 for lane in (candidate, baseline)
             )
             return merged(ours, theirs, share=self._quantile)
 
-        count = self._schedule.count
         slack = _ALONE_SHARE * self.outer_ms(candidate)
         return max(
-            alone(_inner).beyond(_CLAIMED_ALONE_MS[self.kind] + slack),
-            alone(_outer).beyond(_SEEN_ALONE_MS + slack),
+            alone(_inner, self._schedule.count).beyond(_CLAIMED_ALONE_MS[self.kind] + slack),
+            alone(_outer, self._schedule.calls).beyond(_SEEN_ALONE_MS + slack),
         )
+
+    def _left(self, turns: list[Ran]) -> list[float]:
+        """What claims leave of the referee's clock, if a call of the lead takes what a scored one does."""
+        all_of_scored = self._schedule.calls / self._schedule.count
+        return [ran.outer_ms - ran.inner_ms * all_of_scored for ran in turns]
 
 
 def _inner(ran: Ran) -> float:
@@ -371,8 +385,3 @@ def _inner(ran: Ran) -> float:
 
 def _outer(ran: Ran) -> float:
     return ran.outer_ms
-
-
-def _left(turns: list[Ran]) -> list[float]:
-    """What claims leave of the referee's clock."""
-    return [ran.outer_ms - ran.inner_ms for ran in turns]

@@ -72,7 +72,7 @@ def measurement(clock: Clock, ours: Timing, eager: Timing, count: int, known: Kn
         process_spread=known.process_spread,
         noise_floor=_noise_floor(clock, eager.turn_ms),
         calls_per_batch=count,
-        ring_slots=count,
+        ring_slots=count + clock.lead,
         contended=beside,
     )
 

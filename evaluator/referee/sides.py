@@ -44,7 +44,7 @@ class Ran:
     """What one run message gave."""
 
     inner_ms: float
-    """The other side's claim."""
+    """The other side's claim, for the calls after the lead."""
     outer_ms: float
     """From our message to its answer, on our clock; outputs are not collected yet."""
     collect_ms: float
@@ -125,8 +125,10 @@ class Side:
             raise Verdict(Status.TAMPERED, f"an answer out of order: {str(reply)[:200]}")
         return reply
 
-    def run(self, layout: str, *, model: str, first: int, count: int, timeout_s: float) -> Ran:
+    def run(self, layout: str, *, model: str, first: int, count: int, timeout_s: float, lead: int = 0) -> Ran:
         """Run prepared calls, thawed if need be, and stop our clock at the answer; then collect outputs.
+
+        The first `lead` of the `count` calls are on our clock alone.
 
         A frozen process finds the message waiting when it wakes: no time passes off the clock in which it
         could look at inputs.
@@ -141,6 +143,7 @@ class Side:
             "model": model,
             "first": first,
             "count": count,
+            "lead": lead,
             "restore": self.restores,
         }
         patience_s = 0.0 if (model, layout) in self._called else self.compile_s

@@ -22,6 +22,9 @@ from evaluator.referee.trials import TrialPool
 
 _BATCH_MS = {"cpu": 5.0, "cuda": 50.0}
 _MOST_CALLS = 4096
+_LEAD = {"cpu": 0, "cuda": 1}
+"""Unscored calls that a batch begins with: launching the first kernel takes a host as long as tens of
+microseconds of work, and more while its cores are busy, which a batch short of memory does not dilute."""
 _MEMORY_SHARE = 0.05
 _MEMORY_BYTES = {"cpu": 192 << 20, "cuda": 4 << 30}
 _SOLO_TURNS = 9
@@ -68,6 +71,7 @@ class Timer:
         )
         self._base = pool.bases[0]
         self._most = self._most_calls()
+        self._lead = min(_LEAD[self._kind], self._most - 1)
         self._baselines: Baselines | None = None
         self._started: list[Side] = []
         """Processes with the reference in them; memory for timed calls is taken by one after the other."""
@@ -106,6 +110,7 @@ class Timer:
         if self._recalled("process_spread") is None:
             wanted += [False] * (_COMPARED[self._kind] - 1)
         try:
+            self._ground.driver.call("expect", count=len(wanted))
             sides = [start(self._ground, role="baseline") for _ in wanted]
             self._ground.driver.call("hold", exclusive=False)
             for side, compiled in zip(sides, wanted, strict=True):
@@ -216,7 +221,7 @@ class Timer:
         return count
 
     def _batch(self, call_ms: float, reference_ms: float) -> int:
-        return batch_size(call_ms, reference_ms, batch_ms=_BATCH_MS[self._kind], most=self._most)
+        return batch_size(call_ms, reference_ms, batch_ms=_BATCH_MS[self._kind], most=self._most - self._lead)
 
     def _compile_ratio(self, eager: Lane, count: int, *, solo_ms: float) -> float | None:
         """Compiled over eager, measured in turns, or taken from this machine's cache."""
@@ -261,7 +266,11 @@ class Timer:
         """
         try:
             schedule = Schedule(
-                count=count, target_ms=0.0, max_turns=_RATIO_TURNS, call_timeout_s=_REFERENCE_S
+                count=count,
+                target_ms=0.0,
+                max_turns=_RATIO_TURNS,
+                call_timeout_s=_REFERENCE_S,
+                lead=self._lead,
             )
             clock = Clock(self._ground.device, self._ring, schedule, self._secret)
             clock.solo(lane, _WARM_TURNS)
@@ -322,6 +331,7 @@ class Timer:
             target_ms=self._config.target_ms,
             max_turns=self._config.max_turns,
             call_timeout_s=self._config.limits.call_s + 10 * slowest / 1e3,
+            lead=self._lead,
         )
 
     def _most_calls(self) -> int:

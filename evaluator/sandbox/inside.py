@@ -207,6 +207,7 @@ def run(plan: dict, error: int) -> None:  # type: ignore[type-arg]  # plain valu
         file.write("1000")
     for kind, soft, hard in plan["rlimits"]:
         resource.setrlimit(kind, (soft, hard))
+    os.nice(plan["niceness"])
     if plan["powerless"]:
         drop(plan["uid"])
     prctl(PR_SET_PDEATHSIG, SIGKILL)

@@ -52,6 +52,7 @@ def plan(
         "directory": directory,
         "fds": list(fds),
         "rlimits": _rlimits(policy, setting),
+        "niceness": policy.niceness,
         "uid": setting.uid,
         "powerless": policy.tier is not SandboxTier.NONE,
         "landlock": confinement.restriction(policy, setting.features, setting.scratch) if confined else None,

@@ -45,6 +45,8 @@ class SandboxPolicy:
     working_directory: str = "/tmp"
     cpu_s: float | None = None
     """CPU time of one process."""
+    niceness: int = 0
+    """How far its processes stand back where cores are short, 0 to 19."""
     nested: bool = False
     """Allow ptrace among the sandbox's own processes, and reserving far more memory than is used: for
     debuggers, compute-sanitizer and AddressSanitizer."""

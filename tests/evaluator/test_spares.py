@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 
@@ -43,6 +44,34 @@ def test_each_is_handed_over_once_and_the_dead_never(starter: Starter) -> None:
     for launched in (first, second):
         launched.discard()
         assert not launched.process.libraries.exists()
+    spares.close()
+
+
+def test_what_is_expected_is_started_at_once_and_only_once(
+    starter: Starter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))
+    gate, begun = threading.Event(), threading.Semaphore(0)
+
+    def make() -> Launched:
+        begun.release()
+        gate.wait()
+        raise MachineError("none today")
+
+    def beginning(count: int) -> bool:
+        """Whether that many begin, and no more."""
+        return all(begun.acquire(timeout=10) for _ in range(count)) and not begun.acquire(timeout=0.1)
+
+    spares = Spares(make, stock=1)
+    spares.expect(2)
+    assert beginning(3)
+    spares.expect(9)
+    assert beginning(0), "half the cores are at work already"
+    gate.set()
+    assert all(spares.take(wait=True) is None for _ in range(11))
+    spares.settle()
+    spares.replenish()
+    assert beginning(1), "the stock alone, once all that was expected has been asked for"
     spares.close()
 
 

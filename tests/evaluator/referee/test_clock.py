@@ -31,9 +31,9 @@ def _lane(work_ms: float, *, claimed: float, wander_ms: float, turns: int = 18) 
 
 
 def _scored(
-    candidate: Lane, baseline: Lane, *, device: Device | None = None, count: int = 10
+    candidate: Lane, baseline: Lane, *, device: Device | None = None, count: int = 10, lead: int = 0
 ) -> tuple[float, str]:
-    schedule = Schedule(count=count, target_ms=20.0, max_turns=6, call_timeout_s=5.0)
+    schedule = Schedule(count=count, target_ms=20.0, max_turns=6, call_timeout_s=5.0, lead=lead)
     clock = Clock(device or CpuDevice(), cast(Ring, None), schedule, random.Random(1))
     ours, _ = clock.timing(candidate, baseline)
     return ours.median_ms, ours.clock
@@ -128,3 +128,28 @@ def test_writing_inputs_takes_no_longer_by_chance():
     candidate.published_ms = [3.0 + NOISE.uniform(0.0, 1.0) for _ in range(18)]
     baseline.published_ms = [3.0 + NOISE.uniform(0.0, 1.0) for _ in range(18)]
     assert _scored(candidate, baseline, device=GPU) == (0.5, "inner")
+
+
+def _led(*, work_ms: float, moved_ms: float = 0.0, first_ms: float = 0.0) -> Lane:
+    """Batches of one scored call after an unscored one; `moved_ms` of the scored call's work runs in that."""
+    lane = _lane(0.0, claimed=1.0, wander_ms=0.0, turns=0)
+    lane.turns = [
+        Ran(work_ms - moved_ms, 2 * work_ms + first_ms + 0.2 + NOISE.uniform(0.0, 0.02), 0.1, "", "")
+        for _ in range(18)
+    ]
+    return lane
+
+
+def test_work_moved_into_the_unscored_lead_is_scored():
+    honest, mover = _led(work_ms=4.0), _led(work_ms=4.0, moved_ms=3.0)
+    assert _scored(honest, _led(work_ms=6.0), count=1, lead=1) == (4.0, "inner")
+    median_ms, clock = _scored(mover, _led(work_ms=6.0), count=1, lead=1)
+    assert clock == "outer"
+    assert median_ms == pytest.approx(4.0, rel=0.02)
+
+
+def test_a_host_that_begins_slowly_costs_a_led_batch_nothing():
+    median_ms, clock = _scored(
+        _led(work_ms=0.2, first_ms=0.08), _led(work_ms=0.6, first_ms=0.08), count=1, lead=1
+    )
+    assert (median_ms, clock) == (0.2, "inner")

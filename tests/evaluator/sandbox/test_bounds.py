@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from typing import TYPE_CHECKING
 
@@ -122,6 +123,13 @@ os.ftruncate(file, int(1e12))
 def test_a_spin_is_ended_by_its_cpu_limit(inside: Inside) -> None:
     report, _ = inside.run("while True: pass", cpu_s=1.0)
     assert report.signal in (signal.SIGXCPU, signal.SIGKILL)
+
+
+def test_it_stands_back_as_far_as_asked(inside: Inside) -> None:
+    code = "import os; print(os.nice(0))"
+    here = os.nice(0)
+    assert inside.run(code)[1] == f"{here}\n"
+    assert inside.run(code, niceness=5)[1] == f"{min(19, here + 5)}\n"
 
 
 def test_it_leaves_no_core_file(inside: Inside) -> None:
