@@ -17,7 +17,7 @@ from agent.archive import Archive
 from agent.leaderboard.page.highlighting import runs
 from agent.leaderboard.wording import milliseconds, speed, visible
 from agent.run import Attempt, Text, TextRef
-from evaluator import Evaluation, Passes, sha256_text
+from evaluator import Evaluation, Passes, Sanitization, sha256_text
 
 TEXT_CHARACTERS: Final = 64 * 1024
 """Longest text that is shown whole."""
@@ -172,12 +172,18 @@ def _checks(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
         yield "track", f"{evaluation.attribution.track}{f' ({source})' if source else ''}"
     sanitized = evaluation.sanitization
     if sanitized is not None:
-        yield "sanitized", ", ".join(sanitized.tools) if sanitized.ran else f"no: {sanitized.reason}"
+        yield "sanitized", _sanitized(sanitized)
     for finding in evaluation.findings:
         place = f"line {finding.line}: " if finding.line is not None else ""
         yield "screening", f"{place}{finding.message} ({finding.rule})"
     if evaluation.problem_flaws:
         yield "problem", f"flawed: {', '.join(evaluation.problem_flaws)}"
+
+
+def _sanitized(found: Sanitization) -> str:
+    if not found.needed:
+        return "nothing to run the tools on"
+    return (", ".join(found.tools) or "yes") if found.ran else f"no: {found.reason}"
 
 
 def _terms(evaluation: Evaluation) -> Iterator[tuple[str, str]]:

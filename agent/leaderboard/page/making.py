@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from agent.archive import Archive
 from agent.leaderboard.baselines import share_baselines
-from agent.leaderboard.comparing import RunComparison, compare_runs
+from agent.leaderboard.comparing import Change, RunComparison, compare_runs
 from agent.leaderboard.entries import Board
 from agent.leaderboard.page.filling import Content, fill
 from agent.leaderboard.page.rendering import Shell, render
@@ -141,10 +141,17 @@ def _problems(archive: Archive, rows: Rows) -> dict[tuple[str, str], Text]:
 def _comparisons(archive: Archive, rows: Rows, asked: tuple[str, str] | None) -> list[RunComparison]:
     runs = sorted({row.run for row in rows.judged})[-RUNS_COMPARED:]
     pairs = [pair for pair in reversed(list(combinations(runs, 2))) if pair != asked]
-    return [
+    found = [
         compare_runs(rows.judged, before, after, same_baselines=share_baselines(archive, before, after))
         for before, after in ([asked] if asked else []) + pairs
     ]
+    # What was asked for comes first, then the newest with anything to compare.
+    first, rest = (found[:1], found[1:]) if asked else ([], found)
+    return first + sorted(rest, key=lambda comparison: not _compares(comparison))
+
+
+def _compares(comparison: RunComparison) -> bool:
+    return any(count for change, count in comparison.counts.items() if change is not Change.NOT_COMPARABLE)
 
 
 def _shell(rows: Rows, files: Sequence[Path], number: int, *, made: str, limits: Limits) -> Shell:

@@ -18,7 +18,7 @@ HUES: Final = 8
 """Colours a chart tells apart; further lines are grey."""
 
 WIDTH, HEIGHT = 720, 260
-LEFT, BOTTOM, TOP, RIGHT = 58, 34, 12, 16
+LEFT, BOTTOM, TOP, RIGHT = 66, 34, 12, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,8 @@ class Table:
     lines: tuple[Line, ...]
     p_ticks: tuple[tuple[float, float], ...]
     """Values of p and where they lie in the chart."""
+    one_x: float
+    """Where a speedup of 1.0 lies in it."""
     share_ticks: tuple[tuple[str, float], ...]
     left_out: int
     """Entries for which there was no room."""
@@ -92,6 +94,7 @@ def _table(title: tuple[str, ...], entries: Sequence[Entry], left_out: int) -> T
         title=title,
         lines=lines,
         p_ticks=tuple((value, _x(value, end)) for value in values),
+        one_x=_x(1.0, end),
         share_ticks=tuple((f"{share}%", _y(share / 100)) for share in (0, 25, 50, 75, 100)),
         left_out=left_out,
         has_costs=any(entry.cost_usd for entry in entries),

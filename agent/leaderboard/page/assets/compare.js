@@ -42,12 +42,12 @@ function comparison(page, pair) {
       key: (row) => row.problem,
       cell: (row) => {
         const section = sectionOf(row),
-          name = h("bdi", {}, row.problem);
+          name = named(row.problem);
         return section ? h("a", { href: address(section) }, name) : name;
       },
     },
     ...(isMixed
-      ? [{ label: "backend, hardware, terms", key: place, cell: (row) => h("bdi", {}, place(row)) }]
+      ? [{ label: "backend, hardware, terms", class: "place", key: place, cell: (row) => h("bdi", {}, place(row)) }]
       : []),
     {
       label: "change",
@@ -68,7 +68,7 @@ function comparison(page, pair) {
       key: (row) => word(row.after?.[0]),
       cell: (row) => (row.after && row.after[0] !== null ? h("bdi", {}, word(row.after[0])) : "–"),
     },
-    { label: "why", key: (row) => row.why, cell: (row) => row.why },
+    { label: "why", class: "reason", key: (row) => row.why, cell: (row) => row.why },
   ];
   const filters = [
     {

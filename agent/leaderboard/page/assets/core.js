@@ -22,6 +22,11 @@ function svg(tag, attributes = {}, ...children) {
   return build(document.createElementNS(SVG, tag), attributes, children);
 }
 
+// A name that may break after `_` and `/`, and reads in its own direction.
+function named(text) {
+  return h("bdi", {}, (text ?? "").split(/(?<=[_/])/).flatMap((part) => [part, h("wbr")]));
+}
+
 // The page's data: values by id, inflated from base64. Value 0 is the header.
 async function unpack() {
   const bytes = Uint8Array.from(atob(byId("data").textContent), (letter) => letter.charCodeAt(0));

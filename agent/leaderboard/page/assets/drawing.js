@@ -1,7 +1,7 @@
 // Speedup over turns: a point for each right attempt, a cross for each that failed, lines through conversations.
 
 const DRAWN = 2000;
-const AREA = { width: 720, height: 258, left: 62, right: 14, top: 12, bottom: 74 };
+const AREA = { width: 720, height: 258, left: 86, right: 14, top: 12, bottom: 74 };
 
 function overTurns(section, attempts) {
   const rows = attempts.slice(0, DRAWN);
@@ -95,7 +95,7 @@ function axes(low, high, furthest, byTurn, x, y, failed) {
     right = AREA.width - AREA.right;
   const every = Math.ceil((high - low) / 8);
   for (let power = low; power <= high; power += every) {
-    const words = `${2 ** power}×`;
+    const words = power < -2 ? `1/${2 ** -power}×` : `${2 ** power}×`;
     found.push(
       svg("line", {
         class: power === 0 ? "one" : "grid",

@@ -115,9 +115,9 @@ function problemList(page) {
       label: "problem",
       heads: true,
       key: (row) => row.problem,
-      cell: (row) => h("a", { href: address(row) }, h("bdi", {}, row.problem)),
+      cell: (row) => h("a", { href: address(row) }, named(row.problem)),
     },
-    ...(places.length > 1 ? [{ label: "backend, hardware, terms", key: place, cell: place }] : []),
+    ...(places.length > 1 ? [{ label: "backend, hardware, terms", class: "place", key: place, cell: place }] : []),
     {
       label: "right",
       number: true,
@@ -190,7 +190,7 @@ function attemptColumns(page, isWide) {
             label: "problem",
             heads: true,
             key: (row) => row.section.problem,
-            cell: (row) => h("a", { href: address(row.section) }, h("bdi", {}, row.section.problem)),
+            cell: (row) => h("a", { href: address(row.section) }, named(row.section.problem)),
           },
         ]
       : []),

@@ -10,6 +10,24 @@ function compare(one, other) {
     : String(one).localeCompare(String(other), "en", { numeric: true });
 }
 
+// Gives each cell its column's name, which stands before it where a narrow screen stacks the cells of a row, and
+// each part its role, which some browsers forget with the layout of a table.
+function stack(table) {
+  const names = [...table.tHead.rows[0].cells].map((heading) => heading.textContent.trim());
+  table.classList.add("stacks");
+  table.setAttribute("role", "table");
+  for (const group of [table.tHead, ...table.tBodies]) group.setAttribute("role", "rowgroup");
+  for (const row of table.rows) {
+    row.setAttribute("role", "row");
+    [...row.cells].forEach((cell, column) => {
+      const isHeading = cell.tagName === "TH";
+      if (!isHeading && !cell.hasAttribute("colspan")) cell.dataset.label = names[column];
+      const heads = row.parentNode === table.tHead ? "columnheader" : "rowheader";
+      cell.setAttribute("role", isHeading ? heads : "cell");
+    });
+  }
+}
+
 // Makes headings buttons; `sort(column, direction)` is called with 1 for rising, -1 for falling.
 function sortable(headings, sort) {
   headings.forEach((heading, column) => {
@@ -28,6 +46,7 @@ function sortable(headings, sort) {
 
 function sortStanding(table) {
   const body = table.tBodies[0];
+  stack(table);
   const key = (row, column) => {
     const text = row.cells[column].dataset.sort ?? row.cells[column].textContent;
     return text !== "" && !Number.isNaN(Number(text)) ? Number(text) : text;
@@ -71,6 +90,14 @@ function list({ caption, noun, columns, rows, filters = [], order = null }) {
     h("th", { scope: "col", class: column.number ? "number" : null }, column.label),
   );
 
+  const table = h(
+    "table",
+    { class: "data" },
+    h("caption", { class: "unseen" }, caption),
+    h("thead", {}, h("tr", {}, headings)),
+    body,
+  );
+
   function draw() {
     let fitting = rows.filter((row) =>
       useful.every(
@@ -102,6 +129,7 @@ function list({ caption, noun, columns, rows, filters = [], order = null }) {
     body.replaceChildren(...visible);
     if (!fitting.length)
       body.append(h("tr", {}, h("td", { class: "empty", colspan: columns.length }, `No ${noun} fits.`)));
+    stack(table);
     const all = fitting.length === rows.length ? "" : ` of ${whole(rows.length)}`;
     counted.textContent = `${whole(fitting.length)}${all} ${noun}${rows.length === 1 ? "" : "s"}${fitting.length > shown ? `, the first ${whole(shown)} shown` : ""}`;
     more.hidden = fitting.length <= shown;
@@ -127,13 +155,6 @@ function list({ caption, noun, columns, rows, filters = [], order = null }) {
       on: { submit: (event) => event.preventDefault() },
     },
     controls.map((one) => one.label),
-  );
-  const table = h(
-    "table",
-    { class: "data" },
-    h("caption", { class: "unseen" }, caption),
-    h("thead", {}, h("tr", {}, headings)),
-    body,
   );
   const frame = h(
     "div",

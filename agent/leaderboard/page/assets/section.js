@@ -160,10 +160,18 @@ function sectionView(page, section, chosen) {
   const attempts = page.attempts.filter((row) => row.section === section);
   const near = page.sections.filter((one) => one.here),
     at = near.indexOf(section);
+  // One problem on two kinds of hardware is two sections: then the place tells them apart.
   const link = (one, words) =>
-    one ? h("a", { href: `#s${one.n}` }, words, h("bdi", {}, one.problem)) : null;
+    one
+      ? h(
+          "a",
+          { href: `#s${one.n}` },
+          words,
+          named(one.problem === section.problem ? place(one) : one.problem),
+        )
+      : null;
   const kernel = section.kernels[chosen] ?? section.kernels[0];
-  const title = h("h1", { tabindex: "-1" }, h("bdi", {}, section.problem));
+  const title = h("h1", { tabindex: "-1" }, named(section.problem));
   const told = section.best
     ? [count(section.passed, "right attempt"), ` of ${whole(section.attempts)}`]
     : [`Nothing right in ${count(section.attempts, "attempt")}; shown is the last one that held code`];

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agent.leaderboard.page import Limits, write_pages
+from evaluator import Status
 
 if TYPE_CHECKING:
     from agent.archive import Archive
+    from tests.agent.conftest import Make
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing: install .[browser]")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -162,6 +164,8 @@ def test_the_keyboard_reaches_everything(runs: Archive, visiting: Callable[..., 
     page.locator("#problems thead button").nth(1).focus()
     page.keyboard.press("Enter")
     assert page.locator("#problems th[aria-sort=descending]").inner_text().startswith("right")
+    ring = "getComputedStyle(document.activeElement).outlineStyle"
+    assert page.evaluate(ring) == "solid"
     page.locator("#theme").focus()
     page.keyboard.press("Enter")
     assert page.evaluate("document.documentElement.dataset.theme") == "light"
@@ -252,6 +256,59 @@ def test_it_keeps_to_its_width_in_both_themes(
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         background = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert background == {"light": "rgb(251, 251, 249)", "dark": "rgb(19, 20, 23)"}[scheme]
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_tables_and_charts_show_everything_without_scrolling(
+    make: Make, tmp_path: Path, visiting: Callable[..., Visit], width: int
+) -> None:
+    with make.log(tmp_path) as log:
+        for model in ("org/a-model-with-quite-a-long-name", "model-b"):
+            for number, speedup in enumerate((0.004, 2.0, None)):
+                make.attempt(
+                    log,
+                    Status.PASSED if speedup else Status.COMPILE_ERROR,
+                    problem="level1/01_transposed_matrix_product",
+                    model=model,
+                    strategy="refine",
+                    turn=number,
+                    speedup=speedup,
+                )
+    visit = visiting(log.archive, viewport={"width": width, "height": 900})
+    for fragment in ("", "#s0"):
+        page = visit.open(fragment)
+        hidden = page.locator(".scroll").evaluate_all(
+            "frames => frames.filter(frame => frame.scrollWidth > frame.clientWidth)"
+            ".map(frame => frame.ariaLabel)"
+        )
+        assert hidden == []
+        labels = page.locator("svg .tick").evaluate_all(
+            "texts => texts.map(text => [text.textContent, text.getBoundingClientRect().left,"
+            " text.ownerSVGElement.getBoundingClientRect().left])"
+        )
+        assert labels and [text for text, left, edge in labels if left < edge] == []
+    assert "1/256×" in [text for text, *_ in labels]
+
+
+def test_a_row_on_a_narrow_screen_names_its_cells(runs: Archive, visiting: Callable[..., Visit]) -> None:
+    page = visiting(runs, viewport={"width": 400, "height": 900}).open()
+    row = page.locator("#standings table").first.locator("tbody tr").first
+    named = "cell => getComputedStyle(cell, '::before').content"
+    names = [row.locator("td").nth(number).evaluate(named) for number in (1, 5)]
+    assert names == ['"solved "', '"mean speedup "']
+    assert page.get_by_role("row").count() == page.locator("tr:visible").count()
+    page.locator("#problems thead button", has_text="best speedup").click()
+    assert "3.00×" in page.locator("#problems tbody tr").first.inner_text()
+
+
+def test_sections_of_one_problem_are_told_apart(
+    make: Make, tmp_path: Path, visiting: Callable[..., Visit]
+) -> None:
+    with make.log(tmp_path) as log:
+        for backend in ("cpp", "cuda"):
+            make.attempt(log, backend=backend)
+    page = visiting(log.archive).open("#s0")
+    assert page.locator(".crumbs a").all_inner_texts() == ["All problems", "→ cuda · Test CPU · fp32"]
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 400)])

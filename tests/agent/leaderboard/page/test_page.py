@@ -184,6 +184,27 @@ def test_a_page_asks_for_nothing_from_anywhere(runs: Archive, tmp_path: Path) ->
     assert "@import" not in page and "url(" not in page
 
 
+@pytest.mark.slow
+def test_ten_thousand_attempts_are_one_page_within_its_limit(make: Make, tmp_path: Path) -> None:
+    with make.log(tmp_path) as log:
+        for number in range(10_000):
+            key = make.key(log.run, problem=f"level1/{number // 5:04}_p", sample=number % 5)
+            noise = "".join(hashlib.sha256(f"{number} {part}".encode()).hexdigest() for part in range(60))
+            attempt = log.record_completion(key, make.answer(key, f"{noise}\n{make.reply(number)}"))
+            problem = make.problem(key.problem)
+            evaluation = make.evaluation(Status.PASSED, 1 + number % 7 / 3, problem=problem)
+            log.record_evaluation(attempt, evaluation)
+    written = write(log.archive, tmp_path / "board.html")
+    (file,) = written.files
+    assert file.stat().st_size <= 2 * 1024 * 1024
+    assert written.attempts == len(header(file)["attempts"][0]) == 10_000
+    # What is left out is text: each problem's kernel has more of it than there is room for.
+    assert written.texts_left_out > 0
+    make.attempt(log := make.log(tmp_path))
+    log.close()
+    assert len(write(log.archive, tmp_path / "more.html").files) > 1
+
+
 @pytest.mark.parametrize("size", [96 * 1024, 110 * 1024])
 def test_a_full_page_keeps_its_limit_and_says_what_it_left_out(make: Make, tmp_path: Path, size: int) -> None:
     with make.log(tmp_path) as log:
@@ -290,3 +311,14 @@ def test_one_run_and_the_asked_pair_first(runs: Archive, tmp_path: Path) -> None
     turned = header(write(runs, tmp_path / "two.html", compare=(second, first)).files[0])
     pairs = [(turned["words"][before], turned["words"][after]) for _, before, after in turned["pairs"]]
     assert pairs == [(second, first), (first, second)]
+
+
+def test_the_newest_runs_with_anything_to_compare_come_first(make: Make, tmp_path: Path) -> None:
+    runs = []
+    for backend in ("cpp", "cpp", "cuda"):
+        with make.log(tmp_path) as log:
+            make.attempt(log, backend=backend)
+        runs.append(log.run)
+    found = header(write(log.archive, tmp_path / "board.html").files[0])
+    pairs = [(found["words"][before], found["words"][after]) for _, before, after in found["pairs"]]
+    assert pairs == [(runs[0], runs[1]), (runs[1], runs[2]), (runs[0], runs[2])]
