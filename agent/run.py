@@ -165,9 +165,9 @@ class Score(Record):
     passes: Passes = Passes.FORWARD
     hardware: str | None = None
     """Name of the device; None when the candidate never reached one."""
-    speedup: float | None = None
-    low: float | None = None
-    high: float | None = None
+    speedup: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    low: float | None = Field(default=None, ge=0)
+    high: float | None = Field(default=None, ge=0)
     """95 % interval of the speedup."""
     against: str | None = None
     candidate_ms: float | None = None

@@ -11,13 +11,12 @@ import json
 import re
 import uuid
 from collections.abc import Iterable
-from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, TextIO, TypeAlias
+from typing import Final, TypeAlias
 
 from agent.archive import Archive, ArchiveError
-from agent.exchange.handing import Written
+from agent.exchange.handing import Written, bounded
 from agent.run import Attempt, Text
 from evaluator import Evaluation, Measurement, Status
 
@@ -65,31 +64,30 @@ def write_records(archive: Archive, runs: Iterable[str], out: Path) -> Written:
         ArchiveError: a line is damaged, and the archive does not pass it over.
         OSError: a file exists already, or cannot be written.
     """
-    with ExitStack() as stack:
-        hand = _Hand(archive, out, stack)
-        for run in runs:
-            references = archive.problems_used(run)
-            for attempt in archive.attempts(run):
-                used = references.get(attempt.key.problem)
-                try:
-                    reason = hand.take(attempt, used.source if used else None)
-                except ArchiveError:
-                    reason = "a text of it is missing or damaged"
-                if reason:
-                    hand.written.left_out[reason] += 1
+    hand = _Hand(archive, out)
+    for run in runs:
+        references = archive.problems_used(run)
+        for attempt in archive.attempts(run):
+            used = references.get(attempt.key.problem)
+            try:
+                reason = hand.take(attempt, used.source if used else None)
+            except ArchiveError:
+                reason = "a text of it is missing or damaged"
+            if reason:
+                hand.written.left_out[reason] += 1
     return hand.written
 
 
 class _Hand:
     """Writes candidates one by one, each solution once."""
 
-    def __init__(self, archive: Archive, out: Path, stack: ExitStack) -> None:
+    def __init__(self, archive: Archive, out: Path) -> None:
         self.written = Written()
         self._archive = archive
         self._out = out
-        self._stack = stack
         self._seen: set[str] = set()
-        self._traces: dict[str, TextIO] = {}
+        self._owners: dict[str, str] = {}
+        """The problem behind each definition."""
 
     def take(self, attempt: Attempt, reference: Text | None) -> str:
         """Write a candidate and its evaluation; the reason where nothing was written.
@@ -106,14 +104,16 @@ class _Hand:
             return "its run did not record the problem"
         made = solution(attempt, code, self._archive.text(attempt.key.run, reference), evaluation)
         name, definition = str(made["name"]), str(made["definition"])
+        if self._owners.setdefault(definition, attempt.key.problem) != attempt.key.problem:
+            return "another problem has its name"
         if name not in self._seen:
             self._seen.add(name)
             _write(self._out / "solutions" / plain(attempt.key.model) / definition / f"{name}.json", made)
-        if definition not in self._traces:
-            path = self._out / "traces" / f"{definition}.jsonl"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._traces[definition] = self._stack.enter_context(path.open("x", encoding="utf-8"))
-        self._traces[definition].write(json.dumps(trace(attempt, evaluation)) + "\n")
+        path = self._out / "traces" / f"{definition}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Opened anew for each line: there may be more definitions than a process may have files open.
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(trace(attempt, evaluation)) + "\n")
         self.written.candidates += 1
         return ""
 
@@ -176,12 +176,12 @@ def workload(evaluation: Evaluation) -> str:
 
 def solution_name(attempt: Attempt, evaluation: Evaluation) -> str:
     """Equal for equal candidates."""
-    return plain(f"{attempt.key.problem}_{attempt.key.backend}_{evaluation.candidate_sha[:12]}")
+    return f"{plain(f'{attempt.key.problem}_{attempt.key.backend}')}_{evaluation.candidate_sha[:12]}"
 
 
 def plain(name: str) -> str:
     """A name as theirs are: letters, digits and underscores."""
-    return re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").lower() or "unnamed"
+    return bounded(re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").lower() or "unnamed")
 
 
 def _performance(measured: Measurement | None) -> Json:

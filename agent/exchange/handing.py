@@ -6,9 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from agent.archive import Archive
 from agent.export.folders import appearing
+from evaluator import sha256_text
+
+NAME_CHARACTERS: Final = 120
+"""Longest name of a file or folder, without its ending."""
 
 
 @dataclass(slots=True)
@@ -35,3 +40,10 @@ def hand_over(archive: Archive, runs: Iterable[str], out: Path, write: Writer) -
         written = write(archive, runs, pending.path)
         pending.is_wanted = bool(written.candidates)
     return written
+
+
+def bounded(name: str) -> str:
+    """A name that a file system takes; one too long ends in its hash."""
+    if len(name) <= NAME_CHARACTERS:
+        return name
+    return f"{name[: NAME_CHARACTERS - 13]}_{sha256_text(name)[:12]}"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from agent.archive import Archive, ArchiveError
-from agent.exchange.handing import Written
+from agent.exchange.handing import Written, bounded
 from agent.imports.reading import KERNEL_FILE
 from agent.run import Attempt
 from evaluator import Evaluation, Measurement, Stage, Status
@@ -52,6 +52,8 @@ class _Folder:
     path: Path
     results: dict[str, list[Json]] = field(default_factory=lambda: defaultdict(list))
     taken: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    owners: dict[str, str] = field(default_factory=dict)
+    """The problem behind each number."""
 
 
 def write_runs(archive: Archive, runs: Iterable[str], out: Path) -> Written:
@@ -100,6 +102,8 @@ class _Hand:
             return "its problem has no number"
         self._baselines.add(attempt.key.problem, evaluation)
         folder = self._folder(attempt, place.level)
+        if folder.owners.setdefault(place.problem, attempt.key.problem) != attempt.key.problem:
+            return "another problem has its number"
         place = _free(place, folder.taken[place.problem])
         (folder.path / place.file_name).write_bytes(code.encode("utf-8", "surrogatepass"))
         folder.results[place.problem].append(result_of(place, attempt, evaluation))
@@ -255,7 +259,7 @@ def _number(item: tuple[str, Iterable[object]]) -> tuple[int, str]:
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.-]+", "_", name).strip("_.") or "unnamed"
+    return bounded(re.sub(r"[^A-Za-z0-9.-]+", "_", name).strip("_.") or "unnamed")
 
 
 def _write(path: Path, value: object) -> None:

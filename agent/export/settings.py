@@ -106,7 +106,7 @@ class Settings(Record):
             for value in getattr(self.filters, name):
                 words += [option, str(value)]
         if self.filters.min_speedup is not None:
-            words += ["--min-speedup", f"{self.filters.min_speedup:g}"]
+            words += ["--min-speedup", str(self.filters.min_speedup)]
         for name in ("reasoning", "dedup", "pairs", "test", "seed"):
             words += [f"--{name}", str(getattr(self, name))]
         words += ["--pair-by", self.pairing.value]

@@ -8,6 +8,7 @@ from typing import Final
 
 from agent.leaderboard.entries import Board, Entry, Estimate, Quartiles, Standing
 from agent.leaderboard.standings import KS, POINTS
+from agent.leaderboard.wording import visible
 from evaluator import Status
 
 _PLAIN: Final = (
@@ -57,7 +58,9 @@ def to_csv(board: Board) -> str:
 
 
 def _line(entry: Entry) -> dict[str, object]:
-    line: dict[str, object] = {**entry.of.model_dump(mode="json")}
+    named = entry.of.model_dump(mode="json")
+    # Names are strangers', and this may be printed to a terminal.
+    line: dict[str, object] = {key: visible(value) if value else value for key, value in named.items()}
     line |= {name: getattr(entry, name) for name in (*_PLAIN, *_SPENT)}
     line |= {"geomean": entry.geomean.value} | _around("geomean", entry.geomean)
     for point in entry.fast_p:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,31 @@ def test_other_terms_are_another_workload(make: Make) -> None:
     )
     ids = {workload(make.evaluation(config=config)) for config in (plain, tf32, backward)}
     assert len(ids) == 3
+
+
+def test_problems_whose_names_become_one_are_not_mixed(tmp_path: Path, make: Make) -> None:
+    names = ("level1/01_add", "level1_01/add", f"level1/{'x' * 230}a", f"level1/{'x' * 230}b")
+    with make.log(tmp_path, problems=tuple(make.problem(name) for name in names)) as log:
+        for name in names:
+            make.attempt(log, problem=name, model="m" * 4000)
+    written = write_records(log.archive, [log.run], tmp_path / "out")
+    assert (written.candidates, written.left_out) == (3, {"another problem has its name": 1})
+    assert len(list((tmp_path / "out" / "traces").iterdir())) == 3
+
+
+def test_more_problems_than_files_a_process_may_open(tmp_path: Path, make: Make) -> None:
+    names = [f"level1/{number:03}_p" for number in range(60)]
+    with make.log(tmp_path, problems=tuple(make.problem(name) for name in names)) as log:
+        for name in names:
+            make.attempt(log, problem=name)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = 20 + max(int(path.name) for path in Path("/proc/self/fd").iterdir())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    try:
+        written = write_records(log.archive, [log.run], tmp_path / "out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert written.candidates == 60
 
 
 @pytest.mark.slow

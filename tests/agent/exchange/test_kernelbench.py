@@ -157,3 +157,21 @@ def test_what_fails_or_holds_nothing_leaves_no_folder(tmp_path: Path, make: Make
     written = hand_over(log.archive, [log.run], tmp_path / "out", write_runs)
     assert (written.candidates, written.left_out) == (0, {"not judged": 1})
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+
+
+def test_a_model_with_a_very_long_name_has_a_folder_too(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        for end in "ab":
+            make.attempt(log, model="m" * 4000 + end)
+    assert write_runs(log.archive, [log.run], tmp_path / "out").candidates == 2
+    assert len(list((tmp_path / "out").glob("runs/*/eval_results.json"))) == 2
+
+
+def test_two_problems_with_one_number_are_not_mixed(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        make.attempt(log, problem="level1/01_add")
+        make.attempt(log, Status.WRONG_VALUES, problem="level1/1_mul")
+    written = write_runs(log.archive, [log.run], tmp_path / "out")
+    assert (written.candidates, written.left_out) == (1, {"another problem has its number": 1})
+    (file,) = (tmp_path / "out").glob("runs/*/eval_results.json")
+    assert [entry["correctness"] for entry in json.loads(file.read_text())["1"]] == [True]

@@ -65,7 +65,7 @@ def test_an_empty_test_split_is_said(desk: Desk, kernelwright: Command) -> None:
 def test_the_card_s_command_makes_the_same_rows_again(desk: Desk, kernelwright: Command) -> None:
     fill(desk)
     kernelwright(
-        "export", "unpaired", "--out", "one", "--min-speedup", "1.5", "--dedup", "exact", "--seed", "3"
+        "export", "unpaired", "--out", "one", "--min-speedup", "1.2345678", "--dedup", "exact", "--seed", "3"
     )
     command = json.loads(Path("one/manifest.json").read_text())["command"].split()
     assert command[:3] == ["kernelwright", "export", "unpaired"]

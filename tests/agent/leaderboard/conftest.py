@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 POISON = (
     "</script><script>window.pwned=1</script>\"'><img src=x onerror=window.pwned=1>"
-    "<svg/onload=window.pwned=1><style>*{display:none}</style>{{7*7}}{%raw%}<!--]]>\u202e\u2028\x00\x1b[31m"
+    + "w" * 80
+    + "<svg/onload=window.pwned=1><style>*{display:none}</style>{{7*7}}{%raw%}<!--]]>\u202e\u2028\x00\x1b[31m"
 )
 PROBLEMS = 6
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
+from agent.archive import Archive
 from agent.leaderboard import Board, Entry, board, render, to_csv, to_json
 from evaluator import EvaluationConfig, Finding, Math, Sanitization, Status
 
@@ -279,7 +280,7 @@ def test_names_of_strangers_never_steer_the_terminal(tmp_path: Path, make: Make)
         for name in ("problem", "model", "strategy", "backend"):
             make.attempt(log, **{name: f"level1/{evil}" if name == "problem" else evil})
     text = shown(board(log.archive.attempts()), 400)
-    assert not set("\x1b\x07\u202e") & set(text)
+    assert not set("\x1b\x07\u202e") & set(text + to_csv(board(log.archive.attempts())))
     assert "⟨U+001B⟩[31mred" in text
 
 
@@ -299,3 +300,17 @@ def test_nothing_gives_an_empty_board() -> None:
     assert (standing.entries, standing.problems) == ((), ())
     assert to_csv(standing).startswith("rank,model,strategy,") and to_csv(standing).count("\n") == 1
     assert shown(standing)
+
+
+@pytest.mark.parametrize("impossible", ["NaN", "Infinity", "1e999", "-1.0", "0"])
+def test_a_speedup_that_cannot_be_is_damage_of_its_line(tmp_path: Path, make: Make, impossible: str) -> None:
+    with make.log(tmp_path) as log:
+        for sample in range(2):
+            make.attempt(log, sample=sample, speedup=2.0 + sample)
+    path = log.folder / "attempts.jsonl"
+    path.write_text(path.read_text().replace('"speedup":3.0', f'"speedup":{impossible}'))
+    told: list[str] = []
+    standing = board(Archive(tmp_path / "runs", told.append).attempts())
+    assert only(standing).geomean.value == 2.0
+    assert standing.unjudged == 1
+    assert len(told) == 1 and "damaged" in told[0]
