@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves
 
 from evaluator.errors import ProblemError
 from evaluator.referee.reference import Arguments, Reference
+from evaluator.referee.uncompiled import uncompiled
 
 _GATHERING: Final = frozenset(
     f"aten::{name}" for name in ("embedding", "index", "gather", "index_select", "take", "_embedding_bag")
@@ -79,7 +80,7 @@ def weigh(problem: str, source: str, overrides: dict[str, Any], *, dtype: str) -
         ProblemError: the problem cannot be imported.
     """
     accountant = Accountant()
-    with torch.device("meta"):
+    with torch.device("meta"), uncompiled():
         reference = Reference(problem, source, overrides, device=torch.device("meta"), dtype=dtype)
         try:
             with accountant:
@@ -138,6 +139,11 @@ class Accountant(TorchDispatchMode):
         self._given: dict[int, int] = {}
         self._read: dict[int, int] = {}
         self._products: weakref.WeakValueDictionary[int, torch.Tensor] = weakref.WeakValueDictionary()
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: torch would import its compiler for that, which takes as long as importing torch."""
+        return False
 
     def own(self, tensors: Iterable[torch.Tensor]) -> None:
         """Name the inputs and parameters, each of which must be read at most once."""

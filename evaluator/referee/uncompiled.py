@@ -1,0 +1,113 @@
+"""Keeps torch's compiler out of processes that compile nothing: importing it takes longer than torch itself.
+
+On tensors without data torch computes in Python, asks its compiler and sympy about each number whether that
+is a symbol, and has functions excepted from being compiled. About plain numbers the answers are plain.
+Whatever else is asked brings the real ones.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, Final
+
+# Any: whatever torch asks its compiler about.
+Answer = Callable[..., Any]
+
+_SYMBOLS: Final = "torch.fx.experimental.symbolic_shapes"
+_COMPILER: Final = "torch._dynamo"
+_ALGEBRA: Final = "sympy"
+_PLACES: Final = (_SYMBOLS, _COMPILER, _ALGEBRA)
+_PACKAGES: Final = (_COMPILER, _ALGEBRA)
+
+
+def _equal(some: Any, other: Any) -> bool:
+    """Equality of numbers, or of sequences of them of any kind."""
+    if isinstance(some, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(some) == len(other) and all(map(_equal, some, other))
+    return bool(some == other)
+
+
+def _excepted(function: Answer, recursive: bool = True, **options: Any) -> Answer:
+    """A function that is not to be compiled, where nothing is."""
+    del recursive, options
+    return function
+
+
+_ABOUT_NUMBERS: Final[Mapping[str, Answer]] = {
+    "expect_true": bool,
+    "guard_or_false": bool,
+    "guard_or_true": bool,
+    "guard_size_oblivious": bool,
+    "guarding_hint_or_throw": lambda number: number,
+    "has_guarding_hint": lambda number: True,
+    "is_nested_int": lambda number: False,
+    "statically_known_true": bool,
+    "sym_and": lambda *each: all(each),
+    "sym_eq": _equal,
+    "sym_or": lambda *each: any(each),
+}
+"""What it says of plain numbers."""
+
+
+class _Expression:
+    """What no number is."""
+
+
+class _StandIn(ModuleType):
+    """In the place of a part of the compiler: answers what it can, and makes way when asked more."""
+
+    def __getattr__(self, name: str) -> Any:
+        match self.__name__, name:
+            case "torch._dynamo", "disable":
+                return _excepted
+            case "sympy", "Basic":
+                return _Expression
+            case "torch.fx.experimental.symbolic_shapes", _ if name in _ABOUT_NUMBERS:
+                return _cautious(name)
+        if name.startswith("__") and not (name == "__path__" and self.__name__ in _PACKAGES):
+            raise AttributeError(name)
+        return _real(self.__name__, name)
+
+
+@contextmanager
+def uncompiled() -> Iterator[None]:
+    """Let torch work on tensors without data as if it had no compiler; other threads must not use it."""
+    for name in _PLACES:
+        if name not in sys.modules:
+            sys.modules[name] = _StandIn(name)
+    try:
+        yield
+    finally:
+        _make_way()
+
+
+def _cautious(name: str) -> Answer:
+    """An answer about numbers that leaves symbols to the real one."""
+
+    def answer(*values: Any) -> Any:
+        if all(map(_is_plain, values)):
+            return _ABOUT_NUMBERS[name](*values)
+        return _real(_SYMBOLS, name)(*values)
+
+    return answer
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_plain, value))
+    return isinstance(value, (bool, int, float, complex))
+
+
+def _real(module: str, name: str) -> Any:
+    _make_way()
+    return getattr(importlib.import_module(module), name)
+
+
+def _make_way() -> None:
+    for name in _PLACES:
+        if isinstance(sys.modules.get(name), _StandIn):
+            del sys.modules[name]
