@@ -153,6 +153,10 @@ class Timing(Record):
     """What scored: `inner` (the claim, agreed with our clock), `outer` (the claim plus what our clock saw
     beyond it), `single` (plus what a lone call costs beyond a batched one, as those were merged), `scaled`
     (eager times a measured ratio)."""
+    charges: dict[str, float] = {}
+    """Of a claim that did not score as it was: milliseconds a call that our clock saw beyond it and beyond
+    the baseline, while calls were `answering`, outputs `collecting` or inputs `writing`, and what a call
+    costs `alone` beyond a batched one."""
     solo_ms: float | None = None
     """The baseline alone, before the contestant existed."""
     turn_ms: tuple[float, ...] = ()

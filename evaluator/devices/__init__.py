@@ -59,8 +59,16 @@ class Device(Protocol):
         """Memory that may still be taken."""
         ...
 
+    def trim(self) -> None:
+        """Give back what this process keeps for allocations to come."""
+        ...
+
     def flush_cache(self) -> None:
         """Push inputs out of the last-level cache."""
+        ...
+
+    def stain(self) -> None:
+        """Leave NaN in on-chip memory, where kernels that use it before they write to it will find them."""
         ...
 
 

@@ -98,6 +98,12 @@ class CpuDevice:
                     return int(line.split()[1]) * 1024
         return 1 << 30
 
+    def trim(self) -> None:
+        """Nothing is kept."""
+
+    def stain(self) -> None:
+        """There is none."""
+
     def flush_cache(self) -> None:
         """Walk over more memory than the last-level cache holds."""
         if self._flush is None:

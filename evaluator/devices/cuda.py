@@ -6,6 +6,7 @@ other tensors, and its reference counts depend on the other side.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import time
 from functools import cache
@@ -17,6 +18,8 @@ import torch
 _IPC_LAZY_PEER_ACCESS: Final = 1
 _FLUSH_FACTOR: Final = 3
 _OUT_OF_MEMORY: Final = 2
+_BLOCKS_EACH: Final = 16
+_STAINED: Final = 2048
 _PATIENCE_S: Final = 30.0
 _GRANULE: Final = 2 << 20
 """CUDA cuts less than this out of a block of several allocations, and a handle opens the whole block (CUDA
@@ -133,10 +136,14 @@ class CudaDevice:
     """One GPU."""
 
     def __init__(self, name: str) -> None:
+        """Make its context.
+
+        Raises:
+            torch.OutOfMemoryError: its memory is full, for half a minute.
+        """
         device = torch.device(name)
         self.torch_device = torch.device("cuda", device.index or 0)
-        torch.cuda.set_device(self.torch_device)
-        torch.zeros(1, device=self.torch_device)
+        _enter(self.torch_device)
         self._flush: torch.Tensor | None = None
 
     def allocate(self, size: int) -> CudaBlock:
@@ -168,6 +175,20 @@ class CudaDevice:
         """Free device memory, as the driver counts it."""
         return torch.cuda.mem_get_info(self.torch_device)[0]
 
+    def trim(self) -> None:
+        """Empty torch's cache."""
+        torch.cuda.empty_cache()
+
+    def stain(self) -> None:
+        """Run kernels of torch's that work on NaN in shared memory, on every multiprocessor."""
+        cores = torch.cuda.get_device_properties(self.torch_device).multi_processor_count
+        shape = (_BLOCKS_EACH * cores, _STAINED)
+        stains = torch.full(shape, float("nan"), dtype=torch.float32, device=self.torch_device)
+        # A candidate may forbid what has no deterministic implementation, and much else.
+        with contextlib.suppress(RuntimeError):
+            for work in (torch.sort, torch.sum, torch.softmax):
+                work(stains, dim=-1)
+
     def flush_cache(self) -> None:
         """Overwrite more memory than L2 holds."""
         if self._flush is None:
@@ -176,3 +197,19 @@ class CudaDevice:
                 _FLUSH_FACTOR * max(size, 8 << 20), dtype=torch.uint8, device=self.torch_device
             )
         self._flush.zero_()
+
+
+def _enter(device: torch.device) -> None:
+    """Make a device current; others' processes may leave no room for a context for a while."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            torch.cuda.set_device(device)
+            torch.zeros(1, device=device)
+            return
+        except RuntimeError as error:
+            if "out of memory" not in str(error):
+                raise
+            if time.monotonic() > deadline:
+                raise torch.OutOfMemoryError(f"no room for a context: {error}") from error
+        time.sleep(0.2)

@@ -28,7 +28,8 @@ from evaluator.referee.statistics import quantile, ratio_interval, spread
 from evaluator.referee.witness import Sample, busy
 
 _AGREE_SHARE: Final = 0.02
-_AGREE_MS: Final = {"cpu": 0.05, "cuda": 0.02}
+_AGREE_MS: Final = {"cpu": 0.05, "cuda": 0.1}
+"""By our clock processes of the same code differ: one answers 0.08 ms later as long as it lives."""
 _GROSS_SHARE: Final = 0.5
 _GROSS_MS: Final = 2.0
 _GROSS_TURNS: Final = 5
@@ -55,7 +56,6 @@ _PROBES: Final = {"cpu": 3, "cuda": 2}
 _CLAIMED_ALONE_MS: Final = {"cpu": 0.02, "cuda": 0.04}
 """What a first launch, or cold code, may cost a lone call that a batch hides."""
 _SEEN_ALONE_MS: Final = 0.1
-"""By our clock two processes of the same code differ more: one answers 0.08 ms later as long as it lives."""
 _ALONE_SHARE: Final = 0.25
 _SELF_FLUSHING_BYTES: Final = 96 << 20
 
@@ -262,7 +262,7 @@ class Clock:
 
     def _scored(self, candidate: Lane, baseline: Lane) -> tuple[list[float], str]:
         """The candidate's time of each turn, and the clock it is from."""
-        excess = self._excess_ms(candidate, baseline)
+        excess = sum(self._excess_ms(candidate, baseline).values())
         claimed = [ran.inner_ms for ran in candidate.turns]
         # Noise may excuse a little, but where it could hide the work itself only our clock is left.
         doubt = min(
@@ -272,16 +272,16 @@ class Clock:
             return claimed, "inner"
         return [value + excess * self._schedule.count / self._schedule.calls for value in claimed], "outer"
 
-    def _excess_ms(self, candidate: Lane, baseline: Lane) -> float:
+    def _excess_ms(self, candidate: Lane, baseline: Lane) -> dict[str, float]:
         """What the candidate's claims leave of our clock, and collecting, beyond the trusted side's."""
         ours, theirs = ([ran.collect_ms for ran in lane.turns] for lane in (candidate, baseline))
         collecting = self._typical(ours) - self._typical(theirs)
-        return (
-            self._typical(self._left(candidate.turns))
-            - self._typical(self._left(baseline.turns))
-            + max(0.0, collecting)
-            + self._hidden_ms(candidate, baseline)
-        )
+        left = [self._typical(self._left(lane.turns)) for lane in (candidate, baseline)]
+        return {
+            "answering": left[0] - left[1],
+            "collecting": max(0.0, collecting),
+            "writing": self._hidden_ms(candidate, baseline),
+        }
 
     def _hidden_ms(self, candidate: Lane, baseline: Lane) -> float:
         """What a GPU took longer to write for the candidate than for the baseline, while both were stopped.
@@ -310,10 +310,14 @@ class Clock:
         """Sum both sides' turns up, per call."""
         scored, clock = self._scored(candidate, baseline)
         deferred = self.deferred_ms(candidate, baseline)
+        charges = {} if clock == "inner" else self._excess_ms(candidate, baseline)
+        charges = {where: value / self._schedule.calls for where, value in charges.items()}
         if deferred:
             scored, clock = [value + deferred * self._schedule.count for value in scored], "single"
+            charges["alone"] = deferred
         trusted = [ran.inner_ms for ran in baseline.turns]
-        return self._summary(candidate, scored, clock), self._summary(baseline, trusted, "inner")
+        ours = self._summary(candidate, scored, clock).model_copy(update={"charges": charges})
+        return ours, self._summary(baseline, trusted, "inner")
 
     def _summary(self, lane: Lane, scored: list[float], clock: str) -> Timing:
         count = self._schedule.count

@@ -108,9 +108,8 @@ class Referee:
             reference.differentiate(secret.getrandbits(48))
         memory_bytes = int(device.free_bytes() * _TRIALS_SHARE)
         pool = TrialPool(reference, math=config.math.value, secret=secret, memory_bytes=memory_bytes)
-        if device.torch_device.type == "cuda":
-            # What oracles needed for a moment, other referees of this device need now.
-            torch.cuda.empty_cache()
+        # What oracles needed for a moment, other referees of this device need now.
+        device.trim()
         self._judge = Judge(ground, pool, config, secret)
         # Flaws are a matter of outputs; gradients may well be constant, or summed in any order.
         return known_flaws(reference, pool) if reference.backward is None else []

@@ -192,6 +192,8 @@ class Verifier:
 
     def _run(self, model: str, *, first: int, count: int) -> None:
         timeout_s = self._call_s * count
+        if self._ground.device.torch_device.type == "cuda":
+            self._side.ask({"op": "stain"}, timeout_s)
         ran = self._side.run("verify", model=model, first=first, count=count, timeout_s=timeout_s)
         if ran.complaint:
             raise Verdict(Status.WRONG_SHAPE if ran.kind == "shape" else Status.WRONG_DTYPE, ran.complaint)

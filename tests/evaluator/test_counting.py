@@ -113,22 +113,26 @@ from torch import nn
 from torch.utils.cpp_extension import load_inline
 CUDA = r'''
 #include <torch/extension.h>
-__global__ void swish(const float* x, float* y, long n) {
+__global__ void swish(const float* x, const float* beta, float* y, long n, long features) {
   long i = blockIdx.x * (long)blockDim.x + threadIdx.x;
-  if (i < n) y[i] = x[i] / (1.0f + expf(-x[i]));
+  if (i < n) y[i] = x[i] / (1.0f + expf(-beta[i % features] * x[i]));
 }
-torch::Tensor forward(torch::Tensor x) {
+torch::Tensor forward(torch::Tensor x, torch::Tensor beta) {
   auto y = torch::empty_like(x);
   long n = x.numel();
-  swish<<<(n + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
+  swish<<<(n + 255) / 256, 256>>>(
+    x.data_ptr<float>(), beta.data_ptr<float>(), y.data_ptr<float>(), n, beta.numel());
   return y;
 }
 '''
-built = load_inline(name="counted", cpp_sources="torch::Tensor forward(torch::Tensor x);", cuda_sources=CUDA,
-                    functions=["forward"])
+built = load_inline(name="counted", cpp_sources="torch::Tensor forward(torch::Tensor x, torch::Tensor beta);",
+                    cuda_sources=CUDA, functions=["forward"])
 class ModelNew(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.beta = nn.Parameter(1.0 + 0.5 * torch.randn(features))
     def forward(self, x):
-        return built.forward(x)
+        return built.forward(x, self.beta)
 """
     config = EvaluationConfig(device="cuda", baselines=("eager",), counters=True)
     problem = read_problem(PROBLEMS / "level1" / "23_swish.py")

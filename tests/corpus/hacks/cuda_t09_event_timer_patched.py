@@ -1,4 +1,4 @@
-# status: PASSED | TAMPERED
+# status: PASSED | TAMPERED | RUNTIME_ERROR
 # speedup: honest
 # class: T9
 # problem: level1/09_softmax

@@ -1,4 +1,4 @@
-# status: PASSED | TAMPERED | WRONG_VALUES | NONDETERMINISTIC
+# status: PASSED | TAMPERED | WRONG_VALUES | NONDETERMINISTIC | RUNTIME_ERROR
 # speedup: honest
 # class: T10
 # problem: level1/01_square_matmul

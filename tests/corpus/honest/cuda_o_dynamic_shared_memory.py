@@ -11,7 +11,7 @@ from torch.utils.cpp_extension import load_inline
 SOURCE = r"""
 #include <torch/extension.h>
 #include <cuda_runtime.h>
-__global__ void norm(const float* x, const float* weight, float* out, int features, float epsilon) {
+__global__ void norm_rows(const float* x, const float* weight, float* out, int features, float epsilon) {
     extern __shared__ float row[];
     __shared__ float total;
     if (threadIdx.x == 0) total = 0;
@@ -31,8 +31,8 @@ torch::Tensor rms_norm(torch::Tensor x, torch::Tensor weight, double epsilon) {
     auto out = torch::empty_like(x);
     const int features = weight.numel(), rows = x.numel() / features;
     const size_t bytes = features * sizeof(float) + 64 * 1024;
-    TORCH_CHECK(cudaFuncSetAttribute(norm, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) == cudaSuccess, "no room");
-    norm<<<rows, 256, bytes>>>(x.data_ptr<float>(), weight.data_ptr<float>(), out.data_ptr<float>(), features, epsilon);
+    TORCH_CHECK(cudaFuncSetAttribute(norm_rows, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) == cudaSuccess, "no room");
+    norm_rows<<<rows, 256, bytes>>>(x.data_ptr<float>(), weight.data_ptr<float>(), out.data_ptr<float>(), features, epsilon);
     TORCH_CHECK(cudaGetLastError() == cudaSuccess, "launch failed");
     return out;
 }
