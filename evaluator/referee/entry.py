@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -27,6 +28,9 @@ def step_aside() -> None:
 def main() -> None:
     """Step aside, import torch, serve."""
     step_aside()
+    gc.disable()  # what is imported stays
     from evaluator.referee.process import main as serve
 
+    gc.freeze()
+    gc.enable()
     serve()
