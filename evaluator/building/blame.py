@@ -13,6 +13,8 @@ _ERROR: Final = re.compile(
 )
 """The first line of an error of g++, clang or nvcc."""
 _MISSING_LIBRARY: Final = re.compile(r"cannot find -l")
+_ASSEMBLER: Final = re.compile(r"^(?:\{standard input\}|[^\s:]+\.s):\d+: Error: ", re.MULTILINE)
+"""Of code in assembly, which headers bring none of."""
 _INCLUDED_FROM: Final = re.compile(r"^(?:In file included from|\s+from) \S+", re.MULTILINE)
 _OURS: Final = re.compile(
     r"\b(?:torch|at|c10|caffe2|pybind11|py)\b\s*(?:::|[`'\".]|/)|kernelwright|\bKW_\w|pybind|\bTensor\b|\bScalar\b"
@@ -40,7 +42,7 @@ def blames_headers(log: str, header_dirs: Iterable[Path]) -> bool:
     """
     errors = list(_ERROR.finditer(log))
     if not errors:
-        return not _MISSING_LIBRARY.search(log)
+        return not (_MISSING_LIBRARY.search(log) or _ASSEMBLER.search(log))
     first = errors[0]
     if any(first["file"].startswith(str(folder)) for folder in header_dirs):
         return True

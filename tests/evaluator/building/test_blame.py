@@ -17,6 +17,8 @@ HEADERS = (Path("/cache/toolbox/include"),)
         'cuda.cu(12): error: identifier "blockIdy" is undefined',
         'cuda.cu(12): error: expected a ";"\n\n1 error detected in the compilation of "cuda.cu".',
         'cuda.cu(7): error: no instance of overloaded function "my_max" matches the argument list',
+        "/tmp/cc7.s: Assembler messages:\n/tmp/cc7.s:9: Error: file not found: /etc/shadow",
+        "{standard input}: Assembler messages:\n{standard input}:31: Error: no such instruction: `mvo'",
         "/usr/bin/ld: cannot find -lnosuch: No such file\ncollect2: error: ld returned 1 exit status",
         "my/own.h:1:2: error: #error this GPU is too old",
         # Only the first error counts: what follows it is its echo.
