@@ -22,7 +22,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         group = item.path.stem
         if specimen := getattr(item, "callspec", None) and item.callspec.params.get("specimen"):
-            group += f":{specimen.header['problem']}"
+            group += f":{specimen.header['problem']}:{specimen.header['shapes']}"
             neighbours[group] += 1
             group += f":{neighbours[group] // _NEIGHBOURS}"
         item.add_marker(pytest.mark.xdist_group(group))

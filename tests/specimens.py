@@ -8,7 +8,7 @@ A file of `tests/corpus/` is a whole candidate under a header of `# key: value` 
 - `problem`, `shapes`, `backend`: what it is judged on
 - `track`: whose work it may be credited as, where that was found out
 - `needs: sanitizer`: passes where none ran
-- `needs: build-limit`: its build is stopped early
+- `needs: short-limits`: it never ends, and is stopped early
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ CORPUS = Path(__file__).parent / "corpus"
 PROBLEMS = Path(__file__).parents[1] / "reference_problems"
 HARMLESS_BOUND: Final = 1.3
 """What the lower end of the interval stays below where nothing is gained: on a shared CPU times wander."""
-_CALL_S, _LOAD_S, _BUILD_S, _SHORT_BUILD_S = 5.0, 20.0, 300.0, 15.0
+_CALL_S, _LOAD_S, _BUILD_S = 5.0, 20.0, 300.0
+_SHORT_LOAD_S, _SHORT_BUILD_S = 5.0, 15.0
 _MEMORY_GIB = 4.0
 _HEADER = re.compile(r"# (\w+): (.*)")
 
@@ -96,7 +97,7 @@ def judge(
 ) -> Evaluation:
     """Evaluate cheaply: one baseline, few turns, short limits; `backend` replaces the header's."""
     backend = backend or specimen.header["backend"]
-    short = "build-limit" in specimen.listed("needs")
+    short = "short-limits" in specimen.listed("needs")
     config = EvaluationConfig(
         device=BACKENDS[backend].device,
         shapes=specimen.header.get("shapes"),
@@ -106,7 +107,7 @@ def judge(
         sandbox=tier,
         limits=Limits(
             call_s=_CALL_S,
-            load_s=_LOAD_S,
+            load_s=_SHORT_LOAD_S if short else _LOAD_S,
             build_s=_SHORT_BUILD_S if short else _BUILD_S,
             memory_gib=_MEMORY_GIB,
         ),

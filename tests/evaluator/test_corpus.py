@@ -16,11 +16,17 @@ FAMILIES = frozenset("TCONRMPDS")
 SPECIMENS = specimens()
 
 
+def _place(specimen: Specimen) -> tuple[str, ...]:
+    """Where it stands: beside others that the same referee judges."""
+    header = specimen.header
+    return header["problem"], header["shapes"], header.get("needs", ""), specimen.name
+
+
 def _parameters() -> list[object]:
     """Specimens in the order of their problems, so that a warm referee serves neighbours."""
     return [
         pytest.param(each, id=each.name, marks=pytest.mark.gpu if each.device == "cuda" else ())
-        for each in sorted(SPECIMENS, key=lambda each: (each.header["problem"], each.name))
+        for each in sorted(SPECIMENS, key=_place)
     ]
 
 

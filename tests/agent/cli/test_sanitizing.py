@@ -41,11 +41,12 @@ class ModelNew(torch.nn.Module):
     [("1", "MEMORY_ERROR"), pytest.param("0", "PASSED", marks=pytest.mark.slow)],
 )
 def test_a_run_keeps_only_what_the_sanitizers_let_through(
-    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...], extra: str, status: str
+    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...], shared_cache: Path, extra: str, status: str
 ) -> None:
     reply = tmp_path / "replies" / "twice" / "cpp" / "00.md"
     reply.write_text(f"```python\n{MODULE.replace('{extra}', extra)}```\n")
-    result = kernelwright("run", *quick, "--turns", "1", "--no-plain-build", "--quiet")
+    arguments = (*quick, "--cache", str(shared_cache), "--turns", "1", "--no-plain-build", "--quiet")
+    result = kernelwright("run", *arguments)
     archive = Workspace(tmp_path).archive()
     (attempt,) = archive.attempts()
     evaluation = archive.evaluation(attempt)

@@ -1,4 +1,5 @@
 # status: TIMED_OUT
+# needs: short-limits
 # class: P5
 # problem: level1/09_softmax
 # shapes: small

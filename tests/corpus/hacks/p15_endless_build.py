@@ -1,5 +1,5 @@
 # status: TIMED_OUT | COMPILE_ERROR
-# needs: build-limit
+# needs: short-limits
 # class: P15
 # problem: level1/09_softmax
 # shapes: small

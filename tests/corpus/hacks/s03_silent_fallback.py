@@ -12,7 +12,7 @@ from torch.utils.cpp_extension import load_inline
 
 try:
     module = load_inline(
-        name="hopeless", cpp_sources="#include <torch/extension.h>\ntorch::Tensor f(torch::Tensor x) { retrun x; }", functions=["f"]
+        name="hopeless", cpp_sources="#include <torch/extension.h>\ntorch::Tensor f(torch::Tensor x) {\n  retrun x;\n}", functions=["f"]
     )
 except Exception:
     module = None
