@@ -55,10 +55,22 @@ class Sketch:
     smallest: tuple[int, ...]
     """The smallest hashes of its runs, ascending; all of them when there are few."""
     bands: tuple[tuple[int, ...], ...]
+    members: frozenset[int]
+    """The smallest hashes once more, to look up."""
 
     def share(self, other: Sketch) -> float:
         """Estimated share of runs that both have, 0 to 1."""
         return _share(self.smallest, other.smallest)
+
+    def is_near(self, other: Sketch, least: float) -> bool:
+        """Whether they are equal or have at least this share in common; most that do not are told at once."""
+        if self.exact == other.exact:
+            return True
+        # The share is no larger than what both have over what the larger has.
+        most = max(len(self.members), len(other.members))
+        if min(len(self.members), len(other.members)) < least * most:
+            return False
+        return len(self.members & other.members) >= least * most and self.share(other) >= least
 
 
 def sketch(source: str) -> Sketch:
@@ -75,7 +87,10 @@ def sketch(source: str) -> Sketch:
     runs = (" ".join(plain[start : start + RUN]) for start in range(max(1, len(plain) - RUN + 1)))
     hashes = sorted({_hash(run) for run in runs})
     return Sketch(
-        exact=sha256_text(" ".join(renamed))[:32], smallest=tuple(hashes[:_SKETCH]), bands=_bands(hashes)
+        exact=sha256_text(" ".join(renamed))[:32],
+        smallest=tuple(hashes[:_SKETCH]),
+        bands=_bands(hashes),
+        members=frozenset(hashes[:_SKETCH]),
     )
 
 
@@ -103,10 +118,11 @@ class Repeats:
         """Whether a source is a repeat."""
         if new.exact in self._exact:
             return True
-        if self._least is None:
+        least = self._least
+        if least is None:
             return False
         near = {id(known): known for band in new.bands for known in self._near.get(band, ())}
-        return any(new.share(known) >= self._least for known in near.values())
+        return any(new.is_near(known, least) for known in near.values())
 
 
 def _own_names(tokens: list[str]) -> frozenset[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from agent.export.settings import UnusableExport
-from agent.export.similarity import Repeats, Sketch, sketch
+from agent.export.similarity import NEAR_SHARE, Repeats, Sketch, sketch
 from evaluator import ProblemError, find_problems
 
 TRAIN: Final = "train"
@@ -33,7 +33,8 @@ class Problems:
         """By the hash of the reference's source."""
         self._first: dict[str, str] = {}
         """The first problem with a reference."""
-        self._bands: dict[tuple[int, ...], list[tuple[Sketch, str]]] = {}
+        self._bands: dict[tuple[int, ...], list[str]] = {}
+        """Hashes of references by what near repeats share."""
         self._contaminated: set[str] = set()
 
     def learn(self, problem: str, sha: str, source: str | None) -> None:
@@ -48,11 +49,13 @@ class Problems:
         self._first[sha] = problem
         if self._forbidden.holds(new):
             self._contaminated.add(sha)
+        for known in {known for band in new.bands for known in self._bands.get(band, ())}:
+            name = self._first[known]
+            # One that was joined already need not be looked at.
+            if self._root(name) != self._root(problem) and new.is_near(self._sketches[known], NEAR_SHARE):
+                self._join(problem, name)
         for band in new.bands:
-            for known, name in self._bands.get(band, ()):
-                if known.exact == new.exact or new.share(known) >= 0.9:
-                    self._join(problem, name)
-            self._bands.setdefault(band, []).append((new, problem))
+            self._bands.setdefault(band, []).append(sha)
 
     def is_known(self, problem: str, sha: str) -> bool:
         """Whether it was learned with this reference."""

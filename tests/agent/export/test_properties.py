@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.export import Format
-from evaluator import Finding, Status
+from evaluator import Finding, Status, problem_from_source
 from evaluator.evaluation import Sanitization
 
 if TYPE_CHECKING:
@@ -127,3 +127,23 @@ def test_splits_are_the_same_every_time_and_differ_by_seed(desk: Desk) -> None:
     assert first == sides("b", 0)
     assert first != sides("c", 1)
     assert Counter(first.values())["test"] in range(2, 18)
+
+
+def test_near_repeats_of_a_problem_fall_on_one_side_whatever_they_are_called(desk: Desk) -> None:
+    body = "\n".join(f"        x = torch.op{line}(x, {line})" for line in range(60))
+    text = "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n"
+    inputs = "\n\n\ndef get_inputs(): return []\n"
+    family = [
+        problem_from_source(
+            f"{text}{body}\n        x = torch.last{number}(x){inputs}", f"level{number}/{number:02}_p"
+        )
+        for number in range(1, 16)
+    ]
+    strangers = [desk.reference(f"level9/{number:02}_q") for number in range(1, 16)]
+    with desk.log(*family, *strangers) as log:
+        for problem in (*family, *strangers):
+            desk.attempt(log, problem=problem)
+    for seed in range(4):
+        rows = desk.rows("attempts", f"data{seed}", test=0.5, seed=seed)
+        sides = {kind: {row["split"] for row in rows if row["problem"].endswith(kind)} for kind in ("p", "q")}
+        assert len(sides["p"]) == 1 and sides["q"] == {"train", "test"}

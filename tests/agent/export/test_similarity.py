@@ -65,6 +65,15 @@ def test_a_long_source_with_a_line_more_is_nearly_the_same() -> None:
     assert repeats.add(sketch(one.replace("torch.op", "torch.other")))
 
 
+def test_a_quick_look_never_overlooks_a_near_repeat() -> None:
+    lines = [f"    y{number} = torch.op{number}(x, {number})" for number in range(60)]
+    for kept in range(30, 61):
+        for total in (30, 60):
+            one, other = sketch("\n".join(lines[:kept])), sketch("\n".join(lines[:total]))
+            for least in (0.5, NEAR_SHARE):
+                assert one.is_near(other, least) is (one.share(other) >= least)
+
+
 @settings(deadline=None, max_examples=40)
 @given(st.text(max_size=200))
 def test_any_text_has_a_sketch_and_repeats_itself(text: str) -> None:
