@@ -41,6 +41,9 @@ PROBLEM = problem_from_source(
     "N = 4\nSHAPES = {'small': {'N': 2}}\nclass Model: ...\ndef get_inputs(): return []\n", "level1/01_add"
 )
 
+TOKEN = "the-right-token-" * 2
+"""Of the service in a process of its own."""
+
 
 def source(status: str = "PASSED", seconds: float = 0.0, number: int = 0) -> str:
     """A candidate that takes this long to earn this status, or `MACHINE` or `CRASH`."""
@@ -156,7 +159,8 @@ class Running:
 def main(state: str, journal: str, workers: str, port: str) -> None:
     """Serve until killed; the first line of output is the address."""
     judge = StandIn(journal=Path(journal))
-    with Running(Path(state), judge, devices=("cpu",) * int(workers), wanted_port=int(port)) as running:
+    devices = ("cpu",) * int(workers)
+    with Running(Path(state), judge, TOKEN, devices=devices, wanted_port=int(port)) as running:
         print(running.url, flush=True)
         threading.Event().wait()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import re
 import signal
 import subprocess
@@ -10,16 +11,19 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from agent.service.client import ServiceClient
+from agent.service.guarding import Bounds
 from agent.service.store import Store
 from evaluator import Candidate, Evaluation, Status
-from tests.agent.service.standin import PROBLEM, Running, StandIn, source
+from tests.agent.service.standin import PROBLEM, TOKEN, Running, StandIn, source
 
+LARGEST = Bounds().body_bytes
 ROOT = Path(__file__).parents[3]
 
 
@@ -61,11 +65,49 @@ class Hunted:
         return self.journal.read_text().count("ended ") if self.journal.exists() else 0
 
 
+class Intruders:
+    """Clients without the token, and clients with bodies beyond the limit, as long as the storm lasts."""
+
+    def __init__(self, port: int) -> None:
+        self.answers: Counter[int] = Counter()
+        self._port = port
+        self._over = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._intrude, args=(headers, body))
+            for headers, body in (
+                ({"Authorization": "Bearer wrong"}, b"{}"),
+                ({}, b"{}"),
+                ({"Authorization": f"Bearer {TOKEN}"}, b" " * (LARGEST + 1)),
+            )
+        ]
+
+    def __enter__(self) -> Intruders:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join(60)
+
+    def _intrude(self, headers: dict[str, str], body: bytes) -> None:
+        while not self._over.wait(0.02):
+            connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
+            # Between a kill and the next start nobody answers, or not to the end.
+            with suppress(OSError, http.client.HTTPException):
+                connection.request(
+                    "POST", "/v1/evaluations", body, {"Content-Type": "application/json", **headers}
+                )
+                self.answers[connection.getresponse().status] += 1
+            connection.close()
+
+
 def hunt(folder: Path, *, clients: int, evaluations: int, kills: int) -> Hunted:
     """Have every evaluation asked for by three of many clients while the service is killed now and then."""
     hunted = Hunted(folder, workers=4)
     hunted.start()
-    client = ServiceClient(f"http://127.0.0.1:{hunted.port}")
+    client = ServiceClient(f"http://127.0.0.1:{hunted.port}", TOKEN)
     candidates = [
         Candidate(source=source(seconds=0.02, number=number), backend="cpp") for number in range(evaluations)
     ]
@@ -74,7 +116,7 @@ def hunt(folder: Path, *, clients: int, evaluations: int, kills: int) -> Hunted:
         return client.evaluate(PROBLEM, candidates[turn % evaluations], timeout_s=300)
 
     try:
-        with ThreadPoolExecutor(clients) as pool:
+        with Intruders(hunted.port) as intruders, ThreadPoolExecutor(clients) as pool:
             asked = [pool.submit(ask, turn) for turn in range(3 * evaluations)]
             for kill in range(1, kills + 1):
                 while hunted.ended() < evaluations * kill // (kills + 1):
@@ -88,6 +130,10 @@ def hunt(folder: Path, *, clients: int, evaluations: int, kills: int) -> Hunted:
     expected = Counter(candidates[turn % evaluations].sha for turn in range(3 * evaluations))
     assert Counter(verdict.candidate_sha for verdict in verdicts) == expected
     assert {verdict.status for verdict in verdicts} == {Status.PASSED}
+    assert set(intruders.answers) == {401, 413}
+    # An idle one holds about 60 MiB.
+    assert memory_mib < 160
+    print(f"intruders were told {dict(intruders.answers)}")
     print(f"{clients} clients, {evaluations} evaluations, {kills} kills: {memory_mib:.0f} MiB resident")
     return hunted
 
@@ -120,7 +166,7 @@ def test_two_hundred_clients_and_many_kills_lose_and_double_nothing(tmp_path: Pa
 def test_memory_stays_bounded_over_many_large_verdicts(tmp_path: Path) -> None:
     hunted = Hunted(tmp_path, workers=4)
     hunted.start()
-    client = ServiceClient(f"http://127.0.0.1:{hunted.port}")
+    client = ServiceClient(f"http://127.0.0.1:{hunted.port}", TOKEN)
     # 40 kB of source and as much of verdict each.
     padding = f"{' ' * 40_000}"
     held: list[float] = []
@@ -143,16 +189,12 @@ def test_memory_stays_bounded_over_many_large_verdicts(tmp_path: Path) -> None:
 
 
 def test_bodies_that_arrive_at_once_do_not_fill_the_memory(tmp_path: Path) -> None:
-    from agent.service.guarding import Bounds
-
     bounds = Bounds(body_bytes=200_000, held_bytes=400_000, body_s=20.0)
     with Running(tmp_path, StandIn(), front={"bounds": bounds}) as running:
         gate = threading.Event()
         statuses: list[int] = []
 
         def dribble() -> None:
-            import http.client
-
             def pieces() -> object:
                 yield b"x" * 150_000
                 gate.wait(30)
