@@ -37,7 +37,7 @@ from evaluator.symbols import read_symbols
 _OPEN_S = 900.0
 _REPORT_S = 15.0
 _LAST_BREATH_S = 1.0
-_ASIDE = ("sanitized", "counted")
+_ASIDE = ("sanitized", "counted", "timed")
 """Processes that build what the candidate has built already."""
 
 
@@ -256,7 +256,7 @@ class RefereeHandle:
             self._job.real_headers = True
             self._job.deadline = time.monotonic() + self._config.limits.total_s
         launched = None
-        if request["role"] in ("candidate", "baseline"):
+        if request["role"] in ("candidate", "baseline", "timed"):
             # Whoever holds the device would wait for a process that waits for the device.
             launched = self._spares.take(wait=self._lease.held == "")
             if self.device != "cpu":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from typing import Any
@@ -18,8 +19,10 @@ from evaluator.evaluation import (
     Verification,
 )
 from evaluator.plausibility import contradiction
+from evaluator.referee.afresh import Afresh
 from evaluator.referee.assessor import Assessor
 from evaluator.referee.attributing import attribution
+from evaluator.referee.clock import Lane
 from evaluator.referee.counting import Counting
 from evaluator.referee.lanes import Ground, load, start
 from evaluator.referee.sanitizing import Sanitizer
@@ -96,7 +99,7 @@ class Judge:
                 self._hold_device(exclusive=True)
                 side.deadline += time.monotonic() - asked
                 side.thaw()
-                outcome.measurement = self._timer.time(lane)
+                outcome.measurement = self._time(side, lane, source, outcome)
                 outcome.plausibility = self._assessor.assess(outcome.measurement.candidate.median_ms)
                 self._announce(outcome, Stage.ATTRIBUTE)
                 self._hold_device(exclusive=False)
@@ -136,6 +139,19 @@ class Judge:
         self._hold_device(exclusive=True)
         self._timer.baselines()
         self._assessor.prepare()
+
+    def _time(self, side: Side, lane: Lane, source: str, outcome: _Outcome) -> Measurement:
+        weights = outcome.verification.weights if outcome.verification is not None else "none"
+        again = Afresh(
+            self._ground,
+            side,
+            source,
+            self._pool.draws[0],
+            from_state=weights == "state_dict",
+            total_s=self._config.limits.total_s,
+        )
+        with contextlib.closing(again):
+            return self._timer.time(lane, lambda: self._timer.lay_out(again.side()))
 
     def _verify(self, side: Side, outcome: _Outcome) -> None:
         if self._has_judged:

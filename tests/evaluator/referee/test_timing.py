@@ -1,5 +1,9 @@
 """The reference's own process, for as long as its candidates are timed against it."""
 
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
 from evaluator import (
@@ -11,7 +15,9 @@ from evaluator import (
     Status,
     problem_from_source,
 )
-from evaluator.referee.timing import trusted
+from evaluator.referee.clock import Lane
+from evaluator.referee.sides import Verdict
+from evaluator.referee.timing import Timer, trusted
 
 SOURCE = """
 import torch
@@ -45,3 +51,50 @@ def test_a_ratio_is_measured_anew_once_it_may_be_wrong():
     assert not trusted(known_ms=1.0, error=0.01, solo_ms=0.9, most=0.05)
     assert not trusted(known_ms=1.0, error=0.2, solo_ms=1.0, most=0.05)
     assert not trusted(known_ms=None, error=None, solo_ms=1.0, most=0.05)
+
+
+class _Scripted(Timer):
+    """A timer whose duels end as told: by which clock, or in which verdict."""
+
+    def __init__(self, *ends: str | Status):
+        self.notes = []
+        self.ends = list(ends)
+        self._judge: Callable[..., Any] | None = None
+
+    def _duel(self, lane: Any) -> Any:
+        end = self.ends.pop(0)
+        if isinstance(end, Status):
+            raise Verdict(end, "")
+        self._judge = lambda known: end
+        return SimpleNamespace(candidate=SimpleNamespace(clock=end), of=lane)
+
+    def timed(self) -> tuple[str, str]:
+        """Which process scored, and by which clock; what is told of it later must be about the same."""
+        found = self.time(cast(Lane, "first"), lambda: cast(Lane, "second"))
+        assert self._judge is not None
+        assert self._judge(None) == found.candidate.clock
+        return cast(str, found.of), found.candidate.clock
+
+
+def test_claims_that_hold_are_enough():
+    assert _Scripted("inner").timed() == ("first", "inner")
+
+
+@pytest.mark.parametrize("clock", ["outer", "single"])
+def test_doubted_claims_that_hold_in_a_second_process_score_there(clock):
+    timer = _Scripted(clock, "inner")
+    assert timer.timed() == ("second", "inner")
+    assert len(timer.notes) == 1
+
+
+@pytest.mark.parametrize("end", ["outer", "single", Status.OUT_OF_MEMORY, Status.TIMED_OUT])
+def test_claims_doubted_twice_score_by_our_clock(end):
+    timer = _Scripted("outer", end)
+    assert timer.timed() == ("first", "outer")
+    assert not timer.notes
+
+
+def test_what_is_wrong_in_the_second_process_is_wrong():
+    with pytest.raises(Verdict) as raised:
+        _Scripted("outer", Status.WRONG_VALUES).timed()
+    assert raised.value.status is Status.WRONG_VALUES
