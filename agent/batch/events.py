@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, TypeAlias
 
@@ -302,8 +303,9 @@ Event: TypeAlias = (
 
 
 def event_line(event: Event) -> str:
-    """An event as one JSON object, its name under `event`."""
-    return json.dumps({"event": type(event).__name__, **_plain(event)})
+    """An event as one JSON object: its name under `event`, the time now under `at` (ISO 8601, UTC)."""
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return json.dumps({"event": type(event).__name__, "at": at, **_plain(event)})
 
 
 def _plain(value: object) -> Any:  # Any: whatever JSON can hold

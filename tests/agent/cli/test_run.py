@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from typer.testing import Result
@@ -50,6 +51,9 @@ def test_events_are_json_lines_and_nothing_else(kernelwright: Command, quick: tu
     events = [json.loads(line) for line in result.stdout.splitlines()]
     assert [event["event"] for event in events][:2] == ["RunOpened", "AssignmentStarted"]
     assert events[-1]["event"] == "RunClosed"
+    times = [datetime.fromisoformat(event["at"]) for event in events]
+    assert times == sorted(times)
+    assert all(time.utcoffset() == timedelta(0) for time in times)
     judged = [event["status"] for event in events if event["event"] == "Judged"]
     assert judged == ["WRONG_VALUES", "PASSED"]
 
