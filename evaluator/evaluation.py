@@ -204,6 +204,8 @@ class Sanitization(Record):
     findings: tuple[str, ...] = ()
     """What was seen, convicting findings first; others are remarks."""
     seconds: float = 0.0
+    remembered: bool = False
+    """Whether the tools ran in an earlier evaluation of the same, by the same evaluator and compiler."""
 
     @property
     def settled(self) -> bool:

@@ -273,11 +273,15 @@ class Evaluator:
     def _workshop(self, tier: SandboxTier) -> Workshop:
         with self._guard:
             if tier not in self._workshops:
+                builder = Builder(cache=self._cache / "builds", launcher=self._launcher, tier=tier)
                 self._workshops[tier] = Workshop(
                     launcher=self._launcher,
-                    builder=Builder(cache=self._cache / "builds", launcher=self._launcher, tier=tier),
+                    builder=builder,
                     staging=Staging(tier),
-                    memory=FileMemory(self._cache / "baselines"),
+                    memory=FileMemory(
+                        self._cache / "baselines",
+                        judge=lambda: f"{source_sha()}:{tier.value}:{builder.toolchain.cxx.identity}",
+                    ),
                 )
             return self._workshops[tier]
 

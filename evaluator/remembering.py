@@ -6,12 +6,15 @@ import contextlib
 import json
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from evaluator.protocol import Message
 from evaluator.record import sha256_text
 
+VERDICT: Final = "verdict:"
+"""Begins what keys say of facts that hold for one evaluator and compiler only."""
 _VERSION = 2
 """Of how what is kept was measured."""
 
@@ -31,8 +34,10 @@ class Memory(Protocol):
 class FileMemory:
     """One file a key; a lost or broken file is only forgotten."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, judge: Callable[[], str] = str) -> None:
+        """`judge` names the evaluator and the compiler whose verdicts are kept."""
         self._folder = folder
+        self._judge = judge
 
     def recall(self, key: str) -> Message:
         """What was remembered; empty if nothing usable was."""
@@ -40,7 +45,7 @@ class FileMemory:
             facts = json.loads(self._path(key).read_text("utf-8"))
         except (OSError, ValueError):
             return {}
-        return facts if isinstance(facts, dict) and facts.get("key") == key else {}
+        return facts if isinstance(facts, dict) and facts.get("key") == self._whole(key) else {}
 
     def remember(self, key: str, facts: Message) -> None:
         """Keep facts, atomically; a full disk forgets."""
@@ -48,8 +53,11 @@ class FileMemory:
             self._folder.mkdir(parents=True, exist_ok=True)
             fd, name = tempfile.mkstemp(dir=self._folder)
             with os.fdopen(fd, "w", encoding="utf-8") as file:
-                json.dump(facts | {"key": key}, file)
+                json.dump(facts | {"key": self._whole(key)}, file)
             Path(name).replace(self._path(key))
 
     def _path(self, key: str) -> Path:
-        return self._folder / f"{sha256_text(f'{_VERSION}:{key}')[:32]}.json"
+        return self._folder / f"{sha256_text(f'{_VERSION}:{self._whole(key)}')[:32]}.json"
+
+    def _whole(self, key: str) -> str:
+        return f"{key}:{self._judge()}" if VERDICT in key else key

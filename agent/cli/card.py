@@ -59,7 +59,7 @@ def _rows(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     yield from _counters(evaluation)
     if evaluation.sanitization is not None:
         sanitized = evaluation.sanitization
-        tools = ", ".join(sanitized.tools)
+        tools = ", ".join(sanitized.tools) + (", in an earlier evaluation" if sanitized.remembered else "")
         yield "sanitized", tools if sanitized.ran else f"not run: {sanitized.reason}"
     yield from _surroundings(evaluation)
 

@@ -58,6 +58,8 @@ class Stress:
         self._call_s = call_s
         self._trial: Trial = pool.bases[0]
         self._kind = ground.device.torch_device.type
+        self._right: list[torch.Tensor] | None = None
+        """The last answer that was compared and found right."""
         self._counts = self._thread_counts()
         self._side = Side(ground.driver, ground.device, role="sanitized", threads=self._counts[0])
 
@@ -145,7 +147,12 @@ class Stress:
         if ran.complaint:
             raise Verdict(Status.WRONG_SHAPE, ran.complaint)
         outputs = [view(side.blocks[slot["block"]].data, slot, 0).clone() for slot in lane.output_slots]
-        return compare(self._trial.expected, outputs, limit=self._trial.limit, trial="stress"), outputs
+        if self._right is not None and _equal(self._right, outputs):
+            return Comparison(0.0, None), outputs
+        comparison = compare(self._trial.expected, outputs, limit=self._trial.limit, trial="stress")
+        if comparison.mismatch is None:
+            self._right = outputs
+        return comparison, outputs
 
     def _disturb(self) -> None:
         """Keep a GPU busy from here, so that blocks of the candidate start in another order than usual."""

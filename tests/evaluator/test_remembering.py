@@ -8,6 +8,16 @@ def test_facts_are_remembered_by_key_and_across_instances(tmp_path):
     assert memory.recall("b") == {}
 
 
+def test_verdicts_are_those_of_one_evaluator_and_compiler(tmp_path):
+    memory = FileMemory(tmp_path, judge=lambda: "this")
+    memory.remember("cpu:verdict:sanitized:a", {"x": 1})
+    memory.remember("ratio", {"x": 2})
+    assert memory.recall("cpu:verdict:sanitized:a")["x"] == 1
+    other = FileMemory(tmp_path, judge=lambda: "other")
+    assert other.recall("cpu:verdict:sanitized:a") == {}
+    assert other.recall("ratio")["x"] == 2
+
+
 def test_a_broken_file_is_only_forgotten(tmp_path):
     memory = FileMemory(tmp_path)
     memory.remember("a", {"x": 1})

@@ -276,6 +276,16 @@ def test_an_evaluation_ends_with_what_the_tools_found_when_asked_to(evaluator: E
     assert len(evaluation.builds) == 1
 
 
+def test_a_clean_report_is_remembered(evaluator: Evaluator) -> None:
+    changes = {"sanitize": Sanitize.ON, "measure": True, "baselines": ("eager",), "target_ms": 5.0}
+    config = CONFIG.model_copy(update=changes)
+    source = READS_PAST_THE_END.source.replace("dropped = x[n]", "dropped = x[n - 1]")
+    candidate = Candidate(source=source, backend="cpp")
+    first, again = (evaluator.evaluate(PROBLEM, candidate, config).sanitization for _ in range(2))
+    assert first is not None and first.ran and not first.remembered and first.convicts is None
+    assert again == first.model_copy(update={"remembered": True, "seconds": 0.0})
+
+
 def test_an_evaluation_on_a_cpu_leaves_the_tools_for_later(evaluator: Evaluator) -> None:
     evaluation = evaluator.evaluate(PROBLEM, READS_PAST_THE_END, CONFIG)
     assert evaluation.status is Status.PASSED, evaluation.detail
