@@ -160,6 +160,10 @@ class Judge:
         verifier = Verifier(
             self._ground, side, self._pool, secret=self._secret, call_s=self._config.limits.call_s
         )
+        if verifier.mutation_allowed:
+            outcome.notes.append(
+                "the reference writes to its inputs: whether the candidate does is not compared"
+            )
         try:
             verifier.verify(self._config.trials)
         except Verdict as verdict:

@@ -57,7 +57,8 @@ class Verifier:
         affordable = int(ground.device.free_bytes() * _MEMORY_SHARE) // max(1, call_bytes(arguments, output))
         self._slots = max(_FEWEST_SLOTS, min(_SLOTS, affordable))
         self._lane: Lane = lay_out(side, "verify", arguments, output, self._slots)
-        self._mutation_allowed = ground.reference.mutates(pool.draws[0].model, arguments)
+        self.mutation_allowed = ground.reference.mutates(pool.draws[0].model, arguments)
+        """Whether the reference writes to its inputs; what a call leaves in them is then not looked at."""
 
     def verify(self, trials: int) -> None:
         """Check both weight draws; afterwards the side holds model `m` of the first draw.
@@ -199,7 +200,7 @@ class Verifier:
             raise Verdict(Status.WRONG_SHAPE if ran.kind == "shape" else Status.WRONG_DTYPE, ran.complaint)
 
     def _unchanged(self, trial: Trial, index: int) -> None:
-        if self._mutation_allowed:
+        if self.mutation_allowed:
             return
         for number, (slot, leaf) in enumerate(
             zip(self._lane.input_slots, trial.arguments.leaves, strict=True)

@@ -14,7 +14,7 @@ from evaluator.config import EvaluationConfig, Math
 from evaluator.contestant.math import apply_math
 from evaluator.devices import Device, open_device
 from evaluator.errors import ProblemError
-from evaluator.flaws import Remark, Severity
+from evaluator.flaws import ADVICE, Remark, Severity
 from evaluator.referee.errorscale import expect, limit
 from evaluator.referee.guesses import Examiner, alike, differ, of_identity, of_values
 from evaluator.referee.halving import Halving
@@ -301,7 +301,11 @@ def lacking(work: Work, free: int) -> str:
 
 
 def known_flaws(reference: Reference, pool: TrialPool) -> list[str]:
-    """Names of the flaws that show in what a referee computes anyway; for problems nobody has vetted."""
+    """Names of the flaws that show in what a referee computes anyway; for problems nobody has vetted.
+
+    Raises:
+        ProblemError: its answers differ so much from call to call that zeros pass for one.
+    """
     base, other = pool.bases[0], pool.bases[1]
     examiner = Examiner(base.expected, base.limit)
     flaws = []
@@ -309,6 +313,11 @@ def known_flaws(reference: Reference, pool: TrialPool) -> list[str]:
         reference.inputs(_INPUTS[0])
         flaws.append("fixed_seed" if torch.initial_seed() != _INPUTS[0] else "constant_inputs")
     if differ(base.expected.output, reference.call(pool.draws[0].model, base.arguments))[0]:
+        if examiner.believes([torch.zeros_like(leaf) for leaf in examiner.leaves]).ours:
+            raise ProblemError(
+                "two calls with the same inputs differ so much that zeros pass for an answer: nothing can be "
+                f"judged; {ADVICE['nondeterministic']}"
+            )
         return [*flaws, "nondeterministic"]
     elsewhere = pool.draws[1].trials[0].expected.output
     if alike(elsewhere.leaves, examiner.leaves):

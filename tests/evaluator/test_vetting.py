@@ -15,6 +15,7 @@ from evaluator import (
     Evaluator,
     Limits,
     Problem,
+    ProblemError,
     Status,
     Vetting,
     find_problems,
@@ -174,3 +175,32 @@ def test_scores_of_a_problem_nobody_vetted_carry_the_flaws_a_referee_sees(evalua
 def test_every_name_has_a_way_out():
     assert all(text and text == text.strip() for text in ADVICE.values())
     assert {planted(problem) for problem in FLAWED} <= set(ADVICE)
+
+
+def test_a_problem_of_random_answers_that_zeros_pass_for_is_refused(evaluator):
+    source = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last, self.dropout = nn.Linear(64, 64), nn.Linear(64, 64), nn.Dropout(0.1)
+    def forward(self, x):
+        return self.last(self.dropout(torch.relu(self.first(x))))
+def get_inputs():
+    return [torch.randn(32, 64)]
+"""
+    zeros = source.replace("class Model(", "class ModelNew(").replace(
+        "return self.last(", "return 0 * self.last("
+    )
+    problem = problem_from_source(source, "dropout")
+    with pytest.raises(ProblemError, match=r"zeros pass .* call eval\(\) on dropout"):
+        evaluator.evaluate(problem, Candidate(source=zeros, backend="cpp"), EvaluationConfig(measure=False))
+
+
+def test_a_reference_that_writes_to_its_inputs_is_noted(evaluator):
+    evaluation = evaluator.evaluate(
+        doing("x.mul_(2)"), candidate("x.mul_(2)"), EvaluationConfig(measure=False)
+    )
+    assert evaluation.status is Status.PASSED, evaluation.detail
+    assert any("writes to its inputs" in note for note in evaluation.notes)

@@ -199,6 +199,16 @@ def test_what_is_summed_up_after_a_product_may_err_as_sums_do():
     assert many > 1000 * few
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_narrow_answers_are_held_to_a_few_roundings_when_timed(dtype):
+    exact = torch.randn(4, 64, 64)
+    scale, bounds = torch.zeros(4, 64), torch.full((4,), 24.0)
+    rounded = exact.to(dtype)
+    assert _disagree((exact * (1 + torch.finfo(dtype).eps)).to(dtype), rounded, scale, bounds) == ""
+    sampled = (exact * (1 + 8 * torch.finfo(dtype).eps)).to(dtype)
+    assert "rounding error" in _disagree(sampled, rounded, scale, bounds)
+
+
 def test_eight_bits_are_compared_like_any_other_numbers():
     right = torch.randn(4, 8, 64).to(torch.float8_e4m3fn)
     scale, bounds = torch.full((4, 8), 1e-3), torch.full((4,), 4.0)
