@@ -39,8 +39,9 @@ _DRIFT = {"cpu": 0.5, "cuda": 0.05}
 """How far, relative, a ratio may be uncertain, and the reference's own time move, until the ratio is measured
 anew: on a CPU other users do that to times, and compiling takes a minute."""
 _REMEMBERED = ("compile_ratio", "compile_error", "compile_solo_ms", "process_spread")
-_LATE_MS = 1.0
-"""What a batch may lack, by our clock, that a second process is asked about."""
+_LATE_MS = {"cpu": 0.0, "cuda": 1.0}
+"""What a batch may lack, by our clock, that a second process is asked about. On a CPU what is excused grows with
+what is seen to wander, and starting a process takes longer than timing one."""
 _FAILED = (Status.OUT_OF_MEMORY, Status.TIMED_OUT, Status.RUNTIME_ERROR, Status.COMPILE_ERROR)
 """What says nothing of a candidate that was right before, in a process beside its first."""
 _COMPARED = {"cpu": 1, "cuda": PROCESSES}
@@ -145,7 +146,7 @@ class Timer:
         """
         first = self._duel(lane)
         missing_ms = sum(first.candidate.charges.values()) * first.ring_slots
-        if first.candidate.clock == "inner" or missing_ms > _LATE_MS:
+        if first.candidate.clock == "inner" or missing_ms > _LATE_MS[self._kind]:
             return first
         how = self._judge
         try:

@@ -60,6 +60,7 @@ class _Scripted(Timer):
         self.notes = []
         self.ends = list(ends)
         self.missing_ms = missing_ms
+        self._kind = "cuda"
         self._judge: Callable[..., Any] | None = None
 
     def _duel(self, lane: Any) -> Any:
