@@ -40,8 +40,8 @@ _DRIFT = {"cpu": 0.5, "cuda": 0.05}
 anew: on a CPU other users do that to times, and compiling takes a minute."""
 _REMEMBERED = ("compile_ratio", "compile_error", "compile_solo_ms", "process_spread")
 _LATE_MS = {"cpu": 0.0, "cuda": 1.0}
-"""What a batch may lack, by our clock, that a second process is asked about. On a CPU what is excused grows with
-what is seen to wander, and starting a process takes longer than timing one."""
+"""What a batch may lack, by our clock, that a second process is asked about. On a CPU what is excused grows
+with what is seen to wander, and starting a process takes longer than timing one."""
 _FAILED = (Status.OUT_OF_MEMORY, Status.TIMED_OUT, Status.RUNTIME_ERROR, Status.COMPILE_ERROR)
 """What says nothing of a candidate that was right before, in a process beside its first."""
 _COMPARED = {"cpu": 1, "cuda": PROCESSES}
