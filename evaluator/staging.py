@@ -105,7 +105,9 @@ class Staging:
             binds=(*python_binds(), self.bind(self.root / "referee")),
             devices=gpu_nodes(device),
             # Nothing is timed in it; threads that spin for each other are slow where cores are shared.
-            environment=_environment(threads, device) | {"OMP_WAIT_POLICY": "passive"},
+            # Its temporaries are large and many: new pages for each would take longer than the arithmetic.
+            environment=_environment(threads, device)
+            | {"OMP_WAIT_POLICY": "passive", "MALLOC_MMAP_THRESHOLD_": str(1 << 30)},
             memory_bytes=_REFEREE_MEMORY_GIB << 30,
             processes=1024,
             # Memory shared with contestants on a CPU counts as a file.

@@ -20,6 +20,7 @@ _FLUSH_FACTOR: Final = 3
 _OUT_OF_MEMORY: Final = 2
 _BLOCKS_EACH: Final = 16
 _STAINED: Final = 2048
+"""Rows for each multiprocessor, and numbers in a row: kernels of torch's keep as many in shared memory."""
 _PATIENCE_S: Final = 30.0
 _GRANULE: Final = 2 << 20
 """CUDA cuts less than this out of a block of several allocations, and a handle opens the whole block (CUDA

@@ -1,4 +1,4 @@
-"""A candidate that was verified once more, in another process: for a second opinion on how long it takes."""
+"""A verified candidate in another process: for a second opinion on how long it takes on a GPU."""
 
 from __future__ import annotations
 
@@ -33,10 +33,7 @@ class Afresh:
         """
         driver = self.ground.driver
         self.first.freeze()
-        if self.ground.device.torch_device.type == "cuda":
-            driver.call("release")  # what is starting ahead waits for it
-        else:
-            driver.call("hold", exclusive=False)
+        driver.call("release")  # what is starting ahead waits for it
         side = self._side = start(self.ground, role="timed")
         side.compile_s = self.first.compile_s
         driver.call("hold", exclusive=False)

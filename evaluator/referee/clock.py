@@ -260,17 +260,20 @@ class Clock:
     def _typical(self, values: Sequence[float]) -> float:
         return quantile(values, self._quantile)
 
-    def _scored(self, candidate: Lane, baseline: Lane) -> tuple[list[float], str]:
-        """The candidate's time of each turn, and the clock it is from."""
-        excess = sum(self._excess_ms(candidate, baseline).values())
+    def _scored(self, candidate: Lane, baseline: Lane) -> tuple[list[float], str, dict[str, float]]:
+        """The candidate's time of each turn, the clock it is from, and what was charged for a call."""
+        missing = self._excess_ms(candidate, baseline)
+        excess = sum(missing.values())
         claimed = [ran.inner_ms for ran in candidate.turns]
         # Noise may excuse a little, but where it could hide the work itself only our clock is left.
         doubt = min(
             self._noise_ms(baseline), _DOUBT_SHARE * self._typical([ran.outer_ms for ran in candidate.turns])
         )
         if excess <= _AGREE_SHARE * self._typical(claimed) + _AGREE_MS[self.kind] + doubt:
-            return claimed, "inner"
-        return [value + excess * self._schedule.count / self._schedule.calls for value in claimed], "outer"
+            return claimed, "inner", {}
+        charges = {where: value / self._schedule.calls for where, value in missing.items()}
+        charged = sum(charges.values()) * self._schedule.count
+        return [value + charged for value in claimed], "outer", charges
 
     def _excess_ms(self, candidate: Lane, baseline: Lane) -> dict[str, float]:
         """What the candidate's claims leave of our clock, and collecting, beyond the trusted side's."""
@@ -308,10 +311,8 @@ class Clock:
 
     def timing(self, candidate: Lane, baseline: Lane) -> tuple[Timing, Timing]:
         """Sum both sides' turns up, per call."""
-        scored, clock = self._scored(candidate, baseline)
+        scored, clock, charges = self._scored(candidate, baseline)
         deferred = self.deferred_ms(candidate, baseline)
-        charges = {} if clock == "inner" else self._excess_ms(candidate, baseline)
-        charges = {where: value / self._schedule.calls for where, value in charges.items()}
         if deferred:
             scored, clock = [value + deferred * self._schedule.count for value in scored], "single"
             charges["alone"] = deferred

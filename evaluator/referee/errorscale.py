@@ -143,8 +143,8 @@ def _group_scales(
     own: torch.Tensor, best: torch.Tensor, moved: torch.Tensor, *, eps: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Scale and mean square of each group, shape [groups]."""
-    squares = _finite(best).square().mean(1)
-    errors = [rms(_finite(other.double() - best)) for other in (own, moved)]
+    squares = finite_or_zero(best).square().mean(1)
+    errors = [rms(finite_or_zero(other.double() - best)) for other in (own, moved)]
     return torch.stack([*errors, squares.sqrt() * (eps / 4)]).amax(0), squares
 
 
@@ -153,7 +153,8 @@ def all_finite(values: torch.Tensor) -> bool:
     return bool(computable(values).sum().isfinite())
 
 
-def _finite(values: torch.Tensor) -> torch.Tensor:
+def finite_or_zero(values: torch.Tensor) -> torch.Tensor:
+    """The values, and zeros in place of what is not finite."""
     return values if all_finite(values) else torch.where(values.isfinite(), values, 0.0)
 
 

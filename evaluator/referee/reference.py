@@ -66,6 +66,11 @@ def same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.equal(one, other) or bool(((one == other) | ((one != one) & (other != other))).all())
 
 
+def same_answers(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
+    """Whether the tensors of two answers are equal, one by one."""
+    return all(map(same_values, some, others))
+
+
 def _doubled(dtype: torch.dtype) -> torch.dtype:
     """The widest dtype of the same kind; of whole numbers, itself."""
     if dtype.is_complex:

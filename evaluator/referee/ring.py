@@ -14,18 +14,17 @@ from dataclasses import dataclass, field
 import torch
 
 from evaluator.contestant.slots import Slot, stacked
-from evaluator.referee.errorscale import as_real, bound, group_columns
+from evaluator.referee.errorscale import as_real, bound, finite_or_zero, group_columns, grouped, rms
 from evaluator.referee.reference import Arguments
 from evaluator.referee.shelf import Trial
 from evaluator.referee.structure import mirrored, symmetric, variable
-from evaluator.referee.trials import Starts
+from evaluator.referee.variants import FEWEST_SCATTERED, Starts
 
 _NOISE_SLACK = 65536
 _LEAF_SHIFT = 4099
 """Places between the factors of two inputs: with the same ones their products would carry no sign."""
-_SIGNED = 32
-"""Elements an input needs for signs: that an answer stays finite on both of a scalar's is not known."""
 _MOST_DRAWN_CALLS = 32
+_FEW_ZEROS = 0.01
 _ALLOWED_INDEX_FLIPS = 1e-4
 _GLANCE = 65536
 _CHUNK_ELEMENTS = 1 << 24
@@ -45,7 +44,7 @@ class Recipe:
     noise: dict[torch.dtype, torch.Tensor]
     """Factors that each call starts reading at its own place; empty where there are whole new draws."""
     drawn: list[dict[int, torch.Tensor]] = field(default_factory=list)
-    """Per call, newly drawn inputs by their place: those that carry no noise."""
+    """Per call, newly drawn inputs by their place: those whose noise would not make them new."""
 
     @property
     def count(self) -> int:
@@ -94,9 +93,10 @@ class Ring:
         self._scales = [
             torch.stack(known) if len(known) == len(bases) else None for known in _known_scales(bases)
         ]
+        self._shares = [max(known, default=0.0) for known in _known_shares(bases)]
 
     def most_calls(self, wanted: int) -> int:
-        """Inputs that carry no noise are drawn anew each time, which is slow."""
+        """Inputs that noise does not make new are drawn each time, which is slow."""
         return min(wanted, _MOST_DRAWN_CALLS) if self._redrawn else wanted
 
     def recipe(self, count: int) -> Recipe:
@@ -108,11 +108,14 @@ class Ring:
         return Recipe(bases, offset, stride, {} if self.whole_draws else self._draw_noise(), drawn)
 
     def _comes_again(self, index: int) -> bool:
-        """Whether an input without noise would come again, and what follows from it could be kept."""
+        """Whether an input, or its zeros, would come again: what follows from them could be kept."""
         stack = self._stacks[index]
-        if stack is None or self._noisy[index] or stack.numel() == 0:
+        if stack is None or stack.numel() == 0:
             return False
-        return not all(torch.equal(stack[0], other) for other in stack[1:])
+        telling = (stack == 0) if self._noisy[index] else stack
+        if self._noisy[index] and float(telling[0].float().mean()) < _FEW_ZEROS:
+            return False
+        return not all(torch.equal(telling[0], other) for other in telling[1:])
 
     def _draw(self) -> dict[int, torch.Tensor]:
         leaves = self._fresh().leaves
@@ -125,43 +128,32 @@ class Ring:
             # Of its own: what problems do with torch's generators, and which seeds are disclosed, is known.
             generator = torch.Generator(device).manual_seed(self._secret.getrandbits(48))
             length = self._longest + _NOISE_SLACK + _LEAF_SHIFT * len(self._stacks)
-            drawn = torch.rand(length, generator=generator, device=device)
-            noise[dtype] = self._factors(drawn).to(dtype)
+            noise[dtype] = self._starts.factors((length,), generator, device).to(dtype)
         return noise
-
-    def _factors(self, drawn: torch.Tensor) -> torch.Tensor:
-        """Numbers between 0 and 1 made into factors, in place."""
-        smallest, largest = self._starts.between
-        if not self._starts.signed:
-            return drawn.mul_(largest - smallest).add_(smallest)
-        drawn.mul_(2).sub_(1)
-        return drawn.mul_(largest - smallest).add_(drawn.sign(), alpha=smallest)
 
     def publish(self, memory: torch.Tensor, slots: list[Slot], recipe: Recipe) -> None:
         """Write a batch's inputs into a side's shared memory."""
         for index, slot in enumerate(slots):
-            places = stacked(memory, slot, 0, recipe.count)
-            if index in self._redrawn:
-                for place, drawn in zip(places, recipe.drawn, strict=True):
-                    place.copy_(drawn[index])
-                continue
             stack = self._stacks[index]
-            if stack is None:
-                raise RuntimeError("inputs of varying shape have no stack")
-            if not self._noisy[index]:
-                for place, base in zip(places, recipe.bases.tolist(), strict=True):
-                    place.copy_(stack[base])
-                continue
-            noise = recipe.noise[stack.dtype]
-            numel, shape = stack[0].numel(), stack.shape[1:]
-            for call, base in enumerate(recipe.bases.tolist()):
-                begin = recipe.offset + call * recipe.stride + index * _LEAF_SHIFT
-                factors = noise[begin : begin + numel].view(shape)
-                if numel < _SIGNED:
-                    factors = factors.abs()
-                if self._symmetric[index]:
-                    factors = mirrored(factors)
-                torch.mul(stack[base], factors, out=places[call])
+            for call, place in enumerate(stacked(memory, slot, 0, recipe.count)):
+                if index in self._redrawn:
+                    source = recipe.drawn[call][index]
+                elif stack is not None:
+                    source = stack[int(recipe.bases[call])]
+                else:
+                    raise RuntimeError("inputs of varying shape have no stack")
+                if self._noisy[index] and not self.whole_draws:
+                    torch.mul(source, self._factors(index, call, source, recipe), out=place)
+                else:
+                    place.copy_(source)
+
+    def _factors(self, index: int, call: int, like: torch.Tensor, recipe: Recipe) -> torch.Tensor:
+        """What an input of a call is multiplied by."""
+        begin = recipe.offset + call * recipe.stride + index * _LEAF_SHIFT
+        factors = recipe.noise[like.dtype][begin : begin + like.numel()].view(like.shape)
+        if like.numel() < FEWEST_SCATTERED:
+            factors = factors.abs().clamp(max=self._starts.between[1])
+        return mirrored(factors) if self._symmetric[index] else factors
 
     def withdraw(self, memory: torch.Tensor, slots: list[Slot], recipe: Recipe) -> None:
         """Put other draws in a batch's place: as valid, since a warm-up on garbage could index anything."""
@@ -180,7 +172,8 @@ class Ring:
             for begin in range(0, recipe.count, step):
                 part = slice(begin, begin + step)
                 scale = self._scale(leaf, recipe, part)
-                complaint = _disagree(own[part], other[part], scale, self._bounds(recipe, part, other.dtype))
+                bounds = self._bounds(recipe, part, other.dtype)
+                complaint = _disagree(own[part], other[part], scale, bounds, share=self._shares[leaf])
                 if complaint:
                     return f"output {leaf}, timed calls {begin + 1} to {begin + len(own[part])}: {complaint}"
         return ""
@@ -190,14 +183,12 @@ class Ring:
         scales = self._scales[leaf]
         if scales is None:
             return None
-        if self.whole_draws:
-            # Not known group by group; more than the worst would leave room for narrower arithmetic.
-            return scales.amax().expand(recipe.bases[part].numel(), scales.shape[1])
         chosen = scales[recipe.bases[part].to(scales.device)]
         if self._redrawn:
-            return chosen.amax(-1, keepdim=True).expand_as(chosen)
+            # Not known group by group; more than the worst would leave room for narrower arithmetic.
+            return scales.amax().expand_as(chosen)
         # The noise moves elements across thresholds: a group of zeros in the draw need not be one here.
-        return torch.maximum(chosen, chosen.square().mean(-1, keepdim=True).sqrt())
+        return torch.maximum(chosen, scales.square().mean(-1).sqrt().amax())
 
     def _bounds(self, recipe: Recipe, part: slice, dtype: torch.dtype) -> torch.Tensor:
         """How many times its scale two answers to each call may be apart, shape [calls]; both sides err."""
@@ -209,8 +200,14 @@ class Ring:
 
 
 def _disagree(
-    own: torch.Tensor, other: torch.Tensor, scale: torch.Tensor | None, bounds: torch.Tensor
+    own: torch.Tensor,
+    other: torch.Tensor,
+    scale: torch.Tensor | None,
+    bounds: torch.Tensor,
+    *,
+    share: float = 0.0,
 ) -> str:
+    """Empty where both agree; `share` of its size is the least scale of a group."""
     own, other = as_real(own), as_real(other)
     if scale is None:
         flips = int((own != other).count_nonzero())
@@ -230,7 +227,8 @@ def _disagree(
     root = shape[-1] ** 0.5
     information = torch.finfo(other.dtype)
     # Of narrow types a few roundings of the whole answer are much: no more than when it was verified.
-    floor = size / root * (information.eps / 4 if information.bits < 32 else information.eps)
+    least = information.eps / 4 if information.bits < 32 else information.eps
+    floor = size / root * max(least, share)
     unit = torch.maximum(scale.to(wide), floor).clamp_min(_TINY)
     worst = (error / root / unit).amax(-1).cpu()
     # Written as "not within" so that a NaN in the arithmetic counts as wrong.
@@ -254,3 +252,25 @@ def _known_scales(bases: list[Trial]) -> list[list[torch.Tensor]]:
     """Per output leaf, the error scales of those draws that have one."""
     columns = zip(*(trial.expected.scales for trial in bases), strict=True)
     return [[scale for scale in column if scale is not None] for column in columns]
+
+
+def _known_shares(bases: list[Trial]) -> list[list[float]]:
+    """Per output leaf, the largest scale of the draws' large groups relative to their size.
+
+    Where few inputs stand out, as before an exponential, a call may have a larger group than any draw had.
+    """
+    return [
+        [
+            _share(scale, trial.expected.exact[leaf])
+            for trial in bases
+            if (scale := trial.expected.scales[leaf]) is not None
+        ]
+        for leaf in range(len(bases[0].expected.scales))
+    ]
+
+
+def _share(scale: torch.Tensor, exact: torch.Tensor) -> float:
+    sizes = rms(finite_or_zero(grouped(exact)))
+    # Small ones may be what is left where terms cancelled.
+    large = sizes >= rms(sizes[None])
+    return float((scale[large] / sizes[large].clamp_min(_TINY)).max()) if scale.numel() else 0.0

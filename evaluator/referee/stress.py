@@ -17,7 +17,7 @@ from evaluator.evaluation import Status
 from evaluator.referee.clock import Lane
 from evaluator.referee.comparison import Comparison, compare
 from evaluator.referee.lanes import Construction, Ground, construct, lay_out, load, write
-from evaluator.referee.reference import same_values
+from evaluator.referee.reference import same_answers
 from evaluator.referee.shelf import Trial
 from evaluator.referee.sides import Side, Verdict
 from evaluator.referee.trials import TrialPool
@@ -135,7 +135,7 @@ class Stress:
             if tally.first_wrong is None:
                 tally.first_wrong = outputs
             else:
-                tally.differing |= not _equal(tally.first_wrong, outputs)
+                tally.differing |= not same_answers(tally.first_wrong, outputs)
         return tally
 
     def _once(self, lane: Lane) -> tuple[Comparison, list[torch.Tensor]]:
@@ -147,7 +147,7 @@ class Stress:
         if ran.complaint:
             raise Verdict(Status.WRONG_SHAPE, ran.complaint)
         outputs = [view(side.blocks[slot["block"]].data, slot, 0).clone() for slot in lane.output_slots]
-        if self._right is not None and _equal(self._right, outputs):
+        if self._right is not None and same_answers(self._right, outputs):
             return Comparison(0.0, None), outputs
         comparison = compare(self._trial.expected, outputs, limit=self._trial.limit, trial="stress")
         if comparison.mismatch is None:
@@ -180,7 +180,3 @@ def _conclude(tallies: dict[int, _Tally]) -> tuple[Status | None, str]:
             f"stress: always wrong alike with {', '.join(map(str, fixed))} threads: made for other numbers",
         )
     return None, ""
-
-
-def _equal(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
-    return all(map(same_values, left, right))

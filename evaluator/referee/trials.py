@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Final
 
 import torch
@@ -17,11 +18,10 @@ from evaluator.errors import ProblemError
 from evaluator.referee.errorscale import expect, limit
 from evaluator.referee.reference import Arguments, Output, Reference
 from evaluator.referee.shelf import Shelf, Solved, Trial
-from evaluator.referee.structure import computable, mirrored, symmetric, variable
+from evaluator.referee.structure import computable, variable
+from evaluator.referee.variants import AROUND, BELOW, NEAR, VARIANTS, Starts, Variant, row, varied
 
 _DRAWS = 2
-AROUND, BELOW, NEAR = (2 / 3, 4 / 3), (1 / 2, 1.0), (0.98, 1.0)
-"""Smallest factors on inputs of timed calls; near is for references that stay finite on nothing else."""
 _FINITE_SHARE = 0.9
 _MOST_TERMS = {True: 1 << 10, False: 1 << 18}
 """Terms that allow for more error, with products and without: beyond, TF32 or a mere sample would do.
@@ -45,18 +45,6 @@ class Draw:
     trials: list[Trial]
 
 
-@dataclass(frozen=True, slots=True)
-class Starts:
-    """What timed calls start from, and how far they go from there."""
-
-    trials: list[Trial]
-    between: tuple[float, float]
-    """Elements are multiplied by secret factors of this size."""
-    signed: bool
-    """The factors have secret signs too."""
-
-
-Variant = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 Draws = Callable[[], Arguments]
 """Draws inputs: the same ones every time."""
 
@@ -106,80 +94,15 @@ class _Origin:
         kept = self.trial.kept
         return kept.arguments if kept is not None else self.redraw()
 
-    def is_met_by(self, output: Output) -> bool:
-        """Whether an output says as much: where NaN is right, nothing is to be computed."""
+    def is_met_by(self, output: Output, share: float) -> bool:
+        """Whether an output says as much, but for a share: where NaN is right, nothing is to be computed."""
         return (
             same_structure(output.tree, self.tree)
             and [leaf.shape for leaf in output.leaves] == self.shapes
             and all(
-                _finite(leaf) >= _FINITE_SHARE * most
-                for leaf, most in zip(output.leaves, self.finite, strict=True)
+                _finite(leaf) >= share * most for leaf, most in zip(output.leaves, self.finite, strict=True)
             )
         )
-
-
-def _zero_mean(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Random signs: terms cancel along every dimension, whatever rows and columns have in common."""
-    signs = (
-        2 * torch.randint(0, 2, values.shape, generator=generator, dtype=torch.int8, device=values.device) - 1
-    )
-    return values * signs
-
-
-def _large(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    del generator
-    return values * 16
-
-
-def _tiny(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    del generator
-    return values * 2.0**-12
-
-
-def _sparse(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """One element in sixteen stands out; the rest are small but not equal, or long sums would err in step."""
-    kept = torch.rand(values.shape, generator=generator, device=values.device) < 1 / 16
-    return torch.where(kept, values, values * 2.0**-8)
-
-
-def _outliers(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    return _poke(values, generator, count=max(1, values.numel() // 1024), factor=8.0)
-
-
-def _near_duplicate(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    return _poke(values, generator, count=3, factor=4.0)
-
-
-def _scattered(between: tuple[float, float], *, signed: bool) -> Variant:
-    smallest, largest = between
-
-    def variant(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-        factors = torch.rand(values.shape, generator=generator, device=values.device, dtype=torch.float32)
-        scattered = values * factors.mul_(largest - smallest).add_(smallest).to(values.dtype)
-        return _zero_mean(scattered, generator) if signed else scattered
-
-    return variant
-
-
-def _poke(values: torch.Tensor, generator: torch.Generator, *, count: int, factor: float) -> torch.Tensor:
-    """A copy with a few elements, at secret places, far out: no two alike, and zeros stay."""
-    changed = values.clone().contiguous()
-    flat, wanted = changed.view(-1), (min(count, changed.numel()),)
-    places = torch.randint(flat.numel(), wanted, generator=generator, device=values.device)
-    reach = float(values.abs().max()) or 1.0
-    more = torch.rand(wanted, generator=generator, device=values.device)
-    flat[places] = torch.where(flat[places] == 0, 0.0, (factor * reach * (1 + more)).to(values.dtype))
-    return changed.as_strided(values.shape, values.stride()) if values.is_contiguous() else changed
-
-
-VARIANTS: dict[str, Variant] = {
-    "near_duplicate": _near_duplicate,
-    "zero_mean": _zero_mean,
-    "sparse": _sparse,
-    "large": _large,
-    "tiny": _tiny,
-    "outliers": _outliers,
-}
 
 
 _OF_THE_BASE: Final = frozenset({"near_duplicate"})
@@ -266,7 +189,7 @@ class TrialPool:
         def draw() -> Arguments:
             arguments = origin.draw()
             generator = torch.Generator(self._reference.device).manual_seed(seed)
-            return arguments.with_leaves([_vary(variant, leaf, generator) for leaf in arguments.leaves])
+            return arguments.with_leaves([varied(variant, leaf, generator) for leaf in arguments.leaves])
 
         return draw
 
@@ -276,18 +199,19 @@ class TrialPool:
         Inputs near known ones could be answered from them: by derivatives, or by narrower arithmetic for the
         small difference. Sign and magnitude are secret, so none is near another.
         """
-        model = self.draws[0].model
         signed = [trial for trial in self.draws[0].trials if trial.name == "zero_mean"]
-        # Around one first: smaller inputs alone would pass thresholds less often.
-        for between in (AROUND, BELOW) if signed else ():
-            made = self._attempt("zero_mean", _scattered(between, signed=True), self._origins[1], model)
+        for start, spiked, between in product(
+            # Around one first: smaller inputs alone would pass thresholds less often.
+            [*signed, self.bases[0]],
+            (row(self.bases[0].arguments.leaves), 0),
+            (AROUND, BELOW),
+        ):
+            starts = Starts([start], between, signed=start in signed, spiked=spiked)
+            share = 1.0 if spiked else _FINITE_SHARE  # the few that stand out may not leave their domain
+            model = self.draws[0].model
+            made = self._attempt(start.name, starts.scatter, self._origins[1], model, share=share)
             if made is not None:
-                return Starts([*signed, made], between, signed=True)
-        for between in (AROUND, BELOW):
-            made = self._attempt("scattered", _scattered(between, signed=False), self._origins[0], model)
-            if made is not None:
-                made.forget()
-                return Starts(self.bases, between, signed=False)
+                return replace(starts, trials=[start, made])
         return Starts(self.bases, NEAR, signed=False)
 
     def rotate(self) -> None:
@@ -330,11 +254,19 @@ class TrialPool:
         origin = self._origin("other_weights", model)
         trials = [origin.trial]
         if "zero_mean" not in self.skipped:
-            made = self._attempt("zero_mean", _zero_mean, origin, model)
+            made = self._attempt("zero_mean", VARIANTS["zero_mean"], origin, model)
             trials += [made] if made is not None else []
         self.draws.append(Draw(seed, True, model, trials))
 
-    def _attempt(self, name: str, variant: Variant, origin: _Origin, model: nn.Module) -> Trial | None:
+    def _attempt(
+        self,
+        name: str,
+        variant: Variant,
+        origin: _Origin,
+        model: nn.Module,
+        *,
+        share: float = _FINITE_SHARE,
+    ) -> Trial | None:
         """A trial of varied inputs; None where they cannot vary, or the reference makes nothing of them."""
         if not origin.varies:
             return None
@@ -342,7 +274,7 @@ class TrialPool:
             return None
         made = self._trial(name, self._variation(variant, origin), model)
         try:
-            if origin.is_met_by(made.expected.output):
+            if origin.is_met_by(made.expected.output, share):
                 return made
         except ProblemError:
             pass
@@ -351,13 +283,6 @@ class TrialPool:
 
     def _seed(self) -> int:
         return self._secret.getrandbits(48)
-
-
-def _vary(variant: Variant, leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    if not variable(leaf):
-        return leaf
-    varied = variant(leaf, generator)
-    return mirrored(varied) if symmetric(leaf) else varied
 
 
 def _finite(leaf: torch.Tensor) -> int:

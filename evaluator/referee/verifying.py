@@ -14,7 +14,7 @@ from evaluator.referee.clock import Lane
 from evaluator.referee.comparison import Comparison, compare
 from evaluator.referee.errorscale import Expected, expect
 from evaluator.referee.lanes import Construction, Ground, call_bytes, construct, lay_out, write
-from evaluator.referee.reference import Reference, same_values
+from evaluator.referee.reference import Reference, same_answers, same_values
 from evaluator.referee.shelf import Trial
 from evaluator.referee.sides import Side, Verdict
 from evaluator.referee.trials import Draw, TrialPool
@@ -133,7 +133,7 @@ class Verifier:
                 raise self._wrong(
                     comparison.mismatch, Status.NONDETERMINISTIC, "right on some repeats, wrong on others"
                 )
-            steady = steady and _same_bits(first, self._outputs(0))
+            steady = steady and same_answers(first, self._outputs(0))
         raise self._wrong(comparison.mismatch, Status.WRONG_VALUES, "", steady=steady)
 
     def _wrong(self, mismatch: Mismatch, status: Status, note: str, *, steady: bool = False) -> Verdict:
@@ -168,7 +168,7 @@ class Verifier:
                     comparison.mismatch, Status.NONDETERMINISTIC, "right at first, wrong on a repeat"
                 )
             seen.append(self._outputs(index))
-        self.tally.repeatable = _same_bits(*seen)
+        self.tally.repeatable = same_answers(*seen)
 
     def _hold(self, trials: list[Trial]) -> None:
         """Several calls before any output is read: a later call must not change an earlier answer."""
@@ -235,10 +235,6 @@ def poison_outputs(lane: Lane, trial: Trial, index: int) -> None:
     """Put what cannot be the answer where the outputs of call `index` belong."""
     for slot, exact in zip(lane.output_slots, trial.expected.output.leaves, strict=True):
         poison(view(lane.side.blocks[slot["block"]].data, slot, index), exact)
-
-
-def _same_bits(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
-    return all(map(same_values, some, others))
 
 
 def _named(path: str) -> str:

@@ -183,7 +183,8 @@ def _checks(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
 def _sanitized(found: Sanitization) -> str:
     if not found.needed:
         return "nothing to run the tools on"
-    return (", ".join(found.tools) or "yes") if found.ran else f"no: {found.reason}"
+    when = ", in an earlier evaluation" if found.remembered else ""
+    return (", ".join(found.tools) or "yes") + when if found.ran else f"no: {found.reason}"
 
 
 def _terms(evaluation: Evaluation) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,8 @@ from evaluator.referee.errorscale import Expected, limit
 from evaluator.referee.reference import Arguments, Output, Reference
 from evaluator.referee.ring import Recipe, Ring, _disagree
 from evaluator.referee.shelf import Solved, Trial
-from evaluator.referee.trials import AROUND, BELOW, NEAR, Starts, TrialPool, terms_of
+from evaluator.referee.trials import TrialPool, terms_of
+from evaluator.referee.variants import AROUND, BELOW, NEAR, Starts
 
 TENSOR = {"k": "tensor", "i": 0}
 LOOSE, TIGHT = 192.0, 32.0
@@ -214,3 +215,75 @@ def test_eight_bits_are_compared_like_any_other_numbers():
     scale, bounds = torch.full((4, 8), 1e-3), torch.full((4,), 4.0)
     assert _disagree(right.clone(), right, scale, bounds) == ""
     assert "rounding error" in _disagree((-right.float()).to(right.dtype), right, scale, bounds)
+
+
+ROWS = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def forward(self, x):
+        return {0}
+def get_inputs():
+    return [{1}]
+"""
+
+
+def _timed_inputs(source: str, shape: tuple[int, ...], count: int = 4) -> tuple[Ring, torch.Tensor]:
+    """What the calls of a batch are given."""
+    pool = TrialPool(_reference(source), math="fp32", secret=random.Random(5))
+    ring = Ring(pool.starts(), pool.fresh, secret=random.Random(6), limit=LOOSE, inputs_stay=True)
+    slots, size = place([torch.empty(shape)], count=count, block=0)
+    memory = torch.zeros(size, dtype=torch.uint8)
+    ring.publish(memory, slots, ring.recipe(count))
+    return ring, stacked(memory, slots[0], 0, count)
+
+
+def test_bounds_learned_of_an_element_do_not_hold_for_the_next_call():
+    _, given = _timed_inputs(ROWS.format("x.argmax(-1)", "torch.rand(64, 1024) + 1"), (64, 1024))
+    most = 2 * AROUND[1]
+    beyond = given.abs() > most
+    assert 16 <= int(beyond[0].sum()) <= 160
+    assert not any(torch.equal(beyond[0], other) for other in beyond[1:])
+
+
+def test_nothing_stands_out_where_the_reference_would_not_stay_finite():
+    _, given = _timed_inputs(ROWS.format("torch.log(8 - x.abs())", "torch.rand(64, 1024) + 1"), (64, 1024))
+    assert given.abs().max() < 8
+
+
+def test_zeros_of_a_graph_are_others_in_every_call():
+    source = ROWS.format("x @ x", "(torch.rand(64, 64) < 0.1).float() * torch.rand(64, 64)")
+    ring, given = _timed_inputs(source, (64, 64))
+    assert not ring.whole_draws
+    zeros = given == 0
+    assert not any(torch.equal(zeros[0], other) for other in zeros[1:])
+    assert not any(torch.equal(call == 0, zeros[0]) for call in _timed_inputs(source, (64, 64))[1][1:])
+
+
+def test_zeros_that_every_draw_has_stay():
+    source = ROWS.format("x @ x", "torch.randn(64, 64).tril()")
+    ring, given = _timed_inputs(source, (64, 64))
+    assert ring.most_calls(1000) == 1000
+    assert not given.triu(1).any()
+
+
+@pytest.mark.parametrize(
+    "function", ["torch.exp(x / 4).sum(-1)", "torch.softmax(x, -1)", "torch.logsumexp(x, -1)"]
+)
+def test_answers_that_few_inputs_decide_are_compared_fairly(function):
+    """In double precision, and in single with another order: both are honest."""
+    source = ROWS.format(function, "torch.randn(128, 2048)")
+    ring, given = _timed_inputs(source, (128, 2048))
+    namespace: dict[str, object] = {}
+    exec(f"import torch\ndef call(x):\n    return {function}", namespace)
+    call = namespace["call"]
+    recipe = ring.recipe(4)
+    right = torch.stack([call(x) for x in given])
+    for own in (
+        torch.stack([call(x.double()).float() for x in given]),
+        torch.stack([call(x.flip(-1)) for x in given]),
+    ):
+        own = own.flip(-1) if own.dim() == 3 and not torch.allclose(own, right, rtol=1e-3) else own
+        assert ring.disagreement([own], [right], recipe) == ""
+    sampled = torch.stack([call(torch.cat([x[:, ::2], x[:, ::2]], -1)) for x in given])
+    assert ring.disagreement([sampled], [right], recipe) != ""
