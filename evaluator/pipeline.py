@@ -6,7 +6,6 @@ import hashlib
 import os
 import platform
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from evaluator.backends import check_packages
 from evaluator.building.builder import Builder
 from evaluator.candidate import Candidate
 from evaluator.config import EvaluationConfig, SandboxTier
+from evaluator.crowding import Crowd
 from evaluator.description import Description
 from evaluator.errors import DeviceFull
 from evaluator.evaluation import Environment, Evaluation, Sanitization, Stage, Status
@@ -38,6 +38,8 @@ from evaluator.stopping import Stop
 from evaluator.vetting import Inspector, flaws_of
 
 _IDLE_REFEREES = 2
+_MOST_FULL = 3
+"""Times an evaluation may find a device full and try again once there is room."""
 _BUILDS = "cpp_extension"
 """A source that names torch's builder is going to need what fast builds need."""
 
@@ -54,7 +56,7 @@ class Evaluator:
         self._workshops: dict[SandboxTier, Workshop] = {}
         self._idle = IdleReferees(idle_referees)
         self._inspectors: dict[tuple[SandboxTier, str, int | None], list[Inspector]] = {}
-        self._busy: Counter[str] = Counter()
+        self._crowd = Crowd()
         self._closed = False
 
     def evaluate(
@@ -95,13 +97,15 @@ class Evaluator:
                 stage_seconds=stages.seconds(),
             )
         job = Job(on_stage=stages.enter, stop=stop or Stop())
-        device = self._claim(problem, config, candidate.backend)
+        device = self._crowd.enter(
+            resolve_devices(config.device, candidate.backend),
+            warm=lambda one: self._idle.has(_key(problem, config, one)),
+        )
         try:
             stages.enter(Stage.OPEN)
             judged = self._judged(problem, candidate, config, device, job)
         finally:
-            with self._guard:
-                self._busy[device] -= 1
+            self._crowd.leave(device)
         return judged.model_copy(update={"findings": findings, "stage_seconds": stages.seconds()})
 
     def _judged(
@@ -120,13 +124,7 @@ class Evaluator:
         job.on_stage = on_stage
         if _BUILDS in candidate.source:
             self._workshop(strongest(config.sandbox)).builder.prepare_ahead()
-        try:
-            referee, answer = self._answer(problem, candidate, config, device, job)
-        except DeviceFull:
-            if not self._idle.dismiss(device):
-                raise
-            job.builds.clear()
-            referee, answer = self._answer(problem, candidate, config, device, job)
+        referee, answer = self._roomy_answer(problem, candidate, config, device, job)
         self._give_back(problem, config, device, referee)
         environment = _environment(config, device, referee, states.all() | wait_policy())
         detail = str(answer["detail"])
@@ -154,6 +152,19 @@ class Evaluator:
             device_seconds=round(job.device_s, 4) if config.measure else None,
             output_tail=job.output_tail,
         )
+
+    def _roomy_answer(
+        self, problem: Problem, candidate: Candidate, config: EvaluationConfig, device: str, job: Job
+    ) -> tuple[RefereeHandle, Message]:
+        """What `_answer` says once the device has room: idle referees go first, then we wait for others."""
+        for _ in range(_MOST_FULL):
+            try:
+                return self._answer(problem, candidate, config, device, job)
+            except DeviceFull:
+                if not (self._idle.dismiss(device) or self._crowd.wait_for_room(device, job.stop)):
+                    raise
+                job.builds.clear()
+        return self._answer(problem, candidate, config, device, job)
 
     def _answer(
         self, problem: Problem, candidate: Candidate, config: EvaluationConfig, device: str, job: Job
@@ -290,16 +301,6 @@ class Evaluator:
     ) -> tuple[str, ...]:
         memory = self._workshop(strongest(config.sandbox)).memory
         return flaws_of(memory, problem, config, device, referee.facts["flaws"])
-
-    def _claim(self, problem: Problem, config: EvaluationConfig, backend: str) -> str:
-        """The least busy of the devices asked for, a warm one if it can be; counted as busier from now on."""
-        devices = resolve_devices(config.device, backend)
-        with self._guard:
-            device = min(
-                devices, key=lambda one: (self._busy[one], not self._idle.has(_key(problem, config, one)))
-            )
-            self._busy[device] += 1
-        return device
 
     def _checkout(self, problem: Problem, config: EvaluationConfig, device: str, stop: Stop) -> RefereeHandle:
         """An idle referee of this problem and policy, or a new one."""

@@ -59,6 +59,10 @@ class Device(Protocol):
         """Memory that may still be taken."""
         ...
 
+    def total_bytes(self) -> int:
+        """All of its memory."""
+        ...
+
     def trim(self) -> None:
         """Give back what this process keeps for allocations to come."""
         ...

@@ -92,11 +92,11 @@ class CpuDevice:
 
     def free_bytes(self) -> int:
         """Physical memory the host says is available."""
-        with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123  (hot path, no Path needed)
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-        return 1 << 30
+        return _memory("MemAvailable")
+
+    def total_bytes(self) -> int:
+        """Physical memory of the host."""
+        return _memory("MemTotal")
 
     def trim(self) -> None:
         """Nothing is kept."""
@@ -109,3 +109,11 @@ class CpuDevice:
         if self._flush is None:
             self._flush = torch.zeros(_FLUSH_BYTES, dtype=torch.uint8)
         self._flush.add_(1)
+
+
+def _memory(name: str) -> int:
+    with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123  (hot path, no Path needed)
+        for line in lines:
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1]) * 1024
+    return 1 << 30

@@ -176,6 +176,10 @@ class CudaDevice:
         """Free device memory, as the driver counts it."""
         return torch.cuda.mem_get_info(self.torch_device)[0]
 
+    def total_bytes(self) -> int:
+        """All the driver manages."""
+        return torch.cuda.mem_get_info(self.torch_device)[1]
+
     def trim(self) -> None:
         """Empty torch's cache."""
         torch.cuda.empty_cache()

@@ -7,6 +7,8 @@ import random
 import time
 from typing import Any
 
+import torch
+
 from evaluator.config import EvaluationConfig
 from evaluator.evaluation import (
     Attribution,
@@ -34,6 +36,8 @@ from evaluator.referee.verifying import Verifier
 
 _DOUBTED = (Status.WRONG_VALUES, Status.WRONG_SHAPE, Status.WRONG_DTYPE, Status.RUNTIME_ERROR)
 """What a fault of the lean headers would look like."""
+_HOARDED = 0.5
+"""Share of a device's memory: who holds that much has himself to blame where none is left to time him."""
 _NO_ANSWER = (Status.COMPILE_ERROR, Status.TIMED_OUT)
 
 
@@ -114,11 +118,28 @@ class Judge:
             outcome.is_doubtful = verdict.status in _DOUBTED and side is not None and side.builds_doubtful
             final = verdict if outcome.is_doubtful else self._explained(verdict, side, source, outcome)
             outcome.status, outcome.detail, outcome.facts = final.status, final.detail, final.facts
+        except torch.OutOfMemoryError:
+            hoarded = self._hoarded(side)
+            if not hoarded:
+                raise
+            outcome.status, outcome.detail = Status.OUT_OF_MEMORY, hoarded
         finally:
             if side is not None:
                 side.close()
             self._ground.driver.call("release")
         return outcome
+
+    def _hoarded(self, side: Side | None) -> str:
+        """How much memory a candidate held where that is what left us none; ends it."""
+        if side is None:
+            return ""
+        device = self._ground.device
+        free = device.free_bytes()
+        side.close()
+        held = device.free_bytes() - free
+        if held < _HOARDED * device.total_bytes():
+            return ""
+        return f"it held {held / 2**30:.1f} GiB of the device and left no room for the inputs of timed calls"
 
     def sanitize(self, source: str) -> Sanitization:
         """What the sanitizers say of a candidate that passed before."""

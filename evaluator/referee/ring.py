@@ -8,7 +8,7 @@ frozen.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -28,6 +28,8 @@ _FEW_ZEROS = 0.01
 _ALLOWED_INDEX_FLIPS = 1e-4
 _GLANCE = 65536
 _CHUNK_ELEMENTS = 1 << 24
+_AT_ONCE = 1 << 20
+"""Elements of inputs that are made at once; beyond, copies would leave the cache."""
 _TINY = 1e-37
 _OWN_ERROR = 8.0
 """Scales the baseline may err itself: the scale is no less than its error where that was measured."""
@@ -134,34 +136,43 @@ class Ring:
     def publish(self, memory: torch.Tensor, slots: list[Slot], recipe: Recipe) -> None:
         """Write a batch's inputs into a side's shared memory."""
         for index, slot in enumerate(slots):
-            stack = self._stacks[index]
-            for call, place in enumerate(stacked(memory, slot, 0, recipe.count)):
-                if index in self._redrawn:
-                    source = recipe.drawn[call][index]
-                elif stack is not None:
-                    source = stack[int(recipe.bases[call])]
+            places = stacked(memory, slot, 0, recipe.count)
+            noisy = self._noisy[index] and not self.whole_draws
+            for part in _parts(recipe.count, places[0].numel()):
+                sources = self._sources(index, recipe.bases[part], recipe.drawn[part])
+                if noisy:
+                    torch.mul(sources, self._factors(index, sources, part.start, recipe), out=places[part])
                 else:
-                    raise RuntimeError("inputs of varying shape have no stack")
-                if self._noisy[index] and not self.whole_draws:
-                    torch.mul(source, self._factors(index, call, source, recipe), out=place)
-                else:
-                    place.copy_(source)
+                    places[part].copy_(sources)
 
-    def _factors(self, index: int, call: int, like: torch.Tensor, recipe: Recipe) -> torch.Tensor:
-        """What an input of a call is multiplied by."""
-        begin = recipe.offset + call * recipe.stride + index * _LEAF_SHIFT
-        factors = recipe.noise[like.dtype][begin : begin + like.numel()].view(like.shape)
-        if like.numel() < FEWEST_SCATTERED:
+    def _sources(self, index: int, bases: torch.Tensor, drawn: list[dict[int, torch.Tensor]]) -> torch.Tensor:
+        """What an input of some calls starts from, shape [calls, *shape]."""
+        if index in self._redrawn:
+            leaves = [leaves[index] for leaves in drawn]
+            return torch.stack(leaves) if len(leaves) > 1 else leaves[0][None]
+        stack = self._stacks[index]
+        if stack is None:
+            raise RuntimeError("inputs of varying shape have no stack")
+        return _picked(stack, bases)
+
+    def _factors(self, index: int, like: torch.Tensor, first: int, recipe: Recipe) -> torch.Tensor:
+        """What an input of calls from the `first` on is multiplied by, shape [calls, *shape]."""
+        count, numel = len(like), like[0].numel()
+        begin = recipe.offset + first * recipe.stride + index * _LEAF_SHIFT
+        factors = recipe.noise[like.dtype].as_strided((count, numel), (recipe.stride, 1), begin)
+        if numel < FEWEST_SCATTERED:
             factors = factors.abs().clamp(max=self._starts.between[1])
+        factors = factors.view(like.shape)
         return mirrored(factors) if self._symmetric[index] else factors
 
     def withdraw(self, memory: torch.Tensor, slots: list[Slot], recipe: Recipe) -> None:
         """Put other draws in a batch's place: as valid, since a warm-up on garbage could index anything."""
-        others = [(base + 1) % self._draws for base in recipe.bases.tolist()]
+        others = (recipe.bases + 1) % self._draws
         for slot, stack in zip(slots, self._stacks, strict=True):
             if stack is not None:
-                for place, base in zip(stacked(memory, slot, 0, recipe.count), others, strict=True):
-                    place.copy_(stack[base])
+                places = stacked(memory, slot, 0, recipe.count)
+                for part in _parts(recipe.count, places[0].numel()):
+                    places[part].copy_(_picked(stack, others[part]))
 
     def disagreement(self, ours: list[torch.Tensor], theirs: list[torch.Tensor], recipe: Recipe) -> str:
         """Compare timed outputs, each leaf [count, *shape], with the baseline's; empty when they agree."""
@@ -197,6 +208,17 @@ class Ring:
         real = dtype.to_real() if dtype.is_complex else dtype
         bounds = [bound(most, real) + _OWN_ERROR if real.is_floating_point else most for most in limits]
         return torch.tensor(bounds, device="cpu")
+
+
+def _parts(count: int, numel: int) -> Iterator[slice]:
+    """Calls that are made at once: many small ones, since each operation takes a host its time."""
+    step = max(1, _AT_ONCE // max(1, numel))
+    return (slice(begin, min(begin + step, count)) for begin in range(0, count, step))
+
+
+def _picked(stack: torch.Tensor, bases: torch.Tensor) -> torch.Tensor:
+    """Some draws, shape [calls, *shape]; of one call not a copy."""
+    return stack[bases.to(stack.device)] if len(bases) > 1 else stack[int(bases[0])][None]
 
 
 def _disagree(

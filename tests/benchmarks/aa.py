@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -53,6 +53,8 @@ class Repeat:
     clock: str
     turns: int
     seconds: float
+    charges: dict[str, float] = field(default_factory=dict)
+    """Milliseconds a call that its claims left unexplained, by where."""
 
     @property
     def holds(self) -> bool:
@@ -147,6 +149,7 @@ def _repeat(evaluator: Evaluator, problem: Sized, config: EvaluationConfig, back
         clock=measured.candidate.clock if measured else "",
         turns=measured.candidate.turns if measured else 0,
         seconds=round(time.monotonic() - began, 1),
+        charges=dict(measured.candidate.charges) if measured else {},
     )
 
 
