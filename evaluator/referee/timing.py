@@ -39,9 +39,9 @@ _DRIFT = {"cpu": 0.5, "cuda": 0.05}
 """How far, relative, a ratio may be uncertain, and the reference's own time move, until the ratio is measured
 anew: on a CPU other users do that to times, and compiling takes a minute."""
 _REMEMBERED = ("compile_ratio", "compile_error", "compile_solo_ms", "process_spread")
-_LATE_MS = {"cpu": 0.0, "cuda": 1.0}
-"""What a batch may lack, by our clock, that a second process is asked about. On a CPU what is excused grows
-with what is seen to wander, and starting a process takes longer than timing one."""
+_ASKED_AGAIN = {"cpu": False, "cuda": True}
+"""Whether a second process is asked where claims are doubted. On a CPU what is excused grows with what is
+seen to wander, and starting a process takes longer than timing one."""
 _FAILED = (Status.OUT_OF_MEMORY, Status.TIMED_OUT, Status.RUNTIME_ERROR, Status.COMPILE_ERROR)
 """What says nothing of a candidate that was right before, in a process beside its first."""
 _COMPARED = {"cpu": 1, "cuda": PROCESSES}
@@ -137,16 +137,15 @@ class Timer:
     def time(self, lane: Lane, afresh: Callable[[], Lane]) -> Measurement:
         """Duel a verified candidate; where its claims are doubted once more, with one in a fresh process.
 
-        Some processes answer tenths of a millisecond later than others as long as they live: more than that
-        is no doubt. Whoever hides work does so in every process, so the first whose claims hold decides.
+        Some processes answer later than others as long as they live, by tenths of a millisecond or a
+        microsecond a call. Whoever hides work does so in every process: the first whose claims hold decides.
 
         Raises:
             Verdict: a timed output was wrong, the clock was forged, or the candidate failed.
             EvaluatorError: the reference failed, which is no fault of the candidate.
         """
         first = self._duel(lane)
-        missing_ms = sum(first.candidate.charges.values()) * first.ring_slots
-        if first.candidate.clock == "inner" or missing_ms > _LATE_MS[self._kind]:
+        if first.candidate.clock == "inner" or not _ASKED_AGAIN[self._kind]:
             return first
         how = self._judge
         try:

@@ -56,10 +56,9 @@ def test_a_ratio_is_measured_anew_once_it_may_be_wrong():
 class _Scripted(Timer):
     """A timer whose duels end as told: by which clock, or in which verdict."""
 
-    def __init__(self, *ends: str | Status, missing_ms: float = 0.4):
+    def __init__(self, *ends: str | Status):
         self.notes = []
         self.ends = list(ends)
-        self.missing_ms = missing_ms
         self._kind = "cuda"
         self._judge: Callable[..., Any] | None = None
 
@@ -68,8 +67,7 @@ class _Scripted(Timer):
         if isinstance(end, Status):
             raise Verdict(end, "")
         self._judge = lambda known: end
-        charges = {} if end == "inner" else {"answering": self.missing_ms / 8}
-        return SimpleNamespace(candidate=SimpleNamespace(clock=end, charges=charges), of=lane, ring_slots=8)
+        return SimpleNamespace(candidate=SimpleNamespace(clock=end), of=lane)
 
     def timed(self) -> tuple[str, str]:
         """Which process scored, and by which clock; what is told of it later must be about the same."""
@@ -97,8 +95,10 @@ def test_claims_doubted_twice_score_by_our_clock(end):
     assert not timer.notes
 
 
-def test_claims_that_leave_out_more_than_an_answer_may_be_late_score_by_our_clock():
-    assert _Scripted("outer", "inner", missing_ms=3.0).timed() == ("first", "outer")
+def test_on_a_cpu_nobody_else_is_asked():
+    timer = _Scripted("outer", "inner")
+    timer._kind = "cpu"
+    assert timer.timed() == ("first", "outer")
 
 
 def test_what_is_wrong_in_the_second_process_is_wrong():
