@@ -3,35 +3,46 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.scheduling import Neighbours, order_of
+from tests.toolboxes import hand_over
 
 # Before torch is loaded: workers share cores here, and threads that spin for each other are slow then.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-_NEIGHBOURS = 25
-"""Candidates of a problem that share a warm referee; the next may run elsewhere."""
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Neighbours | None:  # Any: xdist's own
+    """Tests of a file run in one process, candidates of the corpus with some of the same problem."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    config.option.loadscopereorder = False
+    return Neighbours(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of a file run in one process, candidates of the corpus with some of the same problem."""
-    neighbours: Counter[str] = Counter()
-    for item in items:
-        group = item.path.stem
-        if specimen := getattr(item, "callspec", None) and item.callspec.params.get("specimen"):
-            group += f":{specimen.header['problem']}:{specimen.header['shapes']}"
-            neighbours[group] += 1
-            group += f":{neighbours[group] // _NEIGHBOURS}"
-        item.add_marker(pytest.mark.xdist_group(group))
+    """What takes long is begun first, where tests run in several processes."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: order_of(item.nodeid))
 
 
 @pytest.fixture(scope="session")
-def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A build cache for all test processes of this session, as the users of one machine have it."""
+def kept_toolboxes(request: pytest.FixtureRequest) -> Path:
+    """Where toolboxes, which take a minute to make, are kept between test runs, by their content address."""
+    assert request.config.cache is not None
+    return Path(request.config.cache.mkdir("toolboxes"))
+
+
+@pytest.fixture(scope="session")
+def shared_cache(tmp_path_factory: pytest.TempPathFactory, kept_toolboxes: Path) -> Path:
+    """A cache for all test processes of this session, as the users of one machine have it."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared-cache"
     folder.mkdir(exist_ok=True)
+    hand_over(kept_toolboxes, folder / "builds")
     return folder

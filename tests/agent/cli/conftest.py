@@ -59,7 +59,7 @@ def block(expression: str) -> str:
 
 
 @pytest.fixture
-def quick(tmp_path: Path) -> tuple[str, ...]:
+def quick(tmp_path: Path, shared_cache: Path) -> tuple[str, ...]:
     """Arguments of a run that is over soon: one small problem, answered wrongly, then rightly."""
     (tmp_path / "twice.py").write_text(PROBLEM)
     replies = tmp_path / "replies" / "twice" / "cpp"
@@ -67,5 +67,5 @@ def quick(tmp_path: Path) -> tuple[str, ...]:
     (replies / "00.md").write_text(block("x * 2"))
     (replies / "01.md").write_text(block("torch.addcmul(torch.ones_like(x), x, torch.full_like(x, 2))"))
     problem, recordings = str(tmp_path / "twice.py"), str(tmp_path / "replies")
-    policy = ("--shapes", "tiny", "--no-time", "--cache", str(tmp_path / "cache"))
+    policy = ("--shapes", "tiny", "--no-time", "--cache", str(shared_cache))
     return (problem, "--backend", "cpp", "--turns", "2", "--recordings", recordings, *policy)

@@ -1,4 +1,4 @@
-"""The lean headers, on this machine's torch. The toolbox is kept between test runs: it takes a minute."""
+"""The lean headers, on this machine's torch. The toolbox made here is kept: it takes a minute."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from evaluator.building.blame import first_error
 from evaluator.building.builder import Builder
 from evaluator.building.request import BuildOutcome, BuildRequest
 from evaluator.sandbox import Launcher, strongest
+from tests.toolboxes import hand_over, keep
 
 FUNCTIONS = r"""
 #include <torch/extension.h>
@@ -96,11 +97,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
 
 
 @pytest.fixture(scope="module")
-def builder(request: pytest.FixtureRequest) -> Iterator[Builder]:
+def builder(shared_cache: Path, kept_toolboxes: Path) -> Iterator[Builder]:
     with Launcher() as launcher:
-        cache = Path(request.config.cache.mkdir("lean"))
-        made = Builder(cache=cache, launcher=launcher, tier=strongest(None))
-        assert made.prepare()
+        made = Builder(cache=shared_cache / "builds", launcher=launcher, tier=strongest(None))
+        toolbox = made.tiers.prepare()
+        assert toolbox is not None
+        keep(toolbox.folder, kept_toolboxes)
         yield made
 
 
@@ -304,11 +306,14 @@ PyMODINIT_FUNC PyInit_ext() { return PyModule_Create(&definition); }
 
 
 @pytest.mark.slow
-def test_outputs_under_lean_headers_are_those_under_torchs_own(request: pytest.FixtureRequest) -> None:
+def test_outputs_under_lean_headers_are_those_under_torchs_own(
+    builder: Builder, kept_toolboxes: Path, tmp_path: Path
+) -> None:
+    hand_over(kept_toolboxes, tmp_path)
     script = Path(__file__).parents[2] / "benchmarks" / "build.py"
     command = [sys.executable, str(script), "--parity", "--only", "cpp_(15|19)"]
-    cache = request.config.cache.mkdir("lean")
-    ended = subprocess.run([*command, "--cache", str(cache)], capture_output=True, text=True, check=False)
+    command += ["--cache", str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert ended.stdout.count("the same") == 2
 
