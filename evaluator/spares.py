@@ -56,6 +56,12 @@ class Spares:
             self._wanted += count
         self.replenish()
 
+    def keep(self, stock: int) -> None:
+        """Hold at least so many from now on."""
+        with self._changed:
+            self._stock = max(self._stock, stock)
+            self._most = max(self._most, stock)
+
     def replenish(self) -> None:
         """Fill the stock up, without waiting for that."""
         with self._changed:
@@ -104,11 +110,13 @@ class Stocks:
 
     def of(self, starter: Starter) -> Spares:
         """The stock of a starter's kind."""
+        stock = STOCK[starter.device.partition(":")[0]]
+        if starter.device == "cpu" and not starter.config.measure:
+            stock = 1  # nobody will ask for a baseline
         with self._guard:
-            if starter.kind not in self._kinds:
-                stock = STOCK[starter.device.partition(":")[0]]
-                self._kinds[starter.kind] = Spares(starter.start_ahead, stock=stock)
-            return self._kinds[starter.kind]
+            spares = self._kinds.setdefault(starter.kind, Spares(starter.start_ahead, stock=stock))
+        spares.keep(stock)
+        return spares
 
     def close(self) -> None:
         """End them all."""
