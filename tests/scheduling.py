@@ -13,10 +13,10 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.specimens import specimens
 
-_NEIGHBOURS: Final = 22
+NEIGHBOURS: Final = 22
 """Candidates of a problem that share a warm referee; the next may run elsewhere."""
 _JUDGED: Final = "test_candidate_earns_its_status["
-_LONG: Final = (
+LONG: Final = (
     "evaluator/test_corpus.py",
     "evaluator/test_pipeline.py",
     "evaluator/referee/test_sanitizing.py",
@@ -55,7 +55,7 @@ def group_of(nodeid: str) -> str:
 def order_of(nodeid: str) -> tuple[int, int]:
     """Sorts tests: long files first, within the corpus the largest groups."""
     path = nodeid.partition("::")[0]
-    rank = next((rank for rank, name in enumerate(_LONG) if path.endswith(name)), len(_LONG))
+    rank = next((rank for rank, name in enumerate(LONG) if path.endswith(name)), len(LONG))
     return rank, -_sizes().get(group_of(nodeid), 0)
 
 
@@ -66,7 +66,7 @@ def _groups() -> dict[str, str]:
     groups = {}
     for specimen in specimens():
         kind = f"{specimen.device} {specimen.header['problem']} {specimen.header['shapes']}"
-        groups[specimen.name] = f"{kind} {before[kind] // _NEIGHBOURS}"
+        groups[specimen.name] = f"{kind} {before[kind] // NEIGHBOURS}"
         before[kind] += 1
     return groups
 

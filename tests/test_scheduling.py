@@ -1,0 +1,50 @@
+"""How tests are handed to processes: by files, long ones first, and the corpus by problems."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from tests.scheduling import LONG, NEIGHBOURS, group_of, order_of
+from tests.specimens import Specimen, specimens
+
+ROOT = Path(__file__).parents[1]
+CORPUS = "tests/evaluator/test_corpus.py"
+
+
+def test_tests_of_a_file_run_in_one_process() -> None:
+    options = ("-n", "2", "--dist", "loadgroup", "-v", "-p", "no:cacheprovider")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, "tests/agent/test_tokens.py"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    workers = re.findall(r"^\[(gw\d)\] .* PASSED ", done.stdout, re.MULTILINE)
+    assert len(workers) > 1, done.stdout + done.stderr
+    assert len(set(workers)) == 1, done.stdout
+
+
+def test_candidates_of_one_problem_are_neighbours() -> None:
+    groups: dict[str, list[Specimen]] = defaultdict(list)
+    for specimen in specimens():
+        groups[group_of(f"{CORPUS}::test_candidate_earns_its_status[{specimen.name}]")].append(specimen)
+    for group in groups.values():
+        assert len(group) <= NEIGHBOURS
+        assert len({(each.device, each.header["problem"], each.header["shapes"]) for each in group}) == 1
+    assert max(map(len, groups.values())) == NEIGHBOURS
+    assert group_of(f"{CORPUS}::test_header_is_complete[hacks/c01_address_key]") == CORPUS
+
+
+def test_what_takes_long_is_begun_first() -> None:
+    for name in LONG:
+        assert len(list((ROOT / "tests").glob(f"**/{name}"))) == 1, f"{name} is not a test file any more"
+    ids = ["tests/agent/test_tokens.py::test_what_counts", f"tests/{LONG[1]}::test", f"tests/{LONG[0]}::test"]
+    assert sorted(ids, key=order_of) == ids[::-1]
