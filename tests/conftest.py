@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.scheduling import Neighbours, order_of
+from tests.scheduling import Neighbours, group_of, ranks
 from tests.toolboxes import hand_over
 
 # Before torch is loaded: workers share cores here, and threads that spin for each other are slow then.
@@ -28,7 +28,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Neighbours |
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long is begun first, where tests run in several processes."""
     if "PYTEST_XDIST_WORKER" in os.environ:
-        items.sort(key=lambda item: order_of(item.nodeid))
+        begins = ranks(item.nodeid for item in items)
+        items.sort(key=lambda item: begins[group_of(item.nodeid)])
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Which tests run in one process one after another, and which of them begin first.
+"""Which tests run in one process one after another, and in which order they begin.
 
 Says so itself, by test ids: pytest-xdist 3.8 ignores its own groups, without a word, from pytest 9.2 on.
 """
@@ -6,7 +6,9 @@ Says so itself, by test ids: pytest-xdist 3.8 ignores its own groups, without a 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from functools import cache
+from types import MappingProxyType
 from typing import Final
 
 from xdist.scheduler import LoadScopeScheduling
@@ -16,25 +18,27 @@ from tests.specimens import specimens
 NEIGHBOURS: Final = 22
 """Candidates of a problem that share a warm referee; the next may run elsewhere."""
 _JUDGED: Final = "test_candidate_earns_its_status["
-LONG: Final = (
-    "evaluator/test_corpus.py",
-    "evaluator/test_pipeline.py",
-    "evaluator/referee/test_sanitizing.py",
-    "leaderboard/page/test_browser.py",
-    "cli/test_run.py",
-    "cli/test_conversation.py",
-    "evaluator/building/test_lean.py",
-    "evaluator/test_vetting.py",
-    "cli/test_live.py",
-    "cli/test_evaluate.py",
-    "exchange/test_round_trip.py",
-    "evaluator/test_backward.py",
-    "cli/test_sanitizing.py",
-    "providers/test_openai_chat.py",
-    "cli/test_resume.py",
-    "cli/test_generate.py",
+LONG: Final = MappingProxyType(
+    {
+        "tests/evaluator/test_pipeline.py": 100,
+        "tests/evaluator/referee/test_sanitizing.py": 90,
+        "tests/agent/leaderboard/page/test_browser.py": 80,
+        "tests/agent/cli/test_conversation.py": 60,
+        "tests/evaluator/building/test_lean.py": 60,
+        "tests/evaluator/test_vetting.py": 50,
+        "tests/agent/cli/test_run.py": 40,
+        "tests/evaluator/test_backward.py": 35,
+        "tests/agent/cli/test_sanitizing.py": 30,
+        "tests/agent/cli/test_resume.py": 25,
+        "tests/agent/cli/test_generate.py": 25,
+        "tests/agent/exchange/test_round_trip.py": 25,
+        "tests/agent/cli/test_live.py": 20,
+        "tests/evaluator/referee/test_uncompiled.py": 20,
+        "tests/agent/cli/test_evaluate.py": 15,
+        "tests/agent/providers/test_openai_chat.py": 15,
+    }
 )
-"""Files that take long, the longest first: begun last, they would leave other processes idle."""
+"""Seconds that files take, about, where it is more than a few: what is begun last keeps others waiting."""
 
 
 class Neighbours(LoadScopeScheduling):
@@ -52,11 +56,24 @@ def group_of(nodeid: str) -> str:
     return path
 
 
-def order_of(nodeid: str) -> tuple[int, int]:
-    """Sorts tests: long files first, within the corpus the largest groups."""
-    path = nodeid.partition("::")[0]
-    rank = next((rank for rank, name in enumerate(LONG) if path.endswith(name)), len(LONG))
-    return rank, -_sizes().get(group_of(nodeid), 0)
+def ranks(nodeids: Iterable[str]) -> dict[str, int]:
+    """By group, which begins when: the corpus beside everything else, of both what takes longest first.
+
+    Whoever times a candidate has the CPU alone: processes that all judge the corpus wait for each other.
+    """
+    sizes = Counter(map(group_of, nodeids))
+    judged = set(_groups().values())
+    streams = [
+        {group: size for group, size in sizes.items() if group in judged},
+        {group: LONG.get(group, 1) for group in sizes if group not in judged},
+    ]
+    begun: dict[str, float] = {}
+    for stream in streams:
+        before, total = 0, sum(stream.values())
+        for group, cost in sorted(stream.items(), key=lambda item: -item[1]):
+            begun[group] = before / total
+            before += cost
+    return {group: rank for rank, group in enumerate(sorted(begun, key=begun.__getitem__))}
 
 
 @cache
@@ -69,8 +86,3 @@ def _groups() -> dict[str, str]:
         groups[specimen.name] = f"{kind} {before[kind] // NEIGHBOURS}"
         before[kind] += 1
     return groups
-
-
-@cache
-def _sizes() -> Counter[str]:
-    return Counter(_groups().values())

@@ -9,7 +9,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from tests.scheduling import LONG, NEIGHBOURS, group_of, order_of
+from tests.scheduling import LONG, NEIGHBOURS, group_of, ranks
 from tests.specimens import Specimen, specimens
 
 ROOT = Path(__file__).parents[1]
@@ -43,8 +43,14 @@ def test_candidates_of_one_problem_are_neighbours() -> None:
     assert group_of(f"{CORPUS}::test_header_is_complete[hacks/c01_address_key]") == CORPUS
 
 
-def test_what_takes_long_is_begun_first() -> None:
+def test_what_takes_long_is_begun_first_and_the_corpus_beside_it() -> None:
     for name in LONG:
-        assert len(list((ROOT / "tests").glob(f"**/{name}"))) == 1, f"{name} is not a test file any more"
-    ids = ["tests/agent/test_tokens.py::test_what_counts", f"tests/{LONG[1]}::test", f"tests/{LONG[0]}::test"]
-    assert sorted(ids, key=order_of) == ids[::-1]
+        assert (ROOT / name).is_file(), f"{name} is not a test file any more"
+    judged = [f"{CORPUS}::test_candidate_earns_its_status[{each.name}]" for each in specimens()]
+    quick = [f"tests/agent/test_{number}.py::test" for number in range(300)]
+    begins = ranks([*quick, *judged, *(f"{name}::test" for name in LONG)])
+    order = [group.partition(" ")[0] for group in sorted(begins, key=begins.__getitem__)]
+    files = [place for place in order if place.endswith(".py")]
+    assert files[: len(LONG)] == sorted(LONG, key=lambda name: -LONG[name])
+    half = order.index(files[len(LONG) + 30])
+    assert any(place == "cpu" for place in order[:half]) and any(place == "cpu" for place in order[half:])
