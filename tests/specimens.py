@@ -35,7 +35,7 @@ PROBLEMS = Path(__file__).parents[1] / "reference_problems"
 HARMLESS_BOUND: Final = 1.3
 """What the lower end of the interval stays below where nothing is gained: on a shared CPU times wander."""
 _CALL_S, _LOAD_S, _BUILD_S = 5.0, 20.0, 300.0
-_SHORT_LOAD_S, _SHORT_BUILD_S = 5.0, 15.0
+_SHORT_S = 5.0
 _MEMORY_GIB = 4.0
 _HEADER = re.compile(r"# (\w+): (.*)")
 
@@ -107,8 +107,8 @@ def judge(
         sandbox=tier,
         limits=Limits(
             call_s=_CALL_S,
-            load_s=_SHORT_LOAD_S if short else _LOAD_S,
-            build_s=_SHORT_BUILD_S if short else _BUILD_S,
+            load_s=_SHORT_S if short else _LOAD_S,
+            build_s=_SHORT_S if short else _BUILD_S,
             memory_gib=_MEMORY_GIB,
         ),
     )
