@@ -19,11 +19,19 @@ class Crowd:
         self._changed = threading.Condition()
         self._busy: Counter[str] = Counter()
         self._waiting: Counter[str] = Counter()
+        self._claimed: set[str] = set()
+        """Devices that somebody wants for himself: nobody else enters."""
 
-    def enter(self, devices: Iterable[str], *, warm: Callable[[str], bool]) -> str:
-        """The least busy device, a warm one if it can be; counted as busier until `leave`."""
+    def enter(self, devices: Iterable[str], *, warm: Callable[[str], bool], stop: Stop) -> str:
+        """The least busy device, a warm one if it can be; counted as busier until `leave`.
+
+        Raises:
+            Stopped: `stop` was set.
+        """
         with self._changed:
-            device = min(devices, key=lambda one: (self._busy[one], not warm(one)))
+            device = min(devices, key=lambda one: (one in self._claimed, self._busy[one], not warm(one)))
+            while device in self._claimed:
+                self._pause(stop)
             self._busy[device] += 1
         return device
 
@@ -34,21 +42,29 @@ class Crowd:
             self._changed.notify_all()
 
     def wait_for_room(self, device: str, stop: Stop) -> bool:
-        """Wait until an evaluation leaves, which gives its memory back; False where nobody else is at work.
+        """Wait until all others on a device have left or wait as well; False where there are no others.
+
+        Of several who wait one at a time goes on.
 
         Raises:
             Stopped: `stop` was set.
         """
         with self._changed:
-            busy = self._busy[device]
+            if self._busy[device] <= 1:
+                return False
             self._waiting[device] += 1
+            self._claimed.add(device)
             try:
-                if self._waiting[device] >= busy:
-                    return False
-                while self._busy[device] >= busy and self._waiting[device] < self._busy[device]:
-                    self._changed.wait(_GLANCE_S)
-                    if stop.is_set:
-                        raise Stopped("the evaluation was stopped; nothing is scored")
+                while self._busy[device] > self._waiting[device]:
+                    self._pause(stop)
             finally:
                 self._waiting[device] -= 1
+                if not self._waiting[device]:
+                    self._claimed.discard(device)
+                self._changed.notify_all()
         return True
+
+    def _pause(self, stop: Stop) -> None:
+        self._changed.wait(_GLANCE_S)
+        if stop.is_set:
+            raise Stopped("the evaluation was stopped; nothing is scored")

@@ -100,6 +100,7 @@ class Evaluator:
         device = self._crowd.enter(
             resolve_devices(config.device, candidate.backend),
             warm=lambda one: self._idle.has(_key(problem, config, one)),
+            stop=job.stop,
         )
         try:
             stages.enter(Stage.OPEN)
@@ -125,7 +126,6 @@ class Evaluator:
         if _BUILDS in candidate.source:
             self._workshop(strongest(config.sandbox)).builder.prepare_ahead()
         referee, answer = self._roomy_answer(problem, candidate, config, device, job)
-        self._give_back(problem, config, device, referee)
         environment = _environment(config, device, referee, states.all() | wait_policy())
         detail = str(answer["detail"])
         measured = answer["measurement"]
@@ -170,12 +170,9 @@ class Evaluator:
         self, problem: Problem, candidate: Candidate, config: EvaluationConfig, device: str, job: Job
     ) -> tuple[RefereeHandle, Message]:
         """A referee's answer, and the referee."""
-        referee = self._checkout(problem, config, device, job.stop)
-        try:
-            return referee, referee.judge(candidate, job)
-        except BaseException:
-            referee.close()
-            raise
+        with self._referee(problem, config, device, job.stop) as referee:
+            answer = referee.judge(candidate, job)
+        return referee, answer
 
     def sanitize(
         self, problem: Problem, candidate: Candidate, config: EvaluationConfig | None = None
@@ -191,13 +188,8 @@ class Evaluator:
         check_packages(candidate.backend)
         problem.overrides(config.shapes)
         device = resolve_device(config.device, candidate.backend)
-        referee = self._checkout(problem, config, device, Stop())
-        try:
+        with self._referee(problem, config, device, Stop()) as referee:
             answer = referee.sanitize(candidate, Job(on_stage=lambda stage: None))
-        except BaseException:
-            referee.close()
-            raise
-        self._give_back(problem, config, device, referee)
         return Sanitization.model_validate(answer["sanitization"])
 
     def builds_plainly(self, evaluation: Evaluation) -> PlainBuild:
@@ -302,18 +294,25 @@ class Evaluator:
         memory = self._workshop(strongest(config.sandbox)).memory
         return flaws_of(memory, problem, config, device, referee.facts["flaws"])
 
-    def _checkout(self, problem: Problem, config: EvaluationConfig, device: str, stop: Stop) -> RefereeHandle:
-        """An idle referee of this problem and policy, or a new one."""
-        idle = self._idle.take(_key(problem, config, device))
-        if idle is not None:
-            return idle
-        return RefereeHandle(self._workshop(strongest(config.sandbox)), problem, config, device, stop)
-
-    def _give_back(
-        self, problem: Problem, config: EvaluationConfig, device: str, referee: RefereeHandle
-    ) -> None:
-        """Keep a referee for the next candidate."""
-        self._idle.keep(_key(problem, config, device), referee)
+    @contextmanager
+    def _referee(
+        self, problem: Problem, config: EvaluationConfig, device: str, stop: Stop
+    ) -> Iterator[RefereeHandle]:
+        """A referee of this problem and policy, for one candidate; kept for the next unless that failed."""
+        key = _key(problem, config, device)
+        idle = self._idle.take(key, device, stop)
+        referee = idle
+        try:
+            if referee is None:
+                workshop = self._workshop(strongest(config.sandbox))
+                referee = RefereeHandle(workshop, problem, config, device, stop)
+            yield referee
+        except BaseException:
+            if referee is not None:
+                referee.close()
+            self._idle.lose(key, opened=idle is None)
+            raise
+        self._idle.keep(key, referee, opened=idle is None)
 
 
 def evaluate(

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from evaluator.config import EvaluationConfig
+from evaluator.errors import DeviceFull
 from evaluator.evaluation import (
     Attribution,
     Counters,
@@ -36,8 +37,9 @@ from evaluator.referee.verifying import Verifier
 
 _DOUBTED = (Status.WRONG_VALUES, Status.WRONG_SHAPE, Status.WRONG_DTYPE, Status.RUNTIME_ERROR)
 """What a fault of the lean headers would look like."""
-_HOARDED = 0.5
-"""Share of a device's memory: who holds that much has himself to blame where none is left to time him."""
+_ROOMY = 0.5
+"""Share of a device's memory: where so much is free without a candidate, it had enough."""
+_HOARDED = "it left no room on the device for the inputs of timed calls"
 _NO_ANSWER = (Status.COMPILE_ERROR, Status.TIMED_OUT)
 
 
@@ -115,31 +117,34 @@ class Judge:
             self._announce(outcome, Stage.DECIDE)
             self._believe(outcome)
         except Verdict as verdict:
+            if verdict.status is Status.OUT_OF_MEMORY:
+                self._insist_on_room(side, verdict.detail)
             outcome.is_doubtful = verdict.status in _DOUBTED and side is not None and side.builds_doubtful
             final = verdict if outcome.is_doubtful else self._explained(verdict, side, source, outcome)
             outcome.status, outcome.detail, outcome.facts = final.status, final.detail, final.facts
-        except torch.OutOfMemoryError:
-            hoarded = self._hoarded(side)
-            if not hoarded:
-                raise
-            outcome.status, outcome.detail = Status.OUT_OF_MEMORY, hoarded
+        except torch.OutOfMemoryError as error:
+            self._insist_on_room(side, str(error))
+            outcome.status, outcome.detail = Status.OUT_OF_MEMORY, _HOARDED
         finally:
             if side is not None:
                 side.close()
             self._ground.driver.call("release")
         return outcome
 
-    def _hoarded(self, side: Side | None) -> str:
-        """How much memory a candidate held where that is what left us none; ends it."""
-        if side is None:
-            return ""
+    def _insist_on_room(self, side: Side | None, why: str) -> None:
+        """Blame a candidate for a lack of device memory only where it alone can have caused that; ends it.
+
+        Raises:
+            DeviceFull: others hold most of the device.
+        """
         device = self._ground.device
-        free = device.free_bytes()
-        side.close()
-        held = device.free_bytes() - free
-        if held < _HOARDED * device.total_bytes():
-            return ""
-        return f"it held {held / 2**30:.1f} GiB of the device and left no room for the inputs of timed calls"
+        if device.torch_device.type == "cpu":
+            return
+        if side is not None:
+            side.close()
+        device.trim()
+        if device.free_bytes() < _ROOMY * device.total_bytes():
+            raise DeviceFull(f"other processes hold most of the device's memory: {why[:300]}")
 
     def sanitize(self, source: str) -> Sanitization:
         """What the sanitizers say of a candidate that passed before."""

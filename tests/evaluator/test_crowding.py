@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -14,16 +15,16 @@ DEVICE = "cuda:0"
 
 def _enter(crowd: Crowd, count: int = 1) -> None:
     for _ in range(count):
-        crowd.enter([DEVICE], warm=lambda device: False)
+        crowd.enter([DEVICE], warm=lambda device: False, stop=Stop())
 
 
 def test_the_least_busy_device_is_chosen_and_a_warm_one_among_equals():
     crowd = Crowd()
     devices = ["cuda:0", "cuda:1"]
-    assert crowd.enter(devices, warm=lambda device: device == "cuda:1") == "cuda:1"
-    assert crowd.enter(devices, warm=lambda device: device == "cuda:1") == "cuda:0"
+    assert crowd.enter(devices, warm=lambda device: device == "cuda:1", stop=Stop()) == "cuda:1"
+    assert crowd.enter(devices, warm=lambda device: device == "cuda:1", stop=Stop()) == "cuda:0"
     crowd.leave("cuda:1")
-    assert crowd.enter(devices, warm=lambda device: False) == "cuda:1"
+    assert crowd.enter(devices, warm=lambda device: False, stop=Stop()) == "cuda:1"
 
 
 def test_who_is_alone_has_nobody_to_wait_for():
@@ -32,36 +33,54 @@ def test_who_is_alone_has_nobody_to_wait_for():
     assert not crowd.wait_for_room(DEVICE, Stop())
 
 
-def test_room_comes_when_another_leaves():
-    crowd = Crowd()
-    _enter(crowd, 2)
-    answers: list[bool] = []
-    waiting = threading.Thread(target=lambda: answers.append(crowd.wait_for_room(DEVICE, Stop())))
-    waiting.start()
-    time.sleep(0.1)
-    assert not answers
-    crowd.leave(DEVICE)
-    waiting.join(10)
-    assert answers == [True]
+def _started(*works: Callable[[], None]) -> list[threading.Thread]:
+    threads = [threading.Thread(target=work) for work in works]
+    for thread in threads:
+        thread.start()
+    return threads
 
 
-def test_two_who_wait_do_not_wait_for_each_other():
+def test_room_comes_when_all_others_have_left_and_nobody_enters_before():
     crowd = Crowd()
-    _enter(crowd, 2)
-    answers: list[bool] = []
+    _enter(crowd, 3)
+    order: list[str] = []
 
     def wait() -> None:
-        found = crowd.wait_for_room(DEVICE, Stop())
-        answers.append(found)
-        if not found:
-            crowd.leave(DEVICE)
+        assert crowd.wait_for_room(DEVICE, Stop())
+        order.append("room")
 
-    waiting = [threading.Thread(target=wait) for _ in range(2)]
-    for thread in waiting:
-        thread.start()
-    for thread in waiting:
-        thread.join(10)
-    assert sorted(answers) == [False, True]
+    def enter() -> None:
+        _enter(crowd)
+        order.append("entered")
+
+    (waiting,) = _started(wait)
+    crowd.leave(DEVICE)
+    waiting.join(0.2)
+    (entering,) = _started(enter)
+    entering.join(0.2)
+    assert not order
+    crowd.leave(DEVICE)
+    waiting.join(20)
+    entering.join(20)
+    assert sorted(order) == ["entered", "room"]
+
+
+def test_those_who_wait_go_on_one_at_a_time():
+    crowd = Crowd()
+    _enter(crowd, 2)
+    inside = threading.Semaphore(1)
+    alone: list[bool] = []
+
+    def wait() -> None:
+        assert crowd.wait_for_room(DEVICE, Stop())
+        alone.append(inside.acquire(blocking=False))
+        time.sleep(0.1)
+        inside.release()
+        crowd.leave(DEVICE)
+
+    for thread in _started(wait, wait):
+        thread.join(20)
+    assert alone == [True, True]
 
 
 def test_waiting_ends_when_the_evaluation_is_stopped():
