@@ -175,7 +175,7 @@ class Judge:
         if why := self.refusal(problem):
             raise NoAttemptError(why)
         try:
-            evaluation = await workers.run(work)
+            evaluation = await workers.run(problem, work)
         except NoAttemptError:
             raise
         except (ProblemError, ConfigError) as error:
