@@ -32,9 +32,10 @@ $(READY_ALL): $(READY)
 install: $(READY)  ## Install into .venv, and Debian's packages where we may
 
 demo: $(READY)  ## Run the whole pipeline on 9 problems, with no key and no GPU
-	@echo "small shapes, timed against eager only: compiling baselines takes long on a CPU"
+	@echo "small shapes, few timed turns, against eager only: compiling baselines takes long on a CPU"
 	@$(BIN)/kernelwright run $(DEMO_PROBLEMS) --provider replay --backend cpp --strategy refine --turns 2 \
-	  --enough 1 --shapes small --baselines eager --no-plain-build --workspace $(DEMO) --cache $(DEMO)/cache
+	  --enough 1 --shapes small --baselines eager --set evaluation.max_turns=6 --no-plain-build \
+	  --workspace $(DEMO) --cache $(DEMO)/cache
 	@$(BIN)/kernelwright leaderboard --workspace $(DEMO) --html $(DEMO)/leaderboard.html
 	@rm -rf $(DEMO)/datasets
 	@$(BIN)/kernelwright export sft --workspace $(DEMO) --out $(DEMO)/datasets/sft >/dev/null
