@@ -52,6 +52,7 @@ ADVICE: Final = MappingProxyType(
         "constant_inputs": "draw inputs at random: an answer can be kept from one call to the next",
         "mutates_input": "work on a copy; candidates are allowed to write to their inputs here",
         "redundant_computation": "remove the sum over a product: algebra, not a kernel, makes this fast",
+        "fixed_work": "move it to __init__: what needs no input can be kept from one call to the next",
         "launch_bound": "expect gains from fewer launches rather than from faster kernels",
         "not_weighed": "nothing: its memory was not known beforehand, as it asks for values while running",
         "no_double_reference": "let the model run in float64, so that errors can be told from rounding",

@@ -38,7 +38,7 @@ def describe(message: dict[str, Any]) -> dict[str, Any]:  # Any: JSON
             model, arguments = reference.model(0), reference.inputs(0)
             found["inputs"] = _inputs(model, arguments)
             found["parameters"] = [_facts(name, tensor) for name, tensor in model.named_parameters()]
-            accountant.own([*model.parameters(), *model.buffers(), *arguments.leaves])
+            accountant.own([*model.parameters(), *model.buffers()], arguments.leaves)
             args, kwargs = arguments.values()
             with accountant, torch.no_grad():
                 output = model(*args, **kwargs)

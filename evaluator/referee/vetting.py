@@ -32,6 +32,8 @@ CALLS: Final = 100
 _COPIES: Final = 3
 """Times a call's memory an evaluation needs: reference in float64, and a candidate."""
 _SENSITIVITY_S: Final = 20.0
+_MOST_FIXED: Final = 0.5
+"""Share of a call's work that may hang on parameters alone."""
 _SHORT_MS: Final = 20.0
 _MEMORY: Final = re.compile(r"out of (device )?memory|can't allocate memory|not enough memory")
 _WEIGHTS: Final = (11, 12)
@@ -110,7 +112,10 @@ class Vetter:
         if is_too_big:
             self._remark("too_big", is_too_big)
         rates = measure(self._device, self._driver, math=self._config.math.value, dtype=torch.float32)
-        estimated_ms = max(work.flops / rates.flops_per_ms, work.moved_bytes / rates.bytes_per_ms)
+        estimated_ms, fixed_ms = (
+            max(flops / rates.flops_per_ms, moved / rates.bytes_per_ms)
+            for flops, moved in ((work.flops, work.moved_bytes), (work.fixed_flops, work.fixed_bytes))
+        )
         if work.complete:
             self._numbers["estimated_ms"] = estimated_ms
         # Twice the limit: a rate measured on a busy machine is no proof.
@@ -119,6 +124,8 @@ class Vetter:
             return False
         if work.sums_products:
             self._remark("redundant_computation", "a product of matrices is summed over its rows or columns")
+        if work.complete and fixed_ms > _MOST_FIXED * estimated_ms:
+            self._remark("fixed_work", f"about {fixed_ms / estimated_ms:.0%} of the work needs no input")
         return not is_too_big
 
     def _examine(self) -> None:

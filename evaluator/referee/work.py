@@ -52,6 +52,10 @@ class Work:
     peak_bytes: int = 0
     """Most memory held at once by inputs, parameters and intermediate results."""
     operations: int = 0
+    fixed_flops: int = 0
+    """Of `flops`, those that no input takes part in: what they come to is the same in every call."""
+    fixed_bytes: int = 0
+    """Of `moved_bytes`, likewise."""
     sums_products: bool = False
     """A product of matrices was summed straight away: most of its work is not needed."""
     complete: bool = True
@@ -61,7 +65,7 @@ class Work:
 def count(model: nn.Module, arguments: Arguments, *, answer: Answer | None = None) -> Work:
     """Count one call, or what `answer` does instead; the model must be one whose state may change."""
     accountant = Accountant()
-    accountant.own([*model.parameters(), *model.buffers(), *arguments.leaves])
+    accountant.own([*model.parameters(), *model.buffers()], arguments.leaves)
     with accountant, torch.no_grad():
         output = (answer or _call)(model, arguments)
     accountant.finish(_tensors(output))
@@ -85,9 +89,9 @@ def weigh(problem: str, source: str, overrides: dict[str, Any], *, dtype: str) -
         try:
             with accountant:
                 model, arguments = reference.model(0), reference.inputs(0)
-            accountant.own([*model.parameters(), *model.buffers(), *arguments.leaves])
+            accountant.own([*model.parameters(), *model.buffers()], arguments.leaves)
             args, kwargs = arguments.values()
-            accountant.work.moved_bytes = accountant.work.operations = accountant.work.flops = 0
+            accountant.work = Work()
             with accountant, torch.no_grad():
                 output = model(*args, **kwargs)
             accountant.finish(_tensors(output))
@@ -113,6 +117,8 @@ class _Holdings:
     live: int = 0
     peak: int = 0
     known: set[int] = field(default_factory=set)
+    varying: set[int] = field(default_factory=set)
+    """Those that depend on inputs."""
 
     def hold(self, tensor: torch.Tensor) -> None:
         """Count a storage until it dies."""
@@ -126,6 +132,7 @@ class _Holdings:
 
     def _release(self, key: int, size: int) -> None:
         self.known.discard(key)
+        self.varying.discard(key)
         self.live -= size
 
 
@@ -145,11 +152,13 @@ class Accountant(TorchDispatchMode):
         """No: torch would import its compiler for that, which takes as long as importing torch."""
         return False
 
-    def own(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Name the inputs and parameters, each of which must be read at most once."""
-        for tensor in tensors:
+    def own(self, state: Iterable[torch.Tensor], inputs: Iterable[torch.Tensor]) -> None:
+        """Name what the model holds and what it is given, each of which must be read at most once."""
+        given = list(inputs)
+        for tensor in (*state, *given):
             self._holdings.hold(tensor)
             self._given[tensor.untyped_storage()._cdata] = tensor.untyped_storage().nbytes()
+        self._holdings.varying.update(tensor.untyped_storage()._cdata for tensor in given)
 
     def finish(self, outputs: list[torch.Tensor]) -> None:
         """Settle the sums that need the whole call."""
@@ -167,13 +176,20 @@ class Accountant(TorchDispatchMode):
         for tensor in new:
             self._holdings.hold(tensor)
         self.work.peak_bytes = self._holdings.peak
+        varies = not storages.isdisjoint(self._holdings.varying)
+        if varies:
+            self._holdings.varying.update(tensor.untyped_storage()._cdata for tensor in made)
         if new or func._schema.is_mutable:
+            moved = sum(map(_size, (*read, *new)))
             self.work.operations += 1
-            self.work.moved_bytes += sum(map(_size, (*read, *new)))
+            self.work.moved_bytes += moved
+            self.work.fixed_bytes += 0 if varies else moved
             self._look(name, read, made)
         formula = _FORMULAS.get(name)
         if formula is not None:
-            self.work.flops += formula(_named(func, args, kwargs), made)
+            flops = formula(_named(func, args, kwargs), made)
+            self.work.flops += flops
+            self.work.fixed_flops += 0 if varies else flops
         return result
 
     def _look(self, name: str, read: list[torch.Tensor], made: list[torch.Tensor]) -> None:
