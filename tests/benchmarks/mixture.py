@@ -45,7 +45,9 @@ EXPECTED = {
     Kind.SLOW: Status.PASSED,
 }
 _FORWARDS = {
-    Kind.WRONG: "return super().forward(*args) * 1.01 + 0.01",
+    Kind.WRONG: "out = super().forward(*args)\n"
+    "        wrong = [each * 1.01 + 0.01 for each in (out if isinstance(out, tuple) else (out,))]\n"
+    "        return tuple(wrong) if isinstance(out, tuple) else wrong[0]",
     Kind.RAISING: "raise ValueError('no such thing')",
     Kind.HANGING: "import time\n        while True:\n            time.sleep(0.01)",
     Kind.SLOW: "return [super(ModelNew, self).forward(*args) for _ in range(100)][-1]",
