@@ -91,7 +91,7 @@ def weigh(problem: str, source: str, overrides: dict[str, Any], *, dtype: str) -
                 model, arguments = reference.model(0), reference.inputs(0)
             accountant.own([*model.parameters(), *model.buffers()], arguments.leaves)
             args, kwargs = arguments.values()
-            accountant.work = Work()
+            accountant.work = Work(peak_bytes=accountant.work.peak_bytes)
             with accountant, torch.no_grad():
                 output = model(*args, **kwargs)
             accountant.finish(_tensors(output))

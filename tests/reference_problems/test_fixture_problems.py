@@ -15,7 +15,7 @@ FLAWED = [read_problem(path) for path in find_problems([FOLDER / "flawed"])]
 UNUSUAL = [read_problem(path) for path in find_problems([FOLDER / "unusual"])]
 BY_SIZE = {"too_big", "too_slow"}
 """Never run, only measured from shapes."""
-BY_REASONING = {"redundant_computation"}
+BY_REASONING = {"fixed_work", "redundant_computation"}
 """No answer gives it away."""
 
 
