@@ -360,7 +360,7 @@ async def storm(count: int, concurrency: int, *, stream: bool) -> None:
 
 @both
 def test_nothing_is_lost_or_counted_twice_in_a_storm(stream: bool) -> None:
-    run(storm(400 if not stream else 200, 64, stream=stream))
+    run(storm(1000 if not stream else 400, 64, stream=stream))
 
 
 @pytest.mark.slow

@@ -4,14 +4,14 @@
 # problem: level1/09_softmax
 # shapes: small
 # backend: cpp
-"""Writes a gigabyte of text while it works honestly: whoever keeps or does not drain it suffers."""
+"""Writes two gigabytes of text while it works honestly: whoever keeps or does not drain it suffers."""
 import os
 
 import torch
 from torch import nn
 
 CHUNK = b"y" * (1 << 20)
-for _ in range(1024):
+for _ in range(2048):
     os.write(1, CHUNK)
 
 
