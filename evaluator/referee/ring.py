@@ -31,6 +31,7 @@ _CHUNK_ELEMENTS = 1 << 24
 _AT_ONCE = 1 << 20
 """Elements of inputs that are made at once; beyond, copies would leave the cache."""
 _TINY = 1e-37
+_NEARLY = 1 - 1e-9
 _OWN_ERROR = 8.0
 """Scales the baseline may err itself: the scale is no less than its error where that was measured."""
 
@@ -293,6 +294,6 @@ def _known_shares(bases: list[Trial]) -> list[list[float]]:
 
 def _share(scale: torch.Tensor, exact: torch.Tensor) -> float:
     sizes = rms(finite_or_zero(grouped(exact)))
-    # Small ones may be what is left where terms cancelled.
-    large = sizes >= rms(sizes[None])
-    return float((scale[large] / sizes[large].clamp_min(_TINY)).max()) if scale.numel() else 0.0
+    # Small ones may be what is left where terms cancelled. Where all are equal, all are large.
+    large = (sizes > 0) & (sizes >= _NEARLY * rms(sizes[None]))
+    return float((scale[large] / sizes[large]).max()) if bool(large.any()) else 0.0

@@ -11,7 +11,7 @@ import torch
 from evaluator.contestant.slots import place, stacked
 from evaluator.referee.errorscale import Expected, limit
 from evaluator.referee.reference import Arguments, Output, Reference
-from evaluator.referee.ring import Recipe, Ring, _disagree
+from evaluator.referee.ring import Recipe, Ring, _disagree, _share
 from evaluator.referee.shelf import Solved, Trial
 from evaluator.referee.trials import TrialPool, terms_of
 from evaluator.referee.variants import AROUND, BELOW, NEAR, Starts
@@ -287,3 +287,15 @@ def test_answers_that_few_inputs_decide_are_compared_fairly(function):
         assert ring.disagreement([own], [right], recipe) == ""
     sampled = torch.stack([call(torch.cat([x[:, ::2], x[:, ::2]], -1)) for x in given])
     assert ring.disagreement([sampled], [right], recipe) != ""
+
+
+def test_the_largest_groups_tell_how_scales_grow_with_size():
+    exact = torch.tensor([[1.0], [2.0], [1e-9]]).expand(3, 64).double()
+    assert _share(torch.tensor([1e-7, 4e-7, 1e-7]), exact) == pytest.approx(2e-7)
+
+
+@pytest.mark.parametrize("rows", range(1, 40))
+def test_groups_of_one_size_and_groups_of_zeros_have_a_share_too(rows):
+    for value in (0.1, 0.3, 1 / 3, 0.7, 7.7):
+        assert _share(torch.full((rows,), 1e-7), torch.full((rows, 64), value).double()) > 0
+    assert _share(torch.full((rows,), 1e-38), torch.zeros(rows, 64).double()) == 0
