@@ -149,6 +149,9 @@ class Timing(Record):
     """The referee's clock around the calls, median; outputs are collected afterwards, without the inputs."""
     single_ms: float | None = None
     """Median outer time of the unannounced single-call batches."""
+    launch_ms: float | None = None
+    """What the host took to queue a call of a batch, median: no part of any time here. None where calls were
+    not queued ahead of the clock, so that launching them is in all times."""
     clock: str
     """What scored: `inner` (the claim, agreed with our clock), `outer` (the claim plus what our clock saw
     beyond it), `single` (plus what a lone call costs beyond a batched one, as those were merged), `scaled`

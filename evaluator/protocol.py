@@ -96,6 +96,16 @@ class Channel:
             raise ChannelGarbled("not a JSON object")
         return message
 
+    def speaks(self, timeout_s: float) -> bool:
+        """Whether a message begins to arrive, or the other side ends, within so many seconds."""
+        if self._buffer:
+            return True
+        try:
+            self._wait(select.POLLIN, time.monotonic() + timeout_s)
+        except ChannelTimeout:
+            return False
+        return True
+
     def take_fds(self) -> list[int]:
         """Descriptors that arrived since the last call; the caller owns them."""
         fds, self._fds = self._fds, []

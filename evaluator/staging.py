@@ -150,4 +150,6 @@ def _environment(threads: int, device: str) -> dict[str, str]:
     if device != "cpu":
         environment["CUDA_VISIBLE_DEVICES"] = visible_name(device)
         environment["CUDA_MODULE_LOADING"] = "LAZY"
+        # A longer queue: timed calls wait in it for their inputs.
+        environment["CUDA_SCALE_LAUNCH_QUEUES"] = "4x"
     return environment

@@ -108,31 +108,54 @@ def prepare(message: dict[str, Any], blocks: list[Block], device: torch.device) 
     )
 
 
-def run(
-    model: Any, layout: Layout, device: Device, *, first: int, count: int, lead: int
-) -> tuple[float, list[Any]]:
-    """Call the model on `count` prepared calls; returns their own milliseconds, and what they returned.
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Which prepared calls to make; the first `lead` of them are not on the stopwatch."""
 
-    The first `lead` calls are not on the stopwatch: it starts on a device that is at work already, so that
-    what the host takes before the first kernel runs is no part of what calls take in a row.
+    first: int
+    count: int
+    lead: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What a batch's calls wait for on the device, so that all are queued before the first one runs."""
+
+    word: torch.Tensor
+    value: int
+    queued: Callable[[], None]
+    """To be called when they are."""
+
+
+def run(
+    model: Any, layout: Layout, device: Device, batch: Batch, *, gate: Gate | None = None
+) -> tuple[float, list[Any]]:
+    """Make a batch of calls; returns their own milliseconds, and what they returned.
+
+    The stopwatch starts on a device that is at work already, so that what the host takes before the first
+    kernel runs is no part of what calls take in a row; or, behind a gate, once all of them are queued.
 
     The inputs' memory is not the caller's any more afterwards, so outputs that lie in it are copied.
     """
-    calls = layout.prepared(first, count)
+    calls = layout.prepared(batch.first, batch.count)
     returned: list[Any] = []
     timer = device.timer()
     with torch.no_grad():
         device.synchronize()
-        for args, kwargs in calls[:lead]:
+        if gate is not None:
+            device.waits_for(gate.word, gate.value)
+        for args, kwargs in calls[: batch.lead]:
             returned.append(layout.call(model, args, kwargs))
         timer.start()
         if layout.backward is None:
-            for args, kwargs in calls[lead:]:
+            for args, kwargs in calls[batch.lead :]:
                 returned.append(model(*args, **kwargs))
         else:
-            for args, kwargs in calls[lead:]:
+            for args, kwargs in calls[batch.lead :]:
                 returned.append(layout.call(model, args, kwargs))
         timer.stop()
+        if gate is not None:
+            gate.queued()
         device.synchronize()
         inner_ms = timer.elapsed_ms()
         returned = [_apart(value, layout.shared) for value in returned]

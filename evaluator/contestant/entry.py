@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from evaluator.contestant import loading
-from evaluator.contestant.calls import Layout, collect, prepare, run
+from evaluator.contestant.calls import Batch, Gate, Layout, collect, prepare, run
 from evaluator.contestant.failing import failure
 from evaluator.contestant.math import apply_math
 from evaluator.contestant.profiling import count, profile
@@ -127,10 +127,16 @@ class Contestant:
     def _run(self, message: Message) -> Message:
         model = self._models[message["model"]]
         self._before = State(model) if message["restore"] else None
-        layout, first = self._layouts[message["layout"]], int(message["first"])
-        count, lead = int(message["count"]), int(message["lead"])
-        inner_ms, self._returned = run(model, layout, self._device, first=first, count=count, lead=lead)
+        layout, gate = self._layouts[message["layout"]], self._gate(message["gate"])
+        batch = Batch(*(int(message[name]) for name in ("first", "count", "lead")))
+        inner_ms, self._returned = run(model, layout, self._device, batch, gate=gate)
         return {"op": "done", "inner_ms": inner_ms}
+
+    def _gate(self, gate: dict[str, int] | None) -> Gate | None:
+        if gate is None:
+            return None
+        word = self._blocks[gate["block"]].data
+        return Gate(word, gate["value"], lambda: self._channel.send({"op": "queued"}))
 
     def _stain(self, message: Message) -> Message:
         """Leave NaN where kernels may find what they have not written."""

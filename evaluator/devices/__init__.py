@@ -51,6 +51,10 @@ class Device(Protocol):
         """Wait for everything this process queued on the device, on every stream."""
         ...
 
+    def waits_for(self, word: torch.Tensor, value: int) -> bool:
+        """Let what is queued from now on wait until a word of memory is at least `value`, if this can."""
+        ...
+
     def timer(self) -> Timer:
         """A fresh stopwatch."""
         ...

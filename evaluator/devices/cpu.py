@@ -86,6 +86,11 @@ class CpuDevice:
     def synchronize(self) -> None:
         """Nothing is asynchronous on the CPU."""
 
+    def waits_for(self, word: torch.Tensor, value: int) -> bool:
+        """Nothing is queued on the CPU."""
+        del word, value
+        return False
+
     def timer(self) -> CpuTimer:
         """A fresh stopwatch."""
         return CpuTimer()

@@ -18,6 +18,7 @@ import torch
 _IPC_LAZY_PEER_ACCESS: Final = 1
 _FLUSH_FACTOR: Final = 3
 _OUT_OF_MEMORY: Final = 2
+_AT_LEAST: Final = ctypes.c_uint(0)
 _BLOCKS_EACH: Final = 16
 _STAINED: Final = 2048
 """Rows for each multiprocessor, and numbers in a row: kernels of torch's keep as many in shared memory."""
@@ -41,6 +42,11 @@ def _runtime() -> ctypes.CDLL:
             library.cudaGetErrorString.restype = ctypes.c_char_p
             return library
     raise RuntimeError("torch has not loaded the CUDA runtime; is this a CPU build of torch?")
+
+
+@cache
+def _driver() -> ctypes.CDLL:
+    return ctypes.CDLL("libcuda.so.1")
 
 
 def _check(code: int, action: str) -> None:
@@ -167,6 +173,13 @@ class CudaDevice:
     def synchronize(self) -> None:
         """`cudaDeviceSynchronize`: every stream of this process."""
         torch.cuda.synchronize(self.torch_device)
+
+    def waits_for(self, word: torch.Tensor, value: int) -> bool:
+        """Queue a wait on the current stream (CUDA driver API, stream memory operations)."""
+        stream = ctypes.c_void_p(torch.cuda.current_stream(self.torch_device).cuda_stream)
+        wait = getattr(_driver(), "cuStreamWaitValue32_v2", None)
+        address = ctypes.c_uint64(word.data_ptr())
+        return wait is not None and wait(stream, address, ctypes.c_uint32(value), _AT_LEAST) == 0
 
     def timer(self) -> CudaTimer:
         """A fresh pair of events."""

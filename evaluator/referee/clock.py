@@ -1,9 +1,8 @@
 """The clock: candidate and baseline in turns, on the same fresh inputs, under the referee's own stopwatch.
 
-Per turn and side: unscored warm-up, freeze, publish inputs and poison outputs, thaw, run, freeze, snapshot.
-The other side is frozen throughout. What the trusted baseline's own events leave of the referee's time is the
-honest cost of the protocol (messages, loop, collection of the same bytes); the contestant's claim scores only
-where it leaves no more than that. What it leaves beyond is added to it.
+The other side is frozen throughout a turn. What the trusted baseline's own events leave of the referee's time
+is the honest cost of the protocol (messages, loop, collection of the same bytes); the contestant's claim
+scores only where it leaves no more than that. What it leaves beyond is added to it.
 """
 
 from __future__ import annotations
@@ -12,20 +11,20 @@ import math
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
 import torch
 
-from evaluator.contestant.slots import Slot, stacked
 from evaluator.devices import Device
 from evaluator.evaluation import Interval, Status, Timing
 from evaluator.referee.excess import Calls, Excess, error, longer, merged
 from evaluator.referee.ring import Recipe, Ring
-from evaluator.referee.sides import Ran, Side, Verdict
+from evaluator.referee.sides import Ran, Verdict
 from evaluator.referee.statistics import quantile, ratio_interval, spread
-from evaluator.referee.witness import Sample, busy
+from evaluator.referee.visits import Lane, Visitor
+from evaluator.referee.witness import busy
 
 _AGREE_SHARE: Final = 0.02
 _AGREE_MS: Final = {"cpu": 0.05, "cuda": 0.1}
@@ -55,35 +54,10 @@ _MORE_TURNS: Final = {"cpu": 3, "cuda": 1}
 _PROBES: Final = {"cpu": 3, "cuda": 2}
 _CLAIMED_ALONE_MS: Final = {"cpu": 0.02, "cuda": 0.04}
 """What a first launch, or cold code, may cost a lone call that a batch hides."""
+_QUEUED_ALONE_MS: Final = 0.006
+"""The same where launches are over before: code is fetched anew, and nothing runs beside its end."""
 _SEEN_ALONE_MS: Final = 0.1
 _ALONE_SHARE: Final = 0.25
-_SELF_FLUSHING_BYTES: Final = 96 << 20
-
-
-@dataclass(slots=True)
-class Lane:
-    """One side with its layout, and what its turns measured."""
-
-    side: Side
-    layout: str
-    input_slots: list[Slot]
-    output_slots: list[Slot]
-    input_block: int
-    output_block: int
-    turns: list[Ran] = field(default_factory=list)
-    """Full batches, in order."""
-    singles: list[Ran] = field(default_factory=list)
-    """Unannounced batches of one call."""
-    published_ms: list[float] = field(default_factory=list)
-    """What it took to publish the inputs of each full batch while the side was frozen."""
-    withdrawn_ms: list[float] = field(default_factory=list)
-    """What it took to take them away again, likewise."""
-    calls: int = 0
-    """Most calls of a batch so far; memory beyond was never given inputs."""
-
-    def forget(self) -> None:
-        """Drop what was measured; the layout stays."""
-        self.turns, self.singles, self.published_ms, self.withdrawn_ms = [], [], [], []
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +69,8 @@ class Schedule:
     target_ms: float
     max_turns: int
     call_timeout_s: float
+    queued: bool = False
+    """Whether calls wait in the device's queue for their inputs: what the host takes to launch is no part."""
     lead: int = 0
     """Calls before them, verified like all others: on a GPU they hide how long the host takes to begin."""
 
@@ -117,6 +93,9 @@ class Clock:
         self._ring = ring
         self._schedule = schedule
         self._secret = secret
+        self._visitor = Visitor(
+            device, ring, secret, queued=schedule.queued, call_timeout_s=schedule.call_timeout_s
+        )
         self._started = time.monotonic()
         self._look = _FEWEST_TURNS * _MORE_TURNS[self.kind]
 
@@ -135,16 +114,17 @@ class Clock:
     def solo(self, baseline: Lane, turns: int) -> None:
         """Time one side by itself."""
         for _ in range(turns):
-            ran, _ = self._visit(baseline, self._ring.recipe(self._schedule.calls))
-            baseline.turns.append(ran)
+            baseline.turns.append(self._visit(baseline, self._ring.recipe(self._schedule.calls))[0])
 
-    def probe(self, lane: Lane) -> float:
-        """Milliseconds a call takes at best in a few turns; of a slow side, in the first."""
-        taken: list[float] = []
-        while len(taken) < _PROBES[self.kind] and max(taken, default=0.0) < _SLOW_MS:
-            ran, _ = self._visit(lane, self._ring.recipe(self._schedule.calls))
-            taken.append(ran.inner_ms)
-        return min(taken) / self._schedule.count
+    def probe(self, lane: Lane) -> tuple[float, bool]:
+        """Milliseconds a call takes at best in a few turns, of a slow one in the first; if any was queued."""
+        taken: list[Ran] = []
+        while (
+            len(taken) < _PROBES[self.kind] and max((ran.inner_ms for ran in taken), default=0.0) < _SLOW_MS
+        ):
+            taken.append(self._visit(lane, self._ring.recipe(self._schedule.calls))[0])
+        queued = any(ran.launch_ms is not None for ran in taken)
+        return min(ran.inner_ms for ran in taken) / self._schedule.count, queued
 
     def alone(self, lane: Lane) -> Timing:
         """What a trusted side took by itself."""
@@ -180,64 +160,8 @@ class Clock:
             raise Verdict(Status.WRONG_VALUES, f"right when verified, wrong when timed: {complaint}")
 
     def _visit(self, lane: Lane, recipe: Recipe) -> tuple[Ran, list[torch.Tensor]]:
-        """One side's turn; returns its times and a private copy of its outputs."""
-        side, count = lane.side, recipe.count
-        if lane.calls:
-            self._ran(lane, max(1, min(count // 8, lane.calls)))
-        side.freeze()
-        outputs = side.blocks[lane.output_block].data
-        written = Sample(outputs, lane.output_slots, count, self._secret)
-        self._device.synchronize()
-        began = time.perf_counter()
-        self._ring.publish(side.blocks[lane.input_block].data, lane.input_slots, recipe)
-        given = Sample(side.blocks[lane.input_block].data, lane.input_slots, count, self._secret)
-        given.look()
-        for slot in lane.output_slots:
-            end = slot["offset"] + slot["pitch"] * count
-            outputs[slot["offset"] : end].fill_(0xFF)
-        if outputs.numel() < _SELF_FLUSHING_BYTES:
-            self._device.flush_cache()
-        self._device.synchronize()
-        if count == self._schedule.calls:
-            lane.published_ms.append((time.perf_counter() - began) * 1e3)
-        side.before_collecting = lambda: self._withdraw(lane, given, recipe)
-        ran = self._ran(lane, count, lead=self.lead if count == self._schedule.calls else 0)
-        side.before_collecting = None
-        # Freezing stops host threads at once but takes a moment; it does not stop a queued GPU kernel.
-        if self.kind == "cpu":
-            side.freeze()
-        written.look()
-        copies = [stacked(outputs, slot, 0, count).clone() for slot in lane.output_slots]
-        self._device.synchronize()
-        side.freeze()
-        if written.moved():
-            raise Verdict(Status.TAMPERED, "outputs still changed after the process had answered")
-        lane.calls = max(lane.calls, count)
-        return ran, copies
-
-    def _withdraw(self, lane: Lane, given: Sample, recipe: Recipe) -> None:
-        """Take the inputs away once the calls are over: nothing is left to compute while collecting."""
-        lane.side.freeze()
-        if self._ring.inputs_stay and given.moved():
-            raise Verdict(Status.INPUT_MUTATED, "inputs were changed by a timed call")
-        began = time.perf_counter()
-        self._ring.withdraw(lane.side.blocks[lane.input_block].data, lane.input_slots, recipe)
-        self._device.synchronize()
-        if recipe.count == self._schedule.calls:
-            lane.withdrawn_ms.append((time.perf_counter() - began) * 1e3)
-
-    def _ran(self, lane: Lane, count: int, *, lead: int = 0) -> Ran:
-        ran = lane.side.run(
-            lane.layout,
-            model="m",
-            first=0,
-            count=count,
-            lead=lead,
-            timeout_s=self._schedule.call_timeout_s * max(1.0, count / 8),
-        )
-        if ran.complaint:
-            raise Verdict(Status.WRONG_SHAPE if ran.kind == "shape" else Status.WRONG_DTYPE, ran.complaint)
-        return ran
+        full = recipe.count == self._schedule.calls
+        return self._visitor.visit(lane, recipe, lead=self.lead if full else 0, full=full)
 
     def _enough(self, candidate: Lane, baseline: Lane) -> bool:
         turns, more = len(candidate.turns), _MORE_TURNS[self.kind]
@@ -323,6 +247,7 @@ class Clock:
     def _summary(self, lane: Lane, scored: list[float], clock: str) -> Timing:
         count = self._schedule.count
         singles = [ran.outer_ms for ran in lane.singles]
+        launches = [ran.launch_ms for ran in lane.turns if ran.launch_ms is not None]
         return Timing(
             median_ms=self._typical(scored) / count,
             spread_ms=spread(scored) / count,
@@ -331,6 +256,7 @@ class Clock:
             inner_ms=self._typical([ran.inner_ms for ran in lane.turns]) / count,
             outer_ms=self._typical([ran.outer_ms for ran in lane.turns]) / self._schedule.calls,
             single_ms=self._typical(singles) if singles else None,
+            launch_ms=self._typical(launches) / self._schedule.calls if launches else None,
             clock=clock,
             turn_ms=tuple(value / count for value in scored),
         )
@@ -373,8 +299,9 @@ class Clock:
             return merged(ours, theirs, share=self._quantile)
 
         slack = _ALONE_SHARE * self.outer_ms(candidate)
+        floor = _QUEUED_ALONE_MS if self._schedule.queued else _CLAIMED_ALONE_MS[self.kind]
         return max(
-            alone(_inner, self._schedule.count).beyond(_CLAIMED_ALONE_MS[self.kind] + slack),
+            alone(_inner, self._schedule.count).beyond(floor + slack),
             alone(_outer, self._schedule.calls).beyond(_SEEN_ALONE_MS + slack),
         )
 

@@ -25,7 +25,6 @@ from evaluator.plausibility import contradiction
 from evaluator.referee.afresh import Afresh
 from evaluator.referee.assessor import Assessor
 from evaluator.referee.attributing import attribution
-from evaluator.referee.clock import Lane
 from evaluator.referee.counting import Counting
 from evaluator.referee.lanes import Ground, load, start
 from evaluator.referee.sanitizing import Sanitizer
@@ -34,6 +33,7 @@ from evaluator.referee.sizes import OtherSizes
 from evaluator.referee.timing import Timer
 from evaluator.referee.trials import TrialPool
 from evaluator.referee.verifying import Verifier
+from evaluator.referee.visits import Lane
 
 _DOUBTED = (Status.WRONG_VALUES, Status.WRONG_SHAPE, Status.WRONG_DTYPE, Status.RUNTIME_ERROR)
 """What a fault of the lean headers would look like."""
@@ -159,11 +159,11 @@ class Judge:
 
     def _know_baselines(self) -> None:
         """Once for a problem, with the device alone: what its candidates are compared with."""
-        if self._timer.knows_baselines:
+        if self._timer.baselines.known:
             return
-        self._timer.start_baselines()
+        self._timer.baselines.start()
         self._hold_device(exclusive=True)
-        self._timer.baselines()
+        self._timer.baselines.measure()
         self._assessor.prepare()
 
     def _time(self, side: Side, lane: Lane, source: str, outcome: _Outcome) -> Measurement:

@@ -9,9 +9,9 @@ import torch
 
 from evaluator.contestant.slots import Slot, place, view
 from evaluator.devices import Device
-from evaluator.referee.clock import Lane
 from evaluator.referee.reference import Arguments, Output, Reference
 from evaluator.referee.sides import DriverLink, Side
+from evaluator.referee.visits import Lane
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,11 @@ from evaluator.devices import Block, Device
 from evaluator.errors import ProblemError
 from evaluator.evaluation import Status
 from evaluator.protocol import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout, Message
+from evaluator.referee.gate import Gate
 
 START_S = 120.0
+_QUEUE_S = 0.2
+_QUEUE_S_A_CALL = 2e-4
 
 
 class Verdict(Exception):
@@ -51,6 +54,23 @@ class Ran:
     """What collecting them took, on our clock."""
     kind: str
     complaint: str
+    launch_ms: float | None = None
+    """Until all calls were queued, on our clock and before the above began; None where they were not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """What is done around the calls of a run."""
+
+    publish: Callable[[], None]
+    """Writes their inputs, while the process is frozen."""
+    withdraw: Callable[[], None]
+    """Called when they are over, before their outputs are collected."""
+    lead: int
+    """The first calls, which are on our clock alone."""
+    gate: Gate | None
+    """With one, all are queued on the device before their inputs exist and the clock starts, or as many as
+    the process queues within a moment."""
 
 
 class Side:
@@ -82,8 +102,6 @@ class Side:
         self.restores = False
         """Whether what calls wrote into a model's buffers is undone after a run: the reference writes too."""
         self._called: set[tuple[str, str]] = set()
-        self.before_collecting: Callable[[], None] | None = None
-        """Called when the calls of a run are over, before their outputs are collected."""
 
     def setup(self, **fields: Any) -> None:
         """Once it has started, choose device, threads and precision flags; unless that was done."""
@@ -117,45 +135,68 @@ class Side:
         except (ChannelClosed, ChannelTimeout):
             raise self._dead() from None
 
-    def _answer(self, timeout_s: float) -> Message:
+    def _answer(self, timeout_s: float, *, late: bool = False) -> Message:
+        """`late`: it may still say that its calls are queued."""
         reply = self._receive(timeout_s)
+        if late and reply.get("op") == "queued":
+            reply = self._receive(timeout_s)
         if reply.get("op") == "failed":
             raise self._failed(reply)
         if reply.get("op") != "done":
             raise Verdict(Status.TAMPERED, f"an answer out of order: {str(reply)[:200]}")
         return reply
 
-    def run(self, layout: str, *, model: str, first: int, count: int, timeout_s: float, lead: int = 0) -> Ran:
-        """Run prepared calls, thawed if need be, and stop our clock at the answer; then collect outputs.
+    def run(
+        self,
+        layout: str,
+        *,
+        model: str,
+        first: int,
+        count: int,
+        timeout_s: float,
+        visit: Visit | None = None,
+    ) -> Ran:
+        """Run prepared calls, and stop our clock at the answer; then collect outputs.
 
-        The first `lead` of the `count` calls are on our clock alone.
-
-        A frozen process finds the message waiting when it wakes: no time passes off the clock in which it
-        could look at inputs.
+        A frozen process finds the message
+        waiting when it wakes, or its queue released: no time passes off the clock in which it could look at
+        inputs.
 
         Raises:
             Verdict: the process failed, died, hung, or does not speak the protocol.
             ProblemError: the reference's outputs do not fit where they fitted when it was opened.
         """
+        gate = visit.gate if visit is not None else None
         message = {
             "op": "run",
             "layout": layout,
             "model": model,
             "first": first,
             "count": count,
-            "lead": lead,
+            "lead": visit.lead if visit is not None else 0,
             "restore": self.restores,
+            "gate": None if gate is None else {"block": gate.block, "value": gate.shut()},
         }
         patience_s = 0.0 if (model, layout) in self._called else self.compile_s
+        launch_ms = None
+        if gate is not None:
+            self._send(message, [])
+            launch_ms = self._queue_ms(_QUEUE_S + count * _QUEUE_S_A_CALL)
+        if visit is not None:
+            self.freeze()
+            visit.publish()
         started = time.perf_counter_ns()
-        self._send(message, [])
+        if gate is None:
+            self._send(message, [])
+        else:
+            gate.open()
         self.thaw()
-        reply = self._answer(timeout_s + patience_s)
+        reply = self._answer(timeout_s + patience_s, late=gate is not None and launch_ms is None)
         outer_ms = (time.perf_counter_ns() - started) / 1e6
         self._called.add((model, layout))
         claim = _claim(reply.get("inner_ms"))
-        if self.before_collecting is not None:
-            self.before_collecting()
+        if visit is not None:
+            visit.withdraw()
         started = time.perf_counter_ns()
         self._send({"op": "collect", "layout": layout, "first": first}, [])
         self.thaw()
@@ -164,7 +205,20 @@ class Side:
         kind, complaint = str(reply.get("kind", "")), str(reply.get("complaint", ""))[:500]
         if complaint and self.role == "baseline":
             raise ProblemError(f"the reference answers differently shaped from draw to draw: {complaint}")
-        return Ran(claim, outer_ms, collect_ms, kind, complaint)
+        return Ran(claim, outer_ms, collect_ms, kind, complaint, launch_ms)
+
+    def _queue_ms(self, patience_s: float) -> float | None:
+        """What the process takes to queue its calls; None if it waits for one of them, or for too long."""
+        self.thaw()
+        started = time.perf_counter_ns()
+        if not self._channel.speaks(patience_s):
+            return None
+        reply = self._receive(START_S)
+        if reply.get("op") == "failed":
+            raise self._failed(reply)
+        if reply.get("op") != "queued":
+            raise Verdict(Status.TAMPERED, f"an answer out of order: {str(reply)[:200]}")
+        return (time.perf_counter_ns() - started) / 1e6
 
     def renew(self, model: str) -> None:
         """A model of this name was constructed: its next call is its first."""

@@ -14,13 +14,13 @@ import torch
 
 from evaluator.contestant.slots import view
 from evaluator.evaluation import Status
-from evaluator.referee.clock import Lane
 from evaluator.referee.comparison import Comparison, compare
 from evaluator.referee.lanes import Construction, Ground, construct, lay_out, load, write
 from evaluator.referee.reference import same_answers
 from evaluator.referee.shelf import Trial
 from evaluator.referee.sides import Side, Verdict
 from evaluator.referee.trials import TrialPool
+from evaluator.referee.visits import Lane
 
 _FEWEST_THREADS: Final = 4
 _MOST_THREADS: Final = 65

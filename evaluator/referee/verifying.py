@@ -10,7 +10,6 @@ import torch
 
 from evaluator.contestant.slots import view
 from evaluator.evaluation import Mismatch, Status, Verification
-from evaluator.referee.clock import Lane
 from evaluator.referee.comparison import Comparison, compare
 from evaluator.referee.errorscale import Expected, expect
 from evaluator.referee.lanes import Construction, Ground, call_bytes, construct, lay_out, write
@@ -18,6 +17,7 @@ from evaluator.referee.reference import Reference, same_answers, same_values
 from evaluator.referee.shelf import Trial
 from evaluator.referee.sides import Side, Verdict
 from evaluator.referee.trials import Draw, TrialPool
+from evaluator.referee.visits import Lane
 
 _SLOTS = 4
 _FEWEST_SLOTS = 2

@@ -55,6 +55,10 @@ class Repeat:
     seconds: float
     charges: dict[str, float] = field(default_factory=dict)
     """Milliseconds a call that its claims left unexplained, by where."""
+    launch_ms: float | None = None
+    """What the host took to queue a call, where calls were queued ahead of the clock."""
+    calls: int = 0
+    """In a batch."""
 
     @property
     def holds(self) -> bool:
@@ -150,6 +154,8 @@ def _repeat(evaluator: Evaluator, problem: Sized, config: EvaluationConfig, back
         turns=measured.candidate.turns if measured else 0,
         seconds=round(time.monotonic() - began, 1),
         charges=dict(measured.candidate.charges) if measured else {},
+        launch_ms=measured.candidate.launch_ms if measured else None,
+        calls=measured.calls_per_batch if measured else 0,
     )
 
 
@@ -160,7 +166,8 @@ def _report(done: Repeat, lines: Path | None, number: int) -> None:
     mark = "" if done.holds else "  does not hold 1"
     print(
         f"[{number:3}] {done.kind} {length(done.wanted_ms)}: {done.status} {done.speedup:.4f} "
-        f"[{done.low:.4f}, {done.high:.4f}] {done.clock} {done.seconds} s{mark}",
+        f"[{done.low:.4f}, {done.high:.4f}] {done.clock}, {done.calls} calls a batch"
+        f"{'' if done.launch_ms is None else ' queued'}, {done.seconds} s{mark}",
         flush=True,
     )
 

@@ -9,9 +9,10 @@ import torch
 
 from evaluator.devices import Device
 from evaluator.devices.cpu import CpuDevice
-from evaluator.referee.clock import Clock, Lane, Schedule
+from evaluator.referee.clock import Clock, Schedule
 from evaluator.referee.ring import Ring
 from evaluator.referee.sides import Ran, Side
+from evaluator.referee.visits import Lane
 
 NOISE = random.Random(4)
 GPU = cast(Device, SimpleNamespace(torch_device=torch.device("cuda", 0)))  # only its kind is asked for

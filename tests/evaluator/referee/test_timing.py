@@ -15,9 +15,10 @@ from evaluator import (
     Status,
     problem_from_source,
 )
-from evaluator.referee.clock import Lane
+from evaluator.referee.baselines import trusted
 from evaluator.referee.sides import Verdict
-from evaluator.referee.timing import Timer, trusted
+from evaluator.referee.timing import Timer
+from evaluator.referee.visits import Lane
 
 SOURCE = """
 import torch
@@ -58,10 +59,11 @@ class _Scripted(Timer):
     """A timer whose duels end as told: by which clock, or in which verdict."""
 
     def __init__(self, *ends: str | Status):
-        self.notes = []
+        self._notes = []
         self.ends = list(ends)
         self._kind = "cuda"
         self._judge: Callable[..., Any] | None = None
+        self._queued = False
 
     def _duel(self, lane: Any) -> Any:
         end = self.ends.pop(0)
@@ -86,14 +88,14 @@ def test_claims_that_hold_are_enough():
 def test_doubted_claims_that_hold_in_a_second_process_score_there(clock):
     timer = _Scripted(clock, "inner")
     assert timer.timed() == ("second", "inner")
-    assert len(timer.notes) == 1
+    assert len(timer._notes) == 1
 
 
 @pytest.mark.parametrize("end", ["outer", "single", Status.OUT_OF_MEMORY, Status.TIMED_OUT])
 def test_claims_doubted_twice_score_by_our_clock(end):
     timer = _Scripted("outer", end)
     assert timer.timed() == ("first", "outer")
-    assert not timer.notes
+    assert not timer._notes
 
 
 def test_on_a_cpu_nobody_else_is_asked():

@@ -1,0 +1,258 @@
+"""The baselines of a problem on this device: the reference by itself, compiled, and in several processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from evaluator.config import EvaluationConfig
+from evaluator.errors import ProblemError
+from evaluator.evaluation import Timing
+from evaluator.referee.bench import Bench
+from evaluator.referee.lanes import Construction, Ground, construct, load, start, write
+from evaluator.referee.scoring import Known
+from evaluator.referee.sides import Side, Verdict
+from evaluator.referee.statistics import PROCESSES, process_spread
+from evaluator.referee.trials import TrialPool
+from evaluator.referee.visits import Lane
+
+_SOLO_TURNS: Final = 9
+_WARM_TURNS: Final = 3
+_COMPILE_S: Final = 300.0
+_DRIFT: Final = {"cpu": 0.5, "cuda": 0.05}
+"""How far, relative, a ratio may be uncertain, and the reference's own time move, until the ratio is measured
+anew: on a CPU other users do that to times, and compiling takes a minute."""
+_REMEMBERED: Final = ("compile_ratio", "compile_error", "compile_solo_ms", "process_spread")
+_COMPARED: Final = {"cpu": 1, "cuda": PROCESSES}
+"""Processes of the reference that are compared. On a CPU, whose cores are never ours alone, its other users
+move times far more than that, turn by turn, and it would cost seconds of work instead of waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Baselines:
+    """A problem's reference on this device."""
+
+    eager: Lane
+    known: dict[bool, Known]
+    """By whether calls are queued ahead of the clock: what the host takes to launch is in the others."""
+
+
+class BaselineTimer:
+    """Times a problem's reference; owns its processes."""
+
+    def __init__(self, ground: Ground, pool: TrialPool, config: EvaluationConfig, bench: Bench) -> None:
+        self._ground = ground
+        self._pool = pool
+        self._config = config
+        self._bench = bench
+        self._kind = bench.kind
+        self._found: Baselines | None = None
+        self._started: list[Side] = []
+        """Processes with the reference in them; memory for timed calls is taken by one after the other."""
+        self._compiled: Lane | None = None
+        self.notes: list[str] = []
+
+    @property
+    def known(self) -> bool:
+        """Whether `measure` has nothing left to do."""
+        return self._found is not None
+
+    def measure(self) -> Baselines:
+        """The reference alone: made on first use, kept for every candidate.
+
+        Raises:
+            ProblemError: the reference does not run in its sandbox.
+        """
+        if self._found is None:
+            try:
+                self._found = self._measure()
+            except Verdict as verdict:
+                raise ProblemError(f"the reference failed in its sandbox: {verdict.detail}") from verdict
+            self._bench.slowest_ms = max(each.solo_ms for each in self._found.known.values())
+        return self._found
+
+    def start(self) -> None:
+        """Start the processes that `measure` will time, while others may still use the device.
+
+        Raises:
+            ProblemError: the reference does not run in its sandbox.
+        """
+        wanted = [False]
+        if "compile" in self._config.baselines and self._recalled("compile_ratio", False) is None:
+            wanted.append(True)
+        if self._recalled("process_spread", False) is None:
+            wanted += [False] * (_COMPARED[self._kind] - 1)
+        try:
+            self._ground.driver.call("expect", count=len(wanted))
+            sides = [start(self._ground, role="baseline") for _ in wanted]
+            self._ground.driver.call("hold", exclusive=False)
+            for side, compiled in zip(sides, wanted, strict=True):
+                self._furnish(side, compiled=compiled)
+                if compiled:
+                    self._compiled = self._bench.lay_out(side)
+                else:
+                    self._started.append(side)
+            if self._kind == "cuda":
+                self._ground.driver.call("release")
+            if self._compiled is not None:
+                self._compile(self._compiled)
+        except Verdict as verdict:
+            if not self._started:
+                raise ProblemError(f"the reference failed in its sandbox: {verdict.detail}") from verdict
+
+    def close(self) -> None:
+        """End the baselines' processes."""
+        for side in self._started:
+            side.close()
+        if self._compiled is not None:
+            self._compiled.side.close()
+        if self._found is not None:
+            self._found.eager.side.close()
+
+    def _measure(self) -> Baselines:
+        eager = self._reference_lane()
+        count = self._bench.sizing.settle(eager, None)
+        modes = (False,) if eager.gate is None else (False, True)
+        alone = {queued: self.alone(eager, count, queued) for queued in modes}
+        ratios = self._compile_ratios(eager, count, alone) if "compile" in self._config.baselines else {}
+        others = self._process_spreads(eager, count, modes)
+        known = {
+            queued: Known(own.median_ms, own.spread_ms, ratios.get(queued), others.get(queued))
+            for queued, own in alone.items()
+        }
+        return Baselines(eager, known)
+
+    def alone(self, eager: Lane, count: int, queued: bool) -> Timing:
+        """The reference with nobody else around."""
+        eager.forget()
+        clock = self._bench.clock(count, queued)
+        clock.solo(eager, _SOLO_TURNS)
+        return clock.alone(eager)
+
+    def _compile_ratios(self, eager: Lane, count: int, alone: dict[bool, Timing]) -> dict[bool, float]:
+        """Compiled over eager, measured in turns, or taken from this machine's cache."""
+        stored = {queued: self._known_ratio(queued, own.median_ms) for queued, own in alone.items()}
+        found = {queued: ratio for queued, ratio in stored.items() if ratio is not None}
+        if len(found) == len(alone):
+            return found
+        try:
+            measured = self._ratios_of(self._reference_lane(compiled=True), eager, count, tuple(alone))
+        except Verdict as verdict:
+            self.notes.append(f"torch.compile failed: {verdict.detail[:300]}")
+            return {}
+        for queued, (ratio, error) in measured.items():
+            solo_ms = alone[queued].median_ms
+            self._remember(queued, compile_ratio=ratio, compile_error=error, compile_solo_ms=solo_ms)
+        # A compiled reference may wait for the device where the other does not.
+        return {queued: measured.get(queued, measured[False])[0] for queued in alone}
+
+    def _known_ratio(self, queued: bool, solo_ms: float) -> float | None:
+        """Compiled over eager from this machine's cache, if that still holds."""
+        known_ms, error = (self._recalled(name, queued) for name in ("compile_solo_ms", "compile_error"))
+        holds = trusted(known_ms=known_ms, error=error, solo_ms=solo_ms, most=_DRIFT[self._kind])
+        return self._recalled("compile_ratio", queued) if holds else None
+
+    def _process_spreads(self, eager: Lane, count: int, modes: tuple[bool, ...]) -> dict[bool, float]:
+        """How much processes of the reference differ, measured in turns, or from this machine's cache."""
+        stored = {queued: self._recalled("process_spread", queued) for queued in modes}
+        known = {queued: found for queued, found in stored.items() if found is not None}
+        others = _COMPARED[self._kind] - 1
+        if len(known) == len(modes) or not others:
+            return known
+        ratios = {queued: [1.0] for queued in modes}
+        try:
+            for _ in range(others):
+                for queued, (ratio, _) in self._ratios_of(
+                    self._reference_lane(), eager, count, modes
+                ).items():
+                    ratios[queued].append(ratio)
+        except (Verdict, ProblemError) as error:
+            self.notes.append(f"the spread between processes was not measured: {str(error)[:300]}")
+            return {}
+        found = {queued: process_spread(each) for queued, each in ratios.items() if len(each) == 1 + others}
+        for queued, between in found.items():
+            self._remember(queued, process_spread=between)
+        return found
+
+    def _ratios_of(
+        self, lane: Lane, eager: Lane, count: int, modes: tuple[bool, ...]
+    ) -> dict[bool, tuple[float, float]]:
+        """Another process' time over that of the baseline kept, and its relative error; the process is ended.
+
+        By whether calls were queued ahead, of those ways that the process allows.
+
+        Raises:
+            Verdict: it failed, hung, or answered otherwise than the baseline.
+        """
+        found: dict[bool, tuple[float, float]] = {}
+        try:
+            self._bench.comparing(count, False).solo(lane, _WARM_TURNS)
+            for queued in modes:
+                fitting = self._bench.sizing.queueable(lane, count) if queued else count
+                if queued and lane.gate is None:
+                    continue
+                clock = self._bench.comparing(fitting, queued)
+                lane.forget()
+                eager.forget()
+                clock.duel(lane, eager)
+                sides = ([ran.inner_ms for ran in each.turns] for each in (lane, eager))
+                ratio, interval = clock.ratio(*sides)
+                found[queued] = ratio, (interval.high - interval.low) / 2 / ratio
+        finally:
+            lane.side.close()
+        return found
+
+    def _recalled(self, name: str, queued: bool) -> float | None:
+        """A number this machine's cache holds about the problem."""
+        stored = self._ground.driver.call("recall").get(_stored(name, queued))
+        return stored if isinstance(stored, float) else None
+
+    def _remember(self, queued: bool, **found: float) -> None:
+        """Add to what this machine's cache holds about the problem."""
+        every = [(name, way) for name in _REMEMBERED for way in (False, True)]
+        held = {_stored(*each): self._recalled(*each) for each in every}
+        kept = {name: value for name, value in held.items() if value is not None}
+        new = {_stored(name, queued): value for name, value in found.items()}
+        self._ground.driver.call("remember", **kept | new)
+
+    def _reference_lane(self, *, compiled: bool = False) -> Lane:
+        """A process with the reference in it: one started ahead, if there is one."""
+        if compiled and self._compiled is not None:
+            lane, self._compiled = self._compiled, None
+            return lane
+        if self._started and not compiled:
+            return self._bench.lay_out(self._started.pop(0))
+        side = start(self._ground, role="baseline")
+        self._furnish(side, compiled=compiled)
+        lane = self._bench.lay_out(side)
+        if compiled:
+            self._compile(lane)
+        return lane
+
+    def _furnish(self, side: Side, *, compiled: bool) -> None:
+        """Let a fresh process construct the reference."""
+        load(self._ground, side, self._ground.reference.source, class_name="Model")
+        draw = self._pool.draws[0]
+        wanted = Construction("Model", "m", draw.seed, draw.vary, compiled=compiled)
+        construct(self._ground, side, wanted)
+
+    def _compile(self, lane: Lane) -> None:
+        """A compiled model's first call, on inputs of the problem: zeros may be none."""
+        write(lane.side, lane.input_slots, self._pool.bases[0].arguments.leaves, 0)
+        self._ground.device.synchronize()
+        lane.side.run(lane.layout, model="m", first=0, count=1, timeout_s=_COMPILE_S)
+
+
+def _stored(name: str, queued: bool) -> str:
+    return f"{name}_queued" if queued else name
+
+
+def trusted(*, known_ms: float | None, error: float | None, solo_ms: float, most: float) -> bool:
+    """Whether a ratio measured earlier still holds.
+
+    `error` is its own, relative; the reference took `known_ms` when it was measured and takes `solo_ms` now.
+    Neither may be off by more than `most`.
+    """
+    if known_ms is None or error is None:
+        return False
+    return error <= most and abs(solo_ms / known_ms - 1) <= most

@@ -1,0 +1,70 @@
+"""How many calls a batch has: enough for the clock, no more than memory and a device's queue hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from evaluator.referee.clock import Clock
+from evaluator.referee.visits import Lane
+
+BATCH_MS: Final = {"cpu": 5.0, "cuda": 50.0}
+_LEAST_MS: Final = 1e-3
+
+
+class Sizing:
+    """Sizes the batches of one problem's sides."""
+
+    def __init__(self, clock: Callable[[int, bool], Clock], *, kind: str, most: int) -> None:
+        """`clock` makes one for batches of so many calls, queued ahead or not; `most` fit into memory."""
+        self._clock = clock
+        self._kind = kind
+        self._most = most
+
+    def settle(self, lane: Lane, reference_ms: float | None) -> int:
+        """Batch size from what a call takes: first alone, then in a small batch, which pipelines."""
+        count = 1
+        for _ in range(2):
+            call_ms, tried = self.probe(lane, count)
+            count = self.wanted(call_ms, reference_ms or call_ms, lane)
+            if count == tried:
+                break
+        return self.queueable(lane, count)
+
+    def queueable(self, lane: Lane, count: int) -> int:
+        """So many calls, or as many as this side is seen to queue ahead."""
+        if lane.gate is None or count <= lane.gate.tried:
+            return count
+        return self.probe(lane, count)[1]
+
+    def probe(self, lane: Lane, count: int) -> tuple[float, int]:
+        """What a call takes at best in batches of so many, or of fewer where they do not fit the queue.
+
+        A side that does not queue even one waits for the device in its calls: its gate is taken away.
+        """
+        while True:
+            call_ms, queued = self._clock(count, lane.gate is not None).probe(lane)
+            if lane.gate is None or queued:
+                break
+            if count == 1:
+                lane.gate = None
+            else:
+                count //= 2
+                lane.gate.most = count
+        if lane.gate is not None:
+            lane.gate.tried = max(lane.gate.tried, count)
+        return max(call_ms, _LEAST_MS), count
+
+    def wanted(self, call_ms: float, reference_ms: float, *lanes: Lane) -> int:
+        """Calls in a batch of these sides."""
+        queued = [lane.gate.most for lane in lanes if lane.gate is not None]
+        most = min(self._most, *queued) if queued else self._most
+        return batch_size(call_ms, reference_ms, batch_ms=BATCH_MS[self._kind], most=most)
+
+
+def batch_size(call_ms: float, reference_ms: float, *, batch_ms: float, most: int) -> int:
+    """Calls in a batch: long enough for the clock, within memory, and bearable for the slower side."""
+    wanted = math.ceil(batch_ms / max(call_ms, _LEAST_MS))
+    bearable = math.ceil(10 * batch_ms / max(reference_ms, _LEAST_MS))
+    return max(1, min(wanted, bearable, most))

@@ -1,0 +1,146 @@
+"""One side's turn: inputs nobody has seen, calls under both clocks, a private copy of what they wrote."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass, field
+from typing import Final
+
+import torch
+
+from evaluator.contestant.slots import Slot, stacked
+from evaluator.devices import Device
+from evaluator.evaluation import Status
+from evaluator.referee.gate import Gate
+from evaluator.referee.ring import Recipe, Ring
+from evaluator.referee.sides import Ran, Side, Verdict, Visit
+from evaluator.referee.witness import Sample
+
+_SELF_FLUSHING_BYTES: Final = 96 << 20
+
+
+@dataclass(slots=True)
+class Lane:
+    """One side with its layout, and what its turns measured."""
+
+    side: Side
+    layout: str
+    input_slots: list[Slot]
+    output_slots: list[Slot]
+    input_block: int
+    output_block: int
+    gate: Gate | None = None
+    """What its calls are queued behind; None where they cannot be."""
+    turns: list[Ran] = field(default_factory=list)
+    """Full batches, in order."""
+    singles: list[Ran] = field(default_factory=list)
+    """Unannounced batches of one call."""
+    published_ms: list[float] = field(default_factory=list)
+    """What it took to publish the inputs of each full batch while the side was frozen."""
+    withdrawn_ms: list[float] = field(default_factory=list)
+    """What it took to take them away again, likewise."""
+    calls: int = 0
+    """Most calls of a batch so far; memory beyond was never given inputs."""
+
+    def forget(self) -> None:
+        """Drop what was measured; the layout stays."""
+        self.turns, self.singles, self.published_ms, self.withdrawn_ms = [], [], [], []
+
+
+class Visitor:
+    """Takes turns with one side after the other."""
+
+    def __init__(
+        self, device: Device, ring: Ring, secret: random.Random, *, queued: bool, call_timeout_s: float
+    ) -> None:
+        """`queued`: calls wait in the device's queue for their inputs; every lane needs a gate."""
+        self._device = device
+        self._ring = ring
+        self._secret = secret
+        self._queued = queued
+        self._call_timeout_s = call_timeout_s
+
+    def visit(self, lane: Lane, recipe: Recipe, *, lead: int, full: bool) -> tuple[Ran, list[torch.Tensor]]:
+        """Per turn: unscored warm-up, freeze, publish inputs and poison outputs, thaw, run, freeze, snapshot.
+
+        `full` batches also tell what writing their inputs took.
+
+        Raises:
+            Verdict: the side failed or hung, changed its inputs, or went on after its answer.
+        """
+        side, count = lane.side, recipe.count
+        if lane.calls:
+            self._run(lane, max(1, min(count // 8, lane.calls)))
+        side.freeze()
+        turn = _Turn(lane, recipe, self._device, self._ring, self._secret, full)
+        gate = lane.gate if self._queued else None
+        ran = self._run(lane, count, Visit(turn.publish, turn.withdraw, lead, gate))
+        # Freezing stops host threads at once but takes a moment; it does not stop a queued GPU kernel.
+        if self._device.torch_device.type == "cpu":
+            side.freeze()
+        copies = turn.outputs()
+        lane.calls = max(lane.calls, count)
+        return ran, copies
+
+    def _run(self, lane: Lane, count: int, visit: Visit | None = None) -> Ran:
+        ran = lane.side.run(
+            lane.layout,
+            model="m",
+            first=0,
+            count=count,
+            timeout_s=self._call_timeout_s * max(1.0, count / 8),
+            visit=visit,
+        )
+        if ran.complaint:
+            raise Verdict(Status.WRONG_SHAPE if ran.kind == "shape" else Status.WRONG_DTYPE, ran.complaint)
+        return ran
+
+
+class _Turn:
+    """What the referee does to the memory of a side in one turn."""
+
+    def __init__(
+        self, lane: Lane, recipe: Recipe, device: Device, ring: Ring, secret: random.Random, full: bool
+    ) -> None:
+        blocks, self._count = lane.side.blocks, recipe.count
+        self._lane, self._recipe, self._device, self._ring, self._full = lane, recipe, device, ring, full
+        self._inputs, self._outputs = blocks[lane.input_block].data, blocks[lane.output_block].data
+        self._given = Sample(self._inputs, lane.input_slots, self._count, secret)
+        self._written = Sample(self._outputs, lane.output_slots, self._count, secret)
+
+    def publish(self) -> None:
+        """Write inputs, poison outputs."""
+        self._device.synchronize()
+        began = time.perf_counter()
+        self._ring.publish(self._inputs, self._lane.input_slots, self._recipe)
+        self._given.look()
+        for slot in self._lane.output_slots:
+            self._outputs[slot["offset"] : slot["offset"] + slot["pitch"] * self._count].fill_(0xFF)
+        if self._outputs.numel() < _SELF_FLUSHING_BYTES:
+            self._device.flush_cache()
+        self._device.synchronize()
+        if self._full:
+            self._lane.published_ms.append((time.perf_counter() - began) * 1e3)
+
+    def withdraw(self) -> None:
+        """Take the inputs away once the calls are over: nothing is left to compute while collecting."""
+        self._lane.side.freeze()
+        if self._ring.inputs_stay and self._given.moved():
+            raise Verdict(Status.INPUT_MUTATED, "inputs were changed by a timed call")
+        began = time.perf_counter()
+        self._ring.withdraw(self._inputs, self._lane.input_slots, self._recipe)
+        self._device.synchronize()
+        if self._full:
+            self._lane.withdrawn_ms.append((time.perf_counter() - began) * 1e3)
+
+    def outputs(self) -> list[torch.Tensor]:
+        """A private copy; whoever goes on after its answer is found out."""
+        self._written.look()
+        slots = self._lane.output_slots
+        copies = [stacked(self._outputs, slot, 0, self._count).clone() for slot in slots]
+        self._device.synchronize()
+        self._lane.side.freeze()
+        if self._written.moved():
+            raise Verdict(Status.TAMPERED, "outputs still changed after the process had answered")
+        return copies
