@@ -137,21 +137,22 @@ def run(
 
     The inputs' memory is not the caller's any more afterwards, so outputs that lie in it are copied.
     """
-    calls = layout.prepared(batch.first, batch.count)
+    first, count, lead = batch.first, batch.count, batch.lead
+    calls = layout.prepared(first, count)
     returned: list[Any] = []
     timer = device.timer()
     with torch.no_grad():
         device.synchronize()
         if gate is not None:
             device.waits_for(gate.word, gate.value)
-        for args, kwargs in calls[: batch.lead]:
+        for args, kwargs in calls[:lead]:
             returned.append(layout.call(model, args, kwargs))
         timer.start()
         if layout.backward is None:
-            for args, kwargs in calls[batch.lead :]:
+            for args, kwargs in calls[lead:]:
                 returned.append(model(*args, **kwargs))
         else:
-            for args, kwargs in calls[batch.lead :]:
+            for args, kwargs in calls[lead:]:
                 returned.append(layout.call(model, args, kwargs))
         timer.stop()
         if gate is not None:

@@ -43,6 +43,8 @@ _MOST_SINGLES: Final = 6
 _SHORT_MS: Final = 0.5
 _MOST_SHORT_SINGLES: Final = 36
 """Of short calls, where what is to be seen is less than what our clock wanders."""
+_MOST_QUEUED_SINGLES: Final = 16
+"""The same where launches are over before: the claims of lone calls hardly wander then."""
 _HOPELESS: Final = 0.1
 _HOPELESS_TURNS: Final = 4
 _WALL_S: Final = {"cpu": 6.0, "cuda": 20.0}
@@ -89,6 +91,8 @@ class Clock:
         """Of device: `cpu` or `cuda`."""
         self.lead = schedule.lead
         """Calls of a batch that are not scored."""
+        self.queued = schedule.queued
+        """Whether calls wait in the device's queue for their inputs."""
         self._quantile = _QUANTILE[self.kind]
         self._ring = ring
         self._schedule = schedule
@@ -143,7 +147,8 @@ class Clock:
         """Never announced: about every other turn, surely twice by the end; of short calls, more."""
         done, turns = len(candidate.singles), len(candidate.turns)
         if self.outer_ms(candidate) < _SHORT_MS:
-            return done < _MOST_SHORT_SINGLES * min(1.0, turns / (_FEWEST_TURNS * _MORE_TURNS[self.kind]))
+            most = _MOST_QUEUED_SINGLES if self._schedule.queued else _MOST_SHORT_SINGLES
+            return done < most * min(1.0, turns / (_FEWEST_TURNS * _MORE_TURNS[self.kind]))
         return done < _MOST_SINGLES and (done < turns // 3 or self._secret.random() < 0.3)
 
     def _turn(self, candidate: Lane, baseline: Lane, count: int) -> None:

@@ -108,7 +108,7 @@ class Judge:
                 outcome.measurement = self._time(side, lane, source, outcome)
                 outcome.plausibility = self._assessor.assess(outcome.measurement.candidate.median_ms)
                 self._announce(outcome, Stage.ATTRIBUTE)
-                self._hold_device(exclusive=False)
+                self._make_way(side)
                 outcome.attribution = attribution(self._ground, side, source)
             self._try_other_sizes(side, outcome)
             self._count(side, source, outcome)
@@ -256,6 +256,18 @@ class Judge:
     def _announce(self, outcome: _Outcome, stage: Stage) -> None:
         outcome.stage = stage
         self._ground.driver.call("stage", stage=stage.value)
+
+    def _make_way(self, side: Side) -> None:
+        """After timing, let others time who wait for that, and then go on beside others.
+
+        Queueing for the device once more costs nothing: all that is left to do can be done beside another
+        evaluation's rest, but not beside its timing. A GPU stays shared without a gap, because freezing would
+        not stop what the candidate has queued there.
+        """
+        if self._ground.device.torch_device.type == "cpu":
+            side.freeze()
+            self._ground.driver.call("release")
+        side.deadline += self._hold_device(exclusive=False)
 
     def _hold_device(self, *, exclusive: bool) -> float:
         """Wait for the device; returns the seconds waited, which are nobody's fault."""

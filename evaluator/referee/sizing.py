@@ -11,6 +11,8 @@ from evaluator.referee.visits import Lane
 
 BATCH_MS: Final = {"cpu": 5.0, "cuda": 50.0}
 _LEAST_MS: Final = 1e-3
+_LEAST_QUEUED_MS: Final = 1.25
+"""Of a whole batch by our clock, which includes a quarter of a millisecond of messages."""
 
 
 class Sizing:
@@ -61,6 +63,14 @@ class Sizing:
         queued = [lane.gate.most for lane in lanes if lane.gate is not None]
         most = min(self._most, *queued) if queued else self._most
         return batch_size(call_ms, reference_ms, batch_ms=BATCH_MS[self._kind], most=most)
+
+    def tells(self, outer_ms: float, count: int, reference_ms: float) -> bool:
+        """Whether queued batches of calls that take so long leave our clock anything to say.
+
+        They need not where batches that are not queued could be no larger. A queue may be short for reasons
+        of its own, such as a device whose memory is full, and whoever wants short batches can stop queueing.
+        """
+        return outer_ms * count >= _LEAST_QUEUED_MS or count >= self.wanted(outer_ms, reference_ms)
 
 
 def batch_size(call_ms: float, reference_ms: float, *, batch_ms: float, most: int) -> int:

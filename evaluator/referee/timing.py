@@ -13,6 +13,7 @@ from evaluator.errors import EvaluatorError
 from evaluator.evaluation import Measurement, Status
 from evaluator.referee.baselines import BaselineTimer
 from evaluator.referee.bench import Bench
+from evaluator.referee.clock import Clock
 from evaluator.referee.lanes import Ground
 from evaluator.referee.scoring import Known, measurement
 from evaluator.referee.sides import Side, Verdict
@@ -79,15 +80,25 @@ class Timer:
 
     def _duel(self, lane: Lane) -> Measurement:
         """One process against the reference's; raises what `time` does."""
-        baselines, sizing = self.baselines.measure(), self._bench.sizing
+        baselines = self.baselines.measure()
         eager = baselines.eager
         usual_ms = baselines.known[eager.gate is not None].solo_ms
-        count = sizing.settle(lane, usual_ms)
-        for _ in range(_SIZINGS):
-            both = [lane, eager] if lane.gate is not None else []
-            for side in both:
-                count = sizing.queueable(side, count)
-            queued = lane.gate is not None and eager.gate is not None
+        clock, count = self._sized_duel(lane, eager, usual_ms)
+        queued = clock.queued
+        clock.check_claims(lane, eager)
+        ours, theirs = clock.timing(lane, eager)
+        self._bench.device.trim()
+        self._judge, self._queued = partial(measurement, clock, ours, theirs, count), queued
+        return self._judge(baselines.known[queued])
+
+    def _sized_duel(self, lane: Lane, eager: Lane, usual_ms: float) -> tuple[Clock, int]:
+        """A duel in batches that leave our clock enough to say, and their calls."""
+        sizing, left = self._bench.sizing, _SIZINGS
+        wanted = sizing.settle(lane, usual_ms)
+        while True:
+            left -= 1
+            count = self._queueable(lane, eager, wanted)
+            queued = lane.gate is not None
             lane.forget()
             eager.forget()
             clock = self._bench.clock(count, queued)
@@ -97,16 +108,24 @@ class Timer:
             except Verdict as verdict:
                 self._blame(eager.side, verdict)
                 raise
-            wanted = sizing.wanted(clock.outer_ms(lane), usual_ms, *both)
-            if wanted <= 2 * count:
-                break
+            outer_ms = clock.outer_ms(lane)
+            if queued and not sizing.tells(outer_ms, count, usual_ms):
+                lane.gate = None
+                wanted = sizing.wanted(outer_ms, usual_ms)
+                continue
+            wanted = sizing.wanted(outer_ms, usual_ms, *((lane, eager) if queued else ()))
             # Slower while its batches were sized than since: short ones would leave room for a lie.
-            count = wanted
-        clock.check_claims(lane, eager)
-        ours, theirs = clock.timing(lane, eager)
-        self._bench.device.trim()
-        self._judge, self._queued = partial(measurement, clock, ours, theirs, count), queued
-        return self._judge(baselines.known[queued])
+            if wanted <= 2 * count or left <= 0:
+                return clock, count
+
+    def _queueable(self, lane: Lane, eager: Lane, count: int) -> int:
+        """So many calls, or as many as both sides queue ahead; where one cannot, neither does."""
+        for side in (lane, eager):
+            if lane.gate is not None:
+                count = self._bench.sizing.queueable(side, count)
+        if eager.gate is None:
+            lane.gate = None
+        return count
 
     def settled(self, found: Measurement) -> Measurement:
         """The record of the last duel once its candidate is gone: was a slower baseline its doing?

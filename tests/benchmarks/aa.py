@@ -59,6 +59,8 @@ class Repeat:
     """What the host took to queue a call, where calls were queued ahead of the clock."""
     calls: int = 0
     """In a batch."""
+    detail: str = ""
+    """Why it did not pass."""
 
     @property
     def holds(self) -> bool:
@@ -134,10 +136,10 @@ def _measure(options: argparse.Namespace) -> list[Repeat]:
 def _repeat(evaluator: Evaluator, problem: Sized, config: EvaluationConfig, backend: str) -> Repeat:
     source = problem.problem.source.replace("class Model(", "class ModelNew(")
     began = time.monotonic()
-    status, measured = "BROKEN", None
+    status, measured, detail = "BROKEN", None, ""
     try:
         evaluation = evaluator.evaluate(problem.problem, Candidate(source=source, backend=backend), config)
-        status, measured = evaluation.status.value, evaluation.measurement
+        status, measured, detail = evaluation.status.value, evaluation.measurement, evaluation.detail
     except EvaluatorError as error:
         print(f"{problem.label}: {error}", flush=True)
     nothing = math.nan
@@ -156,6 +158,7 @@ def _repeat(evaluator: Evaluator, problem: Sized, config: EvaluationConfig, back
         charges=dict(measured.candidate.charges) if measured else {},
         launch_ms=measured.candidate.launch_ms if measured else None,
         calls=measured.calls_per_batch if measured else 0,
+        detail=detail,
     )
 
 
@@ -167,7 +170,7 @@ def _report(done: Repeat, lines: Path | None, number: int) -> None:
     print(
         f"[{number:3}] {done.kind} {length(done.wanted_ms)}: {done.status} {done.speedup:.4f} "
         f"[{done.low:.4f}, {done.high:.4f}] {done.clock}, {done.calls} calls a batch"
-        f"{'' if done.launch_ms is None else ' queued'}, {done.seconds} s{mark}",
+        f"{'' if done.launch_ms is None else ' queued'}, {done.seconds} s{mark} {done.detail}",
         flush=True,
     )
 

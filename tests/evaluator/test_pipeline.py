@@ -1,6 +1,11 @@
 """The evaluator's whole way, on real processes: what ends how, and what is measured."""
 
+import fcntl
+import tempfile
 import textwrap
+import threading
+import time
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +21,7 @@ from evaluator import (
     problem_from_source,
 )
 from evaluator.errors import DeviceFull
+from evaluator.leasing import DeviceLease
 
 PROBLEM = problem_from_source(
     textwrap.dedent(
@@ -274,6 +280,39 @@ def test_a_problem_of_one_size_has_none_to_hold_out(evaluator):
     assert evaluation.status is Status.PASSED
     assert evaluation.verification.other_sizes == {}
     assert evaluation.verification.shape_specialized is None
+
+
+def test_who_waits_to_time_goes_before_the_rest_of_an_evaluation_that_has_timed(evaluator):
+    taken, over = threading.Event(), threading.Event()
+    went_first = []
+
+    def held_alone():
+        with (Path(tempfile.gettempdir()) / "kernelwright-cpu.lock").open() as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+    def time_another():
+        lease = DeviceLease("cpu")
+        while not over.is_set() and not held_alone():
+            time.sleep(0.005)
+        lease.take()
+        taken.set()
+        lease.close()
+
+    def on_stage(stage):
+        if stage is Stage.TIME:
+            waiter.start()
+        if stage is Stage.DECIDE:
+            went_first.append(taken.is_set())
+
+    waiter = threading.Thread(target=time_another)
+    assert evaluator.evaluate(PROBLEM, RIGHT, QUICK, on_stage=on_stage).status is Status.PASSED
+    over.set()
+    waiter.join()
+    assert went_first == [True]
 
 
 def test_a_large_block_comes_from_memory_that_is_kept(evaluator):
