@@ -74,8 +74,8 @@ class Staging:
         """How to start a `contestant` or `referee` that speaks on descriptor `fd`."""
         main = _CONTESTANT_MAIN if side == "contestant" else _REFEREE_MAIN
         folder = self.seen(self.root / side)
-        # What is imported stays: looking through it for garbage, then or ever after, takes a tenth of the time
-        # to start each time.
+        # What is imported stays: looking through it for garbage, then or later, takes a tenth of the time to
+        # start each time.
         imports = f"import gc, sys; gc.disable(); sys.path.insert(0, {str(folder)!r}); {main}"
         program = f"{imports}; gc.freeze(); gc.enable(); main()"
         # Like -I, but for the environment, which is wholly ours and fixes the hash seed.
