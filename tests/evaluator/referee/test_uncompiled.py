@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -30,24 +33,60 @@ def get_init_inputs():
     return []
 '''
 """
+FORKS = """
+import json, os, signal, traceback
+for line in sys.stdin:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        sys.stdout = sys.stderr = os.fdopen(writing, "w")
+        signal.alarm(300)
+        failed = True
+        try:
+            exec(json.loads(line), globals())
+            failed = False
+        except BaseException:
+            traceback.print_exc()
+        sys.stdout.flush()
+        os._exit(failed)
+    os.close(writing)
+    with os.fdopen(reading) as said:
+        text = said.read()
+    _, ended = os.waitpid(child, 0)
+    print(json.dumps([ended, text.strip()]), flush=True)
+"""
+"""Each program in a process of its own, which has imported torch and done nothing with it."""
+
+Say = Callable[[str], str]
 
 
-def _said(lines: str) -> str:
-    ended = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", LINES + lines],
+@pytest.fixture(scope="module")
+def said() -> Iterator[Say]:
+    """What a program prints that ends well."""
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", LINES + FORKS],
         cwd=ROOT,
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        timeout=300,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout.strip()
+    ) as forking:
+        asking, answering = forking.stdin, forking.stdout
+        assert asking is not None and answering is not None
+
+        def say(program: str) -> str:
+            asking.write(json.dumps(program) + "\n")
+            asking.flush()
+            ended, text = json.loads(answering.readline())
+            assert ended == 0, text
+            return cast(str, text)
+
+        yield say
+        asking.close()
 
 
-def test_weighing_brings_no_compiler():
+def test_weighing_brings_no_compiler(said):
     weighed = "work = weigh('p', SOURCE.replace('{more}', ''), {}, dtype='as_is')\n"
-    assert _said(weighed + "print(work.complete, work.flops, *(name in sys.modules for name in HEAVY))") == (
+    assert said(weighed + "print(work.complete, work.flops, *(name in sys.modules for name in HEAVY))") == (
         "True 1024 False False False"
     )
 
@@ -62,11 +101,11 @@ def test_weighing_brings_no_compiler():
         "from torch.fx.experimental.symbolic_shapes import ShapeEnv\n    assert ShapeEnv()",
     ],
 )
-def test_whoever_asks_for_the_compiler_gets_the_real_one(asking):
-    assert _said(f"with uncompiled():\n    {asking}\nimport torch._dynamo, sympy\nprint(sympy.__file__)")
+def test_whoever_asks_for_the_compiler_gets_the_real_one(said, asking):
+    assert said(f"with uncompiled():\n    {asking}\nimport torch._dynamo, sympy\nprint(sympy.__file__)")
 
 
-def test_sizes_that_are_symbols_are_left_to_the_compiler():
+def test_sizes_that_are_symbols_are_left_to_the_compiler(said):
     """Those of ragged dimensions are."""
     lines = """
 with uncompiled():
@@ -74,4 +113,4 @@ with uncompiled():
     ragged = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
     print(is_nested_int(3), is_nested_int(ragged.shape[1]))
 """
-    assert _said(lines) == "False True"
+    assert said(lines) == "False True"
