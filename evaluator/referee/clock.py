@@ -21,7 +21,7 @@ from evaluator.devices import Device
 from evaluator.evaluation import Interval, Status, Timing
 from evaluator.referee.excess import Calls, Excess, error, longer, merged
 from evaluator.referee.ring import Recipe, Ring
-from evaluator.referee.sides import Ran, Verdict
+from evaluator.referee.sides import Doubt, Ran, Verdict
 from evaluator.referee.statistics import quantile, ratio_interval, spread
 from evaluator.referee.visits import Lane, Visitor
 from evaluator.referee.witness import busy
@@ -270,10 +270,10 @@ class Clock:
         """Claims far below our clock, turn after turn, are a forged clock; a stopped process does not work.
 
         Raises:
-            Verdict: `TAMPERED`.
+            Doubt: `TAMPERED`.
         """
         if self.kind == "cuda" and (why := busy(candidate.published_ms, baseline.published_ms)):
-            raise Verdict(Status.TAMPERED, why)
+            raise Doubt(Status.TAMPERED, why)
         usual = max(self._left(baseline.turns))
         gross = [
             left > _GROSS_SHARE * max(ran.inner_ms, 0.0) + 2 * usual + _GROSS_MS
@@ -282,7 +282,7 @@ class Clock:
         if len(gross) >= _GROSS_TURNS and all(gross):
             claimed = median(ran.inner_ms for ran in candidate.turns)
             seen = median(ran.outer_ms for ran in candidate.turns)
-            raise Verdict(
+            raise Doubt(
                 Status.TAMPERED,
                 f"the process claims {claimed:.3f} ms where our clock saw {seen:.3f} ms, "
                 f"in each of {len(gross)} turns",

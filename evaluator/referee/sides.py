@@ -30,6 +30,10 @@ class Verdict(Exception):
         self.facts = facts
 
 
+class Doubt(Verdict):
+    """Its claims cannot be true: it cheats, or this one process is odd."""
+
+
 class DriverLink:
     """The referee's line to the driver, who owns processes, builds and the device lock."""
 

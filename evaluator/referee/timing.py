@@ -16,7 +16,7 @@ from evaluator.referee.bench import Bench
 from evaluator.referee.clock import Clock
 from evaluator.referee.lanes import Ground
 from evaluator.referee.scoring import Known, measurement
-from evaluator.referee.sides import Side, Verdict
+from evaluator.referee.sides import Doubt, Side, Verdict
 from evaluator.referee.trials import TrialPool
 from evaluator.referee.visits import Lane
 
@@ -62,21 +62,28 @@ class Timer:
             Verdict: a timed output was wrong, the clock was forged, or the candidate failed.
             EvaluatorError: the reference failed, which is no fault of the candidate.
         """
-        first = self._duel(lane)
-        if first.candidate.clock == "inner" or not _ASKED_AGAIN[self._kind]:
-            return first
+        first = self._heard(lane)
+        if _believable(first) or not _ASKED_AGAIN[self._kind]:
+            return _told(first)
         how = self._judge, self._queued
         try:
-            second = self._duel(afresh())
+            second = self._heard(afresh())
         except Verdict as verdict:
             if verdict.status not in _FAILED:
                 raise
             second = first
-        if second.candidate.clock != "inner":
+        if not _believable(second):
             self._judge, self._queued = how
-            return first
+            return _told(first)
         self._notes.append("timed in a second process: the first answered later than its claims explain")
-        return second
+        return _told(second)
+
+    def _heard(self, lane: Lane) -> Measurement | Doubt:
+        """What a duel comes to; raises what `time` does, but for doubts."""
+        try:
+            return self._duel(lane)
+        except Doubt as doubt:
+            return doubt
 
     def _duel(self, lane: Lane) -> Measurement:
         """One process against the reference's; raises what `time` does."""
@@ -155,3 +162,13 @@ class Timer:
     def close(self) -> None:
         """End the baselines' processes."""
         self.baselines.close()
+
+
+def _believable(outcome: Measurement | Doubt) -> bool:
+    return not isinstance(outcome, Doubt) and outcome.candidate.clock == "inner"
+
+
+def _told(outcome: Measurement | Doubt) -> Measurement:
+    if isinstance(outcome, Doubt):
+        raise outcome
+    return outcome

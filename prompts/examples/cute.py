@@ -20,8 +20,9 @@ def distance_of_rows(x: cute.Tensor, y: cute.Tensor, weight: cute.Tensor, out: c
         total += d * d * weight[column]
     total = cute.arch.warp_reduction_sum(total)
     shared = cutlass.utils.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(THREADS // 32))
+    own_warp = cute.arch.warp_idx()
     if cute.arch.lane_idx() == 0:
-        shared[cute.arch.warp_idx()] = total
+        shared[own_warp] = total
     cute.arch.sync_threads()
     if thread == 0:
         whole = cutlass.Float32(0.0)

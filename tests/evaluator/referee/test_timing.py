@@ -16,7 +16,7 @@ from evaluator import (
     problem_from_source,
 )
 from evaluator.referee.baselines import trusted
-from evaluator.referee.sides import Verdict
+from evaluator.referee.sides import Doubt, Verdict
 from evaluator.referee.timing import Timer
 from evaluator.referee.visits import Lane
 
@@ -58,7 +58,7 @@ def test_a_ratio_is_measured_anew_once_it_may_be_wrong():
 class _Scripted(Timer):
     """A timer whose duels end as told: by which clock, or in which verdict."""
 
-    def __init__(self, *ends: str | Status):
+    def __init__(self, *ends: str | Status | Doubt):
         self._notes = []
         self.ends = list(ends)
         self._kind = "cuda"
@@ -67,6 +67,8 @@ class _Scripted(Timer):
 
     def _duel(self, lane: Any) -> Any:
         end = self.ends.pop(0)
+        if isinstance(end, Doubt):
+            raise end
         if isinstance(end, Status):
             raise Verdict(end, "")
         self._judge = lambda known: end
@@ -89,6 +91,18 @@ def test_doubted_claims_that_hold_in_a_second_process_score_there(clock):
     timer = _Scripted(clock, "inner")
     assert timer.timed() == ("second", "inner")
     assert len(timer._notes) == 1
+
+
+def test_a_process_that_cannot_be_right_is_heard_again():
+    timer = _Scripted(Doubt(Status.TAMPERED, "the device was busy"), "inner")
+    assert timer.timed() == ("second", "inner")
+    assert len(timer._notes) == 1
+
+
+@pytest.mark.parametrize("second", ["outer", Doubt(Status.TAMPERED, "again"), Status.TIMED_OUT])
+def test_who_cannot_be_right_twice_has_cheated(second):
+    with pytest.raises(Doubt, match="the device was busy"):
+        _Scripted(Doubt(Status.TAMPERED, "the device was busy"), second).timed()
 
 
 @pytest.mark.parametrize("end", ["outer", "single", Status.OUT_OF_MEMORY, Status.TIMED_OUT])
