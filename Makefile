@@ -38,8 +38,9 @@ demo: $(READY)  ## Run the whole pipeline on 9 problems, with no key and no GPU
 	  --workspace $(DEMO) --cache $(DEMO)/cache
 	@$(BIN)/kernelwright leaderboard --workspace $(DEMO) --html $(DEMO)/leaderboard.html
 	@rm -rf $(DEMO)/datasets
-	@$(BIN)/kernelwright export sft --workspace $(DEMO) --out $(DEMO)/datasets/sft >/dev/null
-	@$(BIN)/kernelwright export trajectories --workspace $(DEMO) --out $(DEMO)/datasets/trajectories >/dev/null
+	@$(BIN)/kernelwright export sft --workspace $(DEMO) --out $(DEMO)/datasets/sft >/dev/null & sft=$$!; \
+	  $(BIN)/kernelwright export trajectories --workspace $(DEMO) --out $(DEMO)/datasets/trajectories >/dev/null && \
+	  wait $$sft
 	@echo "wrote    $(DEMO)/datasets/sft and $(DEMO)/datasets/trajectories, from all runs of the demo"
 	@echo "look     $(DEMO)/leaderboard.html in any browser; $(BIN)/kernelwright kernels list --workspace $(DEMO)"
 
