@@ -45,12 +45,12 @@ demo: $(READY)  ## Run the whole pipeline on 9 problems, with no key and no GPU
 	@echo "look     $(DEMO)/leaderboard.html in any browser; $(BIN)/kernelwright kernels list --workspace $(DEMO)"
 
 test: $(READY)  ## Run the tests, offline
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not gpu and not slow'
+	@$(BIN)/python -m pytest -n 3 --dist loadgroup -m 'not gpu and not slow'
 
 test-all: $(READY_ALL)  ## Run the tests and their slow repeats, the corpus three times
 	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
 	  echo "no Chromium here: tests of pages in a browser are skipped; on Debian: apt-get install chromium"
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not gpu'
+	@$(BIN)/python -m pytest -n 3 --dist loadgroup -m 'not gpu'
 	@for time in 2 3; do $(BIN)/python -m pytest -m 'not gpu' tests/evaluator/test_corpus.py || exit 1; done
 
 test-gpu: $(READY)  ## Run the tests that need a CUDA device
