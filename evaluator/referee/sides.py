@@ -19,7 +19,7 @@ START_S = 120.0
 _QUEUE_S = 0.2
 _QUEUE_S_A_CALL = 2e-4
 _PATIENCE = {"baseline": 10.0}
-"""Where the reference is not done with queueing, launching would be in its time and not in the candidate's."""
+"""Of a reference that were not done with queueing, launching would be in its time, not in the candidate's."""
 
 
 class Verdict(Exception):
@@ -164,8 +164,8 @@ class Side:
     ) -> Ran:
         """Run prepared calls, and stop our clock at the answer; then collect outputs.
 
-        A frozen process finds the message waiting when it wakes, or its queue released: no time passes off the
-        clock in which it could look at inputs.
+        A frozen process finds the message waiting when it wakes, or its queue released: no time passes off
+        the clock in which it could look at inputs.
 
         Raises:
             Verdict: the process failed, died, hung, or does not speak the protocol.
