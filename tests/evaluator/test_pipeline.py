@@ -1,11 +1,10 @@
 """The evaluator's whole way, on real processes: what ends how, and what is measured."""
 
 import fcntl
-import tempfile
 import textwrap
 import threading
 import time
-from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -282,12 +281,16 @@ def test_a_problem_of_one_size_has_none_to_hold_out(evaluator):
     assert evaluation.verification.shape_specialized is None
 
 
-def test_who_waits_to_time_goes_before_the_rest_of_an_evaluation_that_has_timed(evaluator):
+def test_who_waits_to_time_goes_before_the_rest_of_an_evaluation_that_has_timed(
+    shared_cache, tmp_path, monkeypatch
+):
+    # With locks of its own: other tests wait for the machine's, too, and may go first.
+    monkeypatch.setattr("evaluator.leasing.tempfile", SimpleNamespace(gettempdir=lambda: str(tmp_path)))
     taken, over = threading.Event(), threading.Event()
     went_first = []
 
     def held_alone():
-        with (Path(tempfile.gettempdir()) / "kernelwright-cpu.lock").open() as lock:
+        with (tmp_path / "kernelwright-cpu.lock").open() as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -309,7 +312,8 @@ def test_who_waits_to_time_goes_before_the_rest_of_an_evaluation_that_has_timed(
             went_first.append(taken.is_set())
 
     waiter = threading.Thread(target=time_another)
-    assert evaluator.evaluate(PROBLEM, RIGHT, QUICK, on_stage=on_stage).status is Status.PASSED
+    with Evaluator(cache=shared_cache) as evaluator:
+        assert evaluator.evaluate(PROBLEM, RIGHT, QUICK, on_stage=on_stage).status is Status.PASSED
     over.set()
     waiter.join()
     assert went_first == [True]
