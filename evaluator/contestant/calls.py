@@ -143,8 +143,8 @@ def run(
     timer = device.timer()
     with torch.no_grad():
         device.synchronize()
-        if gate is not None:
-            device.waits_for(gate.word, gate.value)
+        if gate is not None and not device.waits_for(gate.word, gate.value):
+            raise RuntimeError("the device does not wait for the referee")
         for args, kwargs in calls[:lead]:
             returned.append(layout.call(model, args, kwargs))
         timer.start()
