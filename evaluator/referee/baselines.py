@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from evaluator.config import EvaluationConfig
 from evaluator.errors import ProblemError
 from evaluator.evaluation import Timing
 from evaluator.referee.bench import Bench
+from evaluator.referee.gate import Gate
 from evaluator.referee.lanes import Construction, Ground, construct, load, start, write
 from evaluator.referee.scoring import Known
 from evaluator.referee.sides import Side, Verdict
@@ -35,6 +36,25 @@ class Baselines:
     eager: Lane
     known: dict[bool, Known]
     """By whether calls are queued ahead of the clock: what the host takes to launch is in the others."""
+    count: int
+    """Calls of the batches that this is known from."""
+    gate: Gate | None
+    most: int
+    """Of them are queued while nobody else uses the device."""
+
+    def restore_queue(self) -> None:
+        """Let what memory was short of beside one candidate be tried again beside the next."""
+        self.eager.gate = self.gate
+        if self.gate is not None:
+            self.gate.most = self.most
+
+    def beside(self, queued: bool) -> Known:
+        """What is known beside a candidate; whoever waits for the device pays for launches alone.
+
+        Otherwise a candidate could choose whether those of a reference count.
+        """
+        known = self.known[queued]
+        return known if queued or True not in self.known else replace(known, most_ms=self.known[True].solo_ms)
 
 
 class BaselineTimer:
@@ -112,6 +132,7 @@ class BaselineTimer:
     def _measure(self) -> Baselines:
         eager = self._reference_lane()
         count = self._bench.sizing.settle(eager, None)
+        gate, most = eager.gate, eager.gate.most if eager.gate is not None else 0
         modes = (False,) if eager.gate is None else (False, True)
         alone = {queued: self.alone(eager, count, queued) for queued in modes}
         ratios = self._compile_ratios(eager, count, alone) if "compile" in self._config.baselines else {}
@@ -120,7 +141,7 @@ class BaselineTimer:
             queued: Known(own.median_ms, own.spread_ms, ratios.get(queued), others.get(queued))
             for queued, own in alone.items()
         }
-        return Baselines(eager, known)
+        return Baselines(eager, known, count, gate, most)
 
     def alone(self, eager: Lane, count: int, queued: bool) -> Timing:
         """The reference with nobody else around."""
@@ -140,11 +161,14 @@ class BaselineTimer:
         except Verdict as verdict:
             self.notes.append(f"torch.compile failed: {verdict.detail[:300]}")
             return {}
-        for queued, (ratio, error) in measured.items():
-            solo_ms = alone[queued].median_ms
-            self._remember(queued, compile_ratio=ratio, compile_error=error, compile_solo_ms=solo_ms)
-        # A compiled reference may wait for the device where the other does not.
-        return {queued: measured.get(queued, measured[False])[0] for queued in alone}
+        ratios: dict[bool, float] = {}
+        for queued, own in alone.items():
+            # A compiled reference may wait for the device where the other does not.
+            ratios[queued], error = measured.get(queued, measured[False])
+            self._remember(
+                queued, compile_ratio=ratios[queued], compile_error=error, compile_solo_ms=own.median_ms
+            )
+        return ratios
 
     def _known_ratio(self, queued: bool, solo_ms: float) -> float | None:
         """Compiled over eager from this machine's cache, if that still holds."""
@@ -169,9 +193,10 @@ class BaselineTimer:
         except (Verdict, ProblemError) as error:
             self.notes.append(f"the spread between processes was not measured: {str(error)[:300]}")
             return {}
-        found = {queued: process_spread(each) for queued, each in ratios.items() if len(each) == 1 + others}
-        for queued, between in found.items():
-            self._remember(queued, process_spread=between)
+        found: dict[bool, float] = {}
+        for queued, each in ratios.items():
+            found[queued] = process_spread(each if len(each) == 1 + others else ratios[False])
+            self._remember(queued, process_spread=found[queued])
         return found
 
     def _ratios_of(

@@ -8,6 +8,8 @@ that opens the gate follows them.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,6 +44,15 @@ class Gate:
     def open(self) -> None:
         """Let them run, after what this process has queued itself."""
         self.word.fill_(self.ticket)
+
+    @contextlib.contextmanager
+    def opened_on_failure(self) -> Iterator[None]:
+        """Whoever waits behind a gate that nobody opens waits for ever."""
+        try:
+            yield
+        except BaseException:
+            self.open()
+            raise
 
 
 def gate(device: Device, blocks: list[Block], block: int) -> Gate | None:

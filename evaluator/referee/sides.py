@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import socket
 import time
@@ -18,7 +19,7 @@ from evaluator.referee.gate import Gate
 START_S = 120.0
 _QUEUE_S = 0.2
 _QUEUE_S_A_CALL = 2e-4
-_PATIENCE = {"baseline": 10.0}
+_PATIENCE = {"baseline": 5.0}
 """Of a reference that were not done with queueing, launching would be in its time, not in the candidate's."""
 
 
@@ -186,16 +187,19 @@ class Side:
         launch_ms = None
         if gate is not None:
             self._send(message, [])
-            launch_ms = self._queue_ms((_QUEUE_S + count * _QUEUE_S_A_CALL) * _PATIENCE.get(self.role, 1.0))
+            patience = _PATIENCE.get(self.role, 1.0)
+            with gate.opened_on_failure():
+                launch_ms = self._queue_ms((_QUEUE_S + count * _QUEUE_S_A_CALL) * patience)
         if visit is not None:
             self.freeze()
-            visit.publish()
+            self._publish(visit, timeout_s)
         started = time.perf_counter_ns()
         if gate is None:
             self._send(message, [])
-        else:
-            gate.open()
         self.thaw()
+        if gate is not None:
+            # On the clock, both of them: what waking takes must not hide under what calls take.
+            gate.open()
         reply = self._answer(timeout_s + patience_s, late=gate is not None and launch_ms is None)
         outer_ms = (time.perf_counter_ns() - started) / 1e6
         self._called.add((model, layout))
@@ -211,6 +215,18 @@ class Side:
         if complaint and self.role == "baseline":
             raise ProblemError(f"the reference answers differently shaped from draw to draw: {complaint}")
         return Ran(claim, outer_ms, collect_ms, kind, complaint, launch_ms)
+
+    def _publish(self, visit: Visit, timeout_s: float) -> None:
+        """Write inputs; where that fails, the process must not wait for them, nor answer later."""
+        try:
+            visit.publish()
+        except BaseException:
+            if visit.gate is not None:
+                visit.gate.open()
+                self.thaw()
+                with contextlib.suppress(Verdict):
+                    self._answer(timeout_s, late=True)
+            raise
 
     def _queue_ms(self, patience_s: float) -> float | None:
         """What the process takes to queue its calls; None if it waits for one of them, or for too long."""

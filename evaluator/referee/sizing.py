@@ -13,6 +13,8 @@ BATCH_MS: Final = {"cpu": 5.0, "cuda": 50.0}
 _LEAST_MS: Final = 1e-3
 _LEAST_QUEUED_MS: Final = 1.25
 """Of a whole batch by our clock, which includes a quarter of a millisecond of messages."""
+_LEAST_CHOSEN_MS: Final = 5.0
+"""The same where the candidate might have queued more: a full queue holds about as much."""
 
 
 class Sizing:
@@ -36,9 +38,10 @@ class Sizing:
 
     def queueable(self, lane: Lane, count: int) -> int:
         """So many calls, or as many as this side is seen to queue ahead."""
-        if lane.gate is None or count <= lane.gate.tried:
+        if lane.gate is None:
             return count
-        return self.probe(lane, count)[1]
+        count = min(count, lane.gate.most)
+        return count if count <= lane.gate.tried else self.probe(lane, count)[1]
 
     def probe(self, lane: Lane, count: int) -> tuple[float, int]:
         """What a call takes at best in batches of so many, or of fewer where they do not fit the queue.
@@ -64,13 +67,16 @@ class Sizing:
         most = min(self._most, *queued) if queued else self._most
         return batch_size(call_ms, reference_ms, batch_ms=BATCH_MS[self._kind], most=most)
 
-    def tells(self, outer_ms: float, count: int, reference_ms: float) -> bool:
-        """Whether queued batches of calls that take so long leave our clock anything to say.
+    def tells(self, outer_ms: float, count: int, reference_ms: float, eager: Lane) -> bool:
+        """Whether a candidate's queued batches, of calls that take so long, leave our clock enough to say.
 
-        They need not where batches that are not queued could be no larger. A queue may be short for reasons
-        of its own, such as a device whose memory is full, and whoever wants short batches can stop queueing.
+        Its queue may be short for reasons of its own, such as a device whose memory is full; and whoever
+        wants short batches can stop queueing, so that more is asked where nothing but its queue is the limit.
         """
-        return outer_ms * count >= _LEAST_QUEUED_MS or count >= self.wanted(outer_ms, reference_ms)
+        took_ms = outer_ms * count
+        if 2 * count < self.wanted(outer_ms, reference_ms, eager):
+            return took_ms >= _LEAST_CHOSEN_MS
+        return took_ms >= _LEAST_QUEUED_MS or count >= self.wanted(outer_ms, reference_ms)
 
 
 def batch_size(call_ms: float, reference_ms: float, *, batch_ms: float, most: int) -> int:

@@ -11,7 +11,7 @@ from typing import Final
 from evaluator.config import EvaluationConfig
 from evaluator.errors import EvaluatorError
 from evaluator.evaluation import Measurement, Status
-from evaluator.referee.baselines import BaselineTimer
+from evaluator.referee.baselines import Baselines, BaselineTimer
 from evaluator.referee.bench import Bench
 from evaluator.referee.clock import Clock
 from evaluator.referee.lanes import Ground
@@ -20,7 +20,7 @@ from evaluator.referee.sides import Doubt, Side, Verdict
 from evaluator.referee.trials import TrialPool
 from evaluator.referee.visits import Lane
 
-_SIZINGS: Final = 4
+_SIZINGS: Final = 2
 _ASKED_AGAIN: Final = {"cpu": False, "cuda": True}
 """Whether a second process is asked where claims are doubted. On a CPU what is excused grows with what is
 seen to wander, and starting a process takes longer than timing one."""
@@ -62,6 +62,7 @@ class Timer:
             Verdict: a timed output was wrong, the clock was forged, or the candidate failed.
             EvaluatorError: the reference failed, which is no fault of the candidate.
         """
+        self._notes = []
         first = self._heard(lane)
         if _believable(first) or not _ASKED_AGAIN[self._kind]:
             return _told(first)
@@ -88,22 +89,23 @@ class Timer:
     def _duel(self, lane: Lane) -> Measurement:
         """One process against the reference's; raises what `time` does."""
         baselines = self.baselines.measure()
-        eager = baselines.eager
-        usual_ms = baselines.known[eager.gate is not None].solo_ms
-        clock, count = self._sized_duel(lane, eager, usual_ms)
+        baselines.restore_queue()
+        clock, count = self._sized_duel(lane, baselines)
         queued = clock.queued
-        clock.check_claims(lane, eager)
-        ours, theirs = clock.timing(lane, eager)
+        clock.check_claims(lane, baselines.eager)
+        ours, theirs = clock.timing(lane, baselines.eager)
         self._bench.device.trim()
+        if not queued and True in baselines.known:
+            self._notes.append("calls were not queued ahead of the clock: launching them is in their times")
         self._judge, self._queued = partial(measurement, clock, ours, theirs, count), queued
-        return self._judge(baselines.known[queued])
+        return self._judge(baselines.beside(queued))
 
-    def _sized_duel(self, lane: Lane, eager: Lane, usual_ms: float) -> tuple[Clock, int]:
+    def _sized_duel(self, lane: Lane, baselines: Baselines) -> tuple[Clock, int]:
         """A duel in batches that leave our clock enough to say, and their calls."""
-        sizing, left = self._bench.sizing, _SIZINGS
+        sizing, resized, eager = self._bench.sizing, 0, baselines.eager
+        usual_ms = baselines.known[eager.gate is not None].solo_ms
         wanted = sizing.settle(lane, usual_ms)
         while True:
-            left -= 1
             count = self._queueable(lane, eager, wanted)
             queued = lane.gate is not None
             lane.forget()
@@ -116,14 +118,19 @@ class Timer:
                 self._blame(eager.side, verdict)
                 raise
             outer_ms = clock.outer_ms(lane)
-            if queued and not sizing.tells(outer_ms, count, usual_ms):
+            if queued and not sizing.tells(outer_ms, count, usual_ms, eager):
                 lane.gate = None
                 wanted = sizing.wanted(outer_ms, usual_ms)
                 continue
-            wanted = sizing.wanted(outer_ms, usual_ms, *((lane, eager) if queued else ()))
-            # Slower while its batches were sized than since: short ones would leave room for a lie.
-            if wanted <= 2 * count or left <= 0:
+            both = (lane, eager) if queued else ()
+            wanted = sizing.wanted(outer_ms, usual_ms, *both)
+            if wanted <= 2 * count:
                 return clock, count
+            # Slower while its batches were sized than since: short ones would leave room for a lie. Whoever
+            # is so again gets the largest there are.
+            resized += 1
+            if resized >= _SIZINGS:
+                wanted = sizing.wanted(0.0, usual_ms, *both)
 
     def _queueable(self, lane: Lane, eager: Lane, count: int) -> int:
         """So many calls, or as many as both sides queue ahead; where one cannot, neither does."""
@@ -144,15 +151,16 @@ class Timer:
         """
         if not found.contended or self._judge is None:
             return found
-        baselines = self.baselines.measure()
-        eager, known = baselines.eager, baselines.known[self._queued]
+        baselines, queued = self.baselines.measure(), self._queued
+        baselines.restore_queue()
         try:
-            alone = self.baselines.alone(eager, self._bench.sizing.settle(eager, None), self._queued)
+            alone = self.baselines.alone(baselines.eager, baselines.count, queued)
         except Verdict as verdict:
             raise EvaluatorError(f"the reference failed by itself: {verdict.detail}") from verdict
-        known = replace(known, solo_ms=alone.median_ms, solo_spread_ms=alone.spread_ms)
-        baselines.known[self._queued] = known
-        return self._judge(known)
+        baselines.known[queued] = replace(
+            baselines.known[queued], solo_ms=alone.median_ms, solo_spread_ms=alone.spread_ms
+        )
+        return self._judge(baselines.beside(queued))
 
     def _blame(self, reference: Side, verdict: Verdict) -> None:
         """Keep from a candidate what happened to the reference; memory it may well have taken from it."""

@@ -115,6 +115,35 @@ def test_who_dies_while_queueing_is_dead():
         _run(lambda channel: channel.close(), [])
 
 
+def test_inputs_that_cannot_be_written_leave_nobody_waiting():
+    """The gate is opened, and what is answered then is no answer to the next question."""
+    behave = _says({"op": "queued"}, DONE, to_collect={"op": "done", "next": 1})
+    side = Side(cast(DriverLink, _Driver(behave, [])), cast(Device, None), role="baseline")
+    shut = Gate(0, torch.zeros(1, dtype=torch.int32))
+
+    def publish() -> None:
+        raise torch.OutOfMemoryError("no room")
+
+    visit = Visit(publish, lambda: None, 0, shut)
+    with pytest.raises(torch.OutOfMemoryError):
+        side.run("time", model="m", first=0, count=4, timeout_s=5.0, visit=visit)
+    assert int(shut.word) == shut.ticket
+    assert side.ask({"op": "collect"}, 5.0) == {"op": "done", "next": 1}
+    side.close()
+
+
+def test_who_fails_while_queueing_waits_for_nobody():
+    shut = Gate(0, torch.zeros(1, dtype=torch.int32))
+    driver = _Driver(_says({"op": "failed", "type": "OutOfMemoryError", "out_of_memory": True}), [])
+    side = Side(cast(DriverLink, driver), cast(Device, None), role="baseline")
+    visit = Visit(lambda: None, lambda: None, 0, shut)
+    with pytest.raises(Verdict) as raised:
+        side.run("time", model="m", first=0, count=4, timeout_s=5.0, visit=visit)
+    assert raised.value.status is Status.OUT_OF_MEMORY
+    assert int(shut.word) == shut.ticket
+    side.close()
+
+
 @pytest.mark.gpu
 def test_what_is_queued_waits_for_its_gate():
     from evaluator.devices.cuda import CudaDevice

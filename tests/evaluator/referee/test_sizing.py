@@ -1,13 +1,15 @@
 """Sizes of batches, from sides as they may be: no process runs here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import pytest
 import torch
 
+from evaluator.referee.baselines import Baselines
 from evaluator.referee.clock import Clock
 from evaluator.referee.gate import MOST_QUEUED, Gate
+from evaluator.referee.scoring import Known
 from evaluator.referee.sides import Side
 from evaluator.referee.sizing import Sizing
 from evaluator.referee.timing import Timer
@@ -66,7 +68,9 @@ class _Timed(Timer):
 
     def batches(self, lane: Lane, eager: Lane) -> tuple[int, bool]:
         """Calls in the batches that score, and whether they were queued."""
-        clock, count = self._sized_duel(lane, eager, 0.01)
+        known = dict.fromkeys((False, True), Known(0.01, 0.0001, None, None))
+        baselines = Baselines(eager, known, MOST_QUEUED, eager.gate, MOST_QUEUED)
+        clock, count = self._sized_duel(lane, baselines)
         return count, clock.queued
 
 
@@ -75,7 +79,7 @@ def test_short_calls_are_queued_as_many_as_may_be():
 
 
 def test_a_queue_that_holds_fewer_is_halved_down_to():
-    assert _Timed(_clocks(call_ms=0.01, fits=300)).batches(_lane(), _lane()) == (MOST_QUEUED // 4, True)
+    assert _Timed(_clocks(call_ms=0.03, fits=300)).batches(_lane(), _lane()) == (MOST_QUEUED // 4, True)
 
 
 def test_who_waits_for_the_device_is_not_queued():
@@ -103,3 +107,82 @@ def test_a_batch_that_memory_keeps_short_is_queued_all_the_same():
     timed = _Timed(_clocks(call_ms=0.1, fits=5000))
     timed.sizing = Sizing(timed.clock, kind="cuda", most=5)
     assert timed.batches(_lane(), _lane()) == (5, True)
+
+
+def test_who_could_queue_more_needs_more_for_our_clock():
+    """Sixteen calls of 0.1 ms: a tenth of them would be within what our clock wanders."""
+    count, queued = _Timed(_clocks(call_ms=0.1, fits=16)).batches(_lane(), _lane())
+    assert count > 400
+    assert not queued
+
+
+def test_a_queue_as_long_as_the_references_is_enough():
+    lane, eager = _lane(), _lane()
+    assert eager.gate is not None
+    eager.gate.most = eager.gate.tried = 16
+    timed = _Timed(_clocks(call_ms=0.1, fits=16))
+    count, queued = timed.batches(lane, eager)
+    assert count > 8
+    assert queued
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_who_is_slower_while_its_batches_are_sized_again_and_again_gets_large_ones(gated):
+    """Each duel but the last is slow enough for the next batch to stay short."""
+    slow_ms = iter([20.0, 7.5, 3.5, 1.6, 0.8])
+    timed = _Timed(lambda count, queued: cast(Clock, _Staircase(count, queued, slow_ms)))
+    count, _ = timed.batches(_lane(gated=gated), _lane(gated=gated))
+    assert count >= 1000
+
+
+class _Staircase(_Clock):
+    """Ever quicker, one step a duel."""
+
+    def __init__(self, count: int, queued: bool, slow_ms: Iterator[float]) -> None:
+        super().__init__(count, queued, call_ms=0.0, claimed_ms=0.0, fits=0)
+        self._slow_ms = slow_ms
+
+    def probe(self, lane: Lane) -> tuple[float, bool]:
+        del lane
+        return 60.0, self.queued
+
+    def outer_ms(self, lane: Lane) -> float:
+        del lane
+        return next(self._slow_ms, 0.01)
+
+
+def test_a_queue_known_to_be_shorter_is_not_tried_again():
+    probed: list[int] = []
+
+    class Probed(_Clock):
+        def probe(self, lane: Lane) -> tuple[float, bool]:
+            probed.append(self.count)
+            return super().probe(lane)
+
+    def clock(count: int, queued: bool) -> Clock:
+        return cast(Clock, Probed(count, queued, call_ms=0.01, claimed_ms=0.01, fits=300))
+
+    lane, sizing = _lane(), Sizing(clock, kind="cuda", most=MOST)
+    assert sizing.queueable(lane, 1024) == 256
+    assert sizing.queueable(lane, 1024) == 256
+    assert probed == [1024, 512, 256]
+
+
+def test_what_a_reference_queues_beside_one_candidate_says_nothing_of_the_next():
+    eager = _lane()
+    assert eager.gate is not None
+    known = {False: Known(2.0, 0.1, None, None), True: Known(1.0, 0.1, None, None)}
+    baselines = Baselines(eager, known, 1024, eager.gate, 512)
+    eager.gate.most, eager.gate = 8, None
+    baselines.restore_queue()
+    assert baselines.eager.gate is not None
+    assert baselines.eager.gate.most == 512
+
+
+def test_who_does_not_queue_gains_nothing_by_the_references_launches():
+    known = {False: Known(2.0, 0.1, None, None), True: Known(1.0, 0.1, None, None)}
+    baselines = Baselines(_lane(), known, 1024, None, 0)
+    assert baselines.beside(True).most_ms is None
+    assert baselines.beside(False).most_ms == 1.0
+    del known[True]
+    assert baselines.beside(False).most_ms is None
