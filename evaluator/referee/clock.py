@@ -59,6 +59,8 @@ _CLAIMED_ALONE_MS: Final = {"cpu": 0.02, "cuda": 0.04}
 _QUEUED_ALONE_MS: Final = 0.006
 """The same where launches are over before: code is fetched anew, and nothing runs beside its end."""
 _SEEN_ALONE_MS: Final = 0.1
+_QUEUED_SEEN_ALONE_MS: Final = 0.2
+"""The same where a queue is released before its process wakes: long calls hide what that takes."""
 _ALONE_SHARE: Final = 0.25
 
 
@@ -304,10 +306,11 @@ class Clock:
             return merged(ours, theirs, share=self._quantile)
 
         slack = _ALONE_SHARE * self.outer_ms(candidate)
-        floor = _QUEUED_ALONE_MS if self._schedule.queued else _CLAIMED_ALONE_MS[self.kind]
+        floor = _QUEUED_ALONE_MS if self.queued else _CLAIMED_ALONE_MS[self.kind]
+        seen_floor = _QUEUED_SEEN_ALONE_MS if self.queued else _SEEN_ALONE_MS
         return max(
             alone(_inner, self._schedule.count).beyond(floor + slack),
-            alone(_outer, self._schedule.calls).beyond(_SEEN_ALONE_MS + slack),
+            alone(_outer, self._schedule.calls).beyond(seen_floor + slack),
         )
 
     def _left(self, turns: list[Ran]) -> list[float]:

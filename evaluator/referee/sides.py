@@ -196,10 +196,10 @@ class Side:
         started = time.perf_counter_ns()
         if gate is None:
             self._send(message, [])
-        self.thaw()
-        if gate is not None:
-            # On the clock, both of them: what waking takes must not hide under what calls take.
+        else:
+            # Before the process wakes: in between, work on a stream of its own would be in no claim.
             gate.open()
+        self.thaw()
         reply = self._answer(timeout_s + patience_s, late=gate is not None and launch_ms is None)
         outer_ms = (time.perf_counter_ns() - started) / 1e6
         self._called.add((model, layout))
