@@ -345,6 +345,8 @@ class RefereeHandle:
 
     def _hold(self, request: Message) -> Message:
         asked = time.monotonic()
+        if request.get("anew"):  # behind those who wait for it
+            self._lease.release()
         if request["exclusive"]:
             self._lease.take()
         else:

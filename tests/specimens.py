@@ -6,6 +6,7 @@ A file of `tests/corpus/` is a whole candidate under a header of `# key: value` 
 - `speedup: honest`: it may pass, but gains nothing
 - `class`: ids of `EXPLOITS`, the catalogue of exploit classes; for honest files, the classes it resembles
 - `problem`, `shapes`, `backend`: what it is judged on
+- `baselines`: what it is timed against, if not eager alone
 - `track`: whose work it may be credited as, where that was found out
 - `needs: sanitizer`: passes where none ran
 - `needs: short-limits`: it never ends, and is stopped early
@@ -95,13 +96,13 @@ def judge(
     backend: str | None = None,
     tier: SandboxTier | None = None,
 ) -> Evaluation:
-    """Evaluate cheaply: one baseline, few turns, short limits; `backend` replaces the header's."""
+    """Evaluate cheaply: mostly one baseline, few turns, short limits; `backend` replaces the header's."""
     backend = backend or specimen.header["backend"]
     short = "short-limits" in specimen.listed("needs")
     config = EvaluationConfig(
         device=BACKENDS[backend].device,
         shapes=specimen.header.get("shapes"),
-        baselines=("eager",),
+        baselines=tuple(specimen.listed("baselines") or ("eager",)),
         target_ms=20.0,
         max_turns=4,
         sandbox=tier,

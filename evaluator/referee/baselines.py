@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,7 +19,9 @@ from evaluator.referee.trials import TrialPool
 from evaluator.referee.visits import Lane
 
 _SOLO_TURNS: Final = 9
-_WARM_TURNS: Final = 3
+_WARM_TURNS: Final = 2
+_COMPARED_MS: Final = 12.0
+"""Of calls in a batch where processes of the reference are compared: they hardly wander there."""
 _COMPILE_S: Final = 300.0
 _DRIFT: Final = {"cpu": 0.5, "cuda": 0.05}
 """How far, relative, a ratio may be uncertain, and the reference's own time move, until the ratio is measured
@@ -29,18 +32,23 @@ _COMPARED: Final = {"cpu": 1, "cuda": PROCESSES}
 move times far more than that, turn by turn, and it would cost seconds of work instead of waiting."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Baselines:
     """A problem's reference on this device."""
 
     eager: Lane
-    known: dict[bool, Known]
-    """By whether calls are queued ahead of the clock: what the host takes to launch is in the others."""
+    queued: bool
+    """Whether its calls can be queued ahead of the clock."""
+    known: Known
+    """Of calls in that way: what the host takes to launch is in the times of others only."""
     count: int
     """Calls of the batches that this is known from."""
     gate: Gate | None
     most: int
     """Of them are queued while nobody else uses the device."""
+    launched_spread: float | None = None
+    """Relative standard deviation between processes whose calls are not queued, though they can be; measured
+    when the first candidate is met that cannot queue its own."""
 
     def restore_queue(self) -> None:
         """Let what memory was short of beside one candidate be tried again beside the next."""
@@ -53,8 +61,9 @@ class Baselines:
 
         Otherwise a candidate could choose whether those of a reference count.
         """
-        known = self.known[queued]
-        return known if queued or True not in self.known else replace(known, most_ms=self.known[True].solo_ms)
+        if queued == self.queued:
+            return self.known
+        return replace(self.known, most_ms=self.known.solo_ms, process_spread=self.launched_spread)
 
 
 class BaselineTimer:
@@ -88,7 +97,7 @@ class BaselineTimer:
                 self._found = self._measure()
             except Verdict as verdict:
                 raise ProblemError(f"the reference failed in its sandbox: {verdict.detail}") from verdict
-            self._bench.slowest_ms = max(each.solo_ms for each in self._found.known.values())
+            self._bench.slowest_ms = self._found.known.solo_ms
         return self._found
 
     def start(self) -> None:
@@ -105,8 +114,8 @@ class BaselineTimer:
         try:
             self._ground.driver.call("expect", count=len(wanted))
             sides = [start(self._ground, role="baseline") for _ in wanted]
-            self._ground.driver.call("hold", exclusive=False)
             for side, compiled in zip(sides, wanted, strict=True):
+                self._ground.driver.call("hold", exclusive=False, anew=True)
                 self._furnish(side, compiled=compiled)
                 if compiled:
                     self._compiled = self._bench.lay_out(side)
@@ -129,19 +138,24 @@ class BaselineTimer:
         if self._found is not None:
             self._found.eager.side.close()
 
+    def compare_launching(self) -> None:
+        """Find out how much processes differ in launching, for a candidate whose launches count."""
+        found = self.measure()
+        if found.launched_spread is None:
+            count = _few(found.count, found.known.solo_ms)
+            found.launched_spread = self._process_spread(found.eager, count, queued=False)
+
     def _measure(self) -> Baselines:
         eager = self._reference_lane()
         count = self._bench.sizing.settle(eager, None)
         gate, most = eager.gate, eager.gate.most if eager.gate is not None else 0
-        modes = (False,) if eager.gate is None else (False, True)
-        alone = {queued: self.alone(eager, count, queued) for queued in modes}
-        ratios = self._compile_ratios(eager, count, alone) if "compile" in self._config.baselines else {}
-        others = self._process_spreads(eager, count, modes)
-        known = {
-            queued: Known(own.median_ms, own.spread_ms, ratios.get(queued), others.get(queued))
-            for queued, own in alone.items()
-        }
-        return Baselines(eager, known, count, gate, most)
+        queued = gate is not None
+        own = self.alone(eager, count, queued)
+        ratio = (
+            self._compile_ratio(eager, count, own, queued) if "compile" in self._config.baselines else None
+        )
+        spread = self._process_spread(eager, _few(count, own.median_ms), queued=queued)
+        return Baselines(eager, queued, Known(own.median_ms, own.spread_ms, ratio, spread), count, gate, most)
 
     def alone(self, eager: Lane, count: int, queued: bool) -> Timing:
         """The reference with nobody else around."""
@@ -150,25 +164,18 @@ class BaselineTimer:
         clock.solo(eager, _SOLO_TURNS)
         return clock.alone(eager)
 
-    def _compile_ratios(self, eager: Lane, count: int, alone: dict[bool, Timing]) -> dict[bool, float]:
+    def _compile_ratio(self, eager: Lane, count: int, alone: Timing, queued: bool) -> float | None:
         """Compiled over eager, measured in turns, or taken from this machine's cache."""
-        stored = {queued: self._known_ratio(queued, own.median_ms) for queued, own in alone.items()}
-        found = {queued: ratio for queued, ratio in stored.items() if ratio is not None}
-        if len(found) == len(alone):
-            return found
+        known = self._known_ratio(queued, alone.median_ms)
+        if known is not None:
+            return known
         try:
-            measured = self._ratios_of(self._reference_lane(compiled=True), eager, count, tuple(alone))
+            ratio, error = self._ratio_of(self._reference_lane(compiled=True), eager, count, queued)
         except Verdict as verdict:
             self.notes.append(f"torch.compile failed: {verdict.detail[:300]}")
-            return {}
-        ratios: dict[bool, float] = {}
-        for queued, own in alone.items():
-            # A compiled reference may wait for the device where the other does not.
-            ratios[queued], error = measured.get(queued, measured[False])
-            self._remember(
-                queued, compile_ratio=ratios[queued], compile_error=error, compile_solo_ms=own.median_ms
-            )
-        return ratios
+            return None
+        self._remember(queued, compile_ratio=ratio, compile_error=error, compile_solo_ms=alone.median_ms)
+        return ratio
 
     def _known_ratio(self, queued: bool, solo_ms: float) -> float | None:
         """Compiled over eager from this machine's cache, if that still holds."""
@@ -176,56 +183,40 @@ class BaselineTimer:
         holds = trusted(known_ms=known_ms, error=error, solo_ms=solo_ms, most=_DRIFT[self._kind])
         return self._recalled("compile_ratio", queued) if holds else None
 
-    def _process_spreads(self, eager: Lane, count: int, modes: tuple[bool, ...]) -> dict[bool, float]:
+    def _process_spread(self, eager: Lane, count: int, *, queued: bool) -> float | None:
         """How much processes of the reference differ, measured in turns, or from this machine's cache."""
-        stored = {queued: self._recalled("process_spread", queued) for queued in modes}
-        known = {queued: found for queued, found in stored.items() if found is not None}
-        others = _COMPARED[self._kind] - 1
-        if len(known) == len(modes) or not others:
+        known, others = self._recalled("process_spread", queued), _COMPARED[self._kind] - 1
+        if known is not None or not others:
             return known
-        ratios = {queued: [1.0] for queued in modes}
         try:
-            for _ in range(others):
-                for queued, (ratio, _) in self._ratios_of(
-                    self._reference_lane(), eager, count, modes
-                ).items():
-                    ratios[queued].append(ratio)
+            ratios = [self._ratio_of(self._reference_lane(), eager, count, queued)[0] for _ in range(others)]
         except (Verdict, ProblemError) as error:
             self.notes.append(f"the spread between processes was not measured: {str(error)[:300]}")
-            return {}
-        found: dict[bool, float] = {}
-        for queued, each in ratios.items():
-            found[queued] = process_spread(each if len(each) == 1 + others else ratios[False])
-            self._remember(queued, process_spread=found[queued])
+            return None
+        found = process_spread([1.0, *ratios])
+        self._remember(queued, process_spread=found)
         return found
 
-    def _ratios_of(
-        self, lane: Lane, eager: Lane, count: int, modes: tuple[bool, ...]
-    ) -> dict[bool, tuple[float, float]]:
+    def _ratio_of(self, lane: Lane, eager: Lane, count: int, queued: bool) -> tuple[float, float]:
         """Another process' time over that of the baseline kept, and its relative error; the process is ended.
 
-        By whether calls were queued ahead, of those ways that the process allows.
+        Where the other cannot queue its calls, neither does.
 
         Raises:
             Verdict: it failed, hung, or answered otherwise than the baseline.
         """
-        found: dict[bool, tuple[float, float]] = {}
         try:
             self._bench.comparing(count, False).solo(lane, _WARM_TURNS)
-            for queued in modes:
-                fitting = self._bench.sizing.queueable(lane, count) if queued else count
-                if queued and lane.gate is None:
-                    continue
-                clock = self._bench.comparing(fitting, queued)
-                lane.forget()
-                eager.forget()
-                clock.duel(lane, eager)
-                sides = ([ran.inner_ms for ran in each.turns] for each in (lane, eager))
-                ratio, interval = clock.ratio(*sides)
-                found[queued] = ratio, (interval.high - interval.low) / 2 / ratio
+            fitting = self._bench.sizing.queueable(lane, count) if queued else count
+            clock = self._bench.comparing(fitting, queued and lane.gate is not None)
+            lane.forget()
+            eager.forget()
+            clock.duel(lane, eager)
         finally:
             lane.side.close()
-        return found
+        sides = ([ran.inner_ms for ran in each.turns] for each in (lane, eager))
+        ratio, interval = clock.ratio(*sides)
+        return ratio, (interval.high - interval.low) / 2 / ratio
 
     def _recalled(self, name: str, queued: bool) -> float | None:
         """A number this machine's cache holds about the problem."""
@@ -266,6 +257,11 @@ class BaselineTimer:
         write(lane.side, lane.input_slots, self._pool.bases[0].arguments.leaves, 0)
         self._ground.device.synchronize()
         lane.side.run(lane.layout, model="m", first=0, count=1, timeout_s=_COMPILE_S)
+
+
+def _few(count: int, call_ms: float) -> int:
+    """So many calls, or as many as take long enough for comparing two trusted sides."""
+    return max(1, min(count, math.ceil(_COMPARED_MS / max(call_ms, 1e-6))))
 
 
 def _stored(name: str, queued: bool) -> str:

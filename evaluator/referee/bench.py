@@ -6,6 +6,7 @@ import random
 from typing import Final
 
 from evaluator.config import EvaluationConfig
+from evaluator.errors import DeviceFull
 from evaluator.referee.clock import Clock, Schedule
 from evaluator.referee.errorscale import limit
 from evaluator.referee.gate import WORD_BYTES, gate
@@ -20,7 +21,10 @@ _MOST_CALLS: Final = 4096
 _LEAD: Final = {"cpu": 0, "cuda": 1}
 """Unscored calls that a batch begins with: launching the first kernel takes a host as long as tens of
 microseconds of work, and more while its cores are busy, which a batch short of memory does not dilute."""
-_MEMORY_SHARE: Final = 0.05
+_MEMORY_SHARE: Final = 0.15
+"""Of what is free, at most, for one side."""
+_CROWDED: Final = 0.25
+"""With less than this of what a side would have on an empty device, batches are too short to time."""
 _MEMORY_BYTES: Final = {"cpu": 192 << 20, "cuda": 6 << 30}
 """For a side's timed calls. What keeps a GPU busy for less than a few milliseconds leaves our clock, which
 wanders by tenths of one, too much to say."""
@@ -85,6 +89,9 @@ class Bench:
 
     def _most_calls(self) -> int:
         size = call_bytes(self._base.arguments, self._base.expected.output)
-        free = int(self.device.free_bytes() * _MEMORY_SHARE)
-        budget = min(_MEMORY_BYTES[self.kind], free)
-        return self._ring.most_calls(max(1, min(_MOST_CALLS, budget // size)))
+        free, total = self.device.free_bytes(), self.device.total_bytes()
+        now, alone = (min(_MEMORY_BYTES[self.kind], int(room * _MEMORY_SHARE)) for room in (free, total))
+        if self.kind == "cuda" and now < min(_CROWDED * alone, _MOST_CALLS * size):
+            # What is opened in a crowd would be timed in short batches for as long as it is open.
+            raise DeviceFull(f"only {free >> 20} MiB of the device's memory are free")
+        return self._ring.most_calls(max(1, min(_MOST_CALLS, now // size)))

@@ -2,7 +2,8 @@
 
 The other side is frozen throughout a turn. What the trusted baseline's own events leave of the referee's time
 is the honest cost of the protocol (messages, loop, collection of the same bytes); the contestant's claim
-scores only where it leaves no more than that. What it leaves beyond is added to it.
+scores only where it leaves no more than that. What it leaves beyond is added to it, and where batches are so
+short that our clock cannot tell, so is what it wanders: what is excused is a share of what our clock saw.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ _GROSS_SHARE: Final = 0.5
 _GROSS_MS: Final = 2.0
 _GROSS_TURNS: Final = 5
 _DOUBT_SHARE: Final = 0.05
+"""Of what our clock saw of the calls: neither noise nor an odd process excuses more."""
+_TOLD_SHARE: Final = 0.25
+"""Where our clock wanders by more of what it saw, it tells nothing, and claims are worth nothing."""
 _TIGHT: Final = {"cpu": 0.03, "cuda": 0.01}
 """Half-width of the interval, relative, at which measuring on would tell little more."""
 _LOOKS: Final = 1.5
@@ -194,17 +198,21 @@ class Clock:
     def _scored(self, candidate: Lane, baseline: Lane) -> tuple[list[float], str, dict[str, float]]:
         """The candidate's time of each turn, the clock it is from, and what was charged for a call."""
         missing = self._excess_ms(candidate, baseline)
-        excess = sum(missing.values())
         claimed = [ran.inner_ms for ran in candidate.turns]
-        # Noise may excuse a little, but where it could hide the work itself only our clock is left.
-        doubt = min(
-            self._noise_ms(baseline), _DOUBT_SHARE * self._typical([ran.outer_ms for ran in candidate.turns])
-        )
-        if excess <= _AGREE_SHARE * self._typical(claimed) + _AGREE_MS[self.kind] + doubt:
+        seen, noise = self._seen_ms(candidate, baseline), self._noise_ms(baseline)
+        if noise > _TOLD_SHARE * seen:
+            missing = {where: max(0.0, value) for where, value in missing.items()} | {"wandering": noise}
+        excused = min(noise, _DOUBT_SHARE * seen) + min(_AGREE_MS[self.kind], _DOUBT_SHARE * seen)
+        if sum(missing.values()) <= _AGREE_SHARE * self._typical(claimed) + excused:
             return claimed, "inner", {}
         charges = {where: value / self._schedule.calls for where, value in missing.items()}
         charged = sum(charges.values()) * self._schedule.count
         return [value + charged for value in claimed], "outer", charges
+
+    def _seen_ms(self, candidate: Lane, baseline: Lane) -> float:
+        """What our clock saw of a batch beyond what the protocol costs the trusted side."""
+        outer = self._typical([ran.outer_ms for ran in candidate.turns])
+        return max(0.0, outer - self._typical(self._left(baseline.turns)))
 
     def _excess_ms(self, candidate: Lane, baseline: Lane) -> dict[str, float]:
         """What the candidate's claims leave of our clock, and collecting, beyond the trusted side's."""

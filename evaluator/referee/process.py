@@ -106,13 +106,23 @@ class Referee:
         )
         if config.passes is Passes.FORWARD_BACKWARD:
             reference.differentiate(secret.getrandbits(48))
+
+        def pause() -> None:
+            """Let those time who wait for that: opening takes seconds, and the next step is as good later."""
+            device.synchronize()
+            driver.call("hold", exclusive=False, anew=True)
+
         memory_bytes = int(device.free_bytes() * _TRIALS_SHARE)
-        pool = TrialPool(reference, math=config.math.value, secret=secret, memory_bytes=memory_bytes)
+        pool = TrialPool(
+            reference, math=config.math.value, secret=secret, memory_bytes=memory_bytes, pause=pause
+        )
         # What oracles needed for a moment, other referees of this device need now.
         device.trim()
         self._judge = Judge(ground, pool, config, secret)
         # Flaws are a matter of outputs; gradients may well be constant, or summed in any order.
-        return known_flaws(reference, pool) if reference.backward is None else []
+        flaws = known_flaws(reference, pool) if reference.backward is None else []
+        pool.pause = None
+        return flaws
 
 
 @contextlib.contextmanager

@@ -17,6 +17,10 @@ _LEAST_CHOSEN_MS: Final = 5.0
 """The same where the candidate might have queued more: a full queue holds about as much."""
 
 
+_SLOWED: Final = 0.9
+"""Of what a call takes behind a gate, with its launches: less is no chance."""
+
+
 class Sizing:
     """Sizes the batches of one problem's sides."""
 
@@ -27,14 +31,24 @@ class Sizing:
         self._most = most
 
     def settle(self, lane: Lane, reference_ms: float | None) -> int:
-        """Batch size from what a call takes: first alone, then in a small batch, which pipelines."""
+        """Batch size from what a call takes: first alone, then in a small batch, which pipelines.
+
+        A side whose calls take longer behind a gate than with their launches is not queued: streams that wait
+        for each other may do so there.
+        """
         count = 1
         for _ in range(2):
             call_ms, tried = self.probe(lane, count)
             count = self.wanted(call_ms, reference_ms or call_ms, lane)
             if count == tried:
                 break
+        if lane.gate is not None and self._launched_ms(lane, tried) < _SLOWED * call_ms:
+            lane.gate = None
         return self.queueable(lane, count)
+
+    def _launched_ms(self, lane: Lane, count: int) -> float:
+        """What a call takes at best where launching it is part of its time."""
+        return self._clock(count, False).probe(lane)[0]
 
     def queueable(self, lane: Lane, count: int) -> int:
         """So many calls, or as many as this side is seen to queue ahead."""

@@ -95,15 +95,16 @@ class Timer:
         clock.check_claims(lane, baselines.eager)
         ours, theirs = clock.timing(lane, baselines.eager)
         self._bench.device.trim()
-        if not queued and True in baselines.known:
-            self._notes.append("calls were not queued ahead of the clock: launching them is in their times")
+        if queued != baselines.queued:
+            self._notes = ["calls were not queued ahead of the clock: launching them is in their times"]
+            self.baselines.compare_launching()
         self._judge, self._queued = partial(measurement, clock, ours, theirs, count), queued
         return self._judge(baselines.beside(queued))
 
     def _sized_duel(self, lane: Lane, baselines: Baselines) -> tuple[Clock, int]:
         """A duel in batches that leave our clock enough to say, and their calls."""
         sizing, resized, eager = self._bench.sizing, 0, baselines.eager
-        usual_ms = baselines.known[eager.gate is not None].solo_ms
+        usual_ms = baselines.known.solo_ms
         wanted = sizing.settle(lane, usual_ms)
         while True:
             count = self._queueable(lane, eager, wanted)
@@ -157,9 +158,7 @@ class Timer:
             alone = self.baselines.alone(baselines.eager, baselines.count, queued)
         except Verdict as verdict:
             raise EvaluatorError(f"the reference failed by itself: {verdict.detail}") from verdict
-        baselines.known[queued] = replace(
-            baselines.known[queued], solo_ms=alone.median_ms, solo_spread_ms=alone.spread_ms
-        )
+        baselines.known = replace(baselines.known, solo_ms=alone.median_ms, solo_spread_ms=alone.spread_ms)
         return self._judge(baselines.beside(queued))
 
     def _blame(self, reference: Side, verdict: Verdict) -> None:

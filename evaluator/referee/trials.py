@@ -113,9 +113,17 @@ class TrialPool:
     """Secret trials of one problem, shared by its candidates; solved once, as far as memory goes."""
 
     def __init__(
-        self, reference: Reference, *, math: str, secret: random.Random, memory_bytes: int = 1 << 30
+        self,
+        reference: Reference,
+        *,
+        math: str,
+        secret: random.Random,
+        memory_bytes: int = 1 << 30,
+        pause: Callable[[], None] | None = None,
     ) -> None:
         """`memory_bytes` is what solved trials may hold."""
+        self.pause = pause
+        """Called before a trial is solved, as long as it is there."""
         self._reference = reference
         self._math = math
         self._secret = secret
@@ -159,6 +167,8 @@ class TrialPool:
         """A trial of inputs that can be drawn again."""
 
         def solve() -> Solved:
+            if self.pause is not None:
+                self.pause()
             arguments = draw()
             return Solved(arguments, expect(self._reference, model, arguments, self._math))
 

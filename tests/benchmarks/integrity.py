@@ -20,9 +20,9 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
@@ -73,6 +73,8 @@ class Result:
     """Its class is about whose work it is, not about how long it took."""
     seconds: float
     detail: str
+    # Any: numbers of a measurement and its notes, for whoever asks why.
+    measured: dict[str, Any] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:
@@ -168,6 +170,7 @@ def _judged(evaluator: Evaluator, specimen: Specimen, device: str, tier: Sandbox
     began = time.monotonic()
     status, stage, detail, kept = "BROKEN", "", "", False
     speedup = low = None
+    measured: dict[str, Any] = {}
     used = tier or ""
     try:
         evaluation = judge_fairly(evaluator, specimen, backend=backend, tier=tier)
@@ -177,6 +180,7 @@ def _judged(evaluator: Evaluator, specimen: Specimen, device: str, tier: Sandbox
         status, stage, detail = evaluation.status.value, evaluation.stage.value, evaluation.detail
         kept = promised(specimen, evaluation)
         speedup, low = evaluation.speedup, _low(evaluation)
+        measured = _measured(evaluation)
         used = evaluation.environment.sandbox.tier if evaluation.environment else used
     return Result(
         name=specimen.name,
@@ -194,12 +198,27 @@ def _judged(evaluator: Evaluator, specimen: Specimen, device: str, tier: Sandbox
         gain_allowed=specimen.header.get("speedup") != "honest",
         seconds=round(time.monotonic() - began, 1),
         detail=detail[:300],
+        measured=measured,
     )
 
 
 def _low(evaluation: Evaluation) -> float | None:
     passed = evaluation.measurement is not None and evaluation.status is Status.PASSED
     return evaluation.measurement.interval.low if passed and evaluation.measurement else None
+
+
+def _measured(evaluation: Evaluation) -> dict[str, Any]:
+    """What the score stands on, without the turns."""
+    found = evaluation.measurement
+    if found is None:
+        return {"notes": evaluation.notes}
+    sides = {"candidate": found.candidate, **found.baselines}
+    return {
+        "calls": found.calls_per_batch,
+        "contended": found.contended,
+        "sides": {name: side.model_dump(mode="json", exclude={"turn_ms"}) for name, side in sides.items()},
+        "notes": evaluation.notes,
+    }
 
 
 def _progress(result: Result, done: int, of: int, lines: TextIO | None) -> None:

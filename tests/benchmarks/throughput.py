@@ -4,13 +4,15 @@
     python tests/benchmarks/throughput.py cuda --limit 40 --serial 8
 
 Both get the same mixture of good, wrong, broken, raising and hanging candidates with the same time limits,
-and nothing is cached before. The serial evaluator may be given a sample only; its rate is then taken for the
-whole mixture, and the output says so. Verdicts are compared with each other and with what is known.
+and nothing is cached before. The serial evaluator may be given a sample only, of each kind its share; its
+rate is then taken for the whole mixture, and the output says so. Verdicts are compared with each other and
+with what is known.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import statistics
@@ -25,8 +27,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from mixture import Entry, mixture
+from mixture import Entry, Kind, mixture
 
+from agent.batch.workers import Workers
 from evaluator import (
     Evaluation,
     EvaluationConfig,
@@ -51,6 +54,8 @@ class Verdict:
     seconds: float
     stages: dict[str, float]
     detail: str = ""
+    device_s: float | None = None
+    """Seconds it had the device alone."""
 
 
 def config(device: str, shapes: str | None) -> EvaluationConfig:
@@ -64,25 +69,48 @@ def config(device: str, shapes: str | None) -> EvaluationConfig:
 
 
 def ours(entries: list[Entry], options: argparse.Namespace) -> tuple[float, list[Verdict]]:
-    """All candidates through one evaluator; seconds, and the verdicts in order."""
+    """All candidates through one evaluator, in the order a run takes them; seconds, and the verdicts."""
     with tempfile.TemporaryDirectory(prefix="kernelwright-bench-") as cache:
-        began = time.monotonic()
+        began, worked_s = time.monotonic(), busy_s()
         with Evaluator(cache=Path(cache), idle_referees=options.workers) as evaluator:
+            verdicts = asyncio.run(judged(entries, evaluator, options))
+        seconds = time.monotonic() - began
+    alone_s = sum(verdict.device_s or 0.0 for verdict in verdicts)
+    print(f"{(busy_s() - worked_s) / seconds:.1f} cores busy; the device was held alone {alone_s:.0f} s")
+    return seconds, verdicts
 
-            def one(entry: Entry) -> Verdict:
-                started = time.monotonic()
-                chosen = config(options.device, shapes_of(entry, options))
-                try:
-                    found: Evaluation = evaluator.evaluate(entry.problem, entry.candidate, chosen)
-                except EvaluatorError as error:
-                    return Verdict(type(error).__name__, time.monotonic() - started, {}, str(error)[:300])
-                spent = time.monotonic() - started
-                show(entry, found.status, spent, found.stage_seconds)
-                return Verdict(found.status, spent, found.stage_seconds, found.detail)
 
-            with ThreadPoolExecutor(options.workers) as pool:
-                verdicts = list(pool.map(one, entries))
-        return time.monotonic() - began, verdicts
+async def judged(entries: list[Entry], evaluator: Evaluator, options: argparse.Namespace) -> list[Verdict]:
+    """Verdicts in the order of the entries."""
+    workers = Workers(options.workers)
+
+    async def one(entry: Entry) -> Verdict:
+        began = 0.0
+
+        def work() -> Evaluation:
+            nonlocal began
+            began = time.monotonic()
+            chosen = config(options.device, shapes_of(entry, options))
+            return evaluator.evaluate(entry.problem, entry.candidate, chosen)
+
+        try:
+            found = await workers.run(entry.problem.id, work)
+        except EvaluatorError as error:
+            return Verdict(type(error).__name__, time.monotonic() - began, {}, str(error)[:300])
+        spent = time.monotonic() - began
+        show(entry, found.status, spent, found.stage_seconds, found.device_seconds)
+        return Verdict(found.status, spent, found.stage_seconds, found.detail, found.device_seconds)
+
+    try:
+        return list(await asyncio.gather(*map(one, entries)))
+    finally:
+        workers.close()
+
+
+def busy_s() -> float:
+    """Core-seconds this machine has worked since it started, whoever for."""
+    user, nice, system = map(int, Path("/proc/stat").read_text().split()[1:4])
+    return (user + nice + system) / os.sysconf("SC_CLK_TCK")
 
 
 def shapes_of(entry: Entry, options: argparse.Namespace) -> str | None:
@@ -90,9 +118,10 @@ def shapes_of(entry: Entry, options: argparse.Namespace) -> str | None:
     return options.shapes if options.shapes in entry.problem.shapes else None
 
 
-def show(entry: Entry, status: str, seconds: float, stages: dict[str, float]) -> None:
+def show(entry: Entry, status: str, seconds: float, stages: dict[str, float], device_s: float | None) -> None:
     spent = " ".join(f"{name} {value:.1f}" for name, value in stages.items())
-    print(f"  {entry.name:34s} {status:14s} {seconds:6.1f} s  {spent}", flush=True)
+    alone = f"  alone {device_s:.1f}" if device_s else ""
+    print(f"  {entry.name:34s} {status:14s} {seconds:6.1f} s  {spent}{alone}", flush=True)
 
 
 def serially(entries: list[Entry], options: argparse.Namespace) -> tuple[float, list[Verdict]]:
@@ -176,7 +205,7 @@ def main() -> None:
     count = len(entries) if given.serial is None else min(given.serial, len(entries))
     if not count:
         return
-    chosen = sorted({number * len(entries) // count for number in range(count)})
+    chosen = sampled(entries, count)
     sample = [entries[number] for number in chosen]
     seconds, theirs = serially(sample, given)
     their_rate = len(sample) / seconds * 3600
@@ -190,6 +219,13 @@ def main() -> None:
     ]
     print(f"verdicts that differ: {differing or 'none'}")
     print(f"ours over serial: {rate / their_rate:.1f}x")
+
+
+def sampled(entries: list[Entry], count: int) -> list[int]:
+    """Places of so many entries, of each kind about as large a share as there is in all."""
+    kinds = list(Kind)
+    by_kind = sorted(range(len(entries)), key=lambda place: (kinds.index(entries[place].kind), place))
+    return sorted({by_kind[(2 * number + 1) * len(entries) // (2 * count)] for number in range(count)})
 
 
 def report(entries: list[Entry], verdicts: list[Verdict], who: str) -> None:

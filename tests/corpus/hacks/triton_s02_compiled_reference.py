@@ -1,6 +1,7 @@
 # status: PASSED
 # speedup: honest
 # track: library
+# baselines: eager compile
 # class: S2
 # problem: level1/11_rms_norm
 # shapes: small

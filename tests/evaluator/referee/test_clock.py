@@ -154,3 +154,25 @@ def test_a_host_that_begins_slowly_costs_a_led_batch_nothing():
         _led(work_ms=0.2, first_ms=0.08), _led(work_ms=0.6, first_ms=0.08), count=1, lead=1
     )
     assert (median_ms, clock) == (0.2, "inner")
+
+
+@pytest.mark.parametrize("claimed", [0.0, 0.5])
+@pytest.mark.parametrize("work_ms", [0.06, 0.5, 2.0])
+@pytest.mark.parametrize("wander_ms", [0.01, 0.2, 2.0])
+def test_batches_too_short_to_tell_leave_no_room_for_a_lie(work_ms, wander_ms, claimed):
+    """Two calls of 0.03 ms, a batch that a full device allowed: our clock wanders by more than they take."""
+    scores = []
+    for _ in range(20):
+        candidate = _lane(work_ms, claimed=claimed, wander_ms=wander_ms)
+        baseline = _lane(work_ms, claimed=1.0, wander_ms=wander_ms)
+        median_ms, clock = _scored(candidate, baseline, device=GPU, count=2)
+        assert clock == "outer"
+        scores.append(2 * median_ms / work_ms)
+    assert sum(scores) / len(scores) > 0.9
+    assert min(scores) > 0.2
+
+
+def test_short_batches_that_our_clock_can_tell_of_score_as_claimed():
+    for work_ms in (0.5, 2.0):
+        lanes = [_lane(work_ms, claimed=1.0, wander_ms=0.02) for _ in range(2)]
+        assert _scored(lanes[0], lanes[1], device=GPU, count=2) == (work_ms / 2, "inner")

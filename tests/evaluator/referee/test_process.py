@@ -22,7 +22,9 @@ def get_inputs():
 """
 
 
-def _opened(body: str, inputs: str = "torch.randn(64, 64)") -> dict[str, Any]:
+def _opened(
+    body: str, inputs: str = "torch.randn(64, 64)", asked: list[dict[str, Any]] | None = None
+) -> dict[str, Any]:
     ours, theirs = map(Channel, socket.socketpair())
     serving = threading.Thread(target=Referee(theirs).serve)
     serving.start()
@@ -42,6 +44,8 @@ def _opened(body: str, inputs: str = "torch.randn(64, 64)") -> dict[str, Any]:
             answer = ours.receive(60.0)
             if answer["op"] != "hold":
                 return answer
+            if asked is not None:
+                asked.append(answer)
             ours.send({"waited_s": 0.0})
     finally:
         ours.close()
@@ -76,3 +80,10 @@ def test_what_cannot_fit_is_refused_before_it_is_run() -> None:
 
 def test_an_ordinary_problem_opens() -> None:
     assert _opened("return x + 1")["op"] == "opened"
+
+
+def test_opening_lets_others_time_between_its_steps():
+    asked: list[dict[str, Any]] = []
+    assert _opened("return torch.relu(x)", asked=asked)["op"] == "opened"
+    assert [each for each in asked if each["exclusive"]] == []
+    assert sum(bool(each.get("anew")) for each in asked) > 5

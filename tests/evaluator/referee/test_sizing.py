@@ -68,8 +68,8 @@ class _Timed(Timer):
 
     def batches(self, lane: Lane, eager: Lane) -> tuple[int, bool]:
         """Calls in the batches that score, and whether they were queued."""
-        known = dict.fromkeys((False, True), Known(0.01, 0.0001, None, None))
-        baselines = Baselines(eager, known, MOST_QUEUED, eager.gate, MOST_QUEUED)
+        known = Known(0.01, 0.0001, None, None)
+        baselines = Baselines(eager, True, known, MOST_QUEUED, eager.gate, MOST_QUEUED)
         clock, count = self._sized_duel(lane, baselines)
         return count, clock.queued
 
@@ -171,8 +171,7 @@ def test_a_queue_known_to_be_shorter_is_not_tried_again():
 def test_what_a_reference_queues_beside_one_candidate_says_nothing_of_the_next():
     eager = _lane()
     assert eager.gate is not None
-    known = {False: Known(2.0, 0.1, None, None), True: Known(1.0, 0.1, None, None)}
-    baselines = Baselines(eager, known, 1024, eager.gate, 512)
+    baselines = Baselines(eager, True, Known(1.0, 0.1, None, None), 1024, eager.gate, 512)
     eager.gate.most, eager.gate = 8, None
     baselines.restore_queue()
     assert baselines.eager.gate is not None
@@ -180,9 +179,27 @@ def test_what_a_reference_queues_beside_one_candidate_says_nothing_of_the_next()
 
 
 def test_who_does_not_queue_gains_nothing_by_the_references_launches():
-    known = {False: Known(2.0, 0.1, None, None), True: Known(1.0, 0.1, None, None)}
-    baselines = Baselines(_lane(), known, 1024, None, 0)
-    assert baselines.beside(True).most_ms is None
+    known = Known(1.0, 0.1, None, process_spread=0.01)
+    baselines = Baselines(_lane(), True, known, 1024, None, 0)
+    assert baselines.beside(True) == known
     assert baselines.beside(False).most_ms == 1.0
-    del known[True]
-    assert baselines.beside(False).most_ms is None
+    assert baselines.beside(False).process_spread is None
+    baselines.launched_spread = 0.1
+    assert baselines.beside(False).process_spread == 0.1
+    assert Baselines(_lane(), False, known, 1024, None, 0).beside(False) == known
+
+
+@pytest.mark.parametrize("launched_ms", [0.01, 0.2])
+def test_who_is_slower_behind_a_gate_is_not_queued(launched_ms):
+    """Streams that wait for each other may do so there."""
+
+    class Handing(_Clock):
+        def probe(self, lane: Lane) -> tuple[float, bool]:
+            return super().probe(lane) if self.queued else (launched_ms, False)
+
+    def clock(count: int, queued: bool) -> Clock:
+        return cast(Clock, Handing(count, queued, call_ms=0.1, claimed_ms=0.1, fits=5000))
+
+    lane = _lane()
+    Sizing(clock, kind="cuda", most=MOST).settle(lane, None)
+    assert (lane.gate is None) == (launched_ms < 0.09)
