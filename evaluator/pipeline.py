@@ -68,10 +68,10 @@ class Evaluator:
         on_stage: OnStage | None = None,
         stop: Stop | None = None,
     ) -> Evaluation:
-        """Judge one candidate on one problem; `stop` ends that from another thread.
+        """Judge one candidate on one problem.
 
         Raises:
-            Stopped: `stop` was set.
+            Stopped: `stop` was set, by another thread.
             ConfigError: unknown backend, device or shape name.
             ProblemError: the problem does not run here.
             MachineError: no sandbox, compiler, device or disk space, or a package of the backend is missing.
@@ -156,14 +156,21 @@ class Evaluator:
     def _roomy_answer(
         self, problem: Problem, candidate: Candidate, config: EvaluationConfig, device: str, job: Job
     ) -> tuple[RefereeHandle, Message]:
-        """What `_answer` says once the device has room: idle referees go first, then we wait for others."""
+        """What `_answer` says once the device has room: idle referees go first, then we wait for others.
+
+        A lack of memory beside others may be theirs, who may have ended since: it is no verdict.
+        """
         for _ in range(_MOST_FULL):
+            had_company = self._crowd.company(device)
             try:
-                return self._answer(problem, candidate, config, device, job)
+                referee, answer = self._answer(problem, candidate, config, device, job)
+                if answer["status"] != Status.OUT_OF_MEMORY or device == "cpu" or not had_company():
+                    return referee, answer
+                self._crowd.wait_for_room(device, job.stop)
             except DeviceFull:
                 if not (self._idle.dismiss(device) or self._crowd.wait_for_room(device, job.stop)):
                     raise
-                job.builds.clear()
+            job.builds.clear()
         return self._answer(problem, candidate, config, device, job)
 
     def _answer(
@@ -277,15 +284,11 @@ class Evaluator:
         with self._guard:
             if tier not in self._workshops:
                 builder = Builder(cache=self._cache / "builds", launcher=self._launcher, tier=tier)
-                self._workshops[tier] = Workshop(
-                    launcher=self._launcher,
-                    builder=builder,
-                    staging=Staging(tier),
-                    memory=FileMemory(
-                        self._cache / "baselines",
-                        judge=lambda: f"{source_sha()}:{tier.value}:{builder.toolchain.cxx.identity}",
-                    ),
+                memory = FileMemory(
+                    self._cache / "baselines",
+                    judge=lambda: f"{source_sha()}:{tier.value}:{builder.toolchain.cxx.identity}",
                 )
+                self._workshops[tier] = Workshop(self._launcher, builder, Staging(tier), memory)
             return self._workshops[tier]
 
     def _flaws_of(

@@ -71,12 +71,16 @@ class _Scripted(Timer):
             raise end
         if isinstance(end, Status):
             raise Verdict(end, "")
+        end, _, speedup = end.partition(" ")
         self._judge = lambda known: end
-        return SimpleNamespace(candidate=SimpleNamespace(clock=end), of=lane)
+        measured = SimpleNamespace(candidate=SimpleNamespace(clock=end), speedup=float(speedup or 1.0))
+        measured.of = lane.name if lane.gate else f"{lane.name}, launched"
+        return measured
 
     def timed(self) -> tuple[str, str]:
         """Which process scored, and by which clock; what is told of it later must be about the same."""
-        found = self.time(cast(Lane, "first"), lambda: cast(Lane, "second"))
+        first, second = (SimpleNamespace(name=name, gate="shut") for name in ("first", "second"))
+        found = self.time(cast(Lane, first), lambda: cast(Lane, second))
         assert self._judge is not None
         assert self._judge(None) == found.candidate.clock
         return cast(str, found.of), found.candidate.clock
@@ -105,11 +109,30 @@ def test_who_cannot_be_right_twice_has_cheated(second):
         _Scripted(Doubt(Status.TAMPERED, "the device was busy"), second).timed()
 
 
-@pytest.mark.parametrize("end", ["outer", "single", Status.OUT_OF_MEMORY, Status.TIMED_OUT])
-def test_claims_doubted_twice_score_by_our_clock(end):
-    timer = _Scripted("outer", end)
+@pytest.mark.parametrize(
+    "ends",
+    [
+        ("outer", "outer"),
+        ("single", "outer"),
+        ("outer", "inner 0.9"),
+        ("outer", Doubt(Status.TAMPERED, "its claims")),
+        ("outer", Status.TIMED_OUT),
+        (Status.OUT_OF_MEMORY,),
+        (Status.TIMED_OUT,),
+    ],
+)
+def test_claims_doubted_twice_score_by_our_clock(ends):
+    """Nor does it help to be slower with one's launches, or to be doubted there as well."""
+    timer = _Scripted("outer", *ends)
     assert timer.timed() == ("first", "outer")
     assert not timer._notes
+    assert not timer.ends
+
+
+def test_who_is_doubted_behind_a_gate_alone_is_timed_with_its_launches():
+    timer = _Scripted("single 0.1", "outer 0.1", "inner 0.7")
+    assert timer.timed() == ("second, launched", "inner")
+    assert "behind a gate" in timer._notes[0]
 
 
 def test_on_a_cpu_nobody_else_is_asked():
