@@ -18,8 +18,6 @@ class Crowd:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._busy: Counter[str] = Counter()
-        self._entered: Counter[str] = Counter()
-        """Evaluations there have been."""
         self._waiting: Counter[str] = Counter()
         self._claimed: set[str] = set()
         """Devices that somebody wants for himself: nobody else enters."""
@@ -35,14 +33,7 @@ class Crowd:
             while device in self._claimed:
                 self._pause(stop)
             self._busy[device] += 1
-            self._entered[device] += 1
         return device
-
-    def company(self, device: str) -> Callable[[], bool]:
-        """To be called by one who is there: tells later whether anybody else was since."""
-        with self._changed:
-            entered, alone = self._entered[device], self._busy[device] <= 1
-        return lambda: not (alone and self._entered[device] == entered)
 
     def leave(self, device: str) -> None:
         """An evaluation on a device is over."""

@@ -156,21 +156,16 @@ class Evaluator:
     def _roomy_answer(
         self, problem: Problem, candidate: Candidate, config: EvaluationConfig, device: str, job: Job
     ) -> tuple[RefereeHandle, Message]:
-        """What `_answer` says once the device has room: idle referees go first, then we wait for others.
-
-        A lack of memory beside others may be theirs, who may have ended since: it is no verdict.
-        """
+        """What `_answer` says once the device has room: idle referees go first, then we wait for others."""
         for _ in range(_MOST_FULL):
-            had_company = self._crowd.company(device)
             try:
-                referee, answer = self._answer(problem, candidate, config, device, job)
-                if answer["status"] != Status.OUT_OF_MEMORY or device == "cpu" or not had_company():
-                    return referee, answer
-                self._crowd.wait_for_room(device, job.stop)
+                return self._answer(problem, candidate, config, device, job)
             except DeviceFull:
-                if not (self._idle.dismiss(device) or self._crowd.wait_for_room(device, job.stop)):
-                    raise
-            job.builds.clear()
+                if not self._idle.dismiss(device):
+                    if not self._crowd.wait_for_room(device, job.stop) and job.alone:
+                        raise
+                    job.alone = True
+                job.builds.clear()
         return self._answer(problem, candidate, config, device, job)
 
     def _answer(

@@ -64,6 +64,8 @@ class Job:
     output_tail: str = ""
     stage: Stage = Stage.LOAD
     timed_out: bool = False
+    alone: bool = False
+    """Whether others have made room, so that a lack of device memory is its own."""
     real_headers: bool = False
     """Whether its libraries are built with torch's own headers from the start."""
     device_s: float = 0.0
@@ -146,7 +148,8 @@ class RefereeHandle:
         compiles = find_backend(candidate.backend).compiles_when_called
         compile_s = self._config.limits.compile_s if compiles else 0.0
         before_s = self._lease.alone_s
-        answer = self._converse({"op": "judge", "source": candidate.source, "compile_s": compile_s})
+        asked = {"op": "judge", "source": candidate.source, "compile_s": compile_s, "alone": job.alone}
+        answer = self._converse(asked)
         job.device_s = self._lease.alone_s - before_s
         self._spares.replenish()
         return answer

@@ -39,6 +39,8 @@ _DOUBTED = (Status.WRONG_VALUES, Status.WRONG_SHAPE, Status.WRONG_DTYPE, Status.
 """What a fault of the lean headers would look like."""
 _ROOMY = 0.5
 """Share of a device's memory: where so much is free without a candidate, it had enough."""
+_HOARD = 0.25
+"""Share of a device's memory: who gives so much back with its end has taken it."""
 _HOARDED = "it left no room on the device for the inputs of timed calls"
 _NO_ANSWER = (Status.COMPILE_ERROR, Status.TIMED_OUT)
 
@@ -54,6 +56,7 @@ class Judge:
         self._config = config
         self._secret = secret
         self._has_judged = False
+        self._alone = True
         self._timer = Timer(ground, pool, config, secret)
         self._assessor = Assessor(ground, pool)
         judged = config.shapes or "full size"
@@ -61,11 +64,16 @@ class Judge:
         self._counting = Counting(ground, pool)
         self._other_sizes = OtherSizes(ground, pool, name=judged, call_s=config.limits.call_s)
 
-    def judge(self, source: str, *, compile_s: float) -> dict[str, Any]:
+    def judge(self, source: str, *, compile_s: float, alone: bool) -> dict[str, Any]:
         """The answer's fields, as JSON: status, detail, stage and everything measured.
 
-        `compile_s` is what a model's first call may take on top, because it compiles kernels.
+        `compile_s` is what a model's first call may take on top, because it compiles kernels. `alone`: others
+        have made room on the device.
+
+        Raises:
+            DeviceFull: it ran out of device memory, and others may be why.
         """
+        self._alone = alone
         outcome = self._judge(source, compile_s=compile_s)
         if outcome.is_doubtful:
             outcome = self._judge_again(outcome, source, compile_s=compile_s)
@@ -134,16 +142,21 @@ class Judge:
     def _insist_on_room(self, side: Side | None, why: str) -> None:
         """Blame a candidate for a lack of device memory only where it alone can have caused that; ends it.
 
+        Beside others that is who gives much back with its end: theirs may have ended since.
+
         Raises:
-            DeviceFull: others hold most of the device.
+            DeviceFull: others hold most of the device, or may have.
         """
         device = self._ground.device
         if device.torch_device.type == "cpu":
             return
+        free_beside = device.free_bytes()
         if side is not None:
             side.close()
         device.trim()
-        if device.free_bytes() < _ROOMY * device.total_bytes():
+        free, total = device.free_bytes(), device.total_bytes()
+        is_its_own = self._alone or free - free_beside >= _HOARD * total
+        if free < _ROOMY * total or not is_its_own:
             raise DeviceFull(f"other processes hold most of the device's memory: {why[:300]}")
 
     def sanitize(self, source: str) -> Sanitization:

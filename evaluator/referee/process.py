@@ -68,7 +68,8 @@ class Referee:
         if message["op"] == "sanitize":
             found = self._judge.sanitize(message["source"])
             return {"op": "sanitized", "sanitization": found.model_dump(mode="json")}
-        return {"op": "judged"} | self._judge.judge(message["source"], compile_s=float(message["compile_s"]))
+        compile_s, alone = float(message["compile_s"]), bool(message["alone"])
+        return {"op": "judged"} | self._judge.judge(message["source"], compile_s=compile_s, alone=alone)
 
     def _open(self, message: Message) -> dict[str, Any]:
         config = EvaluationConfig.model_validate(message["config"])

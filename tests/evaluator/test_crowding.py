@@ -33,21 +33,6 @@ def test_who_is_alone_has_nobody_to_wait_for():
     assert not crowd.wait_for_room(DEVICE, Stop())
 
 
-def test_company_is_who_was_there_or_came_since():
-    crowd = Crowd()
-    _enter(crowd)
-    assert not crowd.company(DEVICE)()
-    alone = crowd.company(DEVICE)
-    _enter(crowd)
-    crowd.leave(DEVICE)
-    assert alone()
-    assert not crowd.company(DEVICE)()
-    _enter(crowd)
-    beside = crowd.company(DEVICE)
-    crowd.leave(DEVICE)
-    assert beside()
-
-
 def _started(*works: Callable[[], None]) -> list[threading.Thread]:
     threads = [threading.Thread(target=work) for work in works]
     for thread in threads:
