@@ -147,6 +147,8 @@ class BaselineTimer:
 
     def _measure(self) -> Baselines:
         eager = self._reference_lane()
+        if eager.gate is not None:
+            eager.gate.expect(self._ground.operations)
         count = self._bench.sizing.settle(eager, None)
         gate, most = eager.gate, eager.gate.most if eager.gate is not None else 0
         queued = gate is not None

@@ -20,6 +20,8 @@ from evaluator.devices import Block, Device
 WORD_BYTES: Final = 4
 MOST_QUEUED: Final = 1024
 """Calls asked to be queued at once; a device's queue holds a few thousand launches, then launching waits."""
+_QUEUE_HOLDS: Final = 3072
+"""Launches; 512 calls of six operations fit on an H200, and 1024 do not."""
 
 
 @dataclass(slots=True)
@@ -35,6 +37,10 @@ class Gate:
     """The largest batch that was queued as a whole."""
     most: int = MOST_QUEUED
     """No larger one is worth trying."""
+
+    def expect(self, launches: int) -> None:
+        """A call is known to consist of so many: batches that surely do not fit cost seconds to try."""
+        self.most = max(1, min(self.most, _QUEUE_HOLDS // max(1, launches)))
 
     def shut(self) -> int:
         """Make the next calls wait; returns what for."""

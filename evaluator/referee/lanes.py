@@ -27,6 +27,8 @@ class Ground:
     math: str
     dtype: str
     load_s: float
+    operations: int = 0
+    """That a call of the reference consists of, each about one launch; 0 where they could not be counted."""
 
 
 def start(ground: Ground, *, role: str, real_headers: bool = False) -> Side:

@@ -87,7 +87,8 @@ class Referee:
     ) -> list[str]:
         """Work out all that does not depend on a candidate; returns the names of flaws seen on the way."""
         problem = message["problem"], message["source"], message["overrides"]
-        why = lacking(weigh(*problem, dtype=config.dtype.value), device.free_bytes())
+        work = weigh(*problem, dtype=config.dtype.value)
+        why = lacking(work, device.free_bytes())
         if why:
             raise DeviceFull(f"problem {message['problem']}: {why}; choose smaller --shapes")
         reference = Reference(*problem, device=device.torch_device, dtype=config.dtype.value)
@@ -101,6 +102,7 @@ class Referee:
             math=config.math.value,
             dtype=config.dtype.value,
             load_s=config.limits.load_s,
+            operations=work.operations if work.complete else 0,
         )
         secret = (
             random.Random(config.secret_seed) if config.secret_seed is not None else random.SystemRandom()

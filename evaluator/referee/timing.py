@@ -113,6 +113,8 @@ class Timer:
         """A duel in batches that leave our clock enough to say, and their calls."""
         sizing, resized, eager = self._bench.sizing, 0, baselines.eager
         usual_ms = baselines.known.solo_ms
+        if lane.gate is not None and eager.gate is not None:
+            lane.gate.most = min(lane.gate.most, eager.gate.most)  # both are queued, or neither
         wanted = sizing.settle(lane, usual_ms)
         while True:
             count = self._queueable(lane, eager, wanted)

@@ -203,3 +203,19 @@ def test_who_is_slower_behind_a_gate_is_not_queued(launched_ms):
     lane = _lane()
     Sizing(clock, kind="cuda", most=MOST).settle(lane, None)
     assert (lane.gate is None) == (launched_ms < 0.09)
+
+
+@pytest.mark.parametrize(("launches", "most"), [(0, MOST_QUEUED), (1, MOST_QUEUED), (6, 512), (10**6, 1)])
+def test_calls_of_many_launches_are_known_not_to_fit(launches, most):
+    gate = Gate(0, torch.zeros(1, dtype=torch.int32))
+    gate.expect(launches)
+    assert gate.most == most
+
+
+def test_a_candidate_is_asked_for_no_more_than_its_reference_queues():
+    lane, eager = _lane(), _lane()
+    assert eager.gate is not None
+    eager.gate.most = 100
+    assert _Timed(_clocks(call_ms=0.01, fits=5000)).batches(lane, eager) == (100, True)
+    assert lane.gate is not None
+    assert lane.gate.tried == 100
