@@ -158,8 +158,8 @@ class Timing(Record):
     (eager times a measured ratio)."""
     charges: dict[str, float] = {}
     """Of a claim that did not score as it was: milliseconds a call that our clock saw beyond it and beyond
-    the baseline, while calls were `answering`, outputs `collecting` or inputs `writing`, and what a call
-    costs `alone` beyond a batched one; `wandering` is what our clock may be off, where it tells too little."""
+    the baseline, while calls were `answering`, outputs `collecting` or inputs `writing`; what a call costs
+    `alone` beyond a batched one; and by how much our clock was `wandering`, where it tells too little."""
     solo_ms: float | None = None
     """The baseline alone, before the contestant existed."""
     turn_ms: tuple[float, ...] = ()
