@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from evaluator.errors import Stopped
 from evaluator.stopping import Stop
@@ -19,8 +20,8 @@ class Crowd:
         self._changed = threading.Condition()
         self._busy: Counter[str] = Counter()
         self._waiting: Counter[str] = Counter()
-        self._claimed: set[str] = set()
-        """Devices that somebody wants for himself: nobody else enters."""
+        self._claims: Counter[str] = Counter()
+        """Evaluations that want a device for themselves, or have it: nobody else enters."""
 
     def enter(self, devices: Iterable[str], *, warm: Callable[[str], bool], stop: Stop) -> str:
         """The least busy device, a warm one if it can be; counted as busier until `leave`.
@@ -29,8 +30,8 @@ class Crowd:
             Stopped: `stop` was set.
         """
         with self._changed:
-            device = min(devices, key=lambda one: (one in self._claimed, self._busy[one], not warm(one)))
-            while device in self._claimed:
+            device = min(devices, key=lambda one: (self._claims[one] > 0, self._busy[one], not warm(one)))
+            while self._claims[device]:
                 self._pause(stop)
             self._busy[device] += 1
         return device
@@ -41,28 +42,34 @@ class Crowd:
             self._busy[device] -= 1
             self._changed.notify_all()
 
-    def wait_for_room(self, device: str, stop: Stop) -> bool:
-        """Wait until all others on a device have left or wait as well; False where there are no others.
+    def is_shared(self, device: str) -> bool:
+        """Whether anybody else is on a device, to one who is."""
+        with self._changed:
+            return self._busy[device] > 1
 
-        Of several who wait one at a time goes on.
+    @contextmanager
+    def alone(self, device: str, stop: Stop) -> Iterator[None]:
+        """Be the only one on a device, once all others have left it or wait for the same; one at a time.
 
         Raises:
-            Stopped: `stop` was set.
+            Stopped: `stop` was set while it waited.
         """
         with self._changed:
-            if self._busy[device] <= 1:
-                return False
+            self._claims[device] += 1
             self._waiting[device] += 1
-            self._claimed.add(device)
-            try:
-                while self._busy[device] > self._waiting[device]:
-                    self._pause(stop)
-            finally:
-                self._waiting[device] -= 1
-                if not self._waiting[device]:
-                    self._claimed.discard(device)
+        try:
+            with self._changed:
+                try:
+                    while self._busy[device] > self._waiting[device]:
+                        self._pause(stop)
+                finally:
+                    self._waiting[device] -= 1
+                    self._changed.notify_all()
+            yield
+        finally:
+            with self._changed:
+                self._claims[device] -= 1
                 self._changed.notify_all()
-        return True
 
     def _pause(self, stop: Stop) -> None:
         self._changed.wait(_GLANCE_S)

@@ -7,7 +7,7 @@ import os
 import platform
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
@@ -24,12 +24,13 @@ from evaluator.errors import DeviceFull
 from evaluator.evaluation import Environment, Evaluation, Sanitization, Stage, Status
 from evaluator.flaws import Vetting
 from evaluator.idling import IdleReferees
+from evaluator.job import Job
 from evaluator.machine import cpu_name, gpu_of, gpus, resolve_device, resolve_devices, threads, wait_policy
 from evaluator.observing import DeviceStates, OnStage, Stages
 from evaluator.plainly import PlainBuild, build_plainly
 from evaluator.problem import Problem
 from evaluator.protocol import Message
-from evaluator.refereeing import Job, RefereeHandle, Workshop
+from evaluator.refereeing import RefereeHandle, Workshop
 from evaluator.remembering import FileMemory
 from evaluator.sandbox import Launcher, strongest
 from evaluator.screening import screen
@@ -38,8 +39,6 @@ from evaluator.stopping import Stop
 from evaluator.vetting import Inspector, flaws_of
 
 _IDLE_REFEREES = 2
-_MOST_FULL = 3
-"""Times an evaluation may find a device full and try again once there is room."""
 _BUILDS = "cpp_extension"
 """A source that names torch's builder is going to need what fast builds need."""
 
@@ -157,22 +156,26 @@ class Evaluator:
         self, problem: Problem, candidate: Candidate, config: EvaluationConfig, device: str, job: Job
     ) -> tuple[RefereeHandle, Message]:
         """What `_answer` says once the device has room: idle referees go first, then we wait for others."""
-        for _ in range(_MOST_FULL):
-            try:
+        try:
+            return self._answer(problem, candidate, config, device, job)
+        except DeviceFull:
+            has_room = self._idle.dismiss(device)
+            if device == "cpu" and not (has_room or self._crowd.is_shared(device)):
+                raise
+        if has_room:
+            with suppress(DeviceFull):
+                job.begin_again()
                 return self._answer(problem, candidate, config, device, job)
-            except DeviceFull:
-                if not self._idle.dismiss(device):
-                    if not self._crowd.wait_for_room(device, job.stop) and job.alone:
-                        raise
-                    job.alone = True
-                job.builds.clear()
-        return self._answer(problem, candidate, config, device, job)
+        with self._crowd.alone(device, job.stop):
+            self._idle.dismiss(device)
+            job.begin_again(alone=True)
+            return self._answer(problem, candidate, config, device, job)
 
     def _answer(
         self, problem: Problem, candidate: Candidate, config: EvaluationConfig, device: str, job: Job
     ) -> tuple[RefereeHandle, Message]:
         """A referee's answer, and the referee."""
-        with self._referee(problem, config, device, job.stop) as referee:
+        with self._referee(problem, config, device, job) as referee:
             answer = referee.judge(candidate, job)
         return referee, answer
 
@@ -190,8 +193,9 @@ class Evaluator:
         check_packages(candidate.backend)
         problem.overrides(config.shapes)
         device = resolve_device(config.device, candidate.backend)
-        with self._referee(problem, config, device, Stop()) as referee:
-            answer = referee.sanitize(candidate, Job(on_stage=lambda stage: None))
+        job = Job(on_stage=lambda stage: None, alone=True)
+        with self._referee(problem, config, device, job) as referee:
+            answer = referee.sanitize(candidate, job)
         return Sanitization.model_validate(answer["sanitization"])
 
     def builds_plainly(self, evaluation: Evaluation) -> PlainBuild:
@@ -294,16 +298,16 @@ class Evaluator:
 
     @contextmanager
     def _referee(
-        self, problem: Problem, config: EvaluationConfig, device: str, stop: Stop
+        self, problem: Problem, config: EvaluationConfig, device: str, job: Job
     ) -> Iterator[RefereeHandle]:
         """A referee of this problem and policy, for one candidate; kept for the next unless that failed."""
         key = _key(problem, config, device)
-        idle = self._idle.take(key, device, stop)
+        idle = self._idle.take(key, device, job.stop)
         referee = idle
         try:
             if referee is None:
                 workshop = self._workshop(strongest(config.sandbox))
-                referee = RefereeHandle(workshop, problem, config, device, stop)
+                referee = RefereeHandle(workshop, problem, config, device, job)
             yield referee
         except BaseException:
             if referee is not None:

@@ -6,7 +6,6 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from evaluator.config import EvaluationConfig, Passes
 from evaluator.counting import find_ncu, why_not
 from evaluator.errors import DeviceFull, EvaluatorError, ProblemError
 from evaluator.evaluation import Build, Stage
+from evaluator.job import Job
 from evaluator.leasing import DeviceLease
 from evaluator.machine import gpu_of, threads, wait_policy
 from evaluator.problem import Problem
@@ -31,7 +31,6 @@ from evaluator.sanitizing import ADDRESS, Sanitizers, find_sanitizers
 from evaluator.spares import Stocks
 from evaluator.staging import Staging
 from evaluator.starting import Process, Starter
-from evaluator.stopping import Stop
 from evaluator.symbols import read_symbols
 
 _OPEN_S = 900.0
@@ -52,37 +51,16 @@ class Workshop:
     stocks: Stocks = field(default_factory=Stocks)
 
 
-@dataclass(slots=True)
-class Job:
-    """One candidate's evaluation as the driver sees it."""
-
-    on_stage: Callable[[Stage], None]
-    source: str = ""
-    deadline: float = float("inf")
-    """`time.monotonic()` after which the candidate is ended."""
-    builds: list[Build] = field(default_factory=list)
-    output_tail: str = ""
-    stage: Stage = Stage.LOAD
-    timed_out: bool = False
-    alone: bool = False
-    """Whether others have made room, so that a lack of device memory is its own."""
-    real_headers: bool = False
-    """Whether its libraries are built with torch's own headers from the start."""
-    device_s: float = 0.0
-    """Seconds it had the device alone."""
-    stop: Stop = field(default_factory=Stop)
-
-
 class RefereeHandle:
     """One running referee with one problem open."""
 
     def __init__(
-        self, workshop: Workshop, problem: Problem, config: EvaluationConfig, device: str, stop: Stop
+        self, workshop: Workshop, problem: Problem, config: EvaluationConfig, device: str, job: Job
     ) -> None:
-        """Start a referee and let it prepare the problem.
+        """Start a referee and let it prepare the problem, for this job first.
 
         Raises:
-            Stopped: `stop` was set meanwhile.
+            Stopped: the job's `stop` was set meanwhile.
             DeviceFull: the problem does not fit into what is free of the device's memory.
             ProblemError: the problem does not run here.
             EvaluatorError: the referee failed.
@@ -103,7 +81,7 @@ class RefereeHandle:
             sanitizers=self._sanitizers,
         )
         self._spares = workshop.stocks.of(self._starter)
-        self._job = Job(on_stage=lambda stage: None, stop=stop)
+        self._job = Job(on_stage=lambda stage: None, stop=job.stop)
         try:
             if device == "cpu":
                 self._lease.share()  # importing torch takes a core
@@ -127,6 +105,7 @@ class RefereeHandle:
                     "config": config.model_dump(mode="json"),
                     "device": "cpu" if device == "cpu" else "cuda",
                     "threads": self._threads,
+                    "alone": job.alone,
                 }
             )
             self._key += f":{self.facts['torch']}:{self.facts['device_name']}"
@@ -148,8 +127,8 @@ class RefereeHandle:
         compiles = find_backend(candidate.backend).compiles_when_called
         compile_s = self._config.limits.compile_s if compiles else 0.0
         before_s = self._lease.alone_s
-        asked = {"op": "judge", "source": candidate.source, "compile_s": compile_s, "alone": job.alone}
-        answer = self._converse(asked)
+        asked = {"source": candidate.source, "compile_s": compile_s, "alone": job.alone}
+        answer = self._converse({"op": "judge", **asked})
         job.device_s = self._lease.alone_s - before_s
         self._spares.replenish()
         return answer

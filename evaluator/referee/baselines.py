@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Final
 
+import torch
+
 from evaluator.config import EvaluationConfig
 from evaluator.errors import ProblemError
 from evaluator.evaluation import Timing
@@ -49,6 +51,8 @@ class Baselines:
     launched_spread: float | None = None
     """Relative standard deviation between processes whose calls are not queued, though they can be; measured
     when the first candidate is met that cannot queue its own."""
+    launching_compared: bool = False
+    """Whether that was tried."""
 
     def restore_queue(self) -> None:
         """Let what memory was short of beside one candidate be tried again beside the next."""
@@ -107,9 +111,9 @@ class BaselineTimer:
             ProblemError: the reference does not run in its sandbox.
         """
         wanted = [False]
-        if "compile" in self._config.baselines and self._recalled("compile_ratio", False) is None:
+        if "compile" in self._config.baselines and self._is_unknown("compile_ratio"):
             wanted.append(True)
-        if self._recalled("process_spread", False) is None:
+        if self._is_unknown("process_spread"):
             wanted += [False] * (_COMPARED[self._kind] - 1)
         try:
             self._ground.driver.call("expect", count=len(wanted))
@@ -131,17 +135,23 @@ class BaselineTimer:
 
     def close(self) -> None:
         """End the baselines' processes."""
-        for side in self._started:
-            side.close()
-        if self._compiled is not None:
-            self._compiled.side.close()
+        self._dismiss()
         if self._found is not None:
             self._found.eager.side.close()
+
+    def _dismiss(self) -> None:
+        """End those that were started ahead and not needed: a machine's cache knew more than was thought."""
+        while self._started:
+            self._started.pop().close()
+        if self._compiled is not None:
+            self._compiled.side.close()
+            self._compiled = None
 
     def compare_launching(self) -> None:
         """Find out how much processes differ in launching, for a candidate whose launches count."""
         found = self.measure()
-        if found.launched_spread is None:
+        if not found.launching_compared:
+            found.launching_compared = True
             count = _few(found.count, found.known.solo_ms)
             found.launched_spread = self._process_spread(found.eager, count, queued=False)
 
@@ -150,6 +160,7 @@ class BaselineTimer:
         if eager.gate is not None:
             eager.gate.expect(self._ground.operations)
         count = self._bench.sizing.settle(eager, None)
+        count = self._bench.sizing.grown(eager, count)
         gate, most = eager.gate, eager.gate.most if eager.gate is not None else 0
         queued = gate is not None
         own = self.alone(eager, count, queued)
@@ -157,6 +168,7 @@ class BaselineTimer:
             self._compile_ratio(eager, count, own, queued) if "compile" in self._config.baselines else None
         )
         spread = self._process_spread(eager, _few(count, own.median_ms), queued=queued)
+        self._dismiss()
         return Baselines(eager, queued, Known(own.median_ms, own.spread_ms, ratio, spread), count, gate, most)
 
     def alone(self, eager: Lane, count: int, queued: bool) -> Timing:
@@ -192,7 +204,7 @@ class BaselineTimer:
             return known
         try:
             ratios = [self._ratio_of(self._reference_lane(), eager, count, queued)[0] for _ in range(others)]
-        except (Verdict, ProblemError) as error:
+        except (Verdict, ProblemError, torch.OutOfMemoryError) as error:
             self.notes.append(f"the spread between processes was not measured: {str(error)[:300]}")
             return None
         found = process_spread([1.0, *ratios])
@@ -220,6 +232,10 @@ class BaselineTimer:
         ratio, interval = clock.ratio(*sides)
         return ratio, (interval.high - interval.low) / 2 / ratio
 
+    def _is_unknown(self, name: str) -> bool:
+        """Whether this machine's cache holds a number neither of queued calls nor of others."""
+        return all(self._recalled(name, way) is None for way in (False, True))
+
     def _recalled(self, name: str, queued: bool) -> float | None:
         """A number this machine's cache holds about the problem."""
         stored = self._ground.driver.call("recall").get(_stored(name, queued))
@@ -238,13 +254,17 @@ class BaselineTimer:
         if compiled and self._compiled is not None:
             lane, self._compiled = self._compiled, None
             return lane
-        if self._started and not compiled:
-            return self._bench.lay_out(self._started.pop(0))
-        side = start(self._ground, role="baseline")
-        self._furnish(side, compiled=compiled)
-        lane = self._bench.lay_out(side)
-        if compiled:
-            self._compile(lane)
+        is_ready = bool(self._started) and not compiled
+        side = self._started.pop(0) if is_ready else start(self._ground, role="baseline")
+        try:
+            if not is_ready:
+                self._furnish(side, compiled=compiled)
+            lane = self._bench.lay_out(side)
+            if compiled:
+                self._compile(lane)
+        except BaseException:
+            side.close()
+            raise
         return lane
 
     def _furnish(self, side: Side, *, compiled: bool) -> None:

@@ -36,8 +36,19 @@ class Bench:
     """Makes clocks, and room for what they time."""
 
     def __init__(
-        self, ground: Ground, pool: TrialPool, config: EvaluationConfig, secret: random.Random
+        self,
+        ground: Ground,
+        pool: TrialPool,
+        config: EvaluationConfig,
+        secret: random.Random,
+        *,
+        insists: bool,
     ) -> None:
+        """`insists` on room for batches of some length.
+
+        Raises:
+            DeviceFull: there is none.
+        """
         first = pool.draws[0]
         self.device = ground.device
         self.kind = ground.device.torch_device.type
@@ -53,7 +64,7 @@ class Bench:
             limit=limit(config.math.value, zero_mean=False, terms=pool.terms),
             inputs_stay=not ground.reference.mutates(first.model, self._base.arguments),
         )
-        self._most = self._most_calls()
+        self._most = self._most_calls(insists=insists)
         self._lead = min(_LEAD[self.kind], self._most - 1)
         self.sizing = Sizing(self.clock, kind=self.kind, most=self._most - self._lead)
 
@@ -87,11 +98,11 @@ class Bench:
         )
         return Clock(self.device, self._ring, schedule, self._secret)
 
-    def _most_calls(self) -> int:
+    def _most_calls(self, *, insists: bool) -> int:
         size = call_bytes(self._base.arguments, self._base.expected.output)
         free, total = self.device.free_bytes(), self.device.total_bytes()
         now, alone = (min(_MEMORY_BYTES[self.kind], int(room * _MEMORY_SHARE)) for room in (free, total))
-        if self.kind == "cuda" and now < min(_CROWDED * alone, _MOST_CALLS * size):
+        if insists and self.kind == "cuda" and now < min(_CROWDED * alone, _MOST_CALLS * size):
             # What is opened in a crowd would be timed in short batches for as long as it is open.
             raise DeviceFull(f"only {free >> 20} MiB of the device's memory are free")
         return self._ring.most_calls(max(1, min(_MOST_CALLS, now // size)))

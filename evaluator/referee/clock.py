@@ -212,18 +212,25 @@ class Clock:
     def _seen_ms(self, candidate: Lane, baseline: Lane) -> float:
         """What our clock saw of a batch beyond what the protocol costs the trusted side."""
         outer = self._typical([ran.outer_ms for ran in candidate.turns])
-        return max(0.0, outer - self._typical(self._left(baseline.turns)))
+        return max(0.0, outer - self._remainder_ms(baseline))
 
     def _excess_ms(self, candidate: Lane, baseline: Lane) -> dict[str, float]:
         """What the candidate's claims leave of our clock, and collecting, beyond the trusted side's."""
         ours, theirs = ([ran.collect_ms for ran in lane.turns] for lane in (candidate, baseline))
         collecting = self._typical(ours) - self._typical(theirs)
-        left = [self._typical(self._left(lane.turns)) for lane in (candidate, baseline)]
         return {
-            "answering": left[0] - left[1],
+            "answering": self._remainder_ms(candidate) - self._remainder_ms(baseline),
             "collecting": max(0.0, collecting),
             "writing": self._hidden_ms(candidate, baseline),
         }
+
+    def _remainder_ms(self, lane: Lane) -> float:
+        """What the claims of a side, as they would score, leave of our clock.
+
+        Not a typical turn's: whoever lies in some turns would be cleared by the others.
+        """
+        outer, claimed = ([getattr(ran, name) for ran in lane.turns] for name in ("outer_ms", "inner_ms"))
+        return self._typical(outer) - self._typical(claimed) * self._schedule.calls / self._schedule.count
 
     def _hidden_ms(self, candidate: Lane, baseline: Lane) -> float:
         """What a GPU took longer to write for the candidate than for the baseline, while both were stopped.

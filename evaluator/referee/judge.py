@@ -49,15 +49,26 @@ class Judge:
     """Judges candidates of one problem."""
 
     def __init__(
-        self, ground: Ground, pool: TrialPool, config: EvaluationConfig, secret: random.Random
+        self,
+        ground: Ground,
+        pool: TrialPool,
+        config: EvaluationConfig,
+        secret: random.Random,
+        *,
+        insists: bool,
     ) -> None:
+        """`insists` on room for timed calls, where others may make some.
+
+        Raises:
+            DeviceFull: there is none.
+        """
         self._ground = ground
         self._pool = pool
         self._config = config
         self._secret = secret
         self._has_judged = False
         self._alone = True
-        self._timer = Timer(ground, pool, config, secret)
+        self._timer = Timer(ground, pool, config, secret, insists=insists)
         self._assessor = Assessor(ground, pool)
         judged = config.shapes or "full size"
         self._sanitizer = Sanitizer(ground, pool, name=judged, limit_s=config.limits.sanitize_s)
@@ -150,12 +161,13 @@ class Judge:
         device = self._ground.device
         if device.torch_device.type == "cpu":
             return
-        free_beside = device.free_bytes()
-        if side is not None:
-            side.close()
         device.trim()
+        kept = device.free_bytes()
+        if side is not None:
+            kept += sum(block.data.numel() for block in side.blocks)  # that is ours
+            side.close()
         free, total = device.free_bytes(), device.total_bytes()
-        is_its_own = self._alone or free - free_beside >= _HOARD * total
+        is_its_own = self._alone or free - kept >= _HOARD * total
         if free < _ROOMY * total or not is_its_own:
             raise DeviceFull(f"other processes hold most of the device's memory: {why[:300]}")
 
@@ -224,8 +236,8 @@ class Judge:
             outcome.counters = self._counting.count(source, compile_s=side.compile_s)
 
     def _settle(self, side: Side, outcome: _Outcome) -> None:
-        """Look at a baseline that ran slower beside the candidate again, without it."""
-        if outcome.measurement is None or not outcome.measurement.contended:
+        """Look at the baseline again without the candidate, where that may tell more."""
+        if outcome.measurement is None or not self._timer.unsettled(outcome.measurement):
             return
         side.close()
         self._hold_device(exclusive=True)

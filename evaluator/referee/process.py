@@ -113,6 +113,7 @@ class Referee:
         def pause() -> None:
             """Let those time who wait for that: opening takes seconds, and the next step is as good later."""
             device.synchronize()
+            device.trim()  # they may need the memory
             driver.call("hold", exclusive=False, anew=True)
 
         memory_bytes = int(device.free_bytes() * _TRIALS_SHARE)
@@ -121,7 +122,7 @@ class Referee:
         )
         # What oracles needed for a moment, other referees of this device need now.
         device.trim()
-        self._judge = Judge(ground, pool, config, secret)
+        self._judge = Judge(ground, pool, config, secret, insists=config.measure and not message["alone"])
         # Flaws are a matter of outputs; gradients may well be constant, or summed in any order.
         flaws = known_flaws(reference, pool) if reference.backward is None else []
         pool.pause = None

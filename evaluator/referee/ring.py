@@ -24,6 +24,10 @@ _NOISE_SLACK = 65536
 _LEAF_SHIFT = 4099
 """Places between the factors of two inputs: with the same ones their products would carry no sign."""
 _MOST_DRAWN_CALLS = 32
+_MOST_SMALL_DRAWS = 128
+"""The same of small inputs, whose calls are so short that fewer leave our clock little to say."""
+_SMALL_DRAW = 1 << 14
+"""Elements."""
 _FEW_ZEROS = 0.01
 _ALLOWED_INDEX_FLIPS = 1e-4
 _GLANCE = 65536
@@ -100,7 +104,10 @@ class Ring:
 
     def most_calls(self, wanted: int) -> int:
         """Inputs that noise does not make new are drawn each time, which is slow."""
-        return min(wanted, _MOST_DRAWN_CALLS) if self._redrawn else wanted
+        if not self._redrawn:
+            return wanted
+        elements = sum(leaf.numel() for leaf in self._starts.trials[0].arguments.leaves)
+        return min(wanted, _MOST_SMALL_DRAWS if elements <= _SMALL_DRAW else _MOST_DRAWN_CALLS)
 
     def recipe(self, count: int) -> Recipe:
         """Decide on the inputs of a batch."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from evaluator.referee.clock import Clock
+from evaluator.referee.gate import MOST_QUEUED
 from evaluator.referee.visits import Lane
 
 BATCH_MS: Final = {"cpu": 5.0, "cuda": 50.0}
@@ -56,6 +57,20 @@ class Sizing:
             return count
         count = min(count, lane.gate.most)
         return count if count <= lane.gate.tried else self.probe(lane, count)[1]
+
+    def grown(self, lane: Lane, count: int) -> int:
+        """More calls, where a guess at what a queue holds left a batch too short for our clock."""
+        while lane.gate is not None and count == lane.gate.most < MOST_QUEUED:
+            call_ms, _ = self.probe(lane, count)
+            if count * call_ms >= _LEAST_CHOSEN_MS:
+                break
+            lane.gate.most = min(2 * count, MOST_QUEUED)
+            wanted = min(lane.gate.most, self.wanted(call_ms, call_ms, lane))
+            more = self.queueable(lane, wanted)
+            if more <= count:
+                break
+            count = more
+        return count
 
     def probe(self, lane: Lane, count: int) -> tuple[float, int]:
         """What a call takes at best in batches of so many, or of fewer where they do not fit the queue.

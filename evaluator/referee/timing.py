@@ -32,9 +32,16 @@ class Timer:
     """Times the candidates of one problem."""
 
     def __init__(
-        self, ground: Ground, pool: TrialPool, config: EvaluationConfig, secret: random.Random
+        self,
+        ground: Ground,
+        pool: TrialPool,
+        config: EvaluationConfig,
+        secret: random.Random,
+        *,
+        insists: bool = False,
     ) -> None:
-        self._bench = Bench(ground, pool, config, secret)
+        """`insists` and raises as `Bench` does."""
+        self._bench = Bench(ground, pool, config, secret, insists=insists)
         self._kind = self._bench.kind
         self.baselines = BaselineTimer(ground, pool, config, self._bench)
         self._judge: Callable[[Known], Measurement] | None = None
@@ -96,6 +103,7 @@ class Timer:
 
     def _duel(self, lane: Lane) -> Measurement:
         """One process against the reference's; raises what `time` does."""
+        self._notes = []
         baselines = self.baselines.measure()
         baselines.restore_queue()
         clock, count = self._sized_duel(lane, baselines)
@@ -104,8 +112,7 @@ class Timer:
         ours, theirs = clock.timing(lane, baselines.eager)
         self._bench.device.trim()
         if queued != baselines.queued:
-            self._notes = ["calls were not queued ahead of the clock: launching them is in their times"]
-            self.baselines.compare_launching()
+            self._notes.append("calls were not queued ahead of the clock: launching them is in their times")
         self._judge, self._queued = partial(measurement, clock, ours, theirs, count), queued
         return self._judge(baselines.beside(queued))
 
@@ -152,18 +159,27 @@ class Timer:
             lane.gate = None
         return count
 
+    def unsettled(self, found: Measurement) -> bool:
+        """Whether `settled` has something to find out about the last duel."""
+        baselines = self.baselines.measure()
+        return found.contended or (self._queued != baselines.queued and not baselines.launching_compared)
+
     def settled(self, found: Measurement) -> Measurement:
         """The record of the last duel once its candidate is gone: was a slower baseline its doing?
 
         What the baseline takes alone was measured long ago, and a GPU does not always run at one speed.
+        Beside whoever does not queue, how much launching differs between processes is found out first.
 
         Raises:
             EvaluatorError: the reference failed.
         """
-        if not found.contended or self._judge is None:
+        if not self.unsettled(found) or self._judge is None:
             return found
         baselines, queued = self.baselines.measure(), self._queued
         baselines.restore_queue()
+        if queued != baselines.queued:
+            self.baselines.compare_launching()
+            return self._judge(baselines.beside(queued))
         try:
             alone = self.baselines.alone(baselines.eager, baselines.count, queued)
         except Verdict as verdict:

@@ -27,10 +27,12 @@ def test_the_least_busy_device_is_chosen_and_a_warm_one_among_equals():
     assert crowd.enter(devices, warm=lambda device: False, stop=Stop()) == "cuda:1"
 
 
-def test_who_is_alone_has_nobody_to_wait_for():
+def test_who_is_alone_waits_for_nobody():
     crowd = Crowd()
     _enter(crowd)
-    assert not crowd.wait_for_room(DEVICE, Stop())
+    assert not crowd.is_shared(DEVICE)
+    with crowd.alone(DEVICE, Stop()):
+        pass
 
 
 def _started(*works: Callable[[], None]) -> list[threading.Thread]:
@@ -40,29 +42,36 @@ def _started(*works: Callable[[], None]) -> list[threading.Thread]:
     return threads
 
 
-def test_room_comes_when_all_others_have_left_and_nobody_enters_before():
+def test_who_wants_a_device_alone_has_it_when_all_others_have_left_until_it_is_done():
     crowd = Crowd()
     _enter(crowd, 3)
     order: list[str] = []
+    may_end = threading.Event()
 
-    def wait() -> None:
-        assert crowd.wait_for_room(DEVICE, Stop())
-        order.append("room")
+    def have() -> None:
+        with crowd.alone(DEVICE, Stop()):
+            order.append("alone")
+            may_end.wait(20)
+            order.append("done")
+        crowd.leave(DEVICE)
 
     def enter() -> None:
         _enter(crowd)
         order.append("entered")
 
-    (waiting,) = _started(wait)
+    (having,) = _started(have)
     crowd.leave(DEVICE)
-    waiting.join(0.2)
+    having.join(0.2)
     (entering,) = _started(enter)
     entering.join(0.2)
     assert not order
     crowd.leave(DEVICE)
-    waiting.join(20)
+    entering.join(0.2)
+    assert order == ["alone"]
+    may_end.set()
+    having.join(20)
     entering.join(20)
-    assert sorted(order) == ["entered", "room"]
+    assert order == ["alone", "done", "entered"]
 
 
 def test_those_who_wait_go_on_one_at_a_time():
@@ -71,14 +80,14 @@ def test_those_who_wait_go_on_one_at_a_time():
     inside = threading.Semaphore(1)
     alone: list[bool] = []
 
-    def wait() -> None:
-        assert crowd.wait_for_room(DEVICE, Stop())
-        alone.append(inside.acquire(blocking=False))
-        time.sleep(0.1)
-        inside.release()
+    def have() -> None:
+        with crowd.alone(DEVICE, Stop()):
+            alone.append(inside.acquire(blocking=False))
+            time.sleep(0.1)
+            inside.release()
         crowd.leave(DEVICE)
 
-    for thread in _started(wait, wait):
+    for thread in _started(have, have):
         thread.join(20)
     assert alone == [True, True]
 
@@ -87,5 +96,6 @@ def test_waiting_ends_when_the_evaluation_is_stopped():
     crowd, stop = Crowd(), Stop()
     _enter(crowd, 2)
     stop.set()
-    with pytest.raises(Stopped):
-        crowd.wait_for_room(DEVICE, stop)
+    with pytest.raises(Stopped), crowd.alone(DEVICE, stop):
+        raise AssertionError
+    assert not crowd._claims[DEVICE]

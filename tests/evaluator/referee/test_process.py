@@ -38,6 +38,7 @@ def _opened(
                 "config": EvaluationConfig(device="cpu").model_dump(mode="json"),
                 "device": "cpu",
                 "threads": 1,
+                "alone": False,
             }
         )
         while True:

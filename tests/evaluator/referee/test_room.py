@@ -31,11 +31,12 @@ class _Gpu:
         pass
 
 
-def _blamed(*free: int, alone: bool) -> bool:
+def _blamed(*free: int, alone: bool, ours: int = 0) -> bool:
     judge: Any = object.__new__(Judge)
     judge._ground, judge._alone = SimpleNamespace(device=_Gpu(*free)), alone
     closed: list[bool] = []
-    side = SimpleNamespace(close=lambda: closed.append(True))
+    shared = SimpleNamespace(data=torch.empty(ours, dtype=torch.uint8))
+    side = SimpleNamespace(close=lambda: closed.append(True), blocks=[shared])
     try:
         judge._insist_on_room(cast(Side, side), "no room")
     except DeviceFull:
@@ -58,3 +59,8 @@ def _blamed(*free: int, alone: bool) -> bool:
 )
 def test_who_is_blamed(beside, without, alone, blamed):
     assert _blamed(beside, without, alone=alone) is blamed
+
+
+def test_memory_shared_with_it_is_not_what_it_has_taken():
+    assert _blamed(40, 70, alone=False)
+    assert not _blamed(40, 70, alone=False, ours=10)
