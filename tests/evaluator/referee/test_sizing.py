@@ -219,3 +219,15 @@ def test_a_candidate_is_asked_for_no_more_than_its_reference_queues():
     assert _Timed(_clocks(call_ms=0.01, fits=5000)).batches(lane, eager) == (100, True)
     assert lane.gate is not None
     assert lane.gate.tried == 100
+
+
+@pytest.mark.parametrize(
+    ("call_ms", "fits", "count"), [(1.0, 64, 8), (1.0, 4, 4), (6.0, 64, 1), (0.001, 9999, 1024)]
+)
+def test_a_guess_at_a_queue_that_leaves_batches_short_is_put_to_the_test(call_ms, fits, count):
+    """Of a recurrence, which is one launch and counted as thousands of operations."""
+    lane, sizing = _lane(), Sizing(_clocks(call_ms=call_ms, fits=fits), kind="cuda", most=MOST)
+    assert lane.gate is not None
+    lane.gate.expect(10**6)
+    assert sizing.grown(lane, sizing.settle(lane, None)) == count
+    assert lane.gate is not None

@@ -15,7 +15,8 @@ from evaluator import (
     Status,
     problem_from_source,
 )
-from evaluator.referee.baselines import trusted
+from evaluator.referee import baselines
+from evaluator.referee.baselines import BaselineTimer, trusted
 from evaluator.referee.sides import Doubt, Verdict
 from evaluator.referee.timing import Timer
 from evaluator.referee.visits import Lane
@@ -53,6 +54,28 @@ def test_a_ratio_is_measured_anew_once_it_may_be_wrong():
     assert not trusted(known_ms=1.0, error=0.01, solo_ms=0.9, most=0.05)
     assert not trusted(known_ms=1.0, error=0.2, solo_ms=1.0, most=0.05)
     assert not trusted(known_ms=None, error=None, solo_ms=1.0, most=0.05)
+
+
+@pytest.mark.parametrize(
+    ("known", "processes", "compiled"),
+    [
+        ({}, 4, True),
+        ({"compile_ratio_queued": 0.5, "process_spread_queued": 0.01}, 1, False),
+        ({"compile_ratio": 0.5, "process_spread": 0.01}, 1, False),
+        ({"process_spread_queued": 0.01}, 1, True),
+    ],
+)
+def test_only_what_a_machine_does_not_know_yet_needs_processes(monkeypatch, known, processes, compiled):
+    """Whether it is known of queued calls or of others, since only one of them is ever measured."""
+    monkeypatch.setattr(baselines, "start", lambda ground, role: object())
+    timer: Any = object.__new__(BaselineTimer)
+    timer._ground = SimpleNamespace(driver=SimpleNamespace(call=lambda op, **fields: known))
+    timer._config = EvaluationConfig(baselines=("eager", "compile"))
+    timer._bench = SimpleNamespace(lay_out=lambda side: side)
+    timer._kind, timer._started, timer._compiled = "cuda", [], None
+    timer._furnish = timer._compile = lambda *args, **options: None
+    timer.start()
+    assert (len(timer._started), timer._compiled is not None) == (processes, compiled)
 
 
 class _Scripted(Timer):
