@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import threading
 from typing import Final
 
 _TURN: Final = threading.Lock()
 """CPython up to 3.12 counts the depth of a tree it hands out in one place for all threads: two that parse at
 once raise `SystemError: AST constructor recursion depth mismatch` (python/cpython#106905)."""
+_TRIES: Final = 5
+"""Others in this process parse without asking for a turn, such as import hooks."""
 
 
 def parse_python(source: str) -> ast.Module:
@@ -18,4 +21,7 @@ def parse_python(source: str) -> ast.Module:
         SyntaxError, ValueError, RecursionError, MemoryError: as `ast.parse` does.
     """
     with _TURN:
+        for _ in range(_TRIES - 1):
+            with contextlib.suppress(SystemError):
+                return ast.parse(source)
         return ast.parse(source)
