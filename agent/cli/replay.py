@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import threading
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from agent.cli.failures import Usage
+
+_GLANCE_S: Final = 0.5
+"""A signal that comes just before the main thread goes to sleep is noticed when it wakes."""
 
 
 def replay(
@@ -34,4 +37,5 @@ def replay(
     with ReplayServer(place, port=port) as server:
         print(f"answering for {len(recorded_problems(place))} problems of {place}; Ctrl-C stops")
         print(f"export OPENAI_BASE_URL={server.base_url} OPENAI_API_KEY=none   # model: {MODEL}", flush=True)
-        threading.Event().wait()
+        while True:
+            time.sleep(_GLANCE_S)

@@ -39,9 +39,11 @@ def test_recordings_are_served_until_interrupted(tmp_path: Path) -> None:
         )
         with urlopen(request, timeout=30) as answer:
             assert json.load(answer)["choices"][0]["message"]["content"] == "the reply"
-    finally:
         server.send_signal(signal.SIGINT)
         _, errors = server.communicate(timeout=30)
+    finally:
+        server.kill()
+        server.communicate()
     assert server.returncode == 130
     assert "Traceback" not in errors
 
