@@ -13,10 +13,12 @@ from evaluator.errors import ProblemError
 from evaluator.evaluation import Plausibility
 from evaluator.plausibility import floor_ms, roofline_ms, speed_of_light
 from evaluator.referee.lanes import Ground
-from evaluator.referee.rates import Rates, measure
+from evaluator.referee.rates import Rates, cache_bytes, measure
 from evaluator.referee.reference import Arguments
 from evaluator.referee.trials import TrialPool
-from evaluator.referee.work import Work, count
+from evaluator.referee.uncompiled import uncompiled
+from evaluator.referee.work import Work
+from evaluator.referee.work import count as count_work
 
 _SECTOR_BYTES: Final = 32
 """The least a GPU fetches from memory."""
@@ -33,27 +35,29 @@ class Assessor:
         self._work = Work()
         self._certain_bytes: int | None = None
 
-    def prepare(self) -> None:
-        """Count and measure, once; to be called while nothing foreign runs on the device."""
-        if self._rates is not None:
-            return
+    def count(self) -> None:
+        """Count the work of a call, once; the device may be shared meanwhile."""
         model, arguments = self._pool.draws[0].model, self._pool.bases[0].arguments
         try:
             answer = self._ground.reference.answer
-            self._work = count(copy.deepcopy(model), _copied(arguments), answer=answer)
+            self._work = count_work(copy.deepcopy(model), _copied(arguments), answer=answer)
         except (RuntimeError, TypeError):
             self._work = Work(complete=False)
-        device = self._ground.device
-        self._rates = measure(
-            device, self._ground.driver, math=self._ground.math, dtype=_dtype(arguments, model)
-        )
-        if device.torch_device.type == "cuda":
+        device = self._ground.device.torch_device
+        if device.type == "cuda":
             everything = self._work.read_bytes + self._work.written_bytes
-            if everything > 2 * self._rates.cache_bytes:
+            if everything > 2 * cache_bytes(device):
                 self._certain_bytes = certain_bytes(model, arguments)
 
+    def measure(self) -> None:
+        """Find out what the device can do; to be called while nothing foreign runs on it."""
+        model, arguments = self._pool.draws[0].model, self._pool.bases[0].arguments
+        self._rates = measure(
+            self._ground.device, self._ground.driver, math=self._ground.math, dtype=_dtype(arguments, model)
+        )
+
     def assess(self, measured_ms: float) -> Plausibility | None:
-        """The record of a time; None before `prepare`."""
+        """The record of a time; None before `measure`."""
         if self._rates is None:
             return None
         rates, work = self._rates, self._work
@@ -91,7 +95,7 @@ def certain_bytes(model: nn.Module, arguments: Arguments) -> int:
     inputs = [leaf for leaf in leaves if leaf.requires_grad]
     args, kwargs = arguments.with_leaves(leaves).values()
     try:
-        with torch.enable_grad():
+        with uncompiled(), torch.enable_grad():
             _, outputs = flatten(copy.deepcopy(model)(*args, **kwargs), numbers_as_tensors=True)
             written = sum(_computed_bytes(leaf.detach(), arguments.leaves) for leaf in outputs)
             graded = [leaf for leaf in outputs if leaf.requires_grad]

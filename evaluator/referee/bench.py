@@ -94,6 +94,7 @@ class Bench:
             max_turns=_TRUSTED_TURNS,
             call_timeout_s=_TRUSTED_CALL_S,
             queued=queued,
+            singles=False,
             lead=self._lead,
         )
         return Clock(self.device, self._ring, schedule, self._secret)

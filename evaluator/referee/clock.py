@@ -79,6 +79,8 @@ class Schedule:
     call_timeout_s: float
     queued: bool = False
     """Whether calls wait in the device's queue for their inputs: what the host takes to launch is no part."""
+    singles: bool = True
+    """Whether calls are timed one by one too, for work that was merged; of trusted sides none is."""
     lead: int = 0
     """Calls before them, verified like all others: on a GPU they hide how long the host takes to begin."""
 
@@ -118,7 +120,7 @@ class Clock:
         self._started = time.monotonic()
         while not self._enough(candidate, baseline):
             self._turn(candidate, baseline, self._schedule.calls)
-            while self._schedule.count > 1 and self._wants_single(candidate):
+            while self._schedule.singles and self._schedule.count > 1 and self._wants_single(candidate):
                 self._turn(candidate, baseline, 1)
 
     def solo(self, baseline: Lane, turns: int) -> None:

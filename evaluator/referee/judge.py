@@ -68,8 +68,11 @@ class Judge:
         self._secret = secret
         self._has_judged = False
         self._alone = True
-        self._timer = Timer(ground, pool, config, secret, insists=insists)
         self._assessor = Assessor(ground, pool)
+        if config.measure:
+            self._assessor.count()
+            ground.device.trim()
+        self._timer = Timer(ground, pool, config, secret, insists=insists)
         judged = config.shapes or "full size"
         self._sanitizer = Sanitizer(ground, pool, name=judged, limit_s=config.limits.sanitize_s)
         self._counting = Counting(ground, pool)
@@ -183,13 +186,13 @@ class Judge:
         self._timer.close()
 
     def _know_baselines(self) -> None:
-        """Once for a problem, with the device alone: what its candidates are compared with."""
+        """Once for a problem: what its candidates are compared with. What is timed has the device alone."""
         if self._timer.baselines.known:
             return
         self._timer.baselines.start()
         self._hold_device(exclusive=True)
         self._timer.baselines.measure()
-        self._assessor.prepare()
+        self._assessor.measure()
 
     def _time(self, side: Side, lane: Lane, source: str, outcome: _Outcome) -> Measurement:
         weights = outcome.verification.weights if outcome.verification is not None else "none"

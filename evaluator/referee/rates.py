@@ -47,7 +47,7 @@ def measure(device: Device, driver: DriverLink, *, math: str, dtype: torch.dtype
     known, times = _read(stored), int(stored.get("times") or 0)
     if known is not None and times >= _MEASUREMENTS:
         return known
-    found = Rates(_copy_rate(device), _product_rate(device, dtype), _cache_bytes(kind))
+    found = Rates(_copy_rate(device), _product_rate(device, dtype), cache_bytes(kind))
     if known is not None:
         found = Rates(
             max(known.bytes_per_ms, found.bytes_per_ms),
@@ -107,7 +107,8 @@ def _best_ms(device: Device, action: Callable[[], object]) -> float:
     return max(min(times), 1e-6)
 
 
-def _cache_bytes(device: torch.device) -> int:
+def cache_bytes(device: torch.device) -> int:
+    """Of the last level of a device's caches."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).L2_cache_size)
     sizes = [_kibibytes(path) << 10 for path in _CPU_CACHE.glob("index*/size")]

@@ -44,13 +44,15 @@ _ABOUT_NUMBERS: Final[Mapping[str, Answer]] = {
     "guard_size_oblivious": bool,
     "guarding_hint_or_throw": lambda number: number,
     "has_guarding_hint": lambda number: True,
+    "has_hint": lambda number: True,
     "is_nested_int": lambda number: False,
+    "size_hint": lambda number, fallback=None: number,
     "statically_known_true": bool,
     "sym_and": lambda *each: all(each),
     "sym_eq": _equal,
     "sym_or": lambda *each: any(each),
 }
-"""What it says of plain numbers."""
+"""What it says of plain numbers; torch's versions ask by different names."""
 
 
 class _Expression:
@@ -88,10 +90,10 @@ def uncompiled() -> Iterator[None]:
 def _cautious(name: str) -> Answer:
     """An answer about numbers that leaves symbols to the real one."""
 
-    def answer(*values: Any) -> Any:
+    def answer(*values: Any, **options: Any) -> Any:
         if all(map(_is_plain, values)):
-            return _ABOUT_NUMBERS[name](*values)
-        return _real(_SYMBOLS, name)(*values)
+            return _ABOUT_NUMBERS[name](*values, **options)
+        return _real(_SYMBOLS, name)(*values, **options)
 
     return answer
 
