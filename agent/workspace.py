@@ -17,6 +17,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from agent.archive import Archive, ArchiveError
+from agent.strictjson import plain
 from evaluator import Candidate, Evaluation, Record, Status
 
 SCHEMA_VERSION: Final = 1
@@ -224,7 +225,8 @@ def _read_record(folder: Path) -> KernelRecord:
 
 
 def _json(record: KernelRecord) -> str:
-    return json.dumps(record.model_dump(mode="json"), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    held = plain(record.model_dump(mode="json"))
+    return json.dumps(held, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _write(path: Path, text: str) -> None:

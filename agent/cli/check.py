@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -73,7 +72,9 @@ def check(
 
         html.write_text(page(vettings), "utf-8")
     if json:
-        print(json_module.dumps([_plain(vetting) for vetting in vettings], indent=2))
+        from agent.strictjson import strict_json
+
+        print(strict_json([_plain(vetting) for vetting in vettings], indent=2))
     else:
         _print(vettings)
     raise did_pass(not any(vetting.flaws for vetting in vettings))

@@ -68,7 +68,9 @@ def evaluate(
         say(GPU_SIZED)
     evaluation = _judge(reference, judged, config, cache=cache)
     if json:
-        print(evaluation.model_dump_json(indent=2))
+        from agent.strictjson import strict_json
+
+        print(strict_json(evaluation, indent=2))
     else:
         from agent.cli.card import card
         from agent.cli.screen import out

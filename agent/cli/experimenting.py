@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,6 +83,8 @@ def compare(
         key=lambda entry: (entry.of.model, entry.of.backend, -entry.geomean.value, entry.of.strategy),
     )
     if json:
+        from agent.strictjson import strict_json
+
         answer = {
             "run": summary.run_id,
             "end": summary.end,
@@ -91,7 +92,7 @@ def compare(
             "budget": work.plan.problem_budget.model_dump(mode="json", exclude_none=True),
             "strategies": [_summary(entry) for entry in entries],
         }
-        print(json_module.dumps(answer, indent=2))
+        print(strict_json(answer, indent=2))
         return summary.exit_code
     _print(entries)
     for label, text in run_lines(place, summary):

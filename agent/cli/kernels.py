@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,7 +41,9 @@ def list_kernels(
     ]
     kernels.sort(key=lambda kernel: (kernel.record.problem, -(kernel.best.speedup or 0.0)))
     if json:
-        print(json_module.dumps([_summary(kernel) for kernel in kernels], indent=2))
+        from agent.strictjson import strict_json
+
+        print(strict_json([_summary(kernel) for kernel in kernels], indent=2))
         return
     if not kernels:
         out().print(f"no kernels below {workspace.resolve() / 'generated'}")
@@ -78,9 +79,11 @@ def show(kernel: KernelName, workspace: options.Workspace = Path(), json: option
     except ArchiveError as error:
         said, trouble = None, str(error)
     if json:
+        from agent.strictjson import strict_json
+
         record = kept.record.model_dump(mode="json")
         whole = {"source": kept.source, "record": record, "conversation": said}
-        print(json_module.dumps(_summary(kept) | whole, indent=2))
+        print(strict_json(_summary(kept) | whole, indent=2))
         return
     _print_kernel(kept)
     _print_conversation(said, trouble)

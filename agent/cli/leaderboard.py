@@ -92,6 +92,7 @@ def _compare(archive: Archive, runs: tuple[str, str], *, json: bool) -> None:
     from agent.leaderboard import compare_runs, render_comparison
     from agent.leaderboard.baselines import share_baselines
     from agent.leaderboard.rows import read_rows
+    from agent.strictjson import strict_json
 
     before, after = _two_runs(archive, runs)
     rows = read_rows(chain(archive.attempts(before), archive.attempts(after)))
@@ -99,7 +100,7 @@ def _compare(archive: Archive, runs: tuple[str, str], *, json: bool) -> None:
         rows.judged, before, after, same_baselines=share_baselines(archive, before, after)
     )
     if json:
-        print(compared.model_dump_json(indent=2))
+        print(strict_json(compared, indent=2))
     else:
         out().print(render_comparison(compared))
 

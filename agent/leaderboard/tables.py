@@ -9,6 +9,7 @@ from typing import Final
 from agent.leaderboard.entries import Board, Entry, Estimate, Quartiles, Standing
 from agent.leaderboard.standings import KS, POINTS
 from agent.leaderboard.wording import visible
+from agent.strictjson import strict_json
 from evaluator import Status
 
 _PLAIN: Final = (
@@ -45,7 +46,7 @@ COLUMNS: Final = (
 
 def to_json(board: Board) -> str:
     """The whole board, indented, keys in their order of meaning."""
-    return board.model_dump_json(indent=2)
+    return strict_json(board, indent=2)
 
 
 def to_csv(board: Board) -> str:

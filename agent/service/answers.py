@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from agent.service.desk import Standing
-from agent.service.plain import plain
 from agent.service.store import State
+from agent.strictjson import plain
 from evaluator import Evaluation, Problem, Record, Stage
 
 

@@ -16,11 +16,11 @@ from typing import Final
 
 from agent.service.measures import Measures
 from agent.service.pace import Pace
-from agent.service.plain import plain_json
 from agent.service.recent import Recent
 from agent.service.store import Entry, State, Store, StoreError
 from agent.service.submission import Content
 from agent.service.waiting import Waiters
+from agent.strictjson import strict_json
 from evaluator import Evaluation, Stage, Stop, find_backend
 
 MOST_STARTS: Final = 3
@@ -174,7 +174,7 @@ class Desk:
         Raises:
             StoreError: the disk takes nothing and the service is ending; the next one judges again.
         """
-        self._end(work, State.FINISHED, verdict=plain_json(evaluation), label=evaluation.status.value)
+        self._end(work, State.FINISHED, verdict=strict_json(evaluation), label=evaluation.status.value)
 
     def fail(self, work: Work, kind: str, message: str) -> None:
         """Record that nothing could be judged, and why; raises what `finish` raises."""

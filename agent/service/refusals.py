@@ -10,7 +10,7 @@ from typing import Final
 from fastapi.exceptions import RequestValidationError
 from starlette.responses import Response
 
-from agent.service.plain import plain
+from agent.strictjson import plain
 from evaluator import Record
 
 MEDIA_TYPE: Final = "application/problem+json"

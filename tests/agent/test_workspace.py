@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,15 @@ def test_the_score_file_is_the_same_bytes_every_time(tmp_path: Path, make: Make)
     assert (kept.folder / "score.json").read_bytes() == (again.folder / "score.json").read_bytes()
     text = (kept.folder / "score.json").read_text()
     assert text == json.dumps(json.loads(text), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def test_a_score_without_a_finite_end_is_json_all_the_same(tmp_path: Path, make: Make) -> None:
+    score = make.evaluation(speedup=2.0, measurement=make.measurement(2.0, low=1.1, high=inf))
+    kept = Workspace(tmp_path).keep(make.code(), score, FROM)
+    text = (kept.folder / "score.json").read_text()
+    assert "Infinity" not in text.replace('"Infinity"', "")
+    (found,) = Workspace(tmp_path).kernels()
+    assert found.best == score
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.PASSED])

@@ -40,6 +40,18 @@ def _scored(
     return ours.median_ms, ours.clock
 
 
+@pytest.mark.parametrize("singles", [True, False])
+def test_only_who_may_merge_calls_is_timed_one_by_one(monkeypatch, singles):
+    schedule = Schedule(count=10, target_ms=0.0, max_turns=6, call_timeout_s=5.0, singles=singles)
+    ring = SimpleNamespace(recipe=lambda count: SimpleNamespace(count=count), disagreement=lambda *each: "")
+    clock = Clock(CpuDevice(), cast(Ring, ring), schedule, random.Random(1))
+    monkeypatch.setattr(clock, "_visit", lambda lane, recipe: (Ran(1.0, 1.2, 0.1, "", ""), []))
+    one, other = (_lane(5.0, claimed=1.0, wander_ms=0.0, turns=0) for _ in range(2))
+    clock.duel(one, other)
+    assert len(one.turns) == len(other.turns) > 0
+    assert bool(one.singles) == bool(other.singles) == singles
+
+
 def test_an_honest_claim_scores():
     median_ms, clock = _scored(
         _lane(5.0, claimed=1.0, wander_ms=0.02), _lane(6.0, claimed=1.0, wander_ms=0.02)

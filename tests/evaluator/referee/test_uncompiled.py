@@ -91,6 +91,31 @@ def test_weighing_brings_no_compiler(said):
     )
 
 
+def test_working_out_what_must_be_read_brings_no_compiler(said):
+    """Autograd asks it about the shapes of gradients."""
+    lines = """
+from evaluator.referee.assessor import certain_bytes
+from evaluator.referee.reference import Arguments
+arguments = Arguments(
+    {"k": "list", "v": [{"k": "tensor", "i": 0}]}, {"k": "dict", "v": []}, [torch.randn(64, 64)]
+)
+model = torch.nn.Softmax(dim=-1)
+print(certain_bytes(model, arguments), *(name in sys.modules for name in HEAVY))
+"""
+    assert said(lines) == f"{2 * 4 * 64 * 64} False False False"
+
+
+@pytest.mark.parametrize("name", ["has_hint", "has_guarding_hint", "size_hint", "guarding_hint_or_throw"])
+def test_what_only_some_versions_of_torch_ask_about_numbers_is_answered(said, name):
+    lines = f"""
+with uncompiled():
+    from torch.fx.experimental.symbolic_shapes import {name}
+    answer = int({name}(1))
+print(answer, *(name in sys.modules for name in HEAVY))
+"""
+    assert said(lines) == "1 False False False"
+
+
 @pytest.mark.parametrize(
     "asking",
     [

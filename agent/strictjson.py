@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from evaluator import Record
 
 
-def plain_json(record: Record) -> str:
-    """A record as strict JSON text, in ASCII."""
-    return json.dumps(plain(record.model_dump(mode="json")), allow_nan=False)
+def strict_json(value: object, *, indent: int | None = None) -> str:
+    """A record, or what JSON is made of, as text in ASCII."""
+    held = value.model_dump(mode="json") if isinstance(value, Record) else value
+    return json.dumps(plain(held), allow_nan=False, indent=indent)
 
 
 def plain(value: object) -> object:
