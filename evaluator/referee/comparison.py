@@ -107,7 +107,7 @@ def _describe(path: str, exact: torch.Tensor, got: torch.Tensor, wrong: torch.Te
     """Where and how far; trial and ratios are the caller's to fill in."""
     first = _first_places(wrong)
     shape = tuple(exact.shape)
-    indices = [tuple(int(i) for i in torch.unravel_index(position, shape)) for position in first.cpu()]
+    indices = [_unravelled(position, shape) for position in first.tolist()]
     return Mismatch(
         output=path,
         trial="",
@@ -121,6 +121,15 @@ def _describe(path: str, exact: torch.Tensor, got: torch.Tensor, wrong: torch.Te
         limit_ratio=float("nan"),
         pattern=pattern(wrong, exact, got),
     )
+
+
+def _unravelled(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The index of a flat position; torch's own function imports its compiler, which takes seconds."""
+    index = []
+    for size in reversed(shape):
+        position, place = divmod(position, size)
+        index.append(place)
+    return tuple(reversed(index))
 
 
 def _first_places(wrong: torch.Tensor) -> torch.Tensor:

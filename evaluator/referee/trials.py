@@ -22,6 +22,7 @@ from evaluator.referee.structure import computable, variable
 from evaluator.referee.variants import AROUND, BELOW, NEAR, VARIANTS, Starts, Variant, row, varied
 
 _DRAWS = 2
+_CHUNK_ELEMENTS = 1 << 24
 _FINITE_SHARE = 0.9
 _MOST_TERMS = {True: 1 << 10, False: 1 << 18}
 """Terms that allow for more error, with products and without: beyond, TF32 or a mere sample would do.
@@ -165,11 +166,20 @@ class TrialPool:
 
     def _trial(self, name: str, draw: Draws, model: nn.Module) -> Trial:
         """A trial of inputs that can be drawn again."""
+        before: list[int] = []
 
         def solve() -> Solved:
             if self.pause is not None:
                 self.pause()
             arguments = draw()
+            before.append(_mark(arguments.leaves))
+            if before[0] != before[-1]:
+                # A candidate that got the earlier ones would be held to the answer of others.
+                raise ProblemError(
+                    f"problem {self._reference.problem}: get_inputs() draws other inputs under one seed, and "
+                    "they are too large to be kept; draw them from what torch.manual_seed, random.seed and "
+                    "numpy.random.seed set, without operations that add or write in no fixed order"
+                )
             return Solved(arguments, expect(self._reference, model, arguments, self._math))
 
         bound = limit(self._math, zero_mean=name == "zero_mean", terms=self.terms)
@@ -293,6 +303,17 @@ class TrialPool:
 
     def _seed(self) -> int:
         return self._secret.getrandbits(48)
+
+
+def _mark(leaves: list[torch.Tensor]) -> int:
+    """A number that tells tensors from others, bit for bit, but for their order."""
+    found = 0
+    for leaf in leaves:
+        held = leaf.resolve_conj().contiguous().view(-1)
+        whole = held.view(torch.int32 if leaf.element_size() % 4 == 0 else torch.uint8)
+        for number, part in enumerate(torch.split(whole, _CHUNK_ELEMENTS)):
+            found += (number + 1) * int(part.sum(dtype=torch.int64))
+    return found
 
 
 def _finite(leaf: torch.Tensor) -> int:

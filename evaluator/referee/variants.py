@@ -48,10 +48,9 @@ class Starts:
             drawn.abs_()
         drawn.mul_(largest - smallest).add_(drawn.sign(), alpha=smallest)
         if self.spiked and count >= FEWEST_SCATTERED:
-            wanted = (max(1, count // self.spiked),)
-            places = torch.randint(count, wanted, generator=generator, device=device)
+            wanted = max(1, count // self.spiked)
+            places, sizes = _scattered(count, wanted, generator, device)
             lowest, highest = _SPIKES
-            sizes = torch.rand(wanted, generator=generator, device=device)
             drawn[places] *= sizes.mul_(highest - lowest).add_(lowest)
         return drawn.view(shape)
 
@@ -68,6 +67,19 @@ def _uniform(count: int, generator: torch.Generator, device: torch.device) -> to
     words = torch.empty(count // 4 + 1, dtype=torch.int64, device=device)
     words.random_(-(2**63), None, generator=generator)
     return words.view(torch.int16)[:count].to(torch.float32).add_(0.5).mul_(2.0**-15)
+
+
+def _scattered(
+    length: int, wanted: int, generator: torch.Generator, device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Places below a length in rising order, and a number from 0 to 1 for each.
+
+    A place that is drawn twice has one number: which of two writes comes last differs from time to time, and
+    inputs that are drawn again must be the same.
+    """
+    places = torch.randint(length, (wanted,), generator=generator, device=device).sort().values
+    numbers = torch.rand(wanted, generator=generator, device=device)
+    return places, numbers[torch.searchsorted(places, places)]
 
 
 def _zero_mean(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -105,10 +117,9 @@ def _near_duplicate(values: torch.Tensor, generator: torch.Generator) -> torch.T
 def _poke(values: torch.Tensor, generator: torch.Generator, *, count: int, factor: float) -> torch.Tensor:
     """A copy with a few elements, at secret places, far out: no two alike, and zeros stay."""
     changed = values.clone().contiguous()
-    flat, wanted = changed.view(-1), (min(count, changed.numel()),)
-    places = torch.randint(flat.numel(), wanted, generator=generator, device=values.device)
+    flat = changed.view(-1)
+    places, more = _scattered(flat.numel(), min(count, flat.numel()), generator, values.device)
     reach = float(values.abs().max()) or 1.0
-    more = torch.rand(wanted, generator=generator, device=values.device)
     flat[places] = torch.where(flat[places] == 0, 0.0, (factor * reach * (1 + more)).to(values.dtype))
     return changed.as_strided(values.shape, values.stride()) if values.is_contiguous() else changed
 

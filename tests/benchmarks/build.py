@@ -2,6 +2,7 @@
 
     python tests/benchmarks/build.py             C++ candidates
     python tests/benchmarks/build.py --cuda      CUDA candidates, for the GPU of this machine
+    python tests/benchmarks/build.py --jobs 4    four candidates at once, each with as many neighbours
     python tests/benchmarks/build.py --parity    with lean headers and with torch's own: equal outputs?
 
 Prints one line a candidate (which headers built it, wall and processor seconds, the ratio to plain
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -143,18 +145,18 @@ def architecture() -> str:
     return f"sm_{major}{minor}"
 
 
-def measure(path: Path, builder: Builder, options: argparse.Namespace, *, plain: bool) -> dict[str, Any]:
-    """One candidate, built by us and, if asked, by torch, in turns that change places."""
-    request = capture(path)
+def measure(
+    path: Path, request: BuildRequest, builder: Builder, *, plain: bool, plain_first: bool, usable: bool
+) -> dict[str, Any]:
+    """One candidate, built by us and, if asked, by torch; run afterwards where that is `usable`."""
     target = architecture() if path.name.startswith("cuda") else None
     result: dict[str, Any] = {"candidate": path.stem}
     torchs: dict[str, Any] = {}
-    if plain and options.plain_first:
+    if plain and plain_first:
         torchs = child("--plain-one", str(path))
     outcome = builder.build(request, architecture=target, timeout_s=600)
-    if plain and not options.plain_first:
+    if plain and not plain_first:
         torchs = child("--plain-one", str(path))
-    options.plain_first = not options.plain_first
     build = outcome.build
     result |= {"tier": build.tier, "ok": build.ok, "seconds": build.seconds, "cpu_s": build.cpu_seconds}
     if torchs:
@@ -164,7 +166,7 @@ def measure(path: Path, builder: Builder, options: argparse.Namespace, *, plain:
             result["cpu_ratio"] = torchs["cpu_s"] / max(build.cpu_seconds, 0.01)
     if not build.ok:
         result["log"] = build.log[:1500]
-    elif usable(path) and not options.no_check:
+    elif usable:
         result["wrong"] = check(path, outcome)
     return result
 
@@ -257,6 +259,7 @@ def main() -> None:
     parser.add_argument(
         "--plain", type=int, default=None, help="compare only so many, spread evenly; 0 for none"
     )
+    parser.add_argument("--jobs", type=int, default=1, help="candidates at once; neighbours slow both sides")
     parser.add_argument("--no-check", action="store_true", help="do not run what was built")
     parser.add_argument("--sandbox", default=None, help="sandbox tier, `none` where there is no other")
     parser.add_argument("--cache", type=Path, default=None, help="keep the toolbox here between runs")
@@ -266,7 +269,6 @@ def main() -> None:
     parser.add_argument("--plain-one", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--check-one", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    options.plain_first = False
     if options.plain_one:
         run_plain(options.plain_one)
     elif options.check_one:
@@ -306,10 +308,24 @@ def compare(options: argparse.Namespace) -> None:
         builder = Builder(cache=cache, launcher=launcher, tier=choose_sandbox(options.sandbox))
         started = time.monotonic()
         print(f"lean headers ready: {builder.prepare()} ({time.monotonic() - started:.1f} s)", flush=True)
-        results = []
-        for path in paths:
-            results.append(measure(path, builder, options, plain=path in compared))
-            show(results[-1])
+        requests = [capture(path) for path in paths]
+        checked = [usable(path) and not options.no_check for path in paths]
+
+        def one(number: int) -> dict[str, Any]:
+            path = paths[number]
+            result = measure(
+                path,
+                requests[number],
+                builder,
+                plain=path in compared,
+                plain_first=bool(number % 2),
+                usable=checked[number],
+            )
+            show(result)
+            return result
+
+        with ThreadPoolExecutor(options.jobs) as at_once:
+            results = list(at_once.map(one, range(len(paths))))
     summary = summarise(results)
     print(json.dumps(summary))
     if options.json:

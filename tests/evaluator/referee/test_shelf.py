@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import random
 
+import pytest
 import torch
 
+from evaluator import ProblemError
 from evaluator.referee.reference import Reference
 from evaluator.referee.shelf import Shelf, Solved, Trial
 from evaluator.referee.trials import TrialPool
+from evaluator.referee.variants import AROUND, VARIANTS, Starts, Variant, _scattered
+
+AROUND_SPIKED = Starts([], AROUND, signed=True, spiked=256)
 
 SOURCE = """
 import torch
@@ -26,8 +31,8 @@ def get_init_inputs():
 """
 
 
-def _pool(memory_bytes: int) -> TrialPool:
-    reference = Reference("p", SOURCE, {}, device=torch.device("cpu"), dtype="as_is")
+def _pool(memory_bytes: int, source: str = SOURCE) -> TrialPool:
+    reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
     return TrialPool(reference, math="fp32", secret=random.Random(7), memory_bytes=memory_bytes)
 
 
@@ -71,3 +76,27 @@ def test_a_shelf_holds_no_more_than_its_budget_and_the_newest() -> None:
     assert calls == [0, 1, 2, 3, 1]
     trials[1].forget()
     assert trials[1].kept is None
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int16, torch.bfloat16, torch.float32, torch.complex64])
+def test_inputs_that_come_out_otherwise_are_told_whatever_they_hold(dtype: torch.dtype) -> None:
+    """An answer to them would be called wrong: a problem's mistake, and no candidate's."""
+    unseeded = f"(9 * torch.rand(64, 1, generator=G) - 4).relu().to({dtype})"
+    source = SOURCE.replace("(torch.rand(64, 1) < 0.5).float()", unseeded).replace("* keep", "* keep.real")
+    source = source.replace("class Model", "G = torch.Generator()\nclass Model", 1)
+    with pytest.raises(ProblemError, match="other inputs under the same seed"):
+        _trials(_pool(0, source))
+    assert _trials(_pool(1 << 30, source))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("variant", [VARIANTS["outliers"], AROUND_SPIKED.scatter])
+def test_a_place_that_is_drawn_twice_gets_one_value(variant: Variant, seed: int) -> None:
+    """Of two writes to it either may be the last on a GPU, and inputs are drawn more than once."""
+    values = torch.ones(100_000)
+    places, numbers = _scattered(1000, 700, torch.Generator().manual_seed(seed), values.device)
+    assert places.unique().numel() < 600
+    assert len({*zip(places.tolist(), numbers.tolist(), strict=True)}) == places.unique().numel()
+    made = [variant(values, torch.Generator().manual_seed(seed)) for _ in range(2)]
+    assert torch.equal(*made)
+    assert (made[0] != 1).any()
