@@ -261,9 +261,10 @@ class Builder:
             folder = stack.enter_context(self._cache.staged())
             started = time.monotonic()
             library = folder / "built.so"
-            compiled = sandbox.run(
-                plan, library, timeout_s=order.timeout_s, workers=self._workers, first=first
-            )
+            run = partial(sandbox.run, plan, library, timeout_s=order.timeout_s, workers=self._workers)
+            compiled = run(first=first)
+            if first is not None and compiled.shuns_precompiled:
+                compiled = run()
             seconds = time.monotonic() - started
             entry = Entry(
                 ok=compiled.ok,

@@ -10,10 +10,11 @@ import tempfile
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from evaluator.building.plan import OUTPUT, Plan
+from evaluator.building.plan import OUTPUT, PRECOMPILABLE, Plan
 from evaluator.building.toolchain import Toolchain
 from evaluator.config import SandboxTier
 from evaluator.errors import MachineError
@@ -33,6 +34,8 @@ _STARVED: Final = re.compile(
     r"|std::bad_alloc|Resource temporarily unavailable"
 )
 
+_SHUNNED: Final = re.compile(r"AST file|precompiled header|PCH file")
+
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
@@ -47,6 +50,11 @@ class Compiled:
     size: int = 0
     cpu_s: float = 0.0
     """Processor time of compilers and linker."""
+
+    @property
+    def shuns_precompiled(self) -> bool:
+        """Whether clang refuses a precompiled header, where g++ would read the ordinary one."""
+        return not self.ok and _SHUNNED.search(self.log) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +152,12 @@ class BuildSandbox:
 def _searching(command: tuple[str, ...], first: Path | None, toolchain: Toolchain) -> tuple[str, ...]:
     if first is None or command[0] != str(toolchain.cxx.path):
         return command
-    return (command[0], "-isystem", str(first), *command[1:])
+    words = command[1:]
+    if toolchain.cxx.is_clang:
+        # It looks for precompiled headers beside what it is told to include, and in no folder it searches.
+        told = ("-include", PRECOMPILABLE)
+        words = tuple(str(first / two[1]) if two == told else two[1] for two in pairwise(command))
+    return (command[0], "-isystem", str(first), *words)
 
 
 def _binds(places: Iterable[Path]) -> tuple[Bind, ...]:

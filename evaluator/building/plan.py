@@ -20,6 +20,8 @@ from evaluator.errors import MachineError
 from evaluator.record import sha256_text
 
 OUTPUT: Final = "built.so"
+PRECOMPILABLE: Final = "torch/extension.h"
+"""What almost every C++ source begins with."""
 _NAME_HEADER: Final = "extension_name.h"
 _CXX_SUFFIXES: Final = (".cpp", ".cc", ".cxx", ".c")
 _CUDA_SUFFIX: Final = ".cu"

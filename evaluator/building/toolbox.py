@@ -17,14 +17,12 @@ from evaluator.building.compiling import BuildSandbox
 from evaluator.building.flags import Flags
 from evaluator.building.objects import restate
 from evaluator.building.operators import Operator, read_functions, read_methods
-from evaluator.building.plan import OUTPUT, Headers, Plan, identity_of, plan_build
+from evaluator.building.plan import OUTPUT, PRECOMPILABLE, Headers, Plan, identity_of, plan_build
 from evaluator.building.request import BuildRequest
 from evaluator.building.toolchain import Toolchain
 from evaluator.record import sha256_text
 
 SOURCES: Final = Path(__file__).with_name("lean")
-PRECOMPILABLE: Final = "torch/extension.h"
-"""What almost every C++ source begins with."""
 _OWN: Final = "kernelwright"
 _SUFFIXES: Final = (".h", ".cpp", ".txt", ".py")
 _LAYOUT_MARK: Final = struct.pack("<QQ", 0x6B65726E656C7772, 0x696768746C61796F)

@@ -55,6 +55,11 @@ class Compiler:
     identity: str
     """First line of `--version` and the target: a change means other machine code."""
 
+    @property
+    def is_clang(self) -> bool:
+        """Whether it is clang under whatever name, which finds precompiled headers in its own way."""
+        return "clang" in self.identity
+
 
 @dataclass(frozen=True, slots=True)
 class Cuda:
