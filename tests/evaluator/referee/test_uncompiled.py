@@ -105,6 +105,18 @@ print(certain_bytes(model, arguments), *(name in sys.modules for name in HEAVY))
     assert said(lines) == f"{2 * 4 * 64 * 64} False False False"
 
 
+def test_saying_where_an_answer_is_wrong_brings_no_compiler(said):
+    """Its own way from a flat position to an index checks types with it."""
+    lines = """
+from evaluator.referee.comparison import _describe
+exact = torch.zeros(3, 4, 5, dtype=torch.float64)
+wrong = torch.zeros(3, 4, 5, dtype=torch.bool)
+wrong[1, 2, 3] = wrong[2, 0, 4] = True
+print(_describe('', exact, exact.float(), wrong).first_indices, *(name in sys.modules for name in HEAVY))
+"""
+    assert said(lines) == "((1, 2, 3), (2, 0, 4)) False False False"
+
+
 @pytest.mark.parametrize("name", ["has_hint", "has_guarding_hint", "size_hint", "guarding_hint_or_throw"])
 def test_what_only_some_versions_of_torch_ask_about_numbers_is_answered(said, name):
     lines = f"""
