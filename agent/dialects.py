@@ -6,9 +6,9 @@ import re
 from typing import Final
 
 _SIGNS: Final = (
-    ("tilelang", re.compile(r"^\s*(?:import|from)\s+tilelang\b", re.MULTILINE)),
-    ("cute", re.compile(r"^\s*(?:import|from)\s+cutlass\b", re.MULTILINE)),
-    ("triton", re.compile(r"^\s*(?:import|from)\s+triton\b", re.MULTILINE)),
+    ("tilelang", re.compile(r"^[ \t]*(?:import|from)\s+tilelang\b", re.MULTILINE)),
+    ("cute", re.compile(r"^[ \t]*(?:import|from)\s+cutlass\b", re.MULTILINE)),
+    ("triton", re.compile(r"^[ \t]*(?:import|from)\s+triton\b", re.MULTILINE)),
     ("cuda", re.compile(r"\bcuda_sources\b|__global__\b|\bCUDAExtension\b|['\"][\w./-]+\.cu['\"]")),
     ("cpp", re.compile(r"\bcpp_sources\b|['\"][\w./-]+\.(?:cpp|cc)['\"]")),
 )

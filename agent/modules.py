@@ -17,7 +17,7 @@ LONGEST_MODULE: Final = 2 << 20
 """Characters beyond which no text is taken for a module."""
 _MODEL: Final = re.compile(r"^[ \t]*class[ \t]+ModelNew\b", re.MULTILINE)
 _ALWAYS_THERE: Final = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "__spec__", "__path__"}
-_ELIDED: Final = re.compile(r"#[^\n]*(?:\.\.\.|…|same as|unchanged|as before|rest of)", re.IGNORECASE)
+_ELIDED: Final = re.compile(r"#[^\n#]*(?:\.\.\.|…|same as|unchanged|as before|rest of)", re.IGNORECASE)
 _WARNINGS: Final = threading.Lock()
 """`catch_warnings` swaps process-wide state; parsing threads must not interleave their swaps."""
 

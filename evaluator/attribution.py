@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from evaluator.evaluation import Attribution
@@ -33,7 +34,7 @@ _NEUTRAL: Final = re.compile(
 )
 """Moving and allocating, which both an own kernel and a library call need."""
 _OPERATOR: Final = re.compile(r"(aten|mkldnn|mkl|quantized|prims|torchvision|onednn)::")
-_AUTHORING: Final = re.compile(r"(?<!torch\.)\b(jit|kernel|prim_func)\b")
+_AUTHORING: Final = frozenset(("jit", "kernel", "prim_func"))
 """In the decorator of a function that a kernel language compiles; `torch.jit` writes no kernels."""
 _DECLARATION: Final = 400
 """Characters of a CUDA kernel's declaration that are looked at."""
@@ -83,17 +84,16 @@ def kernel_names(source: str) -> frozenset[str]:
 def _cuda_names(source: str) -> Iterator[str]:
     for declaration in source.split("__global__")[1:]:
         head = re.sub(r"__launch_bounds__\s*\([^)]*\)", "", declaration[:_DECLARATION])
-        name = re.search(r"(\w+)\s*\(", head)
+        name = re.search(r"\b(\w++)\s*+\(", head)
         if name is not None:
             yield name[1]
 
 
-def _python_names(source: str) -> Iterator[str]:
+def _python_names(source: str) -> frozenset[str]:
     try:
-        tree = parse_python(source)
+        return frozenset(kernel_functions(parse_python(source)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    yield from kernel_functions(tree)
+        return frozenset()
 
 
 def kernel_functions(tree: ast.Module) -> Iterator[str]:
@@ -110,8 +110,19 @@ def kernel_functions(tree: ast.Module) -> Iterator[str]:
 
 def _is_authoring(mark: ast.expr) -> bool:
     """Whether a decorator is a kernel language's; its arguments may say anything."""
-    named = mark.func if isinstance(mark, ast.Call) else mark
-    return isinstance(named, ast.Name | ast.Attribute) and bool(_AUTHORING.search(ast.unparse(named)))
+    words = _dotted(mark.func if isinstance(mark, ast.Call) else mark)
+    return any(word in _AUTHORING and before != "torch" for before, word in pairwise(("", *words)))
+
+
+def _dotted(named: ast.expr) -> list[str]:
+    """The words of `a.b.c`, or those after what is not a name; as many as a hostile author likes."""
+    words = []
+    while isinstance(named, ast.Attribute):
+        words.append(named.attr)
+        named = named.value
+    if isinstance(named, ast.Name):
+        words.append(named.id)
+    return words[::-1]
 
 
 def base_name(kernel: str) -> str:

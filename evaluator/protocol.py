@@ -18,6 +18,9 @@ from typing import Any
 Message = dict[str, Any]
 
 MAX_MESSAGE_BYTES = 32 << 20
+MAX_DEPTH = 200
+"""Of lists and objects within one another: far from what JSON can be read or written with, however deep the
+stack is, so that what was received can be passed on."""
 MAX_FDS = 8
 
 
@@ -30,7 +33,7 @@ class ChannelClosed(ChannelError):
 
 
 class ChannelGarbled(ChannelError):
-    """The other side sent something that is not a message."""
+    """What was received, or was to be sent, is not a message."""
 
 
 class ChannelTimeout(ChannelError):
@@ -56,9 +59,10 @@ class Channel:
 
         Raises:
             ChannelClosed: the other side is gone.
+            ChannelGarbled: the other side could not receive it.
             ChannelTimeout: the other side does not read.
         """
-        data = memoryview(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+        data = memoryview(_encoded(message))
         deadline = time.monotonic() + timeout_s
         try:
             if fds:
@@ -94,6 +98,8 @@ class Channel:
             raise ChannelGarbled(f"not JSON: {error}") from error
         if not isinstance(message, dict):
             raise ChannelGarbled("not a JSON object")
+        if _is_deep(message, line):
+            raise ChannelGarbled(f"a message nested deeper than {MAX_DEPTH}")
         return message
 
     def speaks(self, timeout_s: float) -> bool:
@@ -138,3 +144,37 @@ class Channel:
         wait_ms = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1e3
         if not poller.poll(wait_ms):
             raise ChannelTimeout("no message in time")
+
+
+def _encoded(message: Message) -> bytes:
+    """One line of JSON.
+
+    Raises:
+        ChannelGarbled: it would be too long or too deep.
+    """
+    try:
+        data = json.dumps(message, separators=(",", ":")).encode()
+    except (ValueError, RecursionError) as error:
+        raise ChannelGarbled(f"not JSON: {error}") from error
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise ChannelGarbled(f"a message longer than {MAX_MESSAGE_BYTES} bytes")
+    if _is_deep(message, data):
+        raise ChannelGarbled(f"a message nested deeper than {MAX_DEPTH}")
+    return data + b"\n"
+
+
+def _is_deep(message: Message, data: bytes) -> bool:
+    """Whether something lies deeper in it than `MAX_DEPTH`, told level by level."""
+    if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
+        return False
+    level: list[Any] = [message]  # Any: JSON
+    for _ in range(MAX_DEPTH):
+        level = [
+            part
+            for whole in level
+            for part in (whole.values() if isinstance(whole, dict) else whole)
+            if isinstance(part, dict | list | tuple)
+        ]
+        if not level:
+            return False
+    return True

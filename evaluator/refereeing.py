@@ -8,12 +8,11 @@ import socket
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from pydantic import ValidationError
+from typing import Final
 
 from evaluator.backends import find_backend
 from evaluator.building.builder import Builder
-from evaluator.building.request import BuildOutcome, BuildRequest
+from evaluator.building.request import BuildOutcome, BuildRequest, InvalidRequest, parse_request
 from evaluator.candidate import Candidate
 from evaluator.config import EvaluationConfig, Passes
 from evaluator.counting import find_ncu, why_not
@@ -38,6 +37,8 @@ _REPORT_S = 15.0
 _LAST_BREATH_S = 1.0
 _ASIDE = ("sanitized", "counted", "timed")
 """Processes that build what the candidate has built already."""
+_MOST_FAILED: Final = 64
+"""Builds of one evaluation that came to nothing and are recorded all the same: the first ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +171,7 @@ class RefereeHandle:
             "kill": lambda asked: self._kill(int(asked["id"]), patience_s=_REPORT_S, ended="ended" in asked),
             "freeze": self._freeze,
             "thaw": self._thaw,
+            "peek": self._peek,
             "build": self._build,
             "stage": self._stage,
             "hold": self._hold,
@@ -276,24 +278,29 @@ class RefereeHandle:
         self._processes[int(request["id"])].sandboxed.thaw()
         return {}
 
+    def _peek(self, request: Message) -> Message:
+        """What lies in a process's memory."""
+        found = self._processes[int(request["id"])].sandboxed.peek(request["places"])
+        return {"found": None if found is None else [piece.hex() for piece in found]}
+
     def _build(self, request: Message) -> Message:
         """What a contestant asked to be built, if it does not have it already."""
         process, asked = self._processes[int(request["id"])], request["request"]
+        try:
+            wanted = parse_request(asked)
+        except InvalidRequest as error:
+            return {"ok": False, "path": "", "module_name": "", "log": f"not a valid build: {error}"}
         known = process.supply.recall(asked)
         if known is not None:
             return known
-        try:
-            wanted = BuildRequest.model_validate(asked)
-            wanted = wanted.model_copy(update={"real_headers": wanted.real_headers or self._job.real_headers})
-        except ValidationError as error:
-            return {"ok": False, "path": "", "module_name": "", "log": f"not a valid build: {error}"}
+        wanted = wanted.model_copy(update={"real_headers": wanted.real_headers or self._job.real_headers})
         if process.role not in _ASIDE:
             self._job.on_stage(Stage.BUILD)
         outcome, waited_s = self._built(wanted, process)
         self._job.deadline += waited_s
         if process.role not in _ASIDE:
             self._job.on_stage(self._job.stage)
-            self._job.builds.append(_with_resources(outcome.build, outcome.shared_object))
+            _record(self._job.builds, _with_resources(outcome.build, outcome.shared_object))
         if process.watch is not None and outcome.shared_object is not None:
             process.watch.libraries.append(outcome.shared_object)
             process.watch.sources.update(outcome.sources)
@@ -370,6 +377,12 @@ class RefereeHandle:
         """Facts are about this problem and policy, or, with `about`, about the device alone."""
         about = request.get("about")
         return f"device:{self.device}:{self._threads}:{about}" if about else self._key
+
+
+def _record(builds: list[Build], build: Build) -> None:
+    """Keep one build more, unless it is one of too many that failed."""
+    if build.ok or sum(not known.ok for known in builds) < _MOST_FAILED:
+        builds.append(build)
 
 
 def _with_resources(build: Build, library: Path | None) -> Build:

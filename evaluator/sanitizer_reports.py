@@ -82,6 +82,7 @@ _HEADLINES: Final = (
     (re.compile(r"Program hit|Potential invalid"), Kind.OTHER),
 )  # fmt: skip
 _STACK: Final = re.compile(r"(?:^\s+at|Device Frame:|access at|Thread \([\d,]+\) at)\s*(?P<frame>\S.*)")
+_LONGEST_FRAME: Final = 4000
 _OFFSET_LAST: Final = re.compile(
     r"(?P<function>.+?)[+:]0x[0-9a-fA-F]+(?: in (?P<place>\S+:\d+))?(?: \[.*\])?\s*$"
 )
@@ -135,6 +136,7 @@ def _device_fault(lines: list[str]) -> Fault | None:
 
 
 def _device_frame(text: str) -> Frame:
+    text = text[:_LONGEST_FRAME]
     found = _OFFSET_FIRST.match(text) or _OFFSET_LAST.match(text)
     if found is None:
         return Frame(text.strip())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
+from itertools import islice
 from typing import Final
 
 from evaluator.attribution import kernel_functions
@@ -13,6 +15,10 @@ from evaluator.evaluation import Finding
 from evaluator.syntax import parse_python
 
 MAX_SOURCE_BYTES: Final = 8 << 20
+_MOST_SENT_BYTES: Final = 24 << 20
+"""As JSON, where a character takes six bytes or more if it is not ASCII or cannot be printed: a source and
+what goes with it must fit one message."""
+_MOST_REMARKS: Final = 50
 
 _REMARKS: Final = (
     ("subprocess", re.compile(r"\bsubprocess\b|\bos\.system\b|\bpopen\b"), "starts other programs"),
@@ -23,12 +29,17 @@ _REMARKS: Final = (
     ("data_ptr_key", re.compile(r"\[\s*\w+\.data_ptr\(\)\s*\]"), "keeps something under an input's address"),
 )  # fmt: skip
 
+_WORDS: Final = re.compile("subprocess|system|popen|socket|urllib|requests|torch|time|_getframe|gc|data_ptr")
+"""A line without any of them earns no remark: looked for first, as there may be millions of lines."""
+
 
 def screen(candidate: Candidate) -> tuple[Finding, ...]:
     """Findings in source order; a fatal one means the candidate cannot be run at all."""
     source = candidate.source
     if len(source.encode("utf-8", "surrogatepass")) > MAX_SOURCE_BYTES:
         return (_fatal("size", None, f"the source is larger than {MAX_SOURCE_BYTES} bytes"),)
+    if len(json.dumps(source)) > _MOST_SENT_BYTES:
+        return (_fatal("size", None, f"the source is larger than {_MOST_SENT_BYTES} bytes as JSON"),)
     if not source.strip():
         return (_fatal("empty", None, "the candidate is empty"),)
     try:
@@ -40,7 +51,10 @@ def screen(candidate: Candidate) -> tuple[Finding, ...]:
         return (_fatal("syntax", None, f"not valid Python: {error}"),)
     if not _defines_model(tree):
         return (_fatal("contract", None, "the module defines no ModelNew at its top level"),)
-    return (*_remarks(source), *_without_kernel(tree, find_backend(candidate.backend)))
+    try:
+        return (*_remarks(source), *_without_kernel(tree, find_backend(candidate.backend)))
+    except (RecursionError, MemoryError):  # remarks are advice
+        return ()
 
 
 def _defines_model(tree: ast.Module) -> bool:
@@ -59,12 +73,15 @@ def _defines_model(tree: ast.Module) -> bool:
 
 
 def _remarks(source: str) -> list[Finding]:
-    return [
+    """The first ones: any number of lines may earn one."""
+    found = (
         Finding(rule=rule, line=number, message=message)
         for number, line in enumerate(source.splitlines(), 1)
+        if line and _WORDS.search(line)
         for rule, expression, message in _REMARKS
         if expression.search(line.partition("#")[0])
-    ]
+    )
+    return list(islice(found, _MOST_REMARKS))
 
 
 def _without_kernel(tree: ast.Module, backend: Backend) -> list[Finding]:

@@ -15,12 +15,13 @@ _ERROR: Final = re.compile(
 _MISSING_LIBRARY: Final = re.compile(r"cannot find -l")
 _ASSEMBLER: Final = re.compile(r"^(?:\{standard input\}|[^\s:]+\.s):\d+: Error: ", re.MULTILINE)
 """Of code in assembly, which headers bring none of."""
-_INCLUDED_FROM: Final = re.compile(r"^(?:In file included from|\s+from) \S+", re.MULTILINE)
+_INCLUDED_FROM: Final = re.compile(r"^(?:In file included from|[ \t]+from) \S+", re.MULTILINE)
 _OURS: Final = re.compile(
     r"\b(?:torch|at|c10|caffe2|pybind11|py)\b\s*(?:::|[`'\".]|/)|kernelwright|\bKW_\w|pybind|\bTensor\b|\bScalar\b"
     r"|\b(?:TORCH|AT|C10|THP)_\w+|\b(?:ATen|THC)\b"
-    r"|(?:not a member of|has no member|no member named).*\bstd\b|\bstd\b.*has no member|namespace \"std\""
-    r"|forget to '#include|in namespace 'std'|incomplete type.*\bstd::"
+    r"|(?:not a member of|has no member|no member named).{0,300}\bstd\b|\bstd\b.{0,300}has no member"
+    r"|namespace \"std\""
+    r"|forget to '#include|in namespace 'std'|incomplete type.{0,300}\bstd::"
     r"|\b(?:cublas|cusparse|cusolver|curand|cudnn|CUBLAS|CUSPARSE|cuda[A-Z])\w*"
     r"|\bPy[A-Z]\w+|undefined reference"
 )

@@ -31,7 +31,7 @@ _NICENESS: Final = 10
 _INSIDE: Final = Path(__file__).with_name("inside.py")
 _STARVED: Final = re.compile(
     r"Killed signal terminated|cc1plus: out of memory|virtual memory exhausted|No space left on device"
-    r"|std::bad_alloc|Resource temporarily unavailable"
+    r"|std::bad_alloc|Resource temporarily unavailable|Cannot allocate memory"
 )
 
 _SHUNNED: Final = re.compile(r"AST file|precompiled header|PCH file")

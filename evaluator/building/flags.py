@@ -15,6 +15,14 @@ from typing import Final
 
 from evaluator.building.request import BuildRequest
 
+_LONGEST: Final = 4_000
+"""Characters of one entry, which may hold several flags."""
+_LONGEST_ALL: Final = 32_000
+"""Characters of all a request's flags: enough for any honest one, far from what a command line may hold."""
+_MOST_NOTES: Final = 16
+_SHOWN: Final = 120
+"""Characters of a flag that a message shows."""
+
 
 class RefusedFlag(ValueError):
     """A flag of the candidate that may not reach a compiler; the message names it."""
@@ -30,6 +38,12 @@ class Flags:
     architecture_suffix: str = ""
     """`a` or `f` when the candidate asked for that variant of an architecture, such as `sm_90a`."""
     notes: list[str] = field(default_factory=list)
+    """What became of flags that are not used, as far as there is room to tell."""
+
+    def note(self, flag: str, why: str) -> None:
+        """Tell of a flag that is not used."""
+        if len(self.notes) < _MOST_NOTES:
+            self.notes.append(f"{_cut(flag)} ignored{why}")
 
 
 def _any_of(*patterns: str) -> re.Pattern[str]:
@@ -105,6 +119,7 @@ _MOOT: Final = _any_of(
 )
 """What changes neither a kernel nor how fast it is, and what the builder decides itself."""
 _FOLDER: Final = re.compile(r"(-I|-L|-isystem=?|-idirafter=?)(.*)", re.DOTALL)
+_PLAIN_FOLDER: Final = re.compile(r"[\w.+=,~@:% /-]*")
 
 
 def screen_flags(request: BuildRequest) -> Flags:
@@ -114,6 +129,10 @@ def screen_flags(request: BuildRequest) -> Flags:
         RefusedFlag: a flag outside the allow-list.
     """
     flags = Flags()
+    entries = (*request.extra_cflags, *request.extra_cuda_cflags, *request.extra_ldflags)
+    if sum(map(len, entries)) > _LONGEST_ALL:
+        longest = _cut(max(entries, key=len))
+        raise RefusedFlag(f"the flags hold more than {_LONGEST_ALL} characters; the longest is {longest!r}")
     for flag in _split(request.extra_cflags):
         _take(flag, flags.cxx, flags, _host_flag)
     for flag in _split(request.extra_cuda_cflags):
@@ -140,10 +159,20 @@ def _split(entries: Iterable[str]) -> Iterator[str]:
 
 def _words(entries: Iterable[str]) -> Iterator[str]:
     for entry in entries:
+        if len(entry) > _LONGEST:
+            raise RefusedFlag(f"flag {_cut(entry)!r} is longer than {_LONGEST} characters")
         try:
-            yield from shlex.split(entry)
+            words = shlex.split(entry)
         except ValueError as error:
-            raise RefusedFlag(f"flag {entry!r} is not well quoted: {error}") from error
+            raise RefusedFlag(f"flag {_cut(entry)!r} is not well quoted: {error}") from error
+        for word in words:
+            if not word.isprintable():
+                raise RefusedFlag(f"flag {_cut(word)!r} holds characters that cannot be printed")
+        yield from words
+
+
+def _cut(flag: str) -> str:
+    return flag if len(flag) <= _SHOWN else f"{flag[:_SHOWN]}..."
 
 
 def _take(flag: str, kept: list[str], flags: Flags, normalise: Callable[[str], str | None]) -> None:
@@ -151,9 +180,9 @@ def _take(flag: str, kept: list[str], flags: Flags, normalise: Callable[[str], s
     if _ARCHITECTURE.fullmatch(flag):
         variant = re.search(r"(?:sm|compute)_\d+([af])\b", flag)
         flags.architecture_suffix = variant.group(1) if variant else flags.architecture_suffix
-        flags.notes.append(f"{flag} ignored: kernels are built for this machine's GPU")
+        flags.note(flag, ": kernels are built for this machine's GPU")
     elif _MOOT.fullmatch(flag):
-        flags.notes.append(f"{flag} ignored")
+        flags.note(flag, "")
     elif folder:
         _take_folder(flag, folder.group(1), folder.group(2), kept, flags)
     elif (allowed := normalise(flag)) is not None:
@@ -161,15 +190,17 @@ def _take(flag: str, kept: list[str], flags: Flags, normalise: Callable[[str], s
     elif kept is flags.cuda and flag.startswith("-l"):
         _take(flag, flags.link, flags, _link_flag)
     else:
-        raise RefusedFlag(f"flag {flag!r} is not allowed")
+        raise RefusedFlag(f"flag {_cut(flag)!r} is not allowed")
 
 
 def _take_folder(flag: str, option: str, folder: str, kept: list[str], flags: Flags) -> None:
     path = PurePosixPath(folder)
     if path.is_absolute() or option == "-L":
-        flags.notes.append(f"{flag} ignored: torch's and the toolkit's own folders are always searched")
+        flags.note(flag, ": torch's and the toolkit's own folders are always searched")
     elif ".." in path.parts:
-        raise RefusedFlag(f"flag {flag!r} leaves the build folder")
+        raise RefusedFlag(f"flag {_cut(flag)!r} leaves the build folder")
+    elif not _PLAIN_FOLDER.fullmatch(folder):
+        raise RefusedFlag(f"flag {_cut(flag)!r} is not allowed: it holds characters that a shell may misread")
     else:
         kept.append(f"-I{folder}")
 

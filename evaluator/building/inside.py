@@ -37,12 +37,12 @@ def build(job: dict[str, Any]) -> list[dict[str, Any]]:
     """Reports of the commands that ran; the last one failed, or it is the link and did not."""
     try:
         write(job["files"])
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # folders are made one within another
         return [{"argv0": "write", "returncode": 1, "log": f"a source could not be written: {error}"}]
     with ThreadPoolExecutor(max_workers=job["workers"]) as pool:
-        steps = list(pool.map(execute, job["compile"], range(len(job["compile"]))))
+        steps = list(pool.map(execute, job["compile"]))
     failed = [step for step in steps if step["returncode"] != 0]
-    return failed or [*steps, execute(job["link"], len(steps))]
+    return failed or [*steps, execute(job["link"])]
 
 
 def write(files: dict[str, str]) -> None:
@@ -53,16 +53,28 @@ def write(files: dict[str, str]) -> None:
         path.write_text(text, encoding="utf-8", errors="surrogatepass")
 
 
-def execute(argv: list[str], number: int) -> dict[str, Any]:
-    """Run one command; its output goes to a file, so that no flood of it can fill memory."""
-    log = Path(f"step{number}.log")
-    with log.open("wb") as stream:
+def execute(argv: list[str]) -> dict[str, Any]:
+    """Run one command; a failure to run it is the candidate's, who decides its words and fills the disk."""
+    try:
+        returncode, log = run(argv)
+    except (OSError, ValueError) as error:
+        if isinstance(error, FileNotFoundError | PermissionError) and error.filename == argv[0]:
+            raise  # no such compiler, which is nobody's fault
+        returncode, log = 1, f"{argv[0]} could not be run: {error}"
+    return {"argv0": argv[0], "returncode": returncode, "log": log}
+
+
+def run(argv: list[str]) -> tuple[int, str]:
+    """Exit status and output; output goes to a file, so that no flood of it can fill memory.
+
+    The file has no name: one of the candidate's could bear it.
+    """
+    with tempfile.TemporaryFile(dir=".") as stream:
         ended = subprocess.run(
             argv, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, check=False
         )
-    with log.open("rb") as stream:
-        text = stream.read(LOG_BYTES).decode("utf-8", "replace")
-    return {"argv0": argv[0], "returncode": ended.returncode, "log": text}
+        stream.seek(0)
+        return ended.returncode, stream.read(LOG_BYTES).decode("utf-8", "replace")
 
 
 def deliver(library: Path, output_fd: int) -> list[dict[str, Any]]:

@@ -26,10 +26,12 @@ _NAME_HEADER: Final = "extension_name.h"
 _CXX_SUFFIXES: Final = (".cpp", ".cc", ".cxx", ".c")
 _CUDA_SUFFIX: Final = ".cu"
 _FIRST_INCLUDE: Final = re.compile(
-    r"(?:\s|//[^\n]*\n|/\*.*?\*/)*#\s*include\s*[<\"]torch/extension\.h[>\"]",
+    r"(?>\s+|//[^\n]*\n|/\*.*?\*/)*+#\s*+include\s*+[<\"]torch/extension\.h[>\"]",
     re.DOTALL,
 )
-"""A precompiled header serves only a file's first include."""
+"""A precompiled header serves only a file's first include. Nothing is tried twice: the text is hostile."""
+_PLAIN_PATH: Final = re.compile(r"[\w.][\w.+=, /-]*")
+"""What a compiler takes for nothing but a path: no option, no `@` file of options, nothing for a shell."""
 _NVCC_DEFAULTS: Final = (
     "-D__CUDA_NO_HALF_OPERATORS__",
     "-D__CUDA_NO_HALF_CONVERSIONS__",
@@ -146,6 +148,9 @@ def _sources(request: BuildRequest) -> dict[str, str]:
     for name in (*request.files, *request.sources, *request.include_paths):
         if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts or not name:
             raise BadRequest(f"file {name!r} lies outside the build folder")
+    for name in (*request.sources, *request.include_paths):
+        if not _PLAIN_PATH.fullmatch(name):
+            raise BadRequest(f"path {name!r} holds characters that a compiler may misread")
     missing = [name for name in request.sources if name not in request.files]
     if missing:
         raise BadRequest(f"source {missing[0]!r} does not exist")

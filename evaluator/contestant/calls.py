@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -45,6 +45,8 @@ class Layout:
     """The gradients asked for; then each call's positional arguments end with leaves and cotangents."""
     shared: frozenset[int]
     """Where memory begins that is the referee's: what lies in it may be gone once the calls are over."""
+    made: list[Call] = field(default_factory=list)
+    """Arguments made ahead for the next run."""
 
     @property
     def lone(self) -> bool:
@@ -53,8 +55,15 @@ class Layout:
             return False
         return not dtype_from(self.output_slots[0]["dtype"]).is_complex
 
+    def ready(self, first: int, count: int) -> None:
+        """Make the arguments of the next run, where they are new ones each time."""
+        self.made = [self.renewed(index) for index in range(first, first + count)] if self.renewed else []
+
     def prepared(self, first: int, count: int) -> list[Call]:
         """Arguments of some calls, ready to `call` with."""
+        if len(self.made) == count and not self.private:
+            made, self.made = self.made, []
+            return made
         make = self.private or self.renewed
         if make is None:
             return self.arguments[first : first + count]
@@ -135,7 +144,8 @@ def run(
     The stopwatch starts on a device that is at work already, so that what the host takes before the first
     kernel runs is no part of what calls take in a row; or, behind a gate, once all of them are queued.
 
-    The inputs' memory is not the caller's any more afterwards, so outputs that lie in it are copied.
+    The inputs' memory is not the caller's any more afterwards, so outputs that lie in it are copied; that is
+    on the stopwatch, since who returns fresh ones has written them too.
     """
     first, count, lead = batch.first, batch.count, batch.lead
     calls = layout.prepared(first, count)
@@ -147,6 +157,7 @@ def run(
             raise RuntimeError("the device does not wait for the referee")
         for args, kwargs in calls[:lead]:
             returned.append(layout.call(model, args, kwargs))
+        returned = [_apart(value, layout.shared) for value in returned]
         timer.start()
         if layout.backward is None:
             for args, kwargs in calls[lead:]:
@@ -155,20 +166,46 @@ def run(
             for args, kwargs in calls[lead:]:
                 returned.append(layout.call(model, args, kwargs))
         timer.stop()
+        if any(_lent(value, layout.shared) for value in returned[lead:]):
+            returned = [_apart(value, layout.shared) for value in returned]
+            timer.stop()
         if gate is not None:
             gate.queued()
         device.synchronize()
         inner_ms = timer.elapsed_ms()
-        returned = [_apart(value, layout.shared) for value in returned]
-        device.synchronize()
     return inner_ms, returned
+
+
+def where(returned: list[Any], layout: Layout) -> list[list[list[int]]]:
+    """Address and strides in bytes of each output of each call, where host memory can be looked at."""
+    if layout.device.type != "cpu":
+        return []
+    try:
+        return [[_place(leaf) for leaf in flatten(value, numbers_as_tensors=True)[1]] for value in returned]
+    except (UnsupportedValue, RuntimeError):
+        return []  # collecting says what is wrong with them
+
+
+def _place(leaf: torch.Tensor) -> list[int]:
+    size = leaf.element_size()
+    return [leaf.data_ptr(), *(step * size for step in leaf.stride())]
+
+
+def _lent(value: Any, shared: frozenset[int]) -> bool:
+    """Whether a tensor of a value lies in shared memory, or is not what its bits say."""
+    if type(value) in (torch.Tensor, nn.Parameter):
+        return value.layout is torch.strided and (
+            value.untyped_storage().data_ptr() in shared or value.is_neg()
+        )
+    if isinstance(value, (list, tuple)):
+        return any(_lent(item, shared) for item in value)
+    return isinstance(value, dict) and any(_lent(item, shared) for item in value.values())
 
 
 def _apart(value: Any, shared: frozenset[int]) -> Any:
     """A value with copies of those tensors that lie in shared memory."""
     if type(value) in (torch.Tensor, nn.Parameter):
-        lent = value.layout is torch.strided and value.untyped_storage().data_ptr() in shared
-        return value.clone() if lent else value
+        return value.clone() if _lent(value, shared) else value
     if isinstance(value, (list, tuple)):
         return [_apart(item, shared) for item in value]
     if isinstance(value, dict):

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from evaluator.contestant import loading
-from evaluator.contestant.calls import Batch, Gate, Layout, collect, prepare, run
+from evaluator.contestant.calls import Batch, Gate, Layout, collect, prepare, run, where
 from evaluator.contestant.failing import failure
 from evaluator.contestant.math import apply_math
 from evaluator.contestant.profiling import count, profile
@@ -53,9 +53,11 @@ class Contestant:
             "load": self._load,
             "construct": self._construct,
             "prepare": self._prepare,
+            "ready": self._ready,
             "run": self._run,
             "stain": self._stain,
             "collect": self._collect,
+            "restore": self._restore,
             "profile": self._profile,
             "count": self._count,
             "threads": self._threads,
@@ -124,13 +126,20 @@ class Contestant:
         self._layouts[message["layout"]] = prepare(message, self._blocks, self._device.torch_device)
         return {"op": "done"}
 
+    def _ready(self, message: Message) -> Message:
+        """Note the model's state and make arguments for a run, before it is on any clock."""
+        self._before = State(self._models[message["model"]]) if message["restore"] else None
+        self._layouts[message["layout"]].ready(int(message["first"]), int(message["count"]))
+        return {"op": "done"}
+
     def _run(self, message: Message) -> Message:
+        if not message["ready"]:
+            self._ready(message)
         model = self._models[message["model"]]
-        self._before = State(model) if message["restore"] else None
         layout, gate = self._layouts[message["layout"]], self._gate(message["gate"])
         batch = Batch(*(int(message[name]) for name in ("first", "count", "lead")))
         inner_ms, self._returned = run(model, layout, self._device, batch, gate=gate)
-        return {"op": "done", "inner_ms": inner_ms}
+        return {"op": "done", "inner_ms": inner_ms, "where": where(self._returned, layout)}
 
     def _gate(self, gate: dict[str, int] | None) -> Gate | None:
         if gate is None:
@@ -150,10 +159,16 @@ class Contestant:
         returned, self._returned = self._returned, []
         with torch.no_grad():
             kind, complaint = collect(returned, self._layouts[message["layout"]], int(message["first"]))
-            if self._before is not None:
-                self._before.restore()
         self._device.synchronize()
         return {"op": "done", "kind": kind, "complaint": complaint}
+
+    def _restore(self, message: Message) -> Message:
+        """Put the state back that was noted before the last run."""
+        del message
+        if self._before is not None:
+            self._before.restore()
+        self._device.synchronize()
+        return {"op": "done"}
 
     def _threads(self, message: Message) -> Message:
         set_threads(int(message["count"]))

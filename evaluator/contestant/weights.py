@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import random
+import sys
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,11 +21,16 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 _AMPLITUDE = 0.5
+_NUMPY_SEEDS = 1 << 32
 
 
 def seed_everything(seed: int) -> None:
-    """Seed torch's generators as the field does before constructing a model."""
+    """Seed the generators that are drawn from unnamed: torch's, Python's, and numpy's if it is there."""
     torch.manual_seed(seed)
+    random.seed(seed)
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(seed % _NUMPY_SEEDS)
 
 
 class _Noise:

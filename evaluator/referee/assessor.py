@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Final
 
 import torch
@@ -14,7 +13,7 @@ from evaluator.evaluation import Plausibility
 from evaluator.plausibility import floor_ms, roofline_ms, speed_of_light
 from evaluator.referee.lanes import Ground
 from evaluator.referee.rates import Rates, cache_bytes, measure
-from evaluator.referee.reference import Arguments
+from evaluator.referee.reference import Arguments, copied
 from evaluator.referee.trials import TrialPool
 from evaluator.referee.uncompiled import uncompiled
 from evaluator.referee.work import Work
@@ -40,7 +39,7 @@ class Assessor:
         model, arguments = self._pool.draws[0].model, self._pool.bases[0].arguments
         try:
             answer = self._ground.reference.answer
-            self._work = count_work(copy.deepcopy(model), _copied(arguments), answer=answer)
+            self._work = count_work(copied(model), _copied(arguments), answer=answer)
         except (RuntimeError, TypeError):
             self._work = Work(complete=False)
         device = self._ground.device.torch_device
@@ -96,7 +95,7 @@ def certain_bytes(model: nn.Module, arguments: Arguments) -> int:
     args, kwargs = arguments.with_leaves(leaves).values()
     try:
         with uncompiled(), torch.enable_grad():
-            _, outputs = flatten(copy.deepcopy(model)(*args, **kwargs), numbers_as_tensors=True)
+            _, outputs = flatten(copied(model)(*args, **kwargs), numbers_as_tensors=True)
             written = sum(_computed_bytes(leaf.detach(), arguments.leaves) for leaf in outputs)
             graded = [leaf for leaf in outputs if leaf.requires_grad]
             if not (inputs and graded):

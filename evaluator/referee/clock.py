@@ -67,6 +67,9 @@ _QUEUED_SEEN_ALONE_MS: Final = 0.2
 """The same where a queue is released before its process wakes: long calls hide what that takes."""
 _ALONE_SHARE: Final = 0.25
 
+Clocked = Callable[[Lane], list[float]]
+"""Milliseconds of each turn of a side, by one of the clocks."""
+
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
@@ -214,44 +217,47 @@ class Clock:
     def _seen_ms(self, candidate: Lane, baseline: Lane) -> float:
         """What our clock saw of a batch beyond what the protocol costs the trusted side."""
         outer = self._typical([ran.outer_ms for ran in candidate.turns])
-        return max(0.0, outer - self._remainder_ms(baseline))
+        return max(0.0, outer - self._remainder_ms(baseline, _outer))
 
     def _excess_ms(self, candidate: Lane, baseline: Lane) -> dict[str, float]:
-        """What the candidate's claims leave of our clock, and collecting, beyond the trusted side's."""
-        ours, theirs = ([ran.collect_ms for ran in lane.turns] for lane in (candidate, baseline))
-        collecting = self._typical(ours) - self._typical(theirs)
-        return {
-            "answering": self._remainder_ms(candidate) - self._remainder_ms(baseline),
-            "collecting": max(0.0, collecting),
-            "writing": self._hidden_ms(candidate, baseline),
-        }
+        """What the candidate's claims leave of our clock, and collecting, beyond the trusted side's.
 
-    def _remainder_ms(self, lane: Lane) -> float:
-        """What the claims of a side, as they would score, leave of our clock.
+        Clocks are added up turn by turn: what is done here in some turns and there in others is typical of
+        no place.
+        """
+        answering = self._beyond(candidate, baseline, _outer)
+        collecting = max(0.0, self._beyond(candidate, baseline, _seen) - answering)
+        writing = self._hidden_ms(candidate, baseline, told=answering + collecting)
+        return {"answering": answering, "collecting": collecting, "writing": writing}
+
+    def _beyond(self, candidate: Lane, baseline: Lane, clock: Clocked) -> float:
+        """What the claims leave of one of our clocks, beyond what the trusted side's do."""
+        return self._remainder_ms(candidate, clock) - self._remainder_ms(baseline, clock)
+
+    def _remainder_ms(self, lane: Lane, clock: Clocked) -> float:
+        """What the claims of a side, as they would score, leave of one of our clocks.
 
         Not a typical turn's: whoever lies in some turns would be cleared by the others.
         """
-        outer, claimed = ([getattr(ran, name) for ran in lane.turns] for name in ("outer_ms", "inner_ms"))
-        return self._typical(outer) - self._typical(claimed) * self._schedule.calls / self._schedule.count
+        seen, claimed = clock(lane), _inner(lane)
+        return self._typical(seen) - self._typical(claimed) * self._schedule.calls / self._schedule.count
 
-    def _hidden_ms(self, candidate: Lane, baseline: Lane) -> float:
+    def _hidden_ms(self, candidate: Lane, baseline: Lane, *, told: float) -> float:
         """What a GPU took longer to write for the candidate than for the baseline, while both were stopped.
 
-        Work that was queued before runs then, before the clock starts or after the answer.
+        Work that was queued before runs then, before the clock starts or after the answer. `told` is what
+        other clocks told of: where that is hidden in some turns only, the sum of all of them tells the rest.
         """
-        if self.kind != "cuda":
+        ours, theirs = candidate.written_ms, baseline.written_ms
+        if self.kind != "cuda" or not (ours and theirs):
             return 0.0
-        writes = (
-            (candidate.published_ms, baseline.published_ms),
-            (candidate.withdrawn_ms, baseline.withdrawn_ms),
-        )
-        return sum(
-            longer(ours, theirs, share=self._quantile).beyond(
-                _AGREE_SHARE * self._typical(theirs) + _AGREE_MS[self.kind]
-            )
-            for ours, theirs in writes
-            if ours and theirs
-        )
+        floor = _AGREE_SHARE * self._typical(theirs) + _AGREE_MS[self.kind]
+        written = longer(ours, theirs, share=self._quantile)
+        found = written.beyond(floor)
+        if len(ours) == len(candidate.turns) and len(theirs) == len(baseline.turns):
+            rest = Excess(self._beyond(candidate, baseline, _everything) - told, written.noise)
+            found = max(found, rest.beyond(floor))
+        return found
 
     def _noise_ms(self, baseline: Lane) -> float:
         """How far the trusted side's own remainder wanders, as an error of its median."""
@@ -310,7 +316,8 @@ class Clock:
     def deferred_ms(self, candidate: Lane, baseline: Lane) -> float:
         """How much more a lone call costs than a batched one, beyond the baseline's: merged work.
 
-        By the contestant's claims, which hardly wander, and by our clock, which cannot be forged.
+        By the contestant's claims, which hardly wander, and by our clock, which cannot be forged, and which
+        runs until outputs are collected: there a lone call could be paid for.
         """
         if min(len(candidate.singles), len(baseline.singles)) < _FEWEST_SINGLES:
             return 0.0
@@ -326,8 +333,8 @@ class Clock:
         floor = _QUEUED_ALONE_MS if self.queued else _CLAIMED_ALONE_MS[self.kind]
         seen_floor = _QUEUED_SEEN_ALONE_MS if self.queued else _SEEN_ALONE_MS
         return max(
-            alone(_inner, self._schedule.count).beyond(floor + slack),
-            alone(_outer, self._schedule.calls).beyond(seen_floor + slack),
+            alone(lambda ran: ran.inner_ms, self._schedule.count).beyond(floor + slack),
+            alone(lambda ran: ran.seen_ms, self._schedule.calls).beyond(seen_floor + slack),
         )
 
     def _left(self, turns: list[Ran]) -> list[float]:
@@ -336,9 +343,17 @@ class Clock:
         return [ran.outer_ms - ran.inner_ms * all_of_scored for ran in turns]
 
 
-def _inner(ran: Ran) -> float:
-    return ran.inner_ms
+def _inner(lane: Lane) -> list[float]:
+    return [ran.inner_ms for ran in lane.turns]
 
 
-def _outer(ran: Ran) -> float:
-    return ran.outer_ms
+def _outer(lane: Lane) -> list[float]:
+    return [ran.outer_ms for ran in lane.turns]
+
+
+def _seen(lane: Lane) -> list[float]:
+    return [ran.seen_ms for ran in lane.turns]
+
+
+def _everything(lane: Lane) -> list[float]:
+    return [ran.seen_ms + written for ran, written in zip(lane.turns, lane.written_ms, strict=True)]

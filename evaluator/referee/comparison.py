@@ -10,7 +10,16 @@ import torch
 from evaluator.contestant.gradients import OUTPUT
 from evaluator.contestant.trees import leaf_paths
 from evaluator.evaluation import Mismatch
-from evaluator.referee.errorscale import PEAK_FACTOR, Expected, all_finite, as_real, bound, grouped, rms
+from evaluator.referee.errorscale import (
+    PEAK_FACTOR,
+    Expected,
+    Jumps,
+    all_finite,
+    as_real,
+    bound,
+    grouped,
+    rms,
+)
 
 _CHUNK_ELEMENTS = 1 << 24
 _SHOWN = 5
@@ -59,7 +68,20 @@ def _leaf(expected: Expected, index: int, got: torch.Tensor, limit: float) -> tu
         if unsettled is not None:
             wrong &= ~unsettled
         return float("inf") if bool(wrong.any()) else 0.0, wrong
+    jumps = expected.jumps[index] if expected.jumps else None
+    if jumps is not None:
+        exact = _nearest(exact, jumps, got)
     return _floating(exact, scale, got, bound(limit, got.dtype))
+
+
+def _nearest(exact: torch.Tensor, jumps: Jumps, got: torch.Tensor) -> torch.Tensor:
+    """The right values, and where there are several the one that was met best."""
+    nearest, have = exact.flatten().clone(), got.flatten()
+    for other in jumps.others:
+        here, there = nearest[other.places], have[other.places].double()
+        is_nearer = (there - other.values).abs() < (there - here).abs()
+        nearest[other.places] = torch.where(is_nearer, other.values, here)
+    return nearest.view(exact.shape)
 
 
 def _spoken(path: str) -> str:

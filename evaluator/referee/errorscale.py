@@ -8,14 +8,16 @@ half an ulp of the values themselves. Limits are multiples of that scale.
 
 from __future__ import annotations
 
-import copy
+import functools
 import math
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import torch
 from torch import nn
 
+from evaluator.referee.moving import movable, moved
 from evaluator.referee.reference import Arguments, Output, Reference
 from evaluator.referee.structure import computable
 
@@ -38,9 +40,41 @@ _MOST_ZERO_MEAN: Final = 512.0
 _SMALL_GROUP = 32
 _CHUNK_ELEMENTS: Final = 1 << 24
 _TIE_DRAWS: Final = 6
+_MORE_TIE_DRAWS: Final = 12
+"""Where those changed something: two numbers that are compared may have moved alike in the first few."""
 _TIE_ROUNDOFF: Final = 2.0**-21
 """How far inputs are moved to see which whole numbers hang on rounding: eight units."""
-_MOST_UNSETTLED: Final = 0.01
+_FAR_ROUNDOFF: Final = 2.0**-10
+"""Far enough to meet a jump of an answer that seldom has one; more would be mostly what follows smoothly."""
+_FAR_DRAWS: Final = 2
+MOST_UNSETTLED: Final = 0.01
+_JUMP: Final = 100.0
+"""How many times the limit an element goes where it jumps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Values of some elements."""
+
+    places: torch.Tensor
+    """Flat."""
+    values: torch.Tensor
+    """In float64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Jumps:
+    """Where a floating leaf has several right values, since rounding decides between them.
+
+    As where it was rounded on purpose, or chosen by the nearest of many.
+    """
+
+    others: list[Values]
+    """What the reference answers to inputs a few roundoffs away, where that is something else."""
+    share: float
+    """Of the elements, how many have several."""
+    most: int
+    """Elements of one group that jump together, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +91,8 @@ class Expected:
     """False where the reference cannot run in float64."""
     unsettled: list[torch.Tensor | None] = field(default_factory=list)
     """Per leaf of whole numbers, where ties or rounding decide: which of two equal values is the first."""
+    jumps: list[Jumps | None] = field(default_factory=list)
+    """Per floating leaf, what a decision that hangs on rounding makes of it."""
 
 
 def group_columns(leaf: torch.Tensor) -> int:
@@ -89,7 +125,7 @@ def expect(reference: Reference, model: nn.Module, arguments: Arguments, math_po
     output = reference.call(model, arguments)
     double = reference.in_double(model, arguments)
     oracle = double or output
-    moved = _moved(reference, model, arguments, UNIT_ROUNDOFF[math_policy], in_double=double is not None)
+    other = moved(reference, model, arguments, UNIT_ROUNDOFF[math_policy], in_double=double is not None)
     exact: list[torch.Tensor] = []
     scales: list[torch.Tensor | None] = []
     for index, leaf in enumerate(output.leaves):
@@ -101,30 +137,147 @@ def expect(reference: Reference, model: nn.Module, arguments: Arguments, math_po
         best = as_real(oracle.leaves[index]).double()
         best = best if all_finite(own) else torch.where(computable(own).isfinite(), best, own.double())
         exact.append(best)
-        scales.append(_scale(own, best, as_real(moved.leaves[index])))
-    unsettled: list[torch.Tensor | None] = [None] * len(exact)
-    if None in scales and any(leaf.is_floating_point() for leaf in arguments.leaves):
-        unsettled = _unsettled(reference, model, arguments, oracle, in_double=double is not None)
-    return Expected(output, exact, scales, double is not None, unsettled)
+        scales.append(_scale(own, best, as_real(other.leaves[index])))
+    found = Expected(output, exact, scales, double is not None)
+    if (None in scales or reference.decides) and movable(model, arguments):
+        return _with_decisions(found, reference, model, arguments)
+    return found
 
 
-def _unsettled(
-    reference: Reference, model: nn.Module, arguments: Arguments, oracle: Output, *, in_double: bool
-) -> list[torch.Tensor | None]:
-    """Where whole numbers change when inputs and parameters move by a few roundoffs; None where most do."""
-    found: list[torch.Tensor | None] = [None] * len(oracle.leaves)
-    for draw in range(_TIE_DRAWS):
+def _with_decisions(
+    found: Expected, reference: Reference, model: nn.Module, arguments: Arguments
+) -> Expected:
+    """The same, and where answers change or jump when inputs and parameters move by a few roundoffs."""
+    leaves = list(zip(found.exact, found.scales, found.output.leaves, strict=True))
+    watched = [_Watched(exact, scale, own.dtype) for exact, scale, own in leaves]
+
+    def answer(roundoff: float, draw: int) -> list[torch.Tensor]:
+        return moved(reference, model, arguments, roundoff, in_double=found.in_double, draw=draw).leaves
+
+    for draw in range(_MORE_TIE_DRAWS):
+        if draw == _TIE_DRAWS and not any(leaf.has_changed for leaf in watched):
+            break
         # To and fro by the same: one of the two exchanges what is equal.
         there = _TIE_ROUNDOFF if draw % 2 else -_TIE_ROUNDOFF
-        moved = _moved(reference, model, arguments, there, in_double=in_double, draw=1 + draw // 2)
-        for index, (leaf, other) in enumerate(zip(oracle.leaves, moved.leaves, strict=True)):
-            if not (leaf.is_floating_point() or leaf.is_complex()) and leaf.shape == other.shape:
-                changed, before = leaf != other, found[index]
-                found[index] = changed if before is None else before | changed
-    return [
-        mask if mask is not None and mask.numel() and float(mask.float().mean()) <= _MOST_UNSETTLED else None
-        for mask in found
-    ]
+        for leaf, other in zip(watched, answer(there, 1 + draw // 2), strict=True):
+            leaf.look(as_real(other))
+    if reference.decides:
+        _note_jumps(reference, watched, answer)
+    return replace(
+        found,
+        unsettled=[leaf.unsettled() for leaf in watched],
+        jumps=[leaf.jumps(reference.together.get(index, 0)) for index, leaf in enumerate(watched)],
+    )
+
+
+def _note_jumps(
+    reference: Reference, watched: list[_Watched], answer: Callable[[float, int], list[torch.Tensor]]
+) -> None:
+    """Note how many elements of an output jump together; none met, one is looked for on longer ways."""
+    for index, leaf in enumerate(watched):
+        for draw in range(1 + _MORE_TIE_DRAWS, 1 + _MORE_TIE_DRAWS + _FAR_DRAWS):
+            if not (leaf.can_jump and max(leaf.most, reference.together.get(index, 0)) == 0):
+                break
+            way = functools.partial(_one_answer, answer, draw, index)
+            leaf.most = _jump_on_the_way(leaf, way)
+        if leaf.can_jump and leaf.most:
+            reference.together[index] = max(leaf.most, reference.together.get(index, 0))
+
+
+def _one_answer(
+    answer: Callable[[float, int], list[torch.Tensor]], draw: int, index: int, roundoff: float
+) -> torch.Tensor:
+    return as_real(answer(roundoff, draw)[index])
+
+
+def _jump_on_the_way(leaf: _Watched, answer: Callable[[float], torch.Tensor]) -> int:
+    """How many of a group jump together within a few roundoffs, somewhere on a way that is halved to them.
+
+    What follows smoothly goes half as far on half of the way, and is soon too little for a jump; 0 then.
+    """
+    near, far, here, there = 0.0, _FAR_ROUNDOFF, leaf.exact, answer(_FAR_ROUNDOFF)
+    while True:
+        places, most = leaf.jumped(here, there)
+        if most == 0 or far - near < _TIE_ROUNDOFF:
+            return most
+        middle = (near + far) / 2
+        between = answer(middle)
+        one = places[0]
+        first, second = ((side.flatten()[one] - between.flatten()[one]).abs() for side in (here, there))
+        if bool(first >= second):
+            far, there = middle, between
+        else:
+            near, here = middle, between
+
+
+class _Watched:
+    """One output tensor, watched while inputs move."""
+
+    def __init__(self, exact: torch.Tensor, scale: torch.Tensor | None, dtype: torch.dtype) -> None:
+        self.exact = exact
+        self._scale = scale
+        self._dtype = dtype
+        self._changed = torch.zeros_like(exact, dtype=torch.bool)
+        self._others: list[Values] = []
+        self.most = 0
+        """Elements of a group that were seen to jump together."""
+        self._too_many = False
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether anything was seen to change, and not too much."""
+        return not self._too_many and bool(self._changed.any())
+
+    @property
+    def can_jump(self) -> bool:
+        """Whether it is floating, and does not jump nearly everywhere."""
+        return self._scale is not None and not self._too_many and self.exact.numel() > 0
+
+    def look(self, other: torch.Tensor) -> None:
+        """Note where an answer differs: whole numbers at all, floating ones by a jump."""
+        if other.shape != self.exact.shape or other.numel() == 0 or self._too_many:
+            return
+        if self._scale is None:
+            self._changed |= other != self.exact
+            return
+        places, most = self.jumped(self.exact, other)
+        self._too_many = places.numel() > MOST_UNSETTLED * other.numel()
+        self.most = max(self.most, most)
+        if places.numel() and not self._too_many:
+            self._changed.view(-1)[places] = True
+            self._others.append(Values(places, other.flatten()[places].double()))
+
+    def jumped(self, here: torch.Tensor, there: torch.Tensor) -> tuple[torch.Tensor, int]:
+        """Flat places that differ by far more than errors do, and how many a group has at most."""
+        if self._scale is None or here.shape != there.shape:
+            return torch.empty(0, dtype=torch.int64), 0
+        rows, values = grouped(here), grouped(there)
+        step = max(1, _CHUNK_ELEMENTS // rows.shape[1])
+        least = _JUMP * bound(OTHER_LIMIT, self._dtype)
+        eps = torch.finfo(self._dtype).eps / 2
+        found, most = [], 0
+        for begin in range(0, rows.shape[0], step):
+            part, have = rows[begin : begin + step], values[begin : begin + step]
+            error, unit = (have - part).abs(), self._scale[begin : begin + step].unsqueeze(1)
+            far = error.isfinite() & (error > least * (unit + eps * part.abs()))
+            most = max(most, int(far.sum(1).max()))
+            found.append(far.flatten().nonzero().flatten() + begin * rows.shape[1])
+        return torch.cat(found), most
+
+    def unsettled(self) -> torch.Tensor | None:
+        """Of whole numbers, where they changed; None where most did."""
+        mask = self._changed
+        if self._scale is not None or not mask.numel() or float(mask.float().mean()) > MOST_UNSETTLED:
+            return None
+        return mask
+
+    def jumps(self, together: int) -> Jumps | None:
+        """Of floating values; None where none or most jumped. `together` is known from other inputs."""
+        most = max(self.most, together)
+        if not self.can_jump or most == 0:
+            return None
+        share = float(self._changed.float().mean())
+        return Jumps(self._others, share, most) if share <= MOST_UNSETTLED else None
 
 
 def _scale(own: torch.Tensor, best: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
@@ -156,47 +309,6 @@ def all_finite(values: torch.Tensor) -> bool:
 def finite_or_zero(values: torch.Tensor) -> torch.Tensor:
     """The values, and zeros in place of what is not finite."""
     return values if all_finite(values) else torch.where(values.isfinite(), values, 0.0)
-
-
-def _moved(
-    reference: Reference,
-    model: nn.Module,
-    arguments: Arguments,
-    roundoff: float,
-    *,
-    in_double: bool,
-    draw: int = 0,
-) -> Output:
-    """The answer when inputs and parameters are moved by a roundoff of random sign, or by parts of it."""
-    generator = torch.Generator(device=reference.device).manual_seed(20_261_121 + draw)
-
-    def move(tensor: torch.Tensor) -> torch.Tensor:
-        if not tensor.is_floating_point() or tensor.element_size() == 1:
-            return tensor
-        wide = tensor.to(torch.float64 if in_double else tensor.dtype, copy=True)
-        for part in torch.split(wide.view(-1), _CHUNK_ELEMENTS) if wide.is_contiguous() else (wide,):
-            part.mul_(_factors(part, roundoff, generator, parts=bool(draw)))
-        return wide
-
-    moved_model = copy.deepcopy(model).double() if in_double else copy.deepcopy(model)
-    with torch.no_grad():
-        for parameter in moved_model.parameters():
-            parameter.copy_(move(parameter))
-    moved_arguments = arguments.with_leaves([move(leaf) for leaf in arguments.leaves])
-    result = (
-        reference.in_double(moved_model, moved_arguments)
-        if in_double
-        else reference.call(moved_model, moved_arguments)
-    )
-    return result or reference.call(model, arguments)
-
-
-def _factors(like: torch.Tensor, roundoff: float, generator: torch.Generator, *, parts: bool) -> torch.Tensor:
-    if parts:
-        shares = torch.rand(like.shape, generator=generator, device=like.device, dtype=like.dtype)
-        return shares.mul_(2).sub_(1).mul_(roundoff).add_(1)
-    signs = torch.randint(0, 2, like.shape, generator=generator, device=like.device, dtype=torch.int8)
-    return signs.to(like.dtype).mul_(2).sub_(1).mul_(roundoff).add_(1)
 
 
 def bound(limit: float, dtype: torch.dtype) -> float:

@@ -118,6 +118,7 @@ def lay_out(
     input_slots, input_size = place(arguments.leaves, count=count, block=0)
     output_slots, output_size = place(_dense(output.leaves), count=count, block=0)
     input_block, output_block = side.attach([input_size, output_size])
+    side.renews |= output.backward is not None
     input_slots = [slot | {"block": input_block} for slot in input_slots]
     output_slots = [
         slot | {"block": output_block, "number": number}

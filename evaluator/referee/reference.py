@@ -7,11 +7,10 @@ import copy
 import functools
 import inspect
 import linecache
-import random
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -34,15 +33,22 @@ class Arguments:
     leaves: list[torch.Tensor]
     cotangents: int = 0
     """How many of the leaves, at their end, are no arguments but what outputs are differentiated with."""
+    ordered: frozenset[int] = frozenset()
+    """Short leaves whose numbers are in order in every draw, which is seen only where there are several."""
 
     @property
     def given(self) -> list[torch.Tensor]:
         """The leaves without cotangents."""
         return self.leaves[: len(self.leaves) - self.cotangents]
 
+    @property
+    def varying(self) -> list[torch.Tensor]:
+        """The leaves whose numbers may come in any order."""
+        return [leaf for index, leaf in enumerate(self.leaves) if index not in self.ordered]
+
     def with_leaves(self, leaves: list[torch.Tensor]) -> Arguments:
         """The same structure around other tensors."""
-        return Arguments(self.args, self.kwargs, leaves, self.cotangents)
+        return replace(self, leaves=leaves)
 
     def values(self) -> tuple[list[Any], dict[str, Any]]:
         """Positional and keyword arguments, ready to call with."""
@@ -69,6 +75,34 @@ def same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
 def same_answers(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
     """Whether the tensors of two answers are equal, one by one."""
     return all(map(same_values, some, others))
+
+
+def copied(model: nn.Module) -> nn.Module:
+    """A copy of a model; what it worked out from its parameters, which torch does not copy, as plain values.
+
+    Raises:
+        ProblemError: it holds something that has no copy.
+    """
+    held = (value for module in model.modules() for value in vars(module).values())
+    worked_out = {id(tensor): tensor.detach().clone() for tensor in _tensors(held) if not tensor.is_leaf}
+    try:
+        return copy.deepcopy(model, dict[int, Any](worked_out))
+    except (AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+        raise ProblemError(
+            f"Model cannot be copied: {type(error).__name__}: {error}; "
+            "make what has no copy in forward or outside of the model, and detach tensors that it keeps"
+        ) from error
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """Tensors among values and in the lists, tuples and dictionaries among them."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, dict):
+            yield from _tensors(value.values())
+        elif isinstance(value, (list, tuple)):
+            yield from _tensors(value)
 
 
 def _doubled(dtype: torch.dtype) -> torch.dtype:
@@ -118,6 +152,10 @@ class Reference:
         """The gradients that belong to a call; None where only outputs do."""
         self.keeps_state = False
         """Whether a call was seen to write to the model's buffers: later ones may answer otherwise."""
+        self.decides = False
+        """Whether a call was seen to round, compare or choose among floating numbers: answers may jump."""
+        self.together: dict[int, int] = {}
+        """Elements of one group that were seen to jump together, by output."""
         self._cotangents: list[tuple[torch.Size, torch.dtype]] = []
         self._draws_on_device = device.type == "cuda"
         self._module = types.ModuleType("problem")
@@ -157,7 +195,6 @@ class Reference:
 
     def _drawn(self, seed: int) -> Arguments:
         seed_everything(seed)
-        random.seed(seed)
         with self._blaming("get_inputs() failed"):
             forward = functools.partial(self._module.Model.forward, None)
             arguments = self._arguments(self._module.get_inputs(), "get_inputs()", forward)
@@ -310,7 +347,7 @@ class Reference:
         default = torch.get_default_dtype()
         try:
             torch.set_default_dtype(torch.float64)
-            output = self._spend(_double(copy.deepcopy(model)), doubled)
+            output = self._spend(_double(copied(model)), doubled)
         except (ProblemError, TypeError, RuntimeError):
             return None
         finally:

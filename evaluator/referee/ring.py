@@ -10,11 +10,22 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 import torch
 
 from evaluator.contestant.slots import Slot, stacked
-from evaluator.referee.errorscale import as_real, bound, finite_or_zero, group_columns, grouped, rms
+from evaluator.referee.errorscale import (
+    MOST_UNSETTLED,
+    PEAK_FACTOR,
+    Expected,
+    as_real,
+    bound,
+    finite_or_zero,
+    group_columns,
+    grouped,
+    rms,
+)
 from evaluator.referee.reference import Arguments
 from evaluator.referee.shelf import Trial
 from evaluator.referee.structure import mirrored, symmetric, variable
@@ -30,6 +41,8 @@ _SMALL_DRAW = 1 << 14
 """Elements."""
 _FEW_ZEROS = 0.01
 _ALLOWED_INDEX_FLIPS = 1e-4
+_LEEWAY: Final = 2.0
+"""How many times more of timed answers than of verified ones may hang on rounding."""
 _GLANCE = 65536
 _CHUNK_ELEMENTS = 1 << 24
 _AT_ONCE = 1 << 20
@@ -59,6 +72,19 @@ class Recipe:
         return self.bases.numel()
 
 
+@dataclass(frozen=True, slots=True)
+class _Doubt:
+    """How much of an output may go either way, since rounding decides."""
+
+    share: float
+    """Of the elements; of whole numbers, of those that are not the usual one."""
+    together: int
+    """Floating elements that one decision changes at once; 0 where none jump."""
+
+
+_NO_DOUBT: Final = _Doubt(0.0, 0)
+
+
 class Ring:
     """Makes and publishes inputs, and checks what both sides made of them."""
 
@@ -84,9 +110,17 @@ class Ring:
         given = len(bases[0].arguments.given)
         self._stacks = [torch.stack(group) if _alike(group) else None for group in zip(*leaves, strict=True)]
         self._draws = len(bases)
-        self._noisy = [stack is not None and variable(stack) for stack in self._stacks]
+        ordered = bases[0].arguments.ordered
+        self._noisy = [
+            stack is not None and index not in ordered and variable(stack)
+            for index, stack in enumerate(self._stacks)
+        ]
         self._symmetric = [stack is not None and symmetric(stack) for stack in self._stacks]
-        noisy = [stack for stack in self._stacks if stack is not None and variable(stack)]
+        noisy = [
+            stack
+            for stack, is_noisy in zip(self._stacks, self._noisy, strict=True)
+            if stack is not None and is_noisy
+        ]
         # Noise on cotangents alone would leave outputs as they were; on complex numbers there is none.
         self.whole_draws = (
             not any(self._noisy[:given])
@@ -101,6 +135,8 @@ class Ring:
             torch.stack(known) if len(known) == len(bases) else None for known in _known_scales(bases)
         ]
         self._shares = [max(known, default=0.0) for known in _known_shares(bases)]
+        expected = [trial.expected for trial in bases]
+        self._doubts = [_doubt(expected, leaf) for leaf in range(len(expected[0].exact))]
 
     def most_calls(self, wanted: int) -> int:
         """Inputs that noise does not make new are drawn each time, which is slow."""
@@ -192,7 +228,14 @@ class Ring:
                 part = slice(begin, begin + step)
                 scale = self._scale(leaf, recipe, part)
                 bounds = self._bounds(recipe, part, other.dtype)
-                complaint = _disagree(own[part], other[part], scale, bounds, share=self._shares[leaf])
+                complaint = _disagree(
+                    own[part],
+                    other[part],
+                    scale,
+                    bounds,
+                    share=self._shares[leaf],
+                    doubt=self._doubts[leaf],
+                )
                 if complaint:
                     return f"output {leaf}, timed calls {begin + 1} to {begin + len(own[part])}: {complaint}"
         return ""
@@ -236,12 +279,13 @@ def _disagree(
     bounds: torch.Tensor,
     *,
     share: float = 0.0,
+    doubt: _Doubt = _NO_DOUBT,
 ) -> str:
     """Empty where both agree; `share` of its size is the least scale of a group."""
     own, other = as_real(own), as_real(other)
     if scale is None:
         flips = int((own != other).count_nonzero())
-        allowed = _ALLOWED_INDEX_FLIPS * _uncommon(other)
+        allowed = max(_ALLOWED_INDEX_FLIPS, doubt.share) * _uncommon(other)
         return "" if flips <= allowed else f"{flips:,} of {own.numel():,} values differ"
     shape = (own.shape[0], -1, group_columns(own[0]))
     wide = torch.float64 if other.dtype == torch.float64 else torch.float32
@@ -254,18 +298,45 @@ def _disagree(
             return "NaN or infinity where the reference has none, or the other way round"
         error = torch.linalg.vector_norm(torch.where(finite, rows - reference, 0.0), dim=-1)
         size = torch.linalg.vector_norm(torch.where(finite, reference, 0.0), dim=-1)
-    root = shape[-1] ** 0.5
+    root = float(shape[-1] ** 0.5)
     information = torch.finfo(other.dtype)
     # Of narrow types a few roundings of the whole answer are much: no more than when it was verified.
     least = information.eps / 4 if information.bits < 32 else information.eps
     floor = size / root * max(least, share)
     unit = torch.maximum(scale.to(wide), floor).clamp_min(_TINY)
+    if doubt.together:
+        error = _without_jumps(rows, reference, unit * bounds.to(unit).unsqueeze(-1), doubt)
     worst = (error / root / unit).amax(-1).cpu()
     # Written as "not within" so that a NaN in the arithmetic counts as wrong.
     beyond = ~(worst <= bounds)
     if not bool(beyond.any()):
         return ""
     return f"error {float(worst[beyond].max()):.3g} times the rounding error's scale"
+
+
+def _without_jumps(
+    rows: torch.Tensor, reference: torch.Tensor, most: torch.Tensor, doubt: _Doubt
+) -> torch.Tensor:
+    """The error of each group, but for a few elements that went the other way, if there are no more."""
+    difference = torch.where(reference.isfinite(), rows - reference, 0.0)
+    jumped = difference.abs() > PEAK_FACTOR * most.unsqueeze(-1)
+    if int(jumped.count_nonzero()) <= max(_LEEWAY * doubt.together, doubt.share * rows.numel()):
+        difference = torch.where(jumped, 0.0, difference)
+    error: torch.Tensor = torch.linalg.vector_norm(difference, dim=-1)
+    return error
+
+
+def _doubt(expected: list[Expected], leaf: int) -> _Doubt:
+    """What verification says of how much of an output hangs on rounding."""
+    jumps = [found for each in expected if each.jumps and (found := each.jumps[leaf]) is not None]
+    masks = [
+        (mask, each.exact[leaf])
+        for each in expected
+        if each.unsettled and (mask := each.unsettled[leaf]) is not None
+    ]
+    shares = [int(mask.count_nonzero()) / max(1, _uncommon(exact)) for mask, exact in masks]
+    share = min(MOST_UNSETTLED, max((found.share for found in jumps), default=max(shares, default=0.0)))
+    return _Doubt(_LEEWAY * share, max((found.most for found in jumps), default=0))
 
 
 def _uncommon(values: torch.Tensor) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from evaluator.building.request import InvalidRequest, parse_request
 from evaluator.devices import Block, Device
 from evaluator.errors import ProblemError
 from evaluator.evaluation import Status
@@ -64,6 +65,11 @@ class Ran:
     launch_ms: float | None = None
     """Until all calls were queued, on our clock and before the above began; None where they were not."""
 
+    @property
+    def seen_ms(self) -> float:
+        """All of our clock: until outputs were collected."""
+        return self.outer_ms + self.collect_ms
+
 
 @dataclass(frozen=True, slots=True)
 class Visit:
@@ -71,8 +77,8 @@ class Visit:
 
     publish: Callable[[], None]
     """Writes their inputs, while the process is frozen."""
-    withdraw: Callable[[], None]
-    """Called when they are over, before their outputs are collected."""
+    withdraw: Callable[[object], None]
+    """Called when they are over, before their outputs are collected, with where the process says they lie."""
     lead: int
     """The first calls, which are on our clock alone."""
     gate: Gate | None
@@ -108,6 +114,8 @@ class Side:
         """Seconds on top for the first call of a model, where that call compiles its kernels."""
         self.restores = False
         """Whether what calls wrote into a model's buffers is undone after a run: the reference writes too."""
+        self.renews = False
+        """Whether arguments are made anew for each run: for gradients they may belong to no graph yet."""
         self._called: set[tuple[str, str]] = set()
 
     def setup(self, **fields: Any) -> None:
@@ -173,14 +181,23 @@ class Side:
             ProblemError: the reference's outputs do not fit where they fitted when it was opened.
         """
         gate = visit.gate if visit is not None else None
-        message = {
-            "op": "run",
+        wanted = {
             "layout": layout,
             "model": model,
             "first": first,
             "count": count,
-            "lead": visit.lead if visit is not None else 0,
             "restore": self.restores,
+        }
+        ready = visit is not None and (self.restores or self.renews)
+        if ready:
+            # Off the clock: what it took the trusted side a candidate could leave out and spend.
+            self.thaw()
+            self.ask({"op": "ready"} | wanted, timeout_s)
+            self.freeze()
+        message = wanted | {
+            "op": "run",
+            "lead": visit.lead if visit is not None else 0,
+            "ready": ready,
             "gate": None if gate is None else {"block": gate.block, "value": gate.shut()},
         }
         patience_s = 0.0 if (model, layout) in self._called else self.compile_s
@@ -205,12 +222,14 @@ class Side:
         self._called.add((model, layout))
         claim = _claim(reply.get("inner_ms"))
         if visit is not None:
-            visit.withdraw()
+            visit.withdraw(reply.get("where"))
         started = time.perf_counter_ns()
         self._send({"op": "collect", "layout": layout, "first": first}, [])
         self.thaw()
         reply = self._answer(timeout_s)
         collect_ms = (time.perf_counter_ns() - started) / 1e6
+        if self.restores:
+            self.ask({"op": "restore"}, timeout_s)
         kind, complaint = str(reply.get("kind", "")), str(reply.get("complaint", ""))[:500]
         if complaint and self.role == "baseline":
             raise ProblemError(f"the reference answers differently shaped from draw to draw: {complaint}")
@@ -257,6 +276,14 @@ class Side:
             self._driver.call("thaw", id=self.id)
             self.frozen = False
 
+    def peek(self, places: list[tuple[int, int]]) -> list[bytes] | None:
+        """What lies at addresses of the process, so many bytes each; None where the system lets nobody look.
+
+        Where nothing lies is no byte.
+        """
+        found = self._driver.call("peek", id=self.id, places=places).get("found")
+        return None if found is None else [bytes.fromhex(text) for text in found]
+
     def close(self) -> Message:
         """Kill the process with everything it started and free what was shared with it."""
         self._channel.close()
@@ -270,14 +297,6 @@ class Side:
         while True:
             try:
                 reply = self._channel.receive(max(0.0, min(deadline, self.deadline) - time.monotonic()))
-                if reply.get("op") != "build":
-                    return reply
-                built = self._driver.call("build", id=self.id, request=reply.get("request"))
-                waited_s = float(built.get("waited_s", 0.0))
-                self.deadline += waited_s
-                deadline += waited_s + float(built.get("build_s", 0.0))
-                self._note(built)
-                self._channel.send({key: built.get(key) for key in ("ok", "path", "module_name", "log")})
             except ChannelTimeout:
                 self.lost = True
                 if deadline <= self.deadline:
@@ -290,6 +309,22 @@ class Side:
                 ) from None
             except ChannelClosed:
                 raise self._dead() from None
+            if reply.get("op") != "build":
+                return reply
+            built = self._build(reply.get("request"))
+            waited_s = float(built.get("waited_s", 0.0))
+            self.deadline += waited_s
+            deadline += waited_s + float(built.get("build_s", 0.0))
+            self._note(built)
+            self._send({key: built.get(key) for key in ("ok", "path", "module_name", "log")}, [])
+
+    def _build(self, request: object) -> Message:
+        """The driver's answer to what a process wants built; it sees none that is not well formed."""
+        try:
+            parse_request(request)
+        except InvalidRequest as error:
+            return {"ok": False, "path": "", "module_name": "", "log": f"not a valid build: {error}"}
+        return self._driver.call("build", id=self.id, request=request)
 
     def _note(self, built: Message) -> None:
         """Keep what an answer to a build says of this process's builds."""

@@ -5,13 +5,19 @@ Masks and labels, boundaries in order, a triangular matrix' zeros, symmetry: a c
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Final
 
 import torch
 
 _GLANCE: Final = 1024
 _FEWEST_ORDERED: Final = 8
-"""Numbers that are not in order by chance."""
+"""Numbers that are not in order by chance, of short ones it takes several rows or draws to tell."""
+_BY_CHANCE: Final = 1e-4
+_BY_CHANCE_IF_CONSTANT: Final = 1 / 12
+"""Of what is the same in every draw there is no more to see: four numbers."""
+_MOST_DRAWS: Final = 16
 
 
 def computable(values: torch.Tensor) -> torch.Tensor:
@@ -42,6 +48,52 @@ def symmetric(leaf: torch.Tensor) -> bool:
 def mirrored(values: torch.Tensor) -> torch.Tensor:
     """Matrices whose lower triangle repeats the upper one."""
     return values.triu() + values.triu(1).mT
+
+
+def kept_in_order(first: list[torch.Tensor], draw: Callable[[], list[torch.Tensor]]) -> frozenset[int]:
+    """Which inputs have few numbers that every draw has in order, so that varying them would break it.
+
+    They are those of `first` that ascend, or descend, in every row of it and of as many draws as rule out
+    chance; none is drawn where none does, and two random numbers are found out after a few.
+    """
+    chances = {
+        index: _chance(leaf)
+        for index, leaf in enumerate(first)
+        if variable(leaf) and leaf.dim() and leaf.shape[-1] < _FEWEST_ORDERED and _direction(leaf)
+    }
+    found = {index for index, chance in chances.items() if chance <= _BY_CHANCE}
+    open_ = chances.keys() - found
+    for _ in range(_MOST_DRAWS):
+        if not open_:
+            break
+        leaves = draw()
+        for index in sorted(open_):
+            before, leaf = first[index], leaves[index]
+            if torch.equal(leaf, before):
+                open_.remove(index)
+                found |= {index} if chances[index] <= _BY_CHANCE_IF_CONSTANT else set()
+            elif _direction(leaf) != _direction(before):
+                open_.remove(index)
+            else:
+                chances[index] *= _chance(leaf) / 2
+                if chances[index] <= _BY_CHANCE:
+                    open_.remove(index)
+                    found.add(index)
+    return frozenset(found)
+
+
+def _direction(leaf: torch.Tensor) -> int:
+    """1 where all rows ascend strictly, -1 where they descend, 0 elsewhere."""
+    steps = leaf.diff(dim=-1)
+    if steps.numel() == 0:
+        return 0
+    return int((steps > 0).all()) - int((steps < 0).all())
+
+
+def _chance(leaf: torch.Tensor) -> float:
+    """How likely all rows are in one and the same order by chance."""
+    length = leaf.shape[-1]
+    return 2 * math.pow(math.factorial(length), -(leaf.numel() // length))
 
 
 def _labels(values: torch.Tensor) -> bool:

@@ -18,7 +18,7 @@ from evaluator.errors import ProblemError
 from evaluator.referee.errorscale import expect, limit
 from evaluator.referee.reference import Arguments, Output, Reference
 from evaluator.referee.shelf import Shelf, Solved, Trial
-from evaluator.referee.structure import computable, variable
+from evaluator.referee.structure import computable, kept_in_order, variable
 from evaluator.referee.variants import AROUND, BELOW, NEAR, VARIANTS, Starts, Variant, row, varied
 
 _DRAWS = 2
@@ -34,6 +34,11 @@ _SUMMED_UP: Final = 16
 """How many times more inputs than terms of a product an output takes where products are summed up in turn."""
 _ASSERTING = re.compile(r"binary_cross_entropy\(|BCELoss\(|bernoulli|multinomial")
 """Operations that kill the CUDA context when an input leaves its domain."""
+_STEPPING = re.compile(
+    r"_*(r?floor_?divide|r?floordiv|round|floor|ceil|trunc|fix|frac|r?remainder|r?mod|fmod|sign|sgn|heaviside|"
+    r"hardshrink|threshold|fake_quantize\w*|quantize\w*|histc|histogram\w*|grid_sample)_*"
+)
+"""Operations that jump, by name; others are known by the whole numbers they make of floating ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,7 @@ class _Origin:
         return cls(
             trial,
             redraw,
-            varies=any(map(variable, solved.arguments.leaves)),
+            varies=any(map(variable, solved.arguments.varying)),
             tree=output.tree,
             shapes=[leaf.shape for leaf in output.leaves],
             finite=[_finite(leaf) for leaf in output.leaves],
@@ -133,10 +138,12 @@ class TrialPool:
         self.skipped: list[str] = []
         """Variants this problem's reference does not stay finite on."""
         self._form: _Form | None = None
+        self._ordered: frozenset[int] = frozenset()
         first = self._seed()
         model = reference.model(first)
         base = self.fresh()
         self.terms = terms_of(reference, model, base)
+        self._ordered = kept_in_order(base.leaves, lambda: self.fresh().leaves)
         del base
         self._origins = [self._origin("as_drawn", model) for _ in range(_DRAWS)]
         self.bases = [origin.trial for origin in self._origins]
@@ -162,7 +169,7 @@ class TrialPool:
                 "give every draw the same shapes, dtypes and plain arguments"
             )
         self._form = form
-        return arguments
+        return replace(arguments, ordered=self._ordered)
 
     def _trial(self, name: str, draw: Draws, model: nn.Module) -> Trial:
         """A trial of inputs that can be drawn again."""
@@ -209,7 +216,11 @@ class TrialPool:
         def draw() -> Arguments:
             arguments = origin.draw()
             generator = torch.Generator(self._reference.device).manual_seed(seed)
-            return arguments.with_leaves([varied(variant, leaf, generator) for leaf in arguments.leaves])
+            leaves = [
+                leaf if index in self._ordered else varied(variant, leaf, generator)
+                for index, leaf in enumerate(arguments.leaves)
+            ]
+            return arguments.with_leaves(leaves)
 
         return draw
 
@@ -223,7 +234,7 @@ class TrialPool:
         for start, spiked, between in product(
             # Around one first: smaller inputs alone would pass thresholds less often.
             [*signed, self.bases[0]],
-            (row(self.bases[0].arguments.leaves), 0),
+            (row(self.bases[0].arguments.varying), 0),
             (AROUND, BELOW),
         ):
             starts = Starts([start], between, signed=start in signed, spiked=spiked)
@@ -320,12 +331,13 @@ def _finite(leaf: torch.Tensor) -> int:
     return int(computable(leaf).isfinite().count_nonzero())
 
 
-class _LongestSum(TorchFunctionMode):
-    """Watches products go by and keeps the longest sum an element of one of them needs."""
+class _Watch(TorchFunctionMode):
+    """Watches operations go by: the longest sum an element of a product needs, and whether any decides."""
 
     def __init__(self) -> None:
         super().__init__()
         self.terms = 1
+        self.decides = False
 
     # Any: whatever torch hands to a function mode.
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -335,13 +347,26 @@ class _LongestSum(TorchFunctionMode):
             self.terms = max(self.terms, tensors[1][0].numel())
         elif tensors and any(word in name for word in ("mm", "matmul", "linear", "einsum", "attention")):
             self.terms = max(self.terms, *(max(tensor.shape[-2:]) for tensor in tensors[:2]))
-        return func(*args, **(kwargs or {}))
+        named = kwargs or {}
+        result = func(*args, **named)
+        if any(isinstance(arg, torch.Tensor) and arg.is_floating_point() for arg in (*args, *named.values())):
+            steps = _STEPPING.fullmatch(name) or named.get("rounding_mode") is not None
+            self.decides = self.decides or bool(steps) or _is_whole(result)
+        return result
+
+
+def _is_whole(result: object) -> bool:
+    """Whether an operation gave whole numbers or truths."""
+    if isinstance(result, torch.Tensor):
+        return not (result.is_floating_point() or result.is_complex())
+    return isinstance(result, tuple) and any(map(_is_whole, result))
 
 
 def terms_of(reference: Reference, model: nn.Module, arguments: Arguments) -> int:
     """About how many terms an output element sums: from products seen, or inputs per output."""
-    with _LongestSum() as longest:
+    with _Watch() as longest:
         output = reference.call(model, arguments)
+    reference.decides = longest.decides
     produced = max(1, min(leaf.numel() for leaf in output.leaves))
     consumed = max((leaf.numel() for leaf in arguments.leaves), default=1)
     floating = [leaf for leaf in arguments.leaves if leaf.is_floating_point() and leaf.dim()]

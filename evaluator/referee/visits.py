@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Final
 
 import torch
@@ -13,6 +14,7 @@ from evaluator.contestant.slots import Slot, stacked
 from evaluator.devices import Device
 from evaluator.evaluation import Status
 from evaluator.referee.gate import Gate
+from evaluator.referee.held import Held
 from evaluator.referee.ring import Recipe, Ring
 from evaluator.referee.sides import Ran, Side, Verdict, Visit
 from evaluator.referee.witness import Sample
@@ -43,6 +45,12 @@ class Lane:
     calls: int = 0
     """Most calls of a batch so far; memory beyond was never given inputs."""
 
+    @property
+    def written_ms(self) -> list[float]:
+        """What publishing and withdrawing took together, in each turn."""
+        latest = (made[-len(self.turns) :] for made in (self.published_ms, self.withdrawn_ms))
+        return [sum(both) for both in zip_longest(*latest, fillvalue=0.0)]
+
     def forget(self) -> None:
         """Drop what was measured; the layout stays."""
         self.turns, self.singles, self.published_ms, self.withdrawn_ms = [], [], [], []
@@ -60,6 +68,8 @@ class Visitor:
         self._secret = secret
         self._queued = queued
         self._call_timeout_s = call_timeout_s
+        self._sees = False
+        """Whether memory of processes can be looked at here."""
 
     def visit(self, lane: Lane, recipe: Recipe, *, lead: int, full: bool) -> tuple[Ran, list[torch.Tensor]]:
         """Per turn: unscored warm-up, freeze, publish inputs and poison outputs, thaw, run, freeze, snapshot.
@@ -74,11 +84,15 @@ class Visitor:
             self._run(lane, max(1, min(count // 8, lane.calls)))
         side.freeze()
         turn = _Turn(lane, recipe, self._device, self._ring, self._secret, full)
+        host = self._device.torch_device.type == "cpu"
         gate = lane.gate if self._queued else None
         ran = self._run(lane, count, Visit(turn.publish, turn.withdraw, lead, gate))
         # Freezing stops host threads at once but takes a moment; it does not stop a queued GPU kernel.
-        if self._device.torch_device.type == "cpu":
+        if host:
             side.freeze()
+            if self._sees and not turn.was_seen:
+                raise Verdict(Status.TAMPERED, "the process does not let its memory be looked at")
+            self._sees |= turn.was_seen
         copies = turn.outputs()
         lane.calls = max(lane.calls, count)
         return ran, copies
@@ -108,6 +122,10 @@ class _Turn:
         self._inputs, self._outputs = blocks[lane.input_block].data, blocks[lane.output_block].data
         self._given = Sample(self._inputs, lane.input_slots, self._count, secret)
         self._written = Sample(self._outputs, lane.output_slots, self._count, secret)
+        host = device.torch_device.type == "cpu"
+        self._held = Held(lane.side, lane.output_slots, self._count, secret) if host else None
+        self.was_seen = False
+        """Whether what the process held could be looked at."""
 
     def publish(self) -> None:
         """Write inputs, poison outputs."""
@@ -123,9 +141,11 @@ class _Turn:
         if self._full:
             self._lane.published_ms.append((time.perf_counter() - began) * 1e3)
 
-    def withdraw(self) -> None:
+    def withdraw(self, where: object) -> None:
         """Take the inputs away once the calls are over: nothing is left to compute while collecting."""
         self._lane.side.freeze()
+        if self._held is not None:
+            self.was_seen = self._held.look(where)
         if self._ring.inputs_stay and self._given.moved():
             raise Verdict(Status.INPUT_MUTATED, "inputs were changed by a timed call")
         began = time.perf_counter()
@@ -143,4 +163,6 @@ class _Turn:
         self._lane.side.freeze()
         if self._written.moved():
             raise Verdict(Status.TAMPERED, "outputs still changed after the process had answered")
+        if self._held is not None and self._held.differs(copies):
+            raise Verdict(Status.TAMPERED, "outputs were not there yet when the process had answered")
         return copies

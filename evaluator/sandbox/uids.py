@@ -29,7 +29,7 @@ class Lease:
         Raises:
             MachineError: all are taken.
         """
-        first = random.randrange(len(RANGE))
+        first = random.SystemRandom().randrange(len(RANGE))
         for offset in range(len(RANGE)):
             uid = RANGE[(first + offset) % len(RANGE)]
             mark = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

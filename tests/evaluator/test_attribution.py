@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from evaluator.attribution import Event, attribute, base_name, kernel_names
@@ -155,3 +157,15 @@ def test_names_are_found_in_time_linear_in_the_source():
 )
 def test_a_kernels_base_name(kernel, base):
     assert base_name(kernel) == base
+
+
+def test_names_of_any_length_and_chains_of_any_depth_are_read():
+    chain = ".".join("a" * 450)
+    assert kernel_names(f"{chain}.kernel(f)\n{chain}(g)\ntorch.jit(h)\nmake(1).jit(i)\n") == {"f", "i"}
+    assert kernel_names("x.y.jit = 1\n@triton.autotune(a)\n@triton.jit\ndef k(): ...") == {"k"}
+
+
+def test_a_declaration_without_a_name_costs_no_more_than_its_length():
+    began = time.perf_counter()
+    assert kernel_names(("__global__" + "a" * 390) * 2_500) == frozenset()
+    assert time.perf_counter() - began < 2

@@ -1,10 +1,11 @@
+import json
 import os
 import socket
 from pathlib import Path
 
 import pytest
 
-from evaluator.protocol import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout
+from evaluator.protocol import MAX_DEPTH, Channel, ChannelClosed, ChannelGarbled, ChannelTimeout, Message
 
 
 @pytest.fixture
@@ -68,3 +69,35 @@ def test_deeply_nested_json_is_garbled_and_not_a_crash(pair):
     left._end.sendall(b"[" * 100_000 + b"\n")
     with pytest.raises(ChannelGarbled):
         right.receive(1)
+
+
+def nested(depth: int) -> Message:
+    message: Message = {"op": "build"}
+    for _ in range(depth):
+        message = {"request": message}
+    return message
+
+
+def test_what_is_received_can_be_passed_on_however_deep_the_stack_is(pair):
+    left, right = pair
+    left.send(nested(MAX_DEPTH - 1))
+    assert right.receive(1) == nested(MAX_DEPTH - 1)
+    for depth in (MAX_DEPTH, 900):
+        left._end.sendall(json.dumps(nested(depth)).encode() + b"\n")
+        with pytest.raises(ChannelGarbled):
+            right.receive(1)
+
+
+@pytest.mark.parametrize("message", [nested(MAX_DEPTH), nested(10_000), {"text": "\x01" * (6 << 20)}])
+def test_what_the_other_side_could_not_receive_is_not_sent(pair, message):
+    left, right = pair
+    with pytest.raises(ChannelGarbled):
+        left.send(message)
+    left.send({"n": 1})
+    assert right.receive(1) == {"n": 1}
+
+
+def test_many_brackets_are_not_depth(pair):
+    left, right = pair
+    left.send({"shapes": [[1], {"a": "[[[["}] * 500})
+    assert len(right.receive(1)["shapes"]) == 1000

@@ -61,3 +61,39 @@ def test_a_module_without_a_kernel_of_its_backend_is_remarked_and_not_refused(ba
     (finding,) = screen(Candidate(source=f"@torch.jit.script\ndef k(x): ...\n{model}", backend=backend))[-1:]
     assert (finding.rule, finding.fatal) == ("no_kernel", False)
     assert screen(Candidate(source=model, backend="cuda")) == ()
+
+
+def test_a_decorator_however_long_is_read():
+    # Half of what the parser takes, and more than can be unparsed.
+    chain = ".".join("a" * 450)
+    source = f"@{chain}\ndef k(x): ...\n@{chain}.jit\ndef l(x): ...\nclass ModelNew: pass"
+    assert screen(Candidate(source=source, backend="triton")) == ()
+
+
+def test_a_source_too_large_to_be_sent_is_refused():
+    source = f"class ModelNew: pass  # {chr(1) * (5 << 20)}"
+    assert fatal(source) == ["size"]
+
+
+def test_any_number_of_alarming_lines_earns_only_so_many_remarks():
+    source = "import socket\n" * 20_000 + "class ModelNew: pass"
+    assert len(screen(Candidate(source=source, backend="cpp"))) == 50
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ("os.system('ls')", "subprocess"),
+        ("os.popen('ls')", "subprocess"),
+        ("import requests, urllib", "network"),
+        ("setattr(torch, 'mm', f)", "patching"),
+        ("time.perf_counter = f", "patching"),
+        ("sys._getframe()", "frames"),
+        ("gc.get_objects()", "frames"),
+        ("torch.compile(f)", "compiler"),
+        ("seen[x.data_ptr()] = y", "data_ptr_key"),
+    ],
+)
+def test_every_alarming_line_is_remarked(line, rule):
+    (finding,) = screen(Candidate(source=f"def f(): ...\n{line}\nclass ModelNew: pass", backend="cpp"))
+    assert (finding.rule, finding.line) == (rule, 2)

@@ -159,3 +159,36 @@ def test_toolkit_folders_are_ignored_with_a_note() -> None:
 def test_a_library_among_nvcc_flags_goes_to_the_linker() -> None:
     flags = screen_flags(_request(extra_cuda_cflags=["-lcublas"]))
     assert (flags.cuda, flags.link) == ([], ["-lcublas"])
+
+
+@pytest.mark.parametrize("field", ["extra_cflags", "extra_cuda_cflags", "extra_ldflags"])
+@pytest.mark.parametrize(
+    "flag", ["-DX=a\0b", "-DX=\x1b[2J", "'-DX=a\nb'", "-DX=" + "a" * 140_000, "'" * 9_001]
+)
+def test_a_flag_no_command_line_can_hold_is_refused_by_name_cut_short(flag: str, field: str) -> None:
+    with pytest.raises(RefusedFlag) as refused:
+        screen_flags(_request(**{field: ["-O3", flag]}))
+    assert ascii(flag)[1:4] in str(refused.value)
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 300
+
+
+def test_flags_are_bounded_together() -> None:
+    with pytest.raises(RefusedFlag, match="more than 32000 characters; the longest is '-DX=aaa"):
+        screen_flags(_request(extra_cflags=["-O3", *["-DX=" + "a" * 3000] * 11]))
+
+
+def test_notes_are_bounded() -> None:
+    notes = screen_flags(_request(extra_ldflags=["-v " * 1000, "-L/" + "x" * 3000])).notes
+    assert len(notes) == 16
+    assert all(len(note) < 300 for note in notes)
+
+
+def test_flags_of_several_lines_are_split_like_others() -> None:
+    assert screen_flags(_request(extra_cflags=["-O3\n\t-march=native"])).cxx == ["-O3", "-march=native"]
+
+
+@pytest.mark.parametrize("folder", ["$(id)", "`id`", "a;id", "a|b", "a&b"])
+def test_a_folder_cannot_carry_shell_syntax(folder: str) -> None:
+    with pytest.raises(RefusedFlag):
+        screen_flags(_request(extra_cuda_cflags=[f"'-I{folder}'"]))

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from evaluator.building.flags import screen_flags
-from evaluator.building.plan import BadRequest, Plan, plan_build, real_headers
+from evaluator.building.plan import _FIRST_INCLUDE, BadRequest, Plan, plan_build, real_headers
 from evaluator.building.request import BuildRequest
 from evaluator.building.toolchain import Toolchain, find_toolchain
 
@@ -118,3 +120,35 @@ def test_cuda_sources_are_built_for_the_machines_architecture(toolchain: Toolcha
     assert "--use_fast_math" in nvcc
     assert not any("sm_70" in word for word in nvcc)
     assert "-lcudart" in plan.link
+
+
+@pytest.mark.parametrize(
+    "name", ["-fplugin=x.cpp", "@options.cpp", "$(id).cu", "a`id`.cpp", "a;id.cpp", "a\0.cpp"]
+)
+def test_a_path_on_a_command_line_is_nothing_but_a_path(toolchain: Toolchain, name: str) -> None:
+    with pytest.raises(BadRequest, match="may misread"):
+        _plan(toolchain, files={name: ""}, sources=[name])
+    with pytest.raises(BadRequest, match="may misread"):
+        _plan(toolchain, cpp_sources=["x"], include_paths=[name])
+
+
+@pytest.mark.parametrize(
+    ("text", "begins"),
+    [
+        ("#include <torch/extension.h>\n", True),
+        ('  // a\n/* b */\n/**/ #  include "torch/extension.h"\n', True),
+        ("/* b */ int x; /* c */\n#include <torch/extension.h>\n", False),
+        ("#include <torch/all.h>\n", False),
+        ("/**/" * 250_000 + "\n#include <torch/all.h>\n", False),
+        ("/**/" * 250_000 + "\n#include <torch/extension.h>\n", True),
+        ("/*" * 500_000, False),
+        (" " * 1_000_000, False),
+        (" \n//" * 250_000, False),
+        ("//\n" * 250_000 + "#" + " " * 250_000, False),
+    ],
+    ids=range(10),
+)
+def test_whether_a_source_begins_with_torchs_header_is_told_in_linear_time(text: str, begins: bool) -> None:
+    began = time.perf_counter()
+    assert bool(_FIRST_INCLUDE.match(text)) == begins
+    assert time.perf_counter() - began < 2

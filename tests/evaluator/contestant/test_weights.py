@@ -1,6 +1,8 @@
+import random
 import subprocess
 import sys
 
+import numpy
 import torch
 from torch import nn
 
@@ -79,3 +81,14 @@ def test_variation_does_not_depend_on_the_device_that_tensors_are_made_on():
     finally:
         torch.set_default_device(None)
     assert torch.equal(weight.data, plain.norm.weight.data)
+
+
+def test_every_generator_that_is_drawn_from_unnamed_draws_again_what_it_drew():
+    class Drawing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.drawn = (float(torch.rand(())), random.random(), numpy.random.rand())
+
+    one, again, other = (construct(Drawing, [], {}, seed, vary=False).drawn for seed in (2**40, 2**40, 5))
+    assert one == again
+    assert all(a != b for a, b in zip(one, other, strict=True))

@@ -52,3 +52,18 @@ def test_nothing_is_certain_of_integers_and_of_what_has_no_gradient():
         <= 1000 * 8 * 4 + 100 * 8 * 4
     )
     assert certain(lambda x: torch.sin(x.detach()), torch.randn(1000)) == 4000
+
+
+def test_a_model_that_keeps_what_it_worked_out_is_counted_too():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(4096))
+            self.scale = self.weight.exp()
+
+        def forward(self, x):
+            return x * self.scale
+
+    tree = {"k": "list", "v": [{"k": "tensor", "i": 0}]}
+    arguments = Arguments(tree, {"k": "dict", "v": []}, [torch.randn(4096)])
+    assert certain_bytes(Model(), arguments) == 2 * 4 * 4096

@@ -80,6 +80,42 @@ def test_lies_in_some_turns_are_not_cleared_by_the_others(device, claimed, lies)
     assert median_ms > 0.9 * 0.5
 
 
+@pytest.mark.parametrize("device", [CpuDevice(), GPU])
+@pytest.mark.parametrize("late", [7, 11, 15])
+def test_work_that_is_collected_in_some_turns_is_part_of_the_time(device, late):
+    """Of eighteen: what is typical of claims, and of collecting, is typical of no turn."""
+    candidate, honest = (_lane(5.0, claimed=1.0, wander_ms=0.02) for _ in range(2))
+    candidate.turns[:late] = [Ran(0.5, 0.7, 4.6 + NOISE.uniform(0.0, 0.02), "", "") for _ in range(late)]
+    NOISE.shuffle(candidate.turns)
+    median_ms, _ = _scored(candidate, honest, device=device)
+    assert median_ms > 0.9 * 0.5
+
+
+def test_work_hidden_in_three_places_by_turns_is_part_of_the_time():
+    """A third each: collected, and queued to run while inputs are written or taken away."""
+    candidate, honest = (_lane(5.0, claimed=1.0, wander_ms=0.02) for _ in range(2))
+    for lane in (candidate, honest):
+        lane.published_ms, lane.withdrawn_ms = (
+            [1.0 + NOISE.uniform(0.0, 0.02) for _ in range(18)] for _ in "ab"
+        )
+    places = ["collected", "published", "withdrawn"] * 6
+    NOISE.shuffle(places)
+    for turn, hidden in enumerate(places):
+        candidate.turns[turn] = Ran(0.5, 0.7, 4.6 if hidden == "collected" else 0.1, "", "")
+        candidate.published_ms[turn] += 4.5 * (hidden == "published")
+        candidate.withdrawn_ms[turn] += 4.5 * (hidden == "withdrawn")
+    median_ms, _ = _scored(candidate, honest, device=GPU)
+    assert median_ms > 0.9 * 0.5
+
+
+def test_lone_calls_that_are_paid_for_while_they_are_collected_score_as_they_cost():
+    candidate = _with_singles(_lane(3.0, claimed=1.0, wander_ms=0.02), 0.01, 0.05)
+    candidate.singles = [Ran(0.01, 0.21, 1.1 + NOISE.uniform(0.0, 0.05), "", "") for _ in range(6)]
+    median_ms, clock = _scored(candidate, _with_singles(_lane(10.0, claimed=1.0, wander_ms=0.02), 1.0, 0.05))
+    assert clock == "single"
+    assert median_ms == pytest.approx(1.0, abs=0.15)
+
+
 def test_a_noisy_machine_is_no_excuse_for_a_claim_of_nothing():
     median_ms, clock = _scored(
         _lane(5.0, claimed=0.0, wander_ms=8.0), _lane(5.0, claimed=1.0, wander_ms=40.0)

@@ -71,7 +71,7 @@ def _run(behave: Callable[[Channel], None], events: list[str]) -> tuple[Ran, Gat
         assert int(shut.word) < shut.ticket
         events.append("publish")
 
-    visit = Visit(publish, lambda: events.append("withdraw"), 0, shut)
+    visit = Visit(publish, lambda _: events.append("withdraw"), 0, shut)
     try:
         return side.run("time", model="m", first=0, count=4, timeout_s=5.0, visit=visit), shut
     finally:
@@ -124,7 +124,7 @@ def test_inputs_that_cannot_be_written_leave_nobody_waiting():
     def publish() -> None:
         raise torch.OutOfMemoryError("no room")
 
-    visit = Visit(publish, lambda: None, 0, shut)
+    visit = Visit(publish, lambda _: None, 0, shut)
     with pytest.raises(torch.OutOfMemoryError):
         side.run("time", model="m", first=0, count=4, timeout_s=5.0, visit=visit)
     assert int(shut.word) == shut.ticket
@@ -166,3 +166,24 @@ def test_what_is_queued_waits_for_its_gate():
         shut.open()
     done.synchronize()
     assert int(number) == 2
+
+
+def test_state_is_noted_before_the_clock_and_put_back_after_it():
+    """What that takes the trusted side, a candidate could leave out and spend."""
+    asked: list[str] = []
+
+    def behave(channel: Channel) -> None:
+        while True:
+            message = channel.receive(30)
+            asked.append(message["op"])
+            events.append(message["op"])
+            channel.send(DONE)
+
+    events: list[str] = []
+    side = Side(cast(DriverLink, _Driver(behave, events)), cast(Device, None), role="candidate")
+    side.restores = True
+    visit = Visit(lambda: events.append("publish"), lambda _: events.append("withdraw"), 0, None)
+    side.run("time", model="m", first=0, count=4, timeout_s=5.0, visit=visit)
+    side.close()
+    assert asked == ["ready", "run", "collect", "restore"]
+    assert events.index("ready") < events.index("freeze") < events.index("publish") < events.index("run")

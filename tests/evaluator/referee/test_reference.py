@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+import threading
 
 import pytest
 import torch
+from torch import nn
 
 from evaluator.contestant.weights import construct, load_state
 from evaluator.errors import ProblemError
 from evaluator.referee.comparison import agrees
-from evaluator.referee.reference import Reference, same_values
+from evaluator.referee.reference import Reference, copied, same_values
 from evaluator.referee.trials import TrialPool
 from evaluator.referee.verifying import in_a_row, poison
 from evaluator.referee.vetting import known_flaws
@@ -207,3 +209,32 @@ def test_a_near_duplicate_stays_near_what_every_candidate_sees_first() -> None:
         assert 0 < changed <= 3
         seen.append(duplicate)
     assert len(set(map(id, seen))) > 1
+
+
+def test_inputs_of_numpys_own_generator_come_again_under_their_seed() -> None:
+    reference = _reference(inputs="[torch.from_numpy(__import__('numpy').random.rand(8, 16)).float()]")
+    one, again, other = (reference.inputs(seed).leaves[0] for seed in (2**47, 2**47, 6))
+    assert torch.equal(one, again)
+    assert not torch.equal(one, other)
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning")
+def test_a_copy_has_what_a_model_worked_out_from_its_parameters() -> None:
+    model = nn.Sequential(nn.utils.weight_norm(nn.Linear(4, 4)))
+    model.kept = [{"scale": model[0].weight_g.exp()}]
+    x = torch.randn(3, 4)
+    answer = model(x)
+    copy = copied(model)
+    assert torch.equal(copy(x), answer)
+    assert torch.equal(copy.kept[0]["scale"], model.kept[0]["scale"])
+    with torch.no_grad():
+        copy[0].weight_g.add_(1)
+    assert torch.equal(model(x), answer)
+    assert not torch.equal(copy(x), answer)
+
+
+def test_a_model_that_has_no_copy_is_named() -> None:
+    model = nn.Linear(4, 4)
+    model.lock = threading.Lock()
+    with pytest.raises(ProblemError, match=r"cannot be copied: .*lock"):
+        copied(model)

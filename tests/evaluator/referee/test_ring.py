@@ -11,7 +11,7 @@ import torch
 from evaluator.contestant.slots import place, stacked
 from evaluator.referee.errorscale import Expected, limit
 from evaluator.referee.reference import Arguments, Output, Reference
-from evaluator.referee.ring import Recipe, Ring, _disagree, _share
+from evaluator.referee.ring import Recipe, Ring, _disagree, _Doubt, _share
 from evaluator.referee.shelf import Solved, Trial
 from evaluator.referee.trials import TrialPool, terms_of
 from evaluator.referee.variants import AROUND, BELOW, NEAR, Starts
@@ -299,3 +299,28 @@ def test_groups_of_one_size_and_groups_of_zeros_have_a_share_too(rows):
     for value in (0.1, 0.3, 1 / 3, 0.7, 7.7):
         assert _share(torch.full((rows,), 1e-7), torch.full((rows, 64), value).double()) > 0
     assert _share(torch.full((rows,), 1e-38), torch.zeros(rows, 64).double()) == 0
+
+
+def test_as_many_whole_numbers_may_go_either_way_as_verification_found_to():
+    right = torch.randint(0, 50, (4, 10_000))
+    own = right.clone()
+    own[0, :100] += 1
+    assert _disagree(own, right, None, torch.ones(4)) != ""
+    assert _disagree(own, right, None, torch.ones(4), doubt=_Doubt(0.004, 0)) == ""
+    own[1, :100] += 1
+    assert _disagree(own, right, None, torch.ones(4), doubt=_Doubt(0.004, 0)) != ""
+
+
+def test_a_few_elements_may_jump_where_verification_saw_some_and_nowhere_else():
+    right, scale, bounds = torch.randn(2, 64, 512), torch.full((2, 64), 1e-7), torch.full((2,), LOOSE)
+    own = right.clone()
+    own[1, 5, 7:9] += 1.0
+    assert "times the rounding error" in _disagree(own, right, scale, bounds)
+    assert _disagree(own, right, scale, bounds, doubt=_Doubt(0.0, 1)) == ""
+    own[0, 5, 7] += 1.0
+    assert "times the rounding error" in _disagree(own, right, scale, bounds, doubt=_Doubt(0.0, 1))
+    own = right + 3e-3 * torch.randn_like(right)
+    assert "times the rounding error" in _disagree(own, right, scale, bounds, doubt=_Doubt(0.02, 64))
+    own = right.clone()
+    own[1, 5, 7] = float("nan")
+    assert "NaN" in _disagree(own, right, scale, bounds, doubt=_Doubt(0.02, 64))

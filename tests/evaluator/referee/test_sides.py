@@ -45,13 +45,19 @@ def _live(channel: Channel, behave: Callable[[Channel], None]) -> None:
 
 def build_often(channel: Channel) -> None:
     for _ in range(100):
-        channel.send({"op": "build", "request": {}})
+        channel.send({"op": "build", "request": {"name": "ext"}})
         channel.receive(30)
     channel.send({"op": "done"})
 
 
+def build_nonsense(channel: Channel) -> None:
+    channel.send({"op": "build", "request": {"name": [[[[["ext"]]]]]}})
+    reply = channel.receive(30)
+    channel.send({"op": "failed", "type": "RuntimeError", "message": reply["log"]})
+
+
 def build_and_fail(channel: Channel) -> None:
-    channel.send({"op": "build", "request": {}})
+    channel.send({"op": "build", "request": {"name": "ext"}})
     reply = channel.receive(30)
     words = f"Error building extension 'ext': {reply['log']}"
     channel.send({"op": "failed", "type": "RuntimeError", "message": words})
@@ -76,3 +82,8 @@ def test_builds_that_take_no_time_buy_none():
 def test_what_was_not_tried_is_no_compile_error(refused, status):
     built = {"ok": False, "path": "", "module_name": "", "log": "no", "refused": refused}
     assert verdict(built, build_and_fail).status is status
+
+
+def test_the_driver_never_sees_what_is_no_request():
+    found = verdict({"ok": True, "log": "built after all"}, build_nonsense)
+    assert "not a valid build: it is nested deeper" in str(found)

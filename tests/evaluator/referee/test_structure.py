@@ -9,7 +9,7 @@ from evaluator.contestant.slots import place, stacked
 from evaluator.referee.comparison import compare
 from evaluator.referee.reference import Reference
 from evaluator.referee.ring import Ring
-from evaluator.referee.structure import mirrored, symmetric, variable
+from evaluator.referee.structure import kept_in_order, mirrored, symmetric, variable
 from evaluator.referee.trials import TrialPool
 
 HEAD = "import torch\nfrom torch import nn\n\nclass Model(nn.Module):\n    def forward(self, *x):\n"
@@ -106,3 +106,44 @@ def test_answers_to_whole_numbers_are_held_to_the_usual_error():
     scale = max(float(trial.expected.scales[0].max()) for trial in pool.bases)
     assert ring.disagreement([right + 100 * scale], [right], recipe) == ""
     assert "error" in ring.disagreement([right + 400 * scale], [right], recipe)
+
+
+def test_few_numbers_in_order_are_told_from_chance_by_several_draws():
+    def draw() -> list[torch.Tensor]:
+        return [
+            torch.tensor([0.0, 0.2, 0.5, 0.8, 1.5]),
+            torch.rand(5).sort().values,
+            torch.rand(2).sort(descending=True).values,
+            torch.rand(40, 2).sort().values,
+            torch.tensor([0.2, 0.7]),
+            torch.full((5,), 0.5),
+            torch.rand(5),
+            torch.rand(9).sort().values,
+        ]
+
+    assert kept_in_order(draw(), draw) == {0, 1, 2, 3}
+
+
+def test_two_random_numbers_are_not_in_order():
+    generator = torch.Generator().manual_seed(3)
+    for _ in range(40):
+        first = torch.rand(2, generator=generator)
+        assert not kept_in_order([first], lambda: [torch.rand(2, generator=generator)])
+
+
+def test_a_few_boundaries_stay_in_order_in_trials_and_timed_calls_and_other_inputs_vary():
+    source = (
+        f"{HEAD}        return torch.bucketize(x[0], x[1]) * x[2].sum()\n{NO_INIT}\n"
+        "def get_inputs():\n"
+        "    return [torch.randn(16, 64), torch.rand(5).sort().values, torch.rand(2)]\n"
+    )
+    pool = _pool(source)
+    ring = Ring(pool.starts(), pool.fresh, secret=random.Random(4), limit=192.0, inputs_stay=True)
+    slots, size = place(pool.bases[0].arguments.leaves, count=4, block=0)
+    memory = torch.zeros(size, dtype=torch.uint8)
+    ring.publish(memory, slots, ring.recipe(4))
+    given = [trial.arguments.leaves for draw in pool.draws for trial in draw.trials]
+    boundaries = [leaves[1] for leaves in given] + list(stacked(memory, slots[1], 0, 4))
+    assert all(bool((some.diff() > 0).all()) for some in boundaries)
+    assert any(not torch.equal(leaves[2], given[0][2]) for leaves in given[1:6])
+    assert any(bool((leaves[0] != given[0][0]).any()) for leaves in given[1:6])

@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from evaluator.sandbox import tree
 
 CHURN = """
@@ -74,3 +76,28 @@ def test_a_process_that_is_gone_is_none() -> None:
     assert tree.read_process(process.pid) is None
     assert tree.family(process.pid) == []
     assert tree.read_process(os.getpid()) is not None
+
+
+def test_who_sleeps_in_the_kernel_while_others_are_stopped_is_told_to_stop_too() -> None:
+    """It waits in state D for other tasks all the time, and would go on as soon as it is through."""
+    code = """
+import ctypes, os, time
+libc = ctypes.CDLL(None)
+for _ in range(4):
+    if os.fork() == 0:
+        while libc.syscall(324, 1, 0, 0) == 0:
+            pass
+        os._exit(0)
+print("ready", flush=True)
+time.sleep(60)
+"""
+    with program(code) as process:
+        time.sleep(0.1)
+        if not tree.family(process.pid):
+            pytest.skip("no membarrier here")
+        for _ in range(5):
+            tree.stop(process.pid)
+            time.sleep(0.2)
+            assert {one.state for one in tree.family(process.pid)} == {"T"}
+            tree.resume(process.pid)
+            time.sleep(0.02)

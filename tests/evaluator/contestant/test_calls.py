@@ -1,0 +1,110 @@
+"""Batches of calls: what is on the stopwatch, and what is not."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+import torch
+
+from evaluator.contestant import calls
+from evaluator.contestant.calls import Batch, Layout, run, where
+from evaluator.devices import Device
+
+
+class _Watched:
+    """A device and its stopwatch that note what happens."""
+
+    torch_device = torch.device("cpu")
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def timer(self) -> _Watched:
+        return self
+
+    def start(self) -> None:
+        self.events.append("start")
+
+    def stop(self) -> None:
+        self.events.append("stop")
+
+    def synchronize(self) -> None:
+        pass
+
+    def elapsed_ms(self) -> float:
+        return 1.0
+
+
+def _layout(inputs: list[torch.Tensor], **fields: Any) -> Layout:
+    known = {
+        "arguments": [([one], {}) for one in inputs],
+        "outputs": [],
+        "output_tree": {"k": "tensor", "i": 0},
+        "output_slots": [],
+        "device": torch.device("cpu"),
+        "private": None,
+        "renewed": None,
+        "backward": None,
+        "shared": frozenset(one.untyped_storage().data_ptr() for one in inputs),
+    }
+    return Layout(**(known | fields))
+
+
+def _run(model, layout, *, count, lead=0):
+    device = _Watched()
+
+    def noted(value, shared):
+        device.events.append("copy")
+        return calls._genuine(value, shared)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calls, "_genuine", calls._apart, raising=False)
+        patch.setattr(calls, "_apart", noted)
+        _, returned = run(model, layout, cast(Device, device), Batch(0, count, lead))
+    return device.events, returned
+
+
+@pytest.mark.parametrize("wrapped", [lambda view: view, lambda view: (view, 3), lambda view: {"a": [view]}])
+def test_copying_what_lies_in_the_inputs_is_on_the_stopwatch(wrapped):
+    """A view is no answer yet: elsewhere it has to be written, and there that is timed."""
+    inputs = [torch.randn(3, 4) for _ in range(2)]
+    events, returned = _run(lambda x: wrapped(x.t()), _layout(inputs), count=2)
+    assert events[0] == "start"
+    assert events[-1] == "stop"
+    assert events.count("copy") == 2 or wrapped(1) != 1
+    assert not any(calls._lent(value, _layout(inputs).shared) for value in returned)
+
+
+def test_fresh_outputs_are_not_looked_at_on_the_stopwatch():
+    events, _ = _run(lambda x: x + 1, _layout([torch.randn(3)] * 2), count=2)
+    assert events == ["start", "stop"]
+
+
+def test_copies_of_the_lead_are_not_on_the_stopwatch():
+    inputs = [torch.randn(3) for _ in range(3)]
+    events, _ = _run(lambda x: x if x is inputs[0] else x + 1, _layout(inputs), count=3, lead=1)
+    assert events == ["copy", "start", "stop"]
+
+
+def test_arguments_that_are_made_anew_are_made_before():
+    made: list[int] = []
+
+    def renewed(index):
+        made.append(index)
+        return [torch.full((2,), float(index))], {}
+
+    layout = _layout([torch.randn(2)] * 4, renewed=renewed)
+    layout.ready(1, 3)
+    assert made == [1, 2, 3]
+    _, returned = _run(lambda x: x + 1, layout, count=3)
+    assert made == [1, 2, 3]
+    assert [float(one[0]) for one in returned] == [2.0, 3.0, 4.0]
+    _run(lambda x: x + 1, layout, count=2)
+    assert made == [1, 2, 3, 0, 1]
+
+
+def test_where_outputs_lie_is_told_in_bytes():
+    value = torch.randn(4, 6)[:, ::2]
+    assert where([(value, {"b": value})], _layout([])) == [[[value.data_ptr(), 24, 8]] * 2]
+    assert where([object()], _layout([])) == []

@@ -1,0 +1,140 @@
+"""Decisions that hang on rounding have several right answers, and only those."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+from evaluator.referee.comparison import compare
+from evaluator.referee.errorscale import Expected
+from evaluator.referee.reference import Reference
+from evaluator.referee.shelf import Trial
+from evaluator.referee.trials import TrialPool
+
+SOURCE = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weight", torch.tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1))
+    def forward(self, x, *more):
+        {body}
+def get_inputs():
+    {inputs}
+"""
+ROUNDED = SOURCE.format(
+    body="s = x.abs().amax(-1, keepdim=True) / 127; return torch.round(x / s) * s",
+    inputs="x = torch.randn(64, 256); x[:, 0] = 127.0; x[3, 7] = 3.5; return [x]",
+)
+NEAREST = SOURCE.format(
+    body="return more[0][(x[:, None] - more[0]).square().sum(-1).argmin(1)]",
+    inputs="c = torch.randn(32, 8); c[0], c[1] = 9.0, 11.0; x = torch.randn(512, 8); x[3] = 10.0; "
+    "return [x, c]",
+)
+NARROW = SOURCE.format(
+    body="s = x.float().abs().amax(-1, keepdim=True) / 127; return torch.round(x.float() / s).char(), s",
+    inputs="return [torch.randn(256, 1024, dtype=torch.bfloat16)]",
+)
+GRAY = SOURCE.format(
+    body="return (x.float() * self.weight).sum(1).round().clamp(0, 255).byte()",
+    inputs="return [torch.randint(0, 256, (4, 3, 256, 256), dtype=torch.uint8)]",
+)
+SMOOTH = SOURCE.format(body="return torch.relu(x).softmax(-1)", inputs="return [torch.randn(32, 64)]")
+
+
+def _pool(source: str) -> TrialPool:
+    reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
+    return TrialPool(reference, math="fp32", secret=random.Random(5))
+
+
+def _accepts(trial: Trial, *outputs: torch.Tensor) -> bool:
+    return compare(trial.expected, list(outputs), limit=trial.limit, trial="t").mismatch is None
+
+
+def _with(expected: Expected, place: tuple[int, ...], value: float | torch.Tensor) -> torch.Tensor:
+    output = expected.output.leaves[0].clone()
+    output[place] = value
+    return output
+
+
+def test_a_tie_may_be_rounded_either_way_and_no_other() -> None:
+    trial = _pool(ROUNDED).bases[0]
+    for value in (3.0, 4.0):
+        assert _accepts(trial, _with(trial.expected, (3, 7), value))
+    for value in (2.0, 3.5, 5.0, 0.0, float("nan")):
+        assert not _accepts(trial, _with(trial.expected, (3, 7), value))
+    settled = float(trial.expected.output.leaves[0][3, 9])
+    for value in (settled + 1, settled - 1):
+        assert not _accepts(trial, _with(trial.expected, (3, 9), value))
+
+
+def test_of_two_as_near_either_may_be_taken_and_no_other() -> None:
+    trial = _pool(NEAREST).bases[0]
+    codes = trial.arguments.leaves[1]
+    assert _accepts(trial, _with(trial.expected, (3,), codes[0]))
+    assert _accepts(trial, _with(trial.expected, (3,), codes[1]))
+    assert not _accepts(trial, _with(trial.expected, (3,), codes[2]))
+    assert not _accepts(trial, _with(trial.expected, (3,), 0.0))
+    assert not _accepts(trial, _with(trial.expected, (4,), codes[0]))
+    second = (
+        (trial.arguments.leaves[0][:, None] - codes).square().sum(-1).topk(2, largest=False).indices[:, 1]
+    )
+    assert not _accepts(trial, codes[second])
+
+
+def test_narrower_arithmetic_before_a_decision_is_still_found() -> None:
+    trial = _pool(ROUNDED).bases[0]
+    (x,) = trial.arguments.leaves
+    s = x.abs().amax(-1, keepdim=True) / 127
+    assert _accepts(trial, torch.round(x * (1 / s)) * s)
+    assert not _accepts(trial, torch.round((x / s).bfloat16().float()) * s)
+    assert not _accepts(trial, torch.floor(x / s) * s)
+
+
+def test_ties_of_narrow_inputs_may_go_either_way() -> None:
+    trial = _pool(NARROW).bases[0]
+    (x,) = trial.arguments.leaves
+    rounded, s = trial.expected.output.leaves
+    largest = x.float().abs().amax(-1, keepdim=True)
+    other = torch.round(x.float() * (127 / largest)).char()
+    assert not torch.equal(other, rounded)
+    assert _accepts(trial, other, s)
+    assert not _accepts(trial, torch.round(x.float() * (127 / largest) + 0.01).char(), s)
+    assert not _accepts(trial, torch.round((x / s.bfloat16()).float()).char(), s)
+
+
+def test_whole_numbers_that_hang_on_a_buffer_alone_have_ties_too() -> None:
+    trial = _pool(GRAY).bases[0]
+    red, green, blue = trial.arguments.leaves[0].float().unbind(1)
+    own = 0.114 * blue + 0.587 * green + 0.299 * red
+    assert not torch.equal(own.round().byte(), trial.expected.output.leaves[0])
+    assert _accepts(trial, own.round().byte())
+    assert not _accepts(trial, (own + 0.02).round().byte())
+
+
+@pytest.mark.parametrize(("source", "decides"), [(ROUNDED, True), (NEAREST, True), (SMOOTH, False)])
+def test_only_what_decides_is_looked_at_for_jumps(source: str, decides: bool) -> None:
+    pool = _pool(source)
+    jumps = [jump for trial in pool.draws[0].trials for jump in trial.expected.jumps]
+    assert any(jump is not None for jump in jumps) is decides
+
+
+def test_what_jumps_nearly_everywhere_is_held_to_one_answer() -> None:
+    source = SOURCE.format(body="return torch.frac(x * 2.0**26)", inputs="return [torch.randn(32, 64)]")
+    assert _pool(source).bases[0].expected.jumps == [None]
+
+
+def test_a_jump_that_no_draw_meets_is_found_on_the_way_to_farther_inputs() -> None:
+    source = NEAREST.replace("x[3] = 10.0; ", "").replace("512", "1024")
+    pool = _pool(source)
+    jumps = [trial.expected.jumps[0] for trial in pool.starts().trials]
+    assert [(jump.share, jump.most) for jump in jumps if jump is not None][-1] == (0.0, 8)
+
+
+def test_what_only_looks_like_deciding_has_no_jumps() -> None:
+    source = SOURCE.format(body="return x - x.max(-1).values[:, None]", inputs="return [torch.randn(64, 64)]")
+    trials = _pool(source).draws[0].trials
+    assert all(trial.expected.jumps == [None] for trial in trials)
