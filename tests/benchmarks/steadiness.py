@@ -90,41 +90,44 @@ def main() -> None:
 
 
 def measure(chosen: list[Entry], cache: Path, options: argparse.Namespace) -> None:
-    """Judge every kernel three times and print what became of it."""
+    """Judge every kernel three times and print what became of it, as it becomes known."""
     alone: list[tuple[Evaluation, Evaluation]] = []
     for entry in chosen:
         with Evaluator(cache=cache) as evaluator:
             alone.append((judge(evaluator, entry, options), judge(evaluator, entry, options)))
+    warm_ratios: list[float] = []
+    loaded_ratios: list[float] = []
     with (
         Evaluator(cache=cache, idle_referees=options.others + 1) as evaluator,
         load(evaluator, options) as done,
     ):
-        loaded = [judge(evaluator, entry, options) for entry in chosen]
-    print(f"{sum(done)} other evaluations beside the loaded ones")
-    ratios: list[float] = []
-    for entry, (cold, warm), beside in zip(chosen, alone, loaded, strict=True):
-        ratios += compare(entry, cold, warm, beside)
-    if ratios:
-        worst = max(max(ratio, 1 / ratio) for ratio in ratios)
+        for entry, (cold, warm) in zip(chosen, alone, strict=True):
+            print(f"{entry.name}", flush=True)
+            beside = judge(evaluator, entry, options)
+            warm_ratios += ratio("warm", warm, cold)
+            loaded_ratios += ratio(f"beside {sum(done)} others so far", beside, warm)
+    for name, ratios in (("warm over cold", warm_ratios), ("loaded over warm", loaded_ratios)):
+        if ratios:
+            worst = max(max(each, 1 / each) for each in ratios)
+            print(f"{name}: time median {statistics.median(ratios):.4f}, worst {worst:.4f}")
+
+
+def ratio(name: str, one: Evaluation, other: Evaluation) -> list[float]:
+    """Print a kernel's times and speedups in two evaluations; the ratio of the times, if both were timed."""
+    mine, theirs = one.measurement, other.measurement
+    if mine is None or theirs is None:
         print(
-            f"time beside others over time alone: median {statistics.median(ratios):.3f}, worst {worst:.3f}"
+            f"  {name:26s} {one.status} {one.detail[:120]} | {other.status} {other.detail[:120]}", flush=True
         )
-
-
-def compare(entry: Entry, cold: Evaluation, warm: Evaluation, beside: Evaluation) -> list[float]:
-    """Print one kernel's line; the ratio of its times with and without others, if it was timed."""
-    measured = [evaluation.measurement for evaluation in (cold, warm, beside)]
-    if any(one is None for one in measured):
-        print(f"{entry.name:28s} {cold.status} {warm.status} {beside.status} {beside.detail[:120]}")
         return []
-    times = [one.candidate.median_ms for one in measured if one is not None]
-    speedups = [one.speedup for one in measured if one is not None]
+    times = mine.candidate.median_ms, theirs.candidate.median_ms
+    found = times[0] / times[1]
     print(
-        f"{entry.name:28s} ms cold {times[0]:.4f} warm {times[1]:.4f} beside {times[2]:.4f}"
-        f" | speedup {speedups[0]:.3f} {speedups[1]:.3f} {speedups[2]:.3f}"
-        f" | beside over warm: time {times[2] / times[1]:.3f} speedup {speedups[2] / speedups[1]:.3f}"
+        f"  {name:26s} {times[0]:.4f} ms over {times[1]:.4f} ms: {found:.4f}"
+        f" | speedup {mine.speedup:.4f} and {theirs.speedup:.4f}",
+        flush=True,
     )
-    return [times[2] / times[1]]
+    return [found]
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -22,6 +23,7 @@ import tempfile
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,11 +126,13 @@ def show(entry: Entry, status: str, seconds: float, stages: dict[str, float], de
     print(f"  {entry.name:34s} {status:14s} {seconds:6.1f} s  {spent}{alone}", flush=True)
 
 
-def serially(entries: list[Entry], options: argparse.Namespace) -> tuple[float, list[Verdict]]:
-    """Each candidate in a process of its own, one after another."""
-    began = time.monotonic()
-    verdicts = [serial(entry, options) for entry in entries]
-    return time.monotonic() - began, verdicts
+def serially(entries: list[Entry], options: argparse.Namespace) -> list[Verdict]:
+    """Each candidate in a process of its own, one after another; after Ctrl-C, of those that were judged."""
+    verdicts: list[Verdict] = []
+    with suppress(KeyboardInterrupt):
+        for entry in entries:
+            verdicts.append(serial(entry, options))
+    return verdicts
 
 
 def serial(entry: Entry, options: argparse.Namespace) -> Verdict:
@@ -206,15 +210,19 @@ def main() -> None:
     if not count:
         return
     chosen = sampled(entries, count)
+    random.Random(0).shuffle(chosen)  # so that those before an interruption are a sample too
     sample = [entries[number] for number in chosen]
-    seconds, theirs = serially(sample, given)
+    theirs = serially(sample, given)
+    if not theirs:
+        return
+    sample, seconds = sample[: len(theirs)], sum(verdict.seconds for verdict in theirs)
     their_rate = len(sample) / seconds * 3600
     note = "" if len(sample) == len(entries) else f", measured on a sample of {len(sample)}"
     print(f"serial: {seconds:.0f} s, {their_rate:.0f} candidates an hour{note}")
     report(sample, theirs, "serial")
     differing = [
         f"{entry.name}: ours {verdicts[number].status}, serial {other.status}"
-        for number, entry, other in zip(chosen, sample, theirs, strict=True)
+        for number, entry, other in zip(chosen[: len(theirs)], sample, theirs, strict=True)
         if verdicts[number].status != other.status
     ]
     print(f"verdicts that differ: {differing or 'none'}")
