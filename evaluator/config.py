@@ -96,7 +96,7 @@ class EvaluationConfig(Record):
     measure: bool = True
     """Whether to time at all; without it a right candidate is `PASSED` with no speedup."""
     target_ms: float = Field(default=300.0, gt=0)
-    """Measured time aimed at per side before the interval is looked at."""
+    """Measured time of the slower side aimed at before the interval is looked at."""
     max_turns: int = Field(default=24, ge=4)
     """Most interleaved turns a side gets."""
     sanitize: Sanitize = Sanitize.AUTO

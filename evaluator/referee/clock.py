@@ -191,7 +191,8 @@ class Clock:
             return False
         if time.monotonic() - self._started > _WALL_S[self.kind]:
             return True
-        if turns < self._look or sum(ran.outer_ms for ran in candidate.turns) < self._schedule.target_ms:
+        taken_ms = max(sum(ran.outer_ms for ran in lane.turns) for lane in (candidate, baseline))
+        if turns < self._look or taken_ms < self._schedule.target_ms:
             return False
         self._look = math.ceil(turns * _LOOKS)
         interval = ratio_interval(theirs, self._scored(candidate, baseline)[0], share=self._quantile)

@@ -52,6 +52,27 @@ def test_only_who_may_merge_calls_is_timed_one_by_one(monkeypatch, singles):
     assert bool(one.singles) == bool(other.singles) == singles
 
 
+@pytest.mark.parametrize(("slower_ms", "turns"), [(1.0, 24), (60.0, 6)])
+@pytest.mark.parametrize("is_candidate", [True, False])
+def test_time_of_either_side_counts_until_the_interval_is_looked_at(
+    monkeypatch, slower_ms, turns, is_candidate
+):
+    """Or a candidate that is fifty times faster would wait for as long as the reference takes so often."""
+    schedule = Schedule(count=1, target_ms=300.0, max_turns=24, call_timeout_s=5.0)
+    ring = SimpleNamespace(recipe=lambda count: SimpleNamespace(count=count), disagreement=lambda *each: "")
+    clock = Clock(GPU, cast(Ring, ring), schedule, random.Random(1))
+    one, other = (_lane(5.0, claimed=1.0, wander_ms=0.0, turns=0) for _ in range(2))
+    took_ms = {id(one): 1.0, id(other): 1.0} | {id(one if is_candidate else other): slower_ms}
+
+    def visit(lane, recipe):
+        return Ran(took_ms[id(lane)], took_ms[id(lane)], 0.0, "", ""), []
+
+    monkeypatch.setattr(clock, "_visit", visit)
+    monkeypatch.setattr("evaluator.referee.clock._HOPELESS", 0.0)
+    clock.duel(one, other)
+    assert len(one.turns) == len(other.turns) == turns
+
+
 def test_an_honest_claim_scores():
     median_ms, clock = _scored(
         _lane(5.0, claimed=1.0, wander_ms=0.02), _lane(6.0, claimed=1.0, wander_ms=0.02)
