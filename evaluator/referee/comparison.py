@@ -45,7 +45,7 @@ def compare(expected: Expected, actual: list[torch.Tensor], *, limit: float, tri
         worst = max(worst, ratio)
         if bool(wrong.any()):
             exact, scale = expected.exact[index], expected.scales[index]
-            most = limit if scale is None else bound(limit, got.dtype)
+            most = limit if scale is None else bound(limit, expected.precision(index))
             ratios = {"error_ratio": ratio, "limit_ratio": most, "trial": trial}
             return Comparison(worst, _describe(path, exact, got, wrong).model_copy(update=ratios))
     return Comparison(worst, None)
@@ -71,7 +71,8 @@ def _leaf(expected: Expected, index: int, got: torch.Tensor, limit: float) -> tu
     jumps = expected.jumps[index] if expected.jumps else None
     if jumps is not None:
         exact = _nearest(exact, jumps, got)
-    return _floating(exact, scale, got, bound(limit, got.dtype))
+    precision = expected.precision(index)
+    return _floating(exact, scale, got, bound(limit, precision), eps=torch.finfo(precision).eps)
 
 
 def _nearest(exact: torch.Tensor, jumps: Jumps, got: torch.Tensor) -> torch.Tensor:
@@ -90,7 +91,7 @@ def _spoken(path: str) -> str:
 
 
 def _floating(
-    exact: torch.Tensor, scale: torch.Tensor, got: torch.Tensor, limit: float
+    exact: torch.Tensor, scale: torch.Tensor, got: torch.Tensor, limit: float, *, eps: float
 ) -> tuple[float, torch.Tensor]:
     """Worst ratio, and a mask of the elements that are wrong, in chunks of groups to bound memory."""
     rows, values = grouped(exact), grouped(got)
@@ -109,7 +110,7 @@ def _floating(
         unit = scale[begin : begin + step].unsqueeze(1)
         ratios = rms(error) / unit.squeeze(1)
         # An element far above its group, such as the peak of a softmax row, carries an error of its own size.
-        own = torch.finfo(got.dtype).eps / 2 * size
+        own = eps / 2 * size
         # Written as "not within" so that a NaN in the arithmetic counts as wrong.
         beyond = ~(error <= limit * (PEAK_FACTOR * unit + own))
         loud = ~(ratios <= limit)

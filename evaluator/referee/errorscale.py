@@ -37,6 +37,9 @@ PEAK_FACTOR: Final = 8.0
 _SEQUENTIAL: Final = 4.0
 _MOST_ZERO_MEAN: Final = 512.0
 """Of terms without products: inputs in half precision start near 950."""
+_HALVED: Final = 4.0
+"""How far its own error is above all else where a reference computes in half precision between wide types."""
+_HALF_BITS: Final = 16
 _SMALL_GROUP = 32
 _CHUNK_ELEMENTS: Final = 1 << 24
 _TIE_DRAWS: Final = 6
@@ -93,6 +96,13 @@ class Expected:
     """Per leaf of whole numbers, where ties or rounding decide: which of two equal values is the first."""
     jumps: list[Jumps | None] = field(default_factory=list)
     """Per floating leaf, what a decision that hangs on rounding makes of it."""
+    halves: list[torch.dtype | None] = field(default_factory=list)
+    """Per leaf, the half precision whose roundings on the way are most of its error, where it is wider."""
+
+    def precision(self, index: int) -> torch.dtype:
+        """The type whose roundings a floating leaf carries."""
+        half = self.halves[index] if self.halves else None
+        return half or as_real(self.output.leaves[index]).dtype
 
 
 def group_columns(leaf: torch.Tensor) -> int:
@@ -128,17 +138,22 @@ def expect(reference: Reference, model: nn.Module, arguments: Arguments, math_po
     other = moved(reference, model, arguments, UNIT_ROUNDOFF[math_policy], in_double=double is not None)
     exact: list[torch.Tensor] = []
     scales: list[torch.Tensor | None] = []
+    halves: list[torch.dtype | None] = []
     for index, leaf in enumerate(output.leaves):
         if not (leaf.is_floating_point() or leaf.is_complex()):
             exact.append(oracle.leaves[index])
             scales.append(None)
+            halves.append(None)
             continue
         own = as_real(leaf)
         best = as_real(oracle.leaves[index]).double()
         best = best if all_finite(own) else torch.where(computable(own).isfinite(), best, own.double())
         exact.append(best)
-        scales.append(_scale(own, best, as_real(other.leaves[index])))
-    found = Expected(output, exact, scales, double is not None)
+        half = reference.half if torch.finfo(own.dtype).bits > _HALF_BITS else None
+        scale, is_halved = _scale(own, best, as_real(other.leaves[index]), may_be_halved=half is not None)
+        scales.append(scale)
+        halves.append(half if is_halved else None)
+    found = Expected(output, exact, scales, double is not None, halves=halves)
     if (None in scales or reference.decides) and movable(model, arguments):
         return _with_decisions(found, reference, model, arguments)
     return found
@@ -148,8 +163,8 @@ def _with_decisions(
     found: Expected, reference: Reference, model: nn.Module, arguments: Arguments
 ) -> Expected:
     """The same, and where answers change or jump when inputs and parameters move by a few roundoffs."""
-    leaves = list(zip(found.exact, found.scales, found.output.leaves, strict=True))
-    watched = [_Watched(exact, scale, own.dtype) for exact, scale, own in leaves]
+    leaves = enumerate(zip(found.exact, found.scales, strict=True))
+    watched = [_Watched(exact, scale, found.precision(index)) for index, (exact, scale) in leaves]
 
     def answer(roundoff: float, draw: int) -> list[torch.Tensor]:
         return moved(reference, model, arguments, roundoff, in_double=found.in_double, draw=draw).leaves
@@ -280,25 +295,38 @@ class _Watched:
         return Jumps(self._others, share, most) if share <= MOST_UNSETTLED else None
 
 
-def _scale(own: torch.Tensor, best: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
+def _scale(
+    own: torch.Tensor, best: torch.Tensor, moved: torch.Tensor, *, may_be_halved: bool
+) -> tuple[torch.Tensor, bool]:
+    """Scale of each group, and whether roundings to half precision on the way are most of the error.
+
+    Limits are those of half precision then, and without these roundings an error may be what it always may.
+    """
     information = torch.finfo(own.dtype)
     # Each step on the whole of a large output would take its memory again.
     groups = max(1, _CHUNK_ELEMENTS // group_columns(best))
     chunks = zip(*(torch.split(grouped(leaf), groups) for leaf in (own, best, moved)), strict=True)
     looked_at = [_group_scales(*chunk, eps=information.eps) for chunk in chunks]
-    scales, squares = (torch.cat(column) for column in zip(*looked_at, strict=True))
+    errors, others, squares = (torch.cat(column) for column in zip(*looked_at, strict=True))
+    is_halved = may_be_halved and bool(_total(errors) > _HALVED * _total(others))
+    scales = torch.maximum(errors, others * (OTHER_LIMIT / REDUCED_LIMIT) if is_halved else others)
     # A row of zeros behind a relu still carries the rounding of what was cut off.
     overall = squares.mean().sqrt() * (information.eps / 16)
-    return torch.maximum(scales, overall) + information.tiny
+    return torch.maximum(scales, overall) + information.tiny, is_halved
+
+
+def _total(groups: torch.Tensor) -> float:
+    """Root mean square of all groups."""
+    return float(groups.square().mean().sqrt())
 
 
 def _group_scales(
     own: torch.Tensor, best: torch.Tensor, moved: torch.Tensor, *, eps: float
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Scale and mean square of each group, shape [groups]."""
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The reference's own error, what else makes the scale, and the mean square of each group: [groups]."""
     squares = finite_or_zero(best).square().mean(1)
-    errors = [rms(finite_or_zero(other.double() - best)) for other in (own, moved)]
-    return torch.stack([*errors, squares.sqrt() * (eps / 4)]).amax(0), squares
+    own_error, other_error = (rms(finite_or_zero(other.double() - best)) for other in (own, moved))
+    return own_error, torch.maximum(other_error, squares.sqrt() * (eps / 4)), squares
 
 
 def all_finite(values: torch.Tensor) -> bool:

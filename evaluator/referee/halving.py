@@ -31,7 +31,9 @@ class Halving:
         """Types that only a loose tolerance accepts."""
 
     def of(self, arguments: Arguments, examiner: Examiner) -> Iterator[Remark]:
-        """The reference in half precision, as a candidate's answer."""
+        """The reference in half precision, as a candidate's answer, unless it computes in that itself."""
+        if self._reference.half is not None:
+            return
         for dtype in _TYPES[self._reference.device.type]:
             answer = self._answer(arguments, dtype)
             if answer is None:

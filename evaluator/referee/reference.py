@@ -22,6 +22,7 @@ from evaluator.contestant.state import State
 from evaluator.contestant.trees import Tree, flatten, unflatten
 from evaluator.contestant.weights import construct, seed_everything
 from evaluator.errors import DeviceFull, ProblemError
+from evaluator.referee.widening import Widening
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,8 @@ class Reference:
         """Whether a call was seen to write to the model's buffers: later ones may answer otherwise."""
         self.decides = False
         """Whether a call was seen to round, compare or choose among floating numbers: answers may jump."""
+        self.half: torch.dtype | None = None
+        """Half precision that operations of a call were seen to answer in."""
         self.together: dict[int, int] = {}
         """Elements of one group that were seen to jump together, by output."""
         self._cotangents: list[tuple[torch.Size, torch.dtype]] = []
@@ -340,14 +343,23 @@ class Reference:
         )
 
     def in_double(self, model: nn.Module, arguments: Arguments) -> Output | None:
-        """The same call in float64, or None where the reference cannot run in it."""
+        """The same call in float64 throughout, but where it insists on less; None where it cannot run so."""
+        return self._in_double(model, arguments, Widening()) or self._in_double(
+            model, arguments, contextlib.nullcontext()
+        )
+
+    def _in_double(
+        self, model: nn.Module, arguments: Arguments, how: contextlib.AbstractContextManager[object]
+    ) -> Output | None:
         doubled = arguments.with_leaves(
             [leaf.to(_doubled(leaf.dtype), copy=True) for leaf in arguments.leaves]
         )
         default = torch.get_default_dtype()
         try:
             torch.set_default_dtype(torch.float64)
-            output = self._spend(_double(copied(model)), doubled)
+            wide = _double(copied(model))
+            with how:
+                output = self._spend(wide, doubled)
         except (ProblemError, TypeError, RuntimeError):
             return None
         finally:

@@ -136,6 +136,7 @@ class Ring:
         ]
         self._shares = [max(known, default=0.0) for known in _known_shares(bases)]
         expected = [trial.expected for trial in bases]
+        self._precisions = [_precision(expected, leaf) for leaf in range(len(expected[0].exact))]
         self._doubts = [_doubt(expected, leaf) for leaf in range(len(expected[0].exact))]
 
     def most_calls(self, wanted: int) -> int:
@@ -227,7 +228,7 @@ class Ring:
             for begin in range(0, recipe.count, step):
                 part = slice(begin, begin + step)
                 scale = self._scale(leaf, recipe, part)
-                bounds = self._bounds(recipe, part, other.dtype)
+                bounds = self._bounds(recipe, part, self._precisions[leaf])
                 complaint = _disagree(
                     own[part],
                     other[part],
@@ -256,8 +257,8 @@ class Ring:
         """How many times its scale two answers to each call may be apart, shape [calls]; both sides err."""
         chosen = recipe.bases[part].tolist()
         limits = [self._limit if self.whole_draws else self._limits[base] for base in chosen]
-        real = dtype.to_real() if dtype.is_complex else dtype
-        bounds = [bound(most, real) + _OWN_ERROR if real.is_floating_point else most for most in limits]
+        is_floating = dtype.is_floating_point
+        bounds = [bound(most, dtype) + _OWN_ERROR if is_floating else most for most in limits]
         return torch.tensor(bounds, device="cpu")
 
 
@@ -324,6 +325,11 @@ def _without_jumps(
         difference = torch.where(jumped, 0.0, difference)
     error: torch.Tensor = torch.linalg.vector_norm(difference, dim=-1)
     return error
+
+
+def _precision(expected: list[Expected], leaf: int) -> torch.dtype:
+    """The coarsest type whose roundings an output was seen to carry."""
+    return min((each.precision(leaf) for each in expected), key=lambda dtype: dtype.itemsize)
 
 
 def _doubt(expected: list[Expected], leaf: int) -> _Doubt:

@@ -34,6 +34,7 @@ _SUMMED_UP: Final = 16
 """How many times more inputs than terms of a product an output takes where products are summed up in turn."""
 _ASSERTING = re.compile(r"binary_cross_entropy\(|BCELoss\(|bernoulli|multinomial")
 """Operations that kill the CUDA context when an input leaves its domain."""
+_HALVES: Final = {torch.float16, torch.bfloat16}
 _STEPPING = re.compile(
     r"_*(r?floor_?divide|r?floordiv|round|floor|ceil|trunc|fix|frac|r?remainder|r?mod|fmod|sign|sgn|heaviside|"
     r"hardshrink|threshold|fake_quantize\w*|quantize\w*|histc|histogram\w*|grid_sample)_*"
@@ -332,12 +333,16 @@ def _finite(leaf: torch.Tensor) -> int:
 
 
 class _Watch(TorchFunctionMode):
-    """Watches operations go by: the longest sum an element of a product needs, and whether any decides."""
+    """Watches operations go by: the longest sum an element of a product needs, and whether any decides.
+
+    And the coarsest half precision that any answers in.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.terms = 1
         self.decides = False
+        self.halves: set[torch.dtype] = set()
 
     # Any: whatever torch hands to a function mode.
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -349,6 +354,8 @@ class _Watch(TorchFunctionMode):
             self.terms = max(self.terms, *(max(tensor.shape[-2:]) for tensor in tensors[:2]))
         named = kwargs or {}
         result = func(*args, **named)
+        found = result if isinstance(result, tuple) else (result,)
+        self.halves |= {each.dtype for each in found if isinstance(each, torch.Tensor)} & _HALVES
         if any(isinstance(arg, torch.Tensor) and arg.is_floating_point() for arg in (*args, *named.values())):
             steps = _STEPPING.fullmatch(name) or named.get("rounding_mode") is not None
             self.decides = self.decides or bool(steps) or _is_whole(result)
@@ -367,6 +374,7 @@ def terms_of(reference: Reference, model: nn.Module, arguments: Arguments) -> in
     with _Watch() as longest:
         output = reference.call(model, arguments)
     reference.decides = longest.decides
+    reference.half = max(longest.halves, key=lambda dtype: torch.finfo(dtype).eps, default=None)
     produced = max(1, min(leaf.numel() for leaf in output.leaves))
     consumed = max((leaf.numel() for leaf in arguments.leaves), default=1)
     floating = [leaf for leaf in arguments.leaves if leaf.is_floating_point() and leaf.dim()]

@@ -264,10 +264,10 @@ class Vetter:
     ) -> None:
         model, arguments = one
         math = self._config.math.value
+        terms = terms_of(reference, model, arguments)
         expected = expect(reference, model, arguments, math)
         if not expected.in_double:
             self._note("no_double_reference")
-        terms = terms_of(reference, model, arguments)
         examiner = Examiner(expected, limit(math, zero_mean=False, terms=terms))
         self._remarks += of_values(examiner, answer)
         flaws, guessable = of_identity(examiner, arguments)

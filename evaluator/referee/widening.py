@@ -1,0 +1,46 @@
+"""A reference in float64 throughout, whatever types it asks for on its way.
+
+Who computes in half precision between wide inputs and outputs does so to be fast; kernels that fuse those
+steps round elsewhere or not at all. The exact answer is the one without these roundings.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_WIDE: Final = {
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.float32: torch.float64,
+    torch.complex32: torch.complex128,
+    torch.complex64: torch.complex128,
+}
+"""Eight bits are missing: who rounds to them means to."""
+_DRAWS: Final = ("rand", "normal", "bernoulli", "dropout")
+_CONSTANT: Final = torch.ops.aten.lift_fresh.default
+
+
+class Widening(TorchDispatchMode):
+    """Gives float64 to whoever asks an operation for a narrower type, but for random numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's own
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: torch would import its compiler for that, which takes as long as importing torch."""
+        return False
+
+    # Any: whatever torch hands to a dispatch mode.
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = dict(kwargs or {})
+        asked = named.get("dtype")
+        if asked in _WIDE and not any(word in str(func) for word in _DRAWS):
+            named["dtype"] = _WIDE[asked]
+        result = func(*args, **named)
+        if func is _CONSTANT and result.dtype in _WIDE:
+            return result.to(_WIDE[result.dtype])
+        return result
