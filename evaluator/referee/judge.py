@@ -39,8 +39,6 @@ _DOUBTED = (Status.WRONG_VALUES, Status.WRONG_SHAPE, Status.WRONG_DTYPE, Status.
 """What a fault of the lean headers would look like."""
 _ROOMY = 0.5
 """Share of a device's memory: where so much is free without a candidate, it had enough."""
-_HOARD = 0.25
-"""Share of a device's memory: who gives so much back with its end has taken it."""
 _HOARDED = "it left no room on the device for the inputs of timed calls"
 _NO_ANSWER = (Status.COMPILE_ERROR, Status.TIMED_OUT)
 
@@ -154,9 +152,9 @@ class Judge:
         return outcome
 
     def _insist_on_room(self, side: Side | None, why: str) -> None:
-        """Blame a candidate for a lack of device memory only where it alone can have caused that; ends it.
+        """Blame a candidate for a lack of device memory only where nobody else was there; ends it.
 
-        Beside others that is who gives much back with its end: theirs may have ended since.
+        Beside others that cannot be told: who fills a device fails, and gives back, when those it starved do.
 
         Raises:
             DeviceFull: others hold most of the device, or may have.
@@ -165,13 +163,9 @@ class Judge:
         if device.torch_device.type == "cpu":
             return
         device.trim()
-        kept = device.free_bytes()
         if side is not None:
-            kept += sum(block.data.numel() for block in side.blocks)  # that is ours
             side.close()
-        free, total = device.free_bytes(), device.total_bytes()
-        is_its_own = self._alone or free - kept >= _HOARD * total
-        if free < _ROOMY * total or not is_its_own:
+        if not self._alone or device.free_bytes() < _ROOMY * device.total_bytes():
             raise DeviceFull(f"other processes hold most of the device's memory: {why[:300]}")
 
     def sanitize(self, source: str) -> Sanitization:
