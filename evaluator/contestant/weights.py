@@ -26,6 +26,9 @@ from torch.nn.parameter import is_lazy
 _AMPLITUDE = 0.5
 _NUMPY_SEEDS = 1 << 32
 _STATISTICS = ("running_mean", "running_var")
+_PATTERN = "pattern"
+"""Name under which what holds two numbers is counted."""
+_FEWEST_PATTERNED = 4
 _GLANCE = 64
 
 
@@ -57,7 +60,11 @@ class _Noise:
         generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "little"))
         noise = torch.rand(tuple(tensor.shape), generator=generator, dtype=torch.float32, device="cpu") - 0.5
         with torch.no_grad():
-            tensor.copy_(constant + 2 * _AMPLITUDE * noise)
+            if name == _PATTERN:
+                # As an identity: near it, or what it is applied to again and again would explode.
+                tensor.add_((2 * _AMPLITUDE / tensor.shape[-1] ** 0.5 * noise).to(tensor))
+            else:
+                tensor.copy_(constant + 2 * _AMPLITUDE * noise)
 
 
 class _Variation:
@@ -96,7 +103,7 @@ class _Variation:
             finally:
                 self._initialising = False
             if isinstance(tensor, nn.Parameter) or self._is_parameter(tensor):
-                self._noise.vary(tensor)
+                self._noise.vary(tensor, _PATTERN if _is_pattern(tensor) else "")
             return tensor
 
         return fill
@@ -164,6 +171,8 @@ class _Variation:
             is_filled = remembered is not None and remembered() is data
             if is_filled or (_is_constant(made) and float(made.detach().flatten()[0]) != 0):
                 self._noise.vary(made)
+            elif _is_pattern(made):
+                self._noise.vary(made, _PATTERN)
             if made.layout is torch.strided and not made.is_meta:
                 self._made[made.data_ptr()] = weakref.ref(made)
             return made
@@ -182,6 +191,19 @@ def _is_constant(tensor: torch.Tensor) -> bool:
     return all(bool((part == first.flatten()[0]).all()) for part in (first, values))
 
 
+def _is_pattern(tensor: torch.Tensor) -> bool:
+    """Whether a matrix holds two numbers only, as an identity does."""
+    if is_lazy(tensor) or tensor.is_meta or tensor.layout is not torch.strided:
+        return False
+    if not tensor.is_floating_point() or tensor.dim() < 2 or tensor.numel() < _FEWEST_PATTERNED:
+        return False
+    values = tensor.detach()
+    first = values.flatten()[:_GLANCE] if values.is_contiguous() else values
+    return all(
+        bool(((part == part.min()) | (part == part.max())).all()) for part in (first, values)
+    ) and bool(values.min() < values.max())
+
+
 @contextlib.contextmanager
 def varied_constants(seed: int) -> Iterator[None]:
     """While active, parameters filled by `nn.init` constants or `torch.ones` and kin get noise instead."""
@@ -191,7 +213,8 @@ def varied_constants(seed: int) -> Iterator[None]:
         # Torch notes once, at first use, what obeys a device context: it must not note the patches.
         torch.empty(0)
     try:
-        variation.patch(nn.init, ("ones_", "zeros_", "constant_"), variation.initialiser)
+        initialisers = ("ones_", "zeros_", "constant_", "eye_", "dirac_")
+        variation.patch(nn.init, initialisers, variation.initialiser)
         variation.patch(torch, factories, variation.factory)
         variation.patch(nn.Parameter, ("__new__",), variation.parameter)
         variation.patch(torch.Tensor, ("fill_", "zero_"), variation.filler)

@@ -51,6 +51,22 @@ def test_constants_are_varied_however_they_are_made():
     assert all(map(torch.equal, model.parameters(), again.parameters()))
 
 
+def test_identities_are_varied_and_stay_near_one():
+    class Near(nn.Module):
+        def __init__(self, made):
+            super().__init__()
+            self.weight = made()
+
+    eye, empty = torch.eye(64), torch.empty(64, 64)
+    plain, initialised = (
+        construct(Near, [made], {}, 7, vary=True).weight.detach()
+        for made in (lambda: nn.Parameter(torch.eye(64)), lambda: nn.init.eye_(nn.Parameter(empty)))
+    )
+    assert torch.equal(plain, initialised)
+    assert 0.01 < float((plain - eye).abs().max()) < 0.1
+    assert torch.equal(construct(Near, [lambda: eye], {}, 7, vary=True).weight, torch.eye(64))
+
+
 class StatisticsByHand(nn.Module):
     def __init__(self):
         super().__init__()
