@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import random
 import sys
 import weakref
@@ -64,7 +65,10 @@ class _Noise:
                 # As an identity: near it, or what it is applied to again and again would explode.
                 tensor.add_((2 * _AMPLITUDE / tensor.shape[-1] ** 0.5 * noise).to(tensor))
             else:
-                tensor.copy_(constant + 2 * _AMPLITUDE * noise)
+                offset = 2 * _AMPLITUDE * noise
+                if 0 < abs(constant) < _AMPLITUDE:  # a temperature is no temperature below zero
+                    offset = math.copysign(1.0, constant) * offset.abs()
+                tensor.copy_(constant + offset)
 
 
 class _Variation:

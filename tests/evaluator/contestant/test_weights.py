@@ -3,6 +3,7 @@ import subprocess
 import sys
 
 import numpy
+import pytest
 import torch
 from torch import nn
 
@@ -49,6 +50,13 @@ def test_constants_are_varied_however_they_are_made():
     model, again = (construct(Scaled, [], {}, 7, vary=True) for _ in range(2))
     assert all(float(value.detach().abs().max()) > 0.01 for value in model.parameters())
     assert all(map(torch.equal, model.parameters(), again.parameters()))
+
+
+@pytest.mark.parametrize("constant", [1e-6, 0.07, 1.0, -0.2, -3.0])
+def test_what_is_varied_keeps_its_sign(constant):
+    made = construct(lambda: nn.Parameter(torch.full((1000,), constant)), [], {}, 7, vary=True).detach()
+    assert bool((made * constant > 0).all())
+    assert float(made.std()) > 0.1
 
 
 def test_identities_are_varied_and_stay_near_one():
