@@ -91,8 +91,8 @@ class EvaluationConfig(Record):
     math: Math = Math.FP32
     baselines: tuple[Literal["eager", "compile"], ...] = ("eager", "compile")
     """Timings of the reference to take; the headline speedup is against the fastest of them."""
-    trials: int = Field(default=5, ge=1, le=100)
-    """Verified calls on fresh inputs before timing starts, per weight draw at least one."""
+    trials: int = Field(default=7, ge=1, le=100)
+    """Verified calls on fresh inputs before timing starts, per weight draw at least one; seven are one a kind."""
     measure: bool = True
     """Whether to time at all; without it a right candidate is `PASSED` with no speedup."""
     target_ms: float = Field(default=300.0, gt=0)

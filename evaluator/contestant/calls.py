@@ -195,7 +195,7 @@ def _lent(value: Any, shared: frozenset[int]) -> bool:
     """Whether a tensor of a value lies in shared memory, or is not what its bits say."""
     if type(value) in (torch.Tensor, nn.Parameter):
         return value.layout is torch.strided and (
-            value.untyped_storage().data_ptr() in shared or value.is_neg()
+            value.untyped_storage().data_ptr() in shared or value.is_neg() or value.is_conj()
         )
     if isinstance(value, (list, tuple)):
         return any(_lent(item, shared) for item in value)

@@ -1,14 +1,17 @@
 """Making two constructions of a model agree: seeds, parameters off their defaults, state dicts.
 
 A candidate that drops `weight * x + bias` because a fresh LayerNorm has ones and zeros there is wrong for
-every trained model. Under `varied_constants` whatever would be initialised to a constant gets noise instead,
-keyed by shape, constant and order, so that reference and candidate agree without sharing a random stream.
+every trained model, and so is one that leaves out a branch whose learned factor starts at a millionth. Under
+`varied_constants` whatever would be initialised to a constant gets noise instead, however the constant was
+made, and so do the running statistics of norms. Noise is keyed by shape, constant and order, so that
+reference and candidate agree without sharing a random stream.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import random
 import sys
 import weakref
@@ -18,10 +21,16 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.parameter import is_lazy
 
 _AMPLITUDE = 0.5
 _NUMPY_SEEDS = 1 << 32
+_STATISTICS = ("running_mean", "running_var")
+_PATTERN = "pattern"
+"""Name under which what holds two numbers is counted."""
+_FEWEST_PATTERNED = 4
+_GLANCE = 64
 
 
 def seed_everything(seed: int) -> None:
@@ -38,21 +47,28 @@ class _Noise:
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
-        self._drawn: Counter[tuple[tuple[int, ...], float]] = Counter()
+        self._drawn: Counter[tuple[tuple[int, ...], float, str]] = Counter()
 
-    def vary(self, tensor: torch.Tensor) -> None:
-        """Add noise to a floating tensor that holds one constant."""
+    def vary(self, tensor: torch.Tensor, name: str = "") -> None:
+        """Add noise to a floating tensor that holds one constant; those with a `name` are counted apart."""
         if not (tensor.is_floating_point() and tensor.numel()) or tensor.is_meta:
             return
         constant = float(tensor.detach().flatten()[0])
-        key = (tuple(tensor.shape), constant)
+        key = (tuple(tensor.shape), constant, name)
         text = f"{self._seed}:{key}:{self._drawn[key]}"
         self._drawn[key] += 1
         digest = hashlib.sha256(text.encode()).digest()
         generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "little"))
         noise = torch.rand(tuple(tensor.shape), generator=generator, dtype=torch.float32, device="cpu") - 0.5
         with torch.no_grad():
-            tensor.copy_(constant + 2 * _AMPLITUDE * noise)
+            if name == _PATTERN:
+                # As an identity: near it, or what it is applied to again and again would explode.
+                tensor.add_((2 * _AMPLITUDE / tensor.shape[-1] ** 0.5 * noise).to(tensor))
+            else:
+                offset = 2 * _AMPLITUDE * noise
+                if 0 < abs(constant) < _AMPLITUDE:  # a temperature is no temperature below zero
+                    offset = math.copysign(1.0, constant) * offset.abs()
+                tensor.copy_(constant + offset)
 
 
 class _Variation:
@@ -61,30 +77,81 @@ class _Variation:
     def __init__(self, seed: int) -> None:
         self._noise = _Noise(seed)
         self._filled: dict[int, weakref.ref[torch.Tensor]] = {}
+        self._made: dict[int, weakref.ref[torch.Tensor]] = {}
+        """Parameters by where their values lie."""
+        self._initialising = False
         self._patches: list[tuple[Any, str, Any]] = []
 
     def patch(self, owner: Any, names: tuple[str, ...], make: Callable[[Any], Any]) -> None:
         """Wrap functions of a module or class until `undo`."""
         for name in names:
             original = getattr(owner, name)
-            self._patches.append((owner, name, original))
+            self._patches.append((owner, name, vars(owner).get(name)))
             setattr(owner, name, make(original))
 
     def undo(self) -> None:
         """Put everything back."""
         for owner, name, original in reversed(self._patches):
-            setattr(owner, name, original)
+            if original is None:  # it is inherited
+                delattr(owner, name)
+            else:
+                setattr(owner, name, original)
 
     def initialiser(self, original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
         """`nn.init.ones_` and kin: a parameter is varied after it was filled."""
 
         def fill(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-            original(tensor, *args, **kwargs)
-            if isinstance(tensor, nn.Parameter):
-                self._noise.vary(tensor)
+            self._initialising = True
+            try:
+                original(tensor, *args, **kwargs)
+            finally:
+                self._initialising = False
+            if isinstance(tensor, nn.Parameter) or self._is_parameter(tensor):
+                self._noise.vary(tensor, _PATTERN if _is_pattern(tensor) else "")
             return tensor
 
         return fill
+
+    def filler(self, original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+        """`weight.data.fill_` and kin: where that is all of a parameter, it is varied."""
+
+        def fill(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+            filled = original(tensor, *args, **kwargs)
+            if not self._initialising and self._is_parameter(tensor):
+                self._noise.vary(tensor)
+            return filled
+
+        return fill
+
+    def _is_parameter(self, tensor: torch.Tensor) -> bool:
+        if is_lazy(tensor) or tensor.layout is not torch.strided or tensor.is_meta:
+            return False
+        remembered = self._made.get(tensor.data_ptr())
+        parameter = remembered() if remembered is not None else None
+        return parameter is not None and parameter.shape == tensor.shape
+
+    def registration(self, original: Callable[..., None]) -> Callable[..., None]:
+        """`register_buffer("running_var", torch.ones(n))`: varied as it becomes a norm's statistic."""
+
+        def register(module: nn.Module, name: str, tensor: Any, *args: Any, **kwargs: Any) -> None:
+            original(module, name, tensor, *args, **kwargs)
+            if name in _STATISTICS and isinstance(tensor, torch.Tensor) and _is_constant(tensor):
+                self._noise.vary(tensor, name)
+
+        return register
+
+    def reset(self, original: Callable[..., None]) -> Callable[..., None]:
+        """A norm's statistics stay what they were varied to when they were registered."""
+
+        def reset(norm: Any) -> None:
+            kept = [getattr(norm, name, None) for name in _STATISTICS]
+            values = [None if tensor is None or is_lazy(tensor) else tensor.clone() for tensor in kept]
+            original(norm)
+            for tensor, value in zip(kept, values, strict=True):
+                if tensor is not None and value is not None:
+                    tensor.copy_(value)
+
+        return reset
 
     def factory(self, original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
         """`torch.ones` and kin: the tensor is remembered in case it becomes a parameter."""
@@ -97,16 +164,48 @@ class _Variation:
         return make
 
     def parameter(self, original: Callable[..., nn.Parameter]) -> Callable[..., nn.Parameter]:
-        """`nn.Parameter(torch.ones(n))`: varied as it is made."""
+        """`nn.Parameter(0.1 * torch.ones(n))`: varied as it is made.
+
+        Zeros that no factory made may be memory that is still to be filled.
+        """
 
         def new(cls: Any, data: Any = None, requires_grad: bool = True) -> nn.Parameter:
             made = original(cls, data, requires_grad)
             remembered = self._filled.get(id(data))
-            if remembered is not None and remembered() is data:
+            is_filled = remembered is not None and remembered() is data
+            if is_filled or (_is_constant(made) and float(made.detach().flatten()[0]) != 0):
                 self._noise.vary(made)
+            elif _is_pattern(made):
+                self._noise.vary(made, _PATTERN)
+            if made.layout is torch.strided and not made.is_meta:
+                self._made[made.data_ptr()] = weakref.ref(made)
             return made
 
         return new
+
+
+def _is_constant(tensor: torch.Tensor) -> bool:
+    """Whether a floating tensor in memory holds one finite number only; the first few mostly tell."""
+    if is_lazy(tensor) or tensor.is_meta or tensor.layout is not torch.strided:
+        return False
+    if not tensor.is_floating_point() or tensor.numel() == 0:
+        return False
+    values = tensor.detach()
+    first = values.flatten()[:_GLANCE] if values.is_contiguous() else values
+    return all(bool((part == first.flatten()[0]).all()) for part in (first, values))
+
+
+def _is_pattern(tensor: torch.Tensor) -> bool:
+    """Whether a matrix holds two numbers only, as an identity does."""
+    if is_lazy(tensor) or tensor.is_meta or tensor.layout is not torch.strided:
+        return False
+    if not tensor.is_floating_point() or tensor.dim() < 2 or tensor.numel() < _FEWEST_PATTERNED:
+        return False
+    values = tensor.detach()
+    first = values.flatten()[:_GLANCE] if values.is_contiguous() else values
+    return all(
+        bool(((part == part.min()) | (part == part.max())).all()) for part in (first, values)
+    ) and bool(values.min() < values.max())
 
 
 @contextlib.contextmanager
@@ -118,9 +217,13 @@ def varied_constants(seed: int) -> Iterator[None]:
         # Torch notes once, at first use, what obeys a device context: it must not note the patches.
         torch.empty(0)
     try:
-        variation.patch(nn.init, ("ones_", "zeros_", "constant_"), variation.initialiser)
+        initialisers = ("ones_", "zeros_", "constant_", "eye_", "dirac_")
+        variation.patch(nn.init, initialisers, variation.initialiser)
         variation.patch(torch, factories, variation.factory)
         variation.patch(nn.Parameter, ("__new__",), variation.parameter)
+        variation.patch(torch.Tensor, ("fill_", "zero_"), variation.filler)
+        variation.patch(nn.Module, ("register_buffer",), variation.registration)
+        variation.patch(_NormBase, ("reset_running_stats",), variation.reset)
         yield
     finally:
         variation.undo()

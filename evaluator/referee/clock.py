@@ -21,6 +21,7 @@ import torch
 from evaluator.devices import Device
 from evaluator.evaluation import Interval, Status, Timing
 from evaluator.referee.excess import Calls, Excess, error, longer, merged
+from evaluator.referee.jumping import Jumped
 from evaluator.referee.ring import Recipe, Ring
 from evaluator.referee.sides import Doubt, Ran, Verdict
 from evaluator.referee.statistics import quantile, ratio_interval, spread
@@ -111,6 +112,7 @@ class Clock:
         self._visitor = Visitor(
             device, ring, secret, queued=schedule.queued, call_timeout_s=schedule.call_timeout_s
         )
+        self._jumped: dict[int, Jumped] = {}
         self._started = time.monotonic()
         self._look = _FEWEST_TURNS * _MORE_TURNS[self.kind]
 
@@ -171,7 +173,8 @@ class Clock:
         for lane in lanes:
             ran, outputs[id(lane)] = self._visit(lane, recipe)
             (lane.turns if count == self._schedule.calls else lane.singles).append(ran)
-        complaint = self._ring.disagreement(outputs[id(candidate)], outputs[id(baseline)], recipe)
+        ours, theirs = outputs[id(candidate)], outputs[id(baseline)]
+        complaint = self._ring.disagreement(ours, theirs, recipe, self._jumped)
         if complaint:
             raise Verdict(Status.WRONG_VALUES, f"right when verified, wrong when timed: {complaint}")
 
@@ -185,7 +188,7 @@ class Clock:
             return True
         theirs = [ran.inner_ms for ran in baseline.turns]
         ours = [ran.inner_ms for ran in candidate.turns]
-        if turns >= _HOPELESS_TURNS and self._typical(theirs) < _HOPELESS * self._typical(ours):
+        if turns >= _HOPELESS_TURNS * more and self._typical(theirs) < _HOPELESS * self._typical(ours):
             return True
         if turns < _FEWEST_TURNS * more:
             return False

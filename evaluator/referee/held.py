@@ -50,8 +50,8 @@ class Held:
 
 
 def _is_plain(slot: Slot) -> bool:
-    """Whether its bits are its values: complex ones may be conjugated when they are read."""
-    return not slot.get("number") and 0 not in slot["shape"] and not dtype_from(slot["dtype"]).is_complex
+    """Whether its bits lie in memory that a call returned."""
+    return not slot.get("number") and 0 not in slot["shape"]
 
 
 def _address(where: object, place: tuple[int, int, tuple[int, ...]]) -> int:

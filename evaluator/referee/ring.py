@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
 
 import torch
 
 from evaluator.contestant.slots import Slot, stacked
 from evaluator.referee.errorscale import (
     MOST_UNSETTLED,
-    PEAK_FACTOR,
     Expected,
     as_real,
     bound,
@@ -26,6 +24,7 @@ from evaluator.referee.errorscale import (
     grouped,
     rms,
 )
+from evaluator.referee.jumping import LEEWAY, NO_DOUBT, Doubt, Jumped, without_jumps
 from evaluator.referee.reference import Arguments
 from evaluator.referee.shelf import Trial
 from evaluator.referee.structure import mirrored, symmetric, variable
@@ -41,8 +40,6 @@ _SMALL_DRAW = 1 << 14
 """Elements."""
 _FEW_ZEROS = 0.01
 _ALLOWED_INDEX_FLIPS = 1e-4
-_LEEWAY: Final = 2.0
-"""How many times more of timed answers than of verified ones may hang on rounding."""
 _GLANCE = 65536
 _CHUNK_ELEMENTS = 1 << 24
 _AT_ONCE = 1 << 20
@@ -70,19 +67,6 @@ class Recipe:
     def count(self) -> int:
         """Calls in the batch."""
         return self.bases.numel()
-
-
-@dataclass(frozen=True, slots=True)
-class _Doubt:
-    """How much of an output may go either way, since rounding decides."""
-
-    share: float
-    """Of the elements; of whole numbers, of those that are not the usual one."""
-    together: int
-    """Floating elements that one decision changes at once; 0 where none jump."""
-
-
-_NO_DOUBT: Final = _Doubt(0.0, 0)
 
 
 class Ring:
@@ -219,12 +203,22 @@ class Ring:
                 for part in _parts(recipe.count, places[0].numel()):
                     places[part].copy_(_picked(stack, others[part]))
 
-    def disagreement(self, ours: list[torch.Tensor], theirs: list[torch.Tensor], recipe: Recipe) -> str:
-        """Compare timed outputs, each leaf [count, *shape], with the baseline's; empty when they agree."""
+    def disagreement(
+        self,
+        ours: list[torch.Tensor],
+        theirs: list[torch.Tensor],
+        recipe: Recipe,
+        jumped: dict[int, Jumped],
+    ) -> str:
+        """Compare timed outputs, each leaf [count, *shape], with the baseline's; empty when they agree.
+
+        `jumped` keeps, by output, what was let off in the duel so far.
+        """
         for leaf, (own, other) in enumerate(zip(ours, theirs, strict=True)):
             if own.numel() == 0:
                 continue
             step = max(1, _CHUNK_ELEMENTS // own[0].numel())
+            doubt = replace(self._doubts[leaf], before=jumped.setdefault(leaf, Jumped()))
             for begin in range(0, recipe.count, step):
                 part = slice(begin, begin + step)
                 scale = self._scale(leaf, recipe, part)
@@ -235,7 +229,7 @@ class Ring:
                     scale,
                     bounds,
                     share=self._shares[leaf],
-                    doubt=self._doubts[leaf],
+                    doubt=doubt,
                 )
                 if complaint:
                     return f"output {leaf}, timed calls {begin + 1} to {begin + len(own[part])}: {complaint}"
@@ -280,7 +274,7 @@ def _disagree(
     bounds: torch.Tensor,
     *,
     share: float = 0.0,
-    doubt: _Doubt = _NO_DOUBT,
+    doubt: Doubt = NO_DOUBT,
 ) -> str:
     """Empty where both agree; `share` of its size is the least scale of a group."""
     own, other = as_real(own), as_real(other)
@@ -306,7 +300,8 @@ def _disagree(
     floor = size / root * max(least, share)
     unit = torch.maximum(scale.to(wide), floor).clamp_min(_TINY)
     if doubt.together:
-        error = _without_jumps(rows, reference, unit * bounds.to(unit).unsqueeze(-1), doubt)
+        most = unit * bounds.to(unit).unsqueeze(-1)
+        error = without_jumps(rows, reference, most, doubt)
     worst = (error / root / unit).amax(-1).cpu()
     # Written as "not within" so that a NaN in the arithmetic counts as wrong.
     beyond = ~(worst <= bounds)
@@ -315,24 +310,12 @@ def _disagree(
     return f"error {float(worst[beyond].max()):.3g} times the rounding error's scale"
 
 
-def _without_jumps(
-    rows: torch.Tensor, reference: torch.Tensor, most: torch.Tensor, doubt: _Doubt
-) -> torch.Tensor:
-    """The error of each group, but for a few elements that went the other way, if there are no more."""
-    difference = torch.where(reference.isfinite(), rows - reference, 0.0)
-    jumped = difference.abs() > PEAK_FACTOR * most.unsqueeze(-1)
-    if int(jumped.count_nonzero()) <= max(_LEEWAY * doubt.together, doubt.share * rows.numel()):
-        difference = torch.where(jumped, 0.0, difference)
-    error: torch.Tensor = torch.linalg.vector_norm(difference, dim=-1)
-    return error
-
-
 def _precision(expected: list[Expected], leaf: int) -> torch.dtype:
     """The coarsest type whose roundings an output was seen to carry."""
     return min((each.precision(leaf) for each in expected), key=lambda dtype: dtype.itemsize)
 
 
-def _doubt(expected: list[Expected], leaf: int) -> _Doubt:
+def _doubt(expected: list[Expected], leaf: int) -> Doubt:
     """What verification says of how much of an output hangs on rounding."""
     jumps = [found for each in expected if each.jumps and (found := each.jumps[leaf]) is not None]
     masks = [
@@ -342,7 +325,7 @@ def _doubt(expected: list[Expected], leaf: int) -> _Doubt:
     ]
     shares = [int(mask.count_nonzero()) / max(1, _uncommon(exact)) for mask, exact in masks]
     share = min(MOST_UNSETTLED, max((found.share for found in jumps), default=max(shares, default=0.0)))
-    return _Doubt(_LEEWAY * share, max((found.most for found in jumps), default=0))
+    return Doubt(LEEWAY * share, max((found.most for found in jumps), default=0))
 
 
 def _uncommon(values: torch.Tensor) -> int:

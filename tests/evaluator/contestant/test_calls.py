@@ -76,6 +76,13 @@ def test_copying_what_lies_in_the_inputs_is_on_the_stopwatch(wrapped):
     assert not any(calls._lent(value, _layout(inputs).shared) for value in returned)
 
 
+def test_what_is_only_marked_as_conjugated_is_written_on_the_stopwatch():
+    inputs = [torch.randn(3, dtype=torch.complex64) for _ in range(2)]
+    events, returned = _run(lambda x: (x + 1).conj(), _layout(inputs), count=2)
+    assert (events[0], events[-1]) == ("start", "stop")
+    assert not any(value.is_conj() for value in returned)
+
+
 def test_fresh_outputs_are_not_looked_at_on_the_stopwatch():
     events, _ = _run(lambda x: x + 1, _layout([torch.randn(3)] * 2), count=2)
     assert events == ["start", "stop"]

@@ -3,6 +3,7 @@ import subprocess
 import sys
 
 import numpy
+import pytest
 import torch
 from torch import nn
 
@@ -33,6 +34,72 @@ def test_two_spellings_of_the_same_defaults_get_the_same_noise():
     assert left.norm.weight.std() > 0.01
 
 
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.product = nn.Parameter(1e-6 * torch.ones(4))
+        self.scalar = nn.Parameter(torch.tensor(1e-6))
+        self.filled = nn.Linear(4, 3)
+        self.filled.weight.data.fill_(1e-6)
+        self.filled.bias.data.zero_()
+        self.initialised = nn.Parameter(torch.rand(5))
+        nn.init.constant_(self.initialised.data, 1e-6)
+
+
+def test_constants_are_varied_however_they_are_made():
+    model, again = (construct(Scaled, [], {}, 7, vary=True) for _ in range(2))
+    assert all(float(value.detach().abs().max()) > 0.01 for value in model.parameters())
+    assert all(map(torch.equal, model.parameters(), again.parameters()))
+
+
+@pytest.mark.parametrize("constant", [1e-6, 0.07, 1.0, -0.2, -3.0])
+def test_what_is_varied_keeps_its_sign(constant):
+    made = construct(lambda: nn.Parameter(torch.full((1000,), constant)), [], {}, 7, vary=True).detach()
+    assert bool((made * constant > 0).all())
+    assert float(made.std()) > 0.1
+
+
+def test_identities_are_varied_and_stay_near_one():
+    class Near(nn.Module):
+        def __init__(self, made):
+            super().__init__()
+            self.weight = made()
+
+    eye, empty = torch.eye(64), torch.empty(64, 64)
+    plain, initialised = (
+        construct(Near, [made], {}, 7, vary=True).weight.detach()
+        for made in (lambda: nn.Parameter(torch.eye(64)), lambda: nn.init.eye_(nn.Parameter(empty)))
+    )
+    assert torch.equal(plain, initialised)
+    assert 0.01 < float((plain - eye).abs().max()) < 0.1
+    assert torch.equal(construct(Near, [lambda: eye], {}, 7, vary=True).weight, torch.eye(64))
+
+
+class StatisticsByHand(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+        self.register_buffer("running_mean", torch.zeros(4))
+        self.register_buffer("running_var", torch.ones(4))
+        self.register_buffer("mask", torch.ones(4))
+
+
+def test_running_statistics_are_varied_alike_however_they_are_made():
+    built, by_hand = (
+        construct(made, [], {}, 7, vary=True) for made in (lambda: nn.BatchNorm1d(4), StatisticsByHand)
+    )
+    for name in ("weight", "running_mean", "running_var"):
+        assert torch.equal(getattr(built, name), getattr(by_hand, name))
+    assert float(built.running_mean.abs().max()) > 0.01
+    assert float(built.running_var.min()) > 0
+    assert torch.equal(by_hand.mask, torch.ones(4))
+
+
+def test_what_is_part_of_a_parameter_stays_as_it_is_filled():
+    made = construct(nn.Embedding, [4, 3], {"padding_idx": 0}, 7, vary=True)
+    assert torch.equal(made.weight.detach()[0], torch.zeros(3))
+
+
 def test_without_variation_defaults_stay():
     assert torch.equal(construct(Builtin, [], {}, 7, vary=False).norm.weight, torch.ones(4))
 
@@ -42,6 +109,7 @@ def test_nothing_stays_patched():
     with varied_constants(1):
         pass
     assert (torch.ones, nn.init.ones_, nn.Parameter.__new__) == before
+    assert "fill_" not in vars(torch.Tensor)
     assert torch.equal(nn.Parameter(torch.ones(3)).data, torch.ones(3))
 
 

@@ -116,8 +116,8 @@ def test_timed_calls_are_fed_and_checked_on_the_device(gpu, source):
         for call in range(3)
     ]
     ours = [torch.stack(leaves) for leaves in zip(*answers, strict=True)]
-    assert ring.disagreement(ours, ours, recipe) == ""
-    assert ring.disagreement([leaf.roll(1, 0) for leaf in ours], ours, recipe)
+    assert ring.disagreement(ours, ours, recipe, {}) == ""
+    assert ring.disagreement([leaf.roll(1, 0) for leaf in ours], ours, recipe, {})
 
 
 def test_problems_are_vetted_on_the_device(gpu):

@@ -138,3 +138,25 @@ def test_what_only_looks_like_deciding_has_no_jumps() -> None:
     source = SOURCE.format(body="return x - x.max(-1).values[:, None]", inputs="return [torch.randn(64, 64)]")
     trials = _pool(source).draws[0].trials
     assert all(trial.expected.jumps == [None] for trial in trials)
+
+
+@pytest.mark.parametrize("kind", ["float64", "complex128"])
+def test_who_asks_for_double_precision_throughout_gets_it(kind):
+    drawn = f"torch.randn(32, 512, dtype=torch.{kind})"
+    source = SOURCE.format(body="return x @ more[0].mT", inputs=f"return [{drawn}, {drawn}]")
+    wide = getattr(torch, kind)
+    narrow = torch.complex64 if wide.is_complex else torch.float32
+    for trial in _pool(source.replace("0.587, 0.114]", "0.587, 0.114], dtype=torch.float64")).draws[0].trials:
+        left, right = trial.arguments.leaves
+        assert not _accepts(trial, (left.to(narrow) @ right.to(narrow).mT).to(wide))
+        one_after_another = sum(left[:, [k]] * right[:, k] for k in range(512))
+        assert isinstance(one_after_another, torch.Tensor)
+        assert _accepts(trial, one_after_another)
+
+
+def test_who_keeps_some_in_single_precision_may_compute_in_it():
+    drawn = "torch.randn(32, 512, dtype=torch.float64)"
+    source = SOURCE.format(body="return x @ more[0].mT", inputs=f"return [{drawn}, {drawn}]")
+    trial = _pool(source).bases[0]
+    left, right = trial.arguments.leaves
+    assert _accepts(trial, (left.float() @ right.float().mT).double())

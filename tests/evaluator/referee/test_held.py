@@ -109,12 +109,20 @@ def test_claims_that_make_no_sense_are_claims_of_nothing(claim):
     assert held.differs([torch.stack(returned)])
 
 
-def test_complex_and_empty_outputs_are_left_alone():
-    for one in (torch.randn(3, dtype=torch.complex64), torch.empty(0, 4)):
-        returned = [one] * COUNT
-        held, seen = _held(returned, _Unseen())
-        assert seen
-        assert not held.differs([torch.stack(returned)])
+def test_complex_outputs_are_looked_at_like_any_other():
+    returned = [torch.randn(7, 5, dtype=torch.complex64).t() for _ in range(COUNT)]
+    held, _ = _held(returned)
+    assert not held.differs([torch.stack(returned)])
+    for one in returned:
+        torch.view_as_real(one)[..., 1] += 1.0
+    assert held.differs([torch.stack(returned)])
+
+
+def test_empty_outputs_are_left_alone():
+    returned = [torch.empty(0, 4)] * COUNT
+    held, seen = _held(returned, _Unseen())
+    assert seen
+    assert not held.differs([torch.stack(returned)])
 
 
 def test_where_nobody_may_look_nothing_is_said():

@@ -10,8 +10,9 @@ import torch
 
 from evaluator.contestant.slots import place, stacked
 from evaluator.referee.errorscale import Expected, limit
+from evaluator.referee.jumping import Doubt
 from evaluator.referee.reference import Arguments, Output, Reference
-from evaluator.referee.ring import Recipe, Ring, _disagree, _Doubt, _share
+from evaluator.referee.ring import Recipe, Ring, _disagree, _share
 from evaluator.referee.shelf import Solved, Trial
 from evaluator.referee.trials import TrialPool, terms_of
 from evaluator.referee.variants import AROUND, BELOW, NEAR, Starts
@@ -60,9 +61,9 @@ def test_each_base_is_held_to_its_own_limit():
     right = torch.zeros(16, 8, 64)
     between = 1e-7 * (LOOSE + TIGHT) / 2
     own = right + between
-    assert "times the rounding error" in ring.disagreement([own], [right], recipe)
+    assert "times the rounding error" in ring.disagreement([own], [right], recipe, {})
     own[tight] = right[tight]
-    assert ring.disagreement([own], [right], recipe) == ""
+    assert ring.disagreement([own], [right], recipe, {}) == ""
 
 
 def _published(ring: Ring, count: int = 4) -> torch.Tensor:
@@ -284,9 +285,9 @@ def test_answers_that_few_inputs_decide_are_compared_fairly(function):
         torch.stack([call(x.flip(-1)) for x in given]),
     ):
         own = own.flip(-1) if own.dim() == 3 and not torch.allclose(own, right, rtol=1e-3) else own
-        assert ring.disagreement([own], [right], recipe) == ""
+        assert ring.disagreement([own], [right], recipe, {}) == ""
     sampled = torch.stack([call(torch.cat([x[:, ::2], x[:, ::2]], -1)) for x in given])
-    assert ring.disagreement([sampled], [right], recipe) != ""
+    assert ring.disagreement([sampled], [right], recipe, {}) != ""
 
 
 def test_the_largest_groups_tell_how_scales_grow_with_size():
@@ -306,9 +307,9 @@ def test_as_many_whole_numbers_may_go_either_way_as_verification_found_to():
     own = right.clone()
     own[0, :100] += 1
     assert _disagree(own, right, None, torch.ones(4)) != ""
-    assert _disagree(own, right, None, torch.ones(4), doubt=_Doubt(0.004, 0)) == ""
+    assert _disagree(own, right, None, torch.ones(4), doubt=Doubt(0.004, 0)) == ""
     own[1, :100] += 1
-    assert _disagree(own, right, None, torch.ones(4), doubt=_Doubt(0.004, 0)) != ""
+    assert _disagree(own, right, None, torch.ones(4), doubt=Doubt(0.004, 0)) != ""
 
 
 def test_a_few_elements_may_jump_where_verification_saw_some_and_nowhere_else():
@@ -316,11 +317,24 @@ def test_a_few_elements_may_jump_where_verification_saw_some_and_nowhere_else():
     own = right.clone()
     own[1, 5, 7:9] += 1.0
     assert "times the rounding error" in _disagree(own, right, scale, bounds)
-    assert _disagree(own, right, scale, bounds, doubt=_Doubt(0.0, 1)) == ""
+    assert _disagree(own, right, scale, bounds, doubt=Doubt(0.0, 1)) == ""
     own[0, 5, 7] += 1.0
-    assert "times the rounding error" in _disagree(own, right, scale, bounds, doubt=_Doubt(0.0, 1))
+    assert "times the rounding error" in _disagree(own, right, scale, bounds, doubt=Doubt(0.0, 1))
     own = right + 3e-3 * torch.randn_like(right)
-    assert "times the rounding error" in _disagree(own, right, scale, bounds, doubt=_Doubt(0.02, 64))
+    assert "times the rounding error" in _disagree(own, right, scale, bounds, doubt=Doubt(0.02, 64))
     own = right.clone()
     own[1, 5, 7] = float("nan")
-    assert "NaN" in _disagree(own, right, scale, bounds, doubt=_Doubt(0.02, 64))
+    assert "NaN" in _disagree(own, right, scale, bounds, doubt=Doubt(0.02, 64))
+
+
+def test_a_call_may_go_the_other_way_as_a_whole_but_not_call_after_call():
+    scale, bounds, doubt = torch.full((1, 1), 1e-7), torch.full((1,), LOOSE), Doubt(0.0, 512)
+
+    def complaint(error: float) -> str:
+        right = torch.randn(1, 1, 512)
+        return _disagree(right + error, right, scale, bounds, doubt=doubt)
+
+    assert [complaint(1.0) for _ in range(2)] == ["", ""]
+    assert "times the rounding error" in complaint(1.0)
+    assert [complaint(0.0) for _ in range(100)] == [""] * 100
+    assert complaint(1.0) == ""
