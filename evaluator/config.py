@@ -92,7 +92,7 @@ class EvaluationConfig(Record):
     baselines: tuple[Literal["eager", "compile"], ...] = ("eager", "compile")
     """Timings of the reference to take; the headline speedup is against the fastest of them."""
     trials: int = Field(default=7, ge=1, le=100)
-    """Verified calls on fresh inputs before timing starts, per weight draw at least one; seven are one a kind."""
+    """Verified calls on fresh inputs before timing starts, per weight draw at least one; 7 are one a kind."""
     measure: bool = True
     """Whether to time at all; without it a right candidate is `PASSED` with no speedup."""
     target_ms: float = Field(default=300.0, gt=0)
