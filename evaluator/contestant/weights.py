@@ -237,18 +237,34 @@ def construct(model_class: Any, args: list[Any], kwargs: dict[str, Any], seed: i
 
 
 def load_state(model: nn.Module, state: dict[str, torch.Tensor]) -> None:
-    """Load a reference's state by name, or, where names differ, by position among tensors of equal shapes.
+    """Load a reference's state as the model itself takes it, else by position among tensors of equal shapes.
+
+    Buffers may be missing on either side: masks, tables and packed weights are a model's own affair.
 
     Raises:
-        ValueError: the shapes do not line up, so nothing can be loaded.
+        ValueError: parameters line up neither by name nor by shape, so nothing can be loaded.
     """
-    own = dict(model.state_dict())
-    if any(map(is_lazy, own.values())):
-        # Shapes are decided on by what is loaded.
+    try:
         model.load_state_dict(state)
-        return
-    if own.keys() != state.keys() or any(own[name].shape != state[name].shape for name in own):
-        if [tensor.shape for tensor in own.values()] != [tensor.shape for tensor in state.values()]:
-            raise ValueError("the parameters do not line up with the reference's, by name or by shape")
-        state = dict(zip(own, state.values(), strict=True))
-    model.load_state_dict(state)
+    except RuntimeError:
+        own = dict(model.state_dict())
+        if any(map(is_lazy, own.values())):
+            raise
+        if [tensor.shape for tensor in own.values()] == [tensor.shape for tensor in state.values()]:
+            model.load_state_dict(dict(zip(own, state.values(), strict=True)))
+        else:
+            _load_parameters(model, state)
+
+
+def _load_parameters(model: nn.Module, state: dict[str, torch.Tensor]) -> None:
+    named = dict(model.named_parameters())
+    if any(name not in state or state[name].shape != named[name].shape for name in named):
+        raise ValueError(
+            "the parameters do not line up with the reference's, by name or by shape; draw them as it does, "
+            "or take its state in a load_state_dict hook"
+        )
+    own = model.state_dict()
+    fitting = {
+        name: tensor for name, tensor in state.items() if name in own and own[name].shape == tensor.shape
+    }
+    model.load_state_dict(fitting, strict=False)

@@ -24,6 +24,7 @@ _FEWEST_SLOTS = 2
 """A later call must leave an earlier answer alone."""
 _MEMORY_SHARE = 0.05
 _RETRIES = 2
+_REMARK_LIMIT = 400
 _SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """Whole numbers by their bytes."""
 
@@ -104,25 +105,26 @@ class Verifier:
         seeded = self._check(trial, model)
         if seeded.mismatch is None:
             return "seed" if any(True for _ in draw.model.parameters()) else "none"
-        state = draw.model.state_dict()
+        state, remark = draw.model.state_dict(), ""
         if state:
             try:
                 self._construct(draw, model, state=state)
             except Verdict as verdict:
                 if verdict.status is not Status.RUNTIME_ERROR or self._side.lost:
                     raise
+                remark = f"; nor can it be given the reference's weights: {verdict.detail[:_REMARK_LIMIT]}"
             else:
                 if self._check(trial, model).mismatch is None:
                     return "state_dict"
         self._construct(draw, model, state=None)
-        self._insist(trial, model)
+        self._insist(trial, model, remark=remark)
         return "seed"
 
     def _construct(self, draw: Draw, model: str, *, state: dict[str, torch.Tensor] | None) -> None:
         wanted = Construction("ModelNew", model, draw.seed, draw.vary, state)
         construct(self._ground, self._side, wanted)
 
-    def _insist(self, trial: Trial, model: str) -> None:
+    def _insist(self, trial: Trial, model: str, *, remark: str = "") -> None:
         """The candidate must be right on this trial, every time."""
         comparison = self._check(trial, model)
         if comparison.mismatch is None:
@@ -134,14 +136,16 @@ class Verifier:
                     comparison.mismatch, Status.NONDETERMINISTIC, "right on some repeats, wrong on others"
                 )
             steady = steady and same_answers(first, self._outputs(0))
-        raise self._wrong(comparison.mismatch, Status.WRONG_VALUES, "", steady=steady)
+        raise self._wrong(comparison.mismatch, Status.WRONG_VALUES, "", steady=steady, remark=remark)
 
-    def _wrong(self, mismatch: Mismatch, status: Status, note: str, *, steady: bool = False) -> Verdict:
+    def _wrong(
+        self, mismatch: Mismatch, status: Status, note: str, *, steady: bool = False, remark: str = ""
+    ) -> Verdict:
         detail = (
             f"{_named(mismatch.output)} on {mismatch.trial} inputs: "
             f"{mismatch.wrong} of {mismatch.total} wrong, "
             f"error {mismatch.error_ratio:.3g} times the reference's own (limit {mismatch.limit_ratio:.3g}); "
-            f"{mismatch.pattern}"
+            f"{mismatch.pattern}{remark}"
         )
         return Verdict(
             status, f"{note}; {detail}" if note else detail, mismatch=mismatch, unsteady=not steady

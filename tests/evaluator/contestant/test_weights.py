@@ -125,6 +125,47 @@ def test_a_state_loads_by_position_where_names_differ():
     assert left is not right
 
 
+class Packed(nn.Module):
+    """The linear's weight and bias in one parameter, as its hook packs them."""
+
+    def __init__(self):
+        super().__init__()
+        self.both = nn.Parameter(torch.randn(4, 5))
+        self.norm = nn.LayerNorm(4)
+        self._register_load_state_dict_pre_hook(self._pack)
+
+    def _pack(self, state, prefix, *rest):
+        if "linear.weight" in state:
+            state["both"] = torch.cat([state.pop("linear.weight"), state.pop("linear.bias")[:, None]], 1)
+
+
+def test_a_state_loads_through_what_the_models_own_hooks_make_of_it():
+    state = construct(Builtin, [], {}, 1, vary=True).state_dict()
+    packed = construct(Packed, [], {}, 2, vary=False)
+    load_state(packed, state)
+    assert torch.equal(packed.both[:, 4], state["linear.bias"])
+    assert torch.equal(packed.norm.weight, state["norm.weight"])
+
+
+def test_a_state_loads_beside_buffers_of_the_models_own():
+    class Tabled(Builtin):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("table", torch.arange(3.0))
+
+    state = construct(Builtin, [], {}, 1, vary=True).state_dict()
+    tabled = construct(Tabled, [], {}, 2, vary=False)
+    load_state(tabled, state)
+    assert torch.equal(tabled.linear.weight, state["linear.weight"])
+    assert torch.equal(tabled.table, torch.arange(3.0))
+
+
+def test_a_state_whose_parameters_have_no_place_says_what_to_do():
+    state = construct(Builtin, [], {}, 1, vary=True).state_dict()
+    with pytest.raises(ValueError, match="draw them as it does, or take its state in a load_state_dict hook"):
+        load_state(nn.Linear(3, 3), state)
+
+
 def test_variation_leaves_device_contexts_alone():
     code = (
         "import torch\n"
