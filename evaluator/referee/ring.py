@@ -27,7 +27,7 @@ from evaluator.referee.errorscale import (
 from evaluator.referee.jumping import LEEWAY, NO_DOUBT, Doubt, Jumped, without_jumps
 from evaluator.referee.reference import Arguments
 from evaluator.referee.shelf import Trial
-from evaluator.referee.structure import mirrored, symmetric, variable
+from evaluator.referee.structure import keeper, variable
 from evaluator.referee.variants import FEWEST_SCATTERED, Starts
 
 _NOISE_SLACK = 65536
@@ -99,7 +99,10 @@ class Ring:
             stack is not None and index not in ordered and variable(stack)
             for index, stack in enumerate(self._stacks)
         ]
-        self._symmetric = [stack is not None and symmetric(stack) for stack in self._stacks]
+        self._keepers = [
+            keeper(stack) if stack is not None and is_noisy else None
+            for stack, is_noisy in zip(self._stacks, self._noisy, strict=True)
+        ]
         noisy = [
             stack
             for stack, is_noisy in zip(self._stacks, self._noisy, strict=True)
@@ -192,7 +195,8 @@ class Ring:
         if numel < FEWEST_SCATTERED:
             factors = factors.abs().clamp(max=self._starts.between[1])
         factors = factors.view(like.shape)
-        return mirrored(factors) if self._symmetric[index] else factors
+        keep = self._keepers[index]
+        return factors if keep is None else keep(factors)
 
     def withdraw(self, memory: torch.Tensor, slots: list[Slot], recipe: Recipe) -> None:
         """Put other draws in a batch's place: as valid, since a warm-up on garbage could index anything."""

@@ -1,6 +1,7 @@
 """What a problem's author means by an input beyond its values, so that variations of it keep it.
 
-Masks and labels, boundaries in order, a triangular matrix' zeros, symmetry: a candidate may rely on each.
+Masks and labels, boundaries in order, a triangular matrix' zeros, symmetry, rows that say everything twice,
+as tables of rotary embeddings do: a candidate may rely on each.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ _BY_CHANCE: Final = 1e-4
 _BY_CHANCE_IF_CONSTANT: Final = 1 / 12
 """Of what is the same in every draw there is no more to see: four numbers."""
 _MOST_DRAWS: Final = 16
+_FEWEST_REPEATED: Final = 4
+
+Keeper = Callable[[torch.Tensor], torch.Tensor]
+"""Gives other values of an input's shape its symmetry or its repetition."""
 
 
 def computable(values: torch.Tensor) -> torch.Tensor:
@@ -48,6 +53,38 @@ def symmetric(leaf: torch.Tensor) -> bool:
 def mirrored(values: torch.Tensor) -> torch.Tensor:
     """Matrices whose lower triangle repeats the upper one."""
     return values.triu() + values.triu(1).mT
+
+
+def keeper(leaf: torch.Tensor) -> Keeper:
+    """What makes other values as symmetric as an input is, or repeat themselves along its rows as it does."""
+    if symmetric(leaf):
+        return mirrored
+    size = leaf.shape[-1] if leaf.dim() else 0
+    if size < _FEWEST_REPEATED or size % 2 or leaf.numel() == 0:
+        return _as_they_are
+    rows = leaf.reshape(-1, size)
+    for keep in (_half_repeated, _pairwise_repeated):
+        # One number all along says nothing; the first row mostly tells.
+        if _is_kept(keep, rows[:1]) and _is_kept(keep, rows) and not torch.equal(rows, rows.roll(1, -1)):
+            return keep
+    return _as_they_are
+
+
+def _is_kept(keep: Keeper, rows: torch.Tensor) -> bool:
+    return torch.equal(keep(rows), rows)
+
+
+def _as_they_are(values: torch.Tensor) -> torch.Tensor:
+    return values
+
+
+def _half_repeated(values: torch.Tensor) -> torch.Tensor:
+    half = values[..., : values.shape[-1] // 2]
+    return torch.cat([half, half], -1)
+
+
+def _pairwise_repeated(values: torch.Tensor) -> torch.Tensor:
+    return values[..., ::2].repeat_interleave(2, -1)
 
 
 def kept_in_order(first: list[torch.Tensor], draw: Callable[[], list[torch.Tensor]]) -> frozenset[int]:

@@ -10,7 +10,7 @@ from typing import Final
 import torch
 
 from evaluator.referee.shelf import Trial
-from evaluator.referee.structure import mirrored, symmetric, variable
+from evaluator.referee.structure import keeper, variable
 
 AROUND, BELOW, NEAR = (2 / 3, 4 / 3), (1 / 2, 1.0), (0.98, 1.0)
 """Smallest factors on inputs of timed calls; near is for references that stay finite on nothing else."""
@@ -138,8 +138,7 @@ def varied(variant: Variant, leaf: torch.Tensor, generator: torch.Generator) -> 
     """An input varied, as far as its structure lets it."""
     if not variable(leaf):
         return leaf
-    made = variant(leaf, generator)
-    return mirrored(made) if symmetric(leaf) else made
+    return keeper(leaf)(variant(leaf, generator))
 
 
 def row(leaves: Iterable[torch.Tensor]) -> int:

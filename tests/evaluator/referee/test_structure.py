@@ -9,7 +9,7 @@ from evaluator.contestant.slots import place, stacked
 from evaluator.referee.comparison import compare
 from evaluator.referee.reference import Reference
 from evaluator.referee.ring import Ring
-from evaluator.referee.structure import kept_in_order, mirrored, symmetric, variable
+from evaluator.referee.structure import keeper, kept_in_order, mirrored, symmetric, variable
 from evaluator.referee.trials import TrialPool
 
 HEAD = "import torch\nfrom torch import nn\n\nclass Model(nn.Module):\n    def forward(self, *x):\n"
@@ -17,7 +17,15 @@ NO_INIT = "\ndef get_init_inputs():\n    return []\n"
 PRODUCT = f"{HEAD}        return x[0] @ x[1]\n{NO_INIT}\ndef get_inputs():\n"
 PAIRS = {
     "symmetric": "    return [(m := torch.randn(24, 24)) + m.T, torch.rand(24, 24)]\n",
+    "halves": "    return [torch.cat([m := torch.randn(24, 12), m], -1), torch.rand(24, 24)]\n",
+    "pairs": "    return [torch.randn(24, 12).repeat_interleave(2, -1), torch.rand(24, 24)]\n",
     "triangular": "    return [torch.randn(24, 24).triu(), torch.randn(24, 24).tril()]\n",
+}
+KEPT = {
+    "symmetric": lambda matrix: matrix.T,
+    "halves": lambda matrix: matrix.roll(12, -1),
+    "pairs": lambda matrix: matrix[:, ::2].repeat_interleave(2, -1),
+    "triangular": lambda matrix: matrix.triu(),
 }
 GATHERED = (
     f"{HEAD}        return x[0][x[1]] * x[2]\n{NO_INIT}\n"
@@ -46,7 +54,7 @@ def test_trials_and_timed_calls_keep_the_structure_of_inputs(kind):
     given += list(stacked(memory, slots[0], 0, 2))
     assert len(given) > 8
     for matrix in given:
-        assert torch.equal(matrix, matrix.T if kind == "symmetric" else matrix.triu())
+        assert torch.equal(matrix, KEPT[kind](matrix))
     assert pool.starts().signed
 
 
@@ -78,6 +86,12 @@ def test_a_symmetric_matrix_is_known_and_made():
     matrix = torch.randn(2, 5, 5)
     assert not symmetric(matrix)
     assert symmetric(mirrored(matrix))
+
+
+def test_rows_that_repeat_nothing_or_one_number_are_varied_at_will():
+    other = torch.arange(12.0).view(2, 6)
+    for rows in (torch.randn(2, 6), torch.full((2, 6), 0.5), torch.ones(2, 6) * torch.randn(2, 1)):
+        assert keeper(rows)(other) is other
 
 
 def test_equal_values_may_be_sorted_either_way_and_others_not():
