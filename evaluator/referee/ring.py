@@ -291,18 +291,20 @@ def _disagree(
     rows, reference = own.reshape(shape).to(wide), other.reshape(shape).to(wide)
     error = torch.linalg.vector_norm(rows - reference, dim=-1)
     size = torch.linalg.vector_norm(reference, dim=-1)
-    if not bool(error.isfinite().all()):
+    if not bool((error + size).isfinite().all()):
         finite = reference.isfinite()
         if bool((finite != rows.isfinite()).any()):
             return "NaN or infinity where the reference has none, or the other way round"
-        error = torch.linalg.vector_norm(torch.where(finite, rows - reference, 0.0), dim=-1)
-        size = torch.linalg.vector_norm(torch.where(finite, reference, 0.0), dim=-1)
+        # Squares of large numbers are finite in double precision only.
+        rows, reference = (torch.where(finite, values, 0.0).double() for values in (rows, reference))
+        error = torch.linalg.vector_norm(rows - reference, dim=-1)
+        size = torch.linalg.vector_norm(reference, dim=-1)
     root = float(shape[-1] ** 0.5)
     information = torch.finfo(other.dtype)
     # Of narrow types a few roundings of the whole answer are much: no more than when it was verified.
     least = information.eps / 4 if information.bits < 32 else information.eps
     floor = size / root * max(least, share)
-    unit = torch.maximum(scale.to(wide), floor).clamp_min(_TINY)
+    unit = torch.maximum(scale.to(floor), floor).clamp_min(_TINY)
     if doubt.together:
         most = unit * bounds.to(unit).unsqueeze(-1)
         error = without_jumps(rows, reference, most, doubt)

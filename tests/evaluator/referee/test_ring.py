@@ -125,6 +125,13 @@ def test_a_near_tie_in_very_many_indices_may_go_the_other_way():
     assert _disagree(own, right, None, torch.ones(4)) != ""
 
 
+def test_answers_whose_squares_overflow_are_compared_too():
+    right = torch.randn(2, 64, 256) * 1e25
+    scale, bounds = torch.full((2, 64), 1e18, dtype=torch.float64), torch.full((2,), LOOSE)
+    assert _disagree(right * (1 + 1e-7 * torch.randn_like(right)), right, scale, bounds) == ""
+    assert "times the rounding error" in _disagree(right * 1.001, right, scale, bounds)
+
+
 def test_answers_in_double_precision_are_compared_in_it():
     right = torch.randn(2, 64, 2048, dtype=torch.float64)
     scale, bounds = torch.full((2, 64), 1e-16, dtype=torch.float64), torch.full((2,), LOOSE)
