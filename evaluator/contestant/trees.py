@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -14,7 +16,11 @@ _SCALARS = (bool, int, str, type(None))
 
 
 class UnsupportedValue(TypeError):
-    """A value that cannot cross: not a tensor, number, string, dtype, device or container of those."""
+    """A value that cannot cross: not a tensor, number, string, dtype, device or container of those.
+
+    Of containers there are lists, tuples, dictionaries, and dataclasses and namespaces, which cross as plain
+    namespaces of their fields and properties.
+    """
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -66,7 +72,27 @@ def _flatten(value: Any, leaves: list[torch.Tensor], numbers: bool) -> Tree:
             "k": "dict",
             "v": [[_atom(_plain(key)), _flatten(item, leaves, numbers)] for key, item in items],
         }
+    if (dataclasses.is_dataclass(value) and not isinstance(value, type)) or isinstance(
+        value, SimpleNamespace
+    ):
+        # A property of what is returned says nothing that its fields do not.
+        fields = sorted(_fields(value, properties=not numbers).items())
+        return {
+            "k": "namespace",
+            "v": [[_atom(key), _flatten(item, leaves, numbers)] for key, item in fields],
+        }
     return _atom(value)
+
+
+def _fields(value: Any, *, properties: bool) -> dict[str, Any]:
+    """What can be read from a dataclass or a namespace."""
+    if dataclasses.is_dataclass(value):
+        names = [field.name for field in dataclasses.fields(value)]
+    else:
+        names = list(vars(value))
+    kinds = type(value).__mro__ if properties else ()
+    names += [name for kind in kinds for name, held in vars(kind).items() if isinstance(held, property)]
+    return {name: getattr(value, name) for name in names}
 
 
 def _plain(value: Any) -> Any:
@@ -90,7 +116,10 @@ def _atom(value: Any) -> Tree:
         case slice():
             return {"k": "slice", "v": [value.start, value.stop, value.step]}
         case _:
-            raise UnsupportedValue(f"a value of type {type(value).__qualname__} cannot be handed over")
+            raise UnsupportedValue(
+                f"a value of type {type(value).__qualname__} cannot be handed over; numbers, strings, "
+                "tensors and dtypes can, in lists, tuples, dictionaries and dataclasses"
+            )
 
 
 def unflatten(tree: Tree, leaf: Callable[[int], Any]) -> Any:
@@ -109,6 +138,8 @@ def unflatten(tree: Tree, leaf: Callable[[int], Any]) -> Any:
             return tuple(unflatten(item, leaf) for item in content)
         case "dict" if isinstance(content, list):
             return {unflatten(key, leaf): unflatten(item, leaf) for key, item in content}
+        case "namespace" if isinstance(content, list):
+            return SimpleNamespace(**{str(key["v"]): unflatten(item, leaf) for key, item in content})
         case _:
             return _unflatten_atom(kind, content)
 
@@ -143,7 +174,7 @@ def same_structure(left: Tree, right: Tree) -> bool:
             return len(left["v"]) == len(right["v"]) and all(
                 same_structure(a, b) for a, b in zip(left["v"], right["v"], strict=True)
             )
-        case "dict":
+        case "dict" | "namespace":
             ours = {str(key): item for key, item in left["v"]}
             theirs = {str(key): item for key, item in right["v"]}
             return ours.keys() == theirs.keys() and all(
@@ -164,7 +195,7 @@ def leaf_paths(tree: Tree, prefix: str = "") -> list[str]:
                 for index, item in enumerate(tree["v"])
                 for path in leaf_paths(item, f"{prefix}[{index}]")
             ]
-        case "dict":
+        case "dict" | "namespace":
             return [
                 path for key, item in tree["v"] for path in leaf_paths(item, f"{prefix}[{key.get('v')!r}]")
             ]

@@ -1,5 +1,7 @@
+import dataclasses
 import json
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -35,6 +37,33 @@ def test_any_value_survives_the_crossing(value):
 def test_torch_and_number_oddities_cross(value):
     tree, _ = flatten(value)
     assert unflatten(json.loads(json.dumps(tree)), lambda leaf: None) == value
+
+
+@dataclasses.dataclass
+class Size:
+    width: int
+    heads: int
+
+    @property
+    def head(self):
+        return self.width // self.heads
+
+
+def test_dataclasses_cross_as_namespaces_of_fields_and_properties():
+    tree, leaves = flatten({"config": Size(64, 8), "more": SimpleNamespace(scale=torch.ones(2), name="x")})
+    rebuilt = unflatten(json.loads(json.dumps(tree)), leaves.__getitem__)
+    assert rebuilt["config"] == SimpleNamespace(width=64, heads=8, head=8)
+    assert (rebuilt["more"].scale is leaves[0], rebuilt["more"].name) == (True, "x")
+
+
+def test_dataclasses_are_returned_alike_where_their_fields_are():
+    one, other = (
+        flatten(value, numbers_as_tensors=True)[0]
+        for value in (Size(4, 2), SimpleNamespace(heads=2, width=4))
+    )
+    assert same_structure(one, other)
+    assert leaf_paths(one) == ["['heads']", "['width']"]
+    assert not same_structure(one, flatten({"heads": 2, "width": 4}, numbers_as_tensors=True)[0])
 
 
 def test_objects_do_not_cross():
