@@ -134,6 +134,17 @@ VARIANTS: dict[str, Variant] = {
 }
 
 
+VARIED: Final = {
+    "near_duplicate": "the problem's own with three elements far out",
+    "zero_mean": "the problem's own with random signs",
+    "sparse": "the problem's own with most elements much smaller",
+    "large": "the problem's own, 16 times as large",
+    "tiny": "the problem's own, 4096 times smaller",
+    "outliers": "the problem's own with some elements far out",
+}
+"""What each variant is, for people; the reference stays finite on it."""
+
+
 def varied(variant: Variant, leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """An input varied, as far as its structure lets it."""
     if not variable(leaf):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from evaluator.referee.reference import Reference, same_answers, same_values
 from evaluator.referee.shelf import Trial
 from evaluator.referee.sides import Side, Verdict
 from evaluator.referee.trials import Draw, TrialPool
+from evaluator.referee.variants import VARIED
 from evaluator.referee.visits import Lane
 
 _SLOTS = 4
@@ -142,7 +144,7 @@ class Verifier:
         self, mismatch: Mismatch, status: Status, note: str, *, steady: bool = False, remark: str = ""
     ) -> Verdict:
         detail = (
-            f"{_named(mismatch.output)} on {mismatch.trial} inputs: "
+            f"{_named(mismatch.output)} on {_inputs(mismatch.trial)}: "
             f"{mismatch.wrong} of {mismatch.total} wrong, "
             f"error {mismatch.error_ratio:.3g} times the reference's own (limit {mismatch.limit_ratio:.3g}); "
             f"{mismatch.pattern}{remark}"
@@ -153,7 +155,8 @@ class Verifier:
 
     def _check(self, trial: Trial, model: str, *, index: int = 0) -> Comparison:
         self._publish(trial, index)
-        self._run(model, first=index, count=1)
+        with _naming(trial):
+            self._run(model, first=index, count=1)
         self._unchanged(trial, index)
         comparison = compare(trial.expected, self._outputs(index), limit=trial.limit, trial=trial.name)
         self.tally.trials += 1
@@ -215,6 +218,22 @@ class Verifier:
 
     def _outputs(self, index: int) -> list[torch.Tensor]:
         return read_outputs(self._lane, index)
+
+
+@contextlib.contextmanager
+def _naming(trial: Trial) -> Iterator[None]:
+    """What fails on varied inputs only may insist on what the problem's own draws have in common."""
+    try:
+        yield
+    except Verdict as verdict:
+        if trial.name in VARIED:
+            verdict.detail += f"; on {_inputs(trial.name)}"
+        raise
+
+
+def _inputs(name: str) -> str:
+    """The inputs of a trial, as people are told of them."""
+    return f"{name} inputs ({VARIED[name]})" if name in VARIED else f"{name} inputs"
 
 
 def in_a_row(reference: Reference, draw: Draw, trials: list[Trial], math_policy: str) -> Iterator[Expected]:

@@ -148,6 +148,13 @@ def test_every_way_to_fail_has_its_status(evaluator, body, status):
     assert evaluation.speedup is None
 
 
+def test_what_fails_on_varied_inputs_alone_is_told_so(evaluator):
+    insists = "assert x.abs().max() < 20; return torch.relu(x * self.scale + self.shift)"
+    evaluation = evaluator.evaluate(PROBLEM, model(insists), UNTIMED)
+    assert evaluation.status is Status.RUNTIME_ERROR
+    assert "inputs (the problem's own" in evaluation.detail
+
+
 def test_the_next_candidate_is_judged_normally_after_all_that(evaluator):
     assert evaluator.evaluate(PROBLEM, RIGHT, UNTIMED).status is Status.PASSED
 
