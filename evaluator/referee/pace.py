@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,13 +14,15 @@ from torch import nn
 
 from evaluator.devices import Device
 from evaluator.flaws import Remark, Severity
-from evaluator.referee.reference import Arguments
+from evaluator.referee.reference import Arguments, Reference
 
 _TIMING_S: Final = 0.4
 _MOST: Final = 50
 _BATCH_MS: Final = 1.0
 _LEAST_MS: Final = 0.02
 _LAUNCHES: Final = 3
+_GLIMPSES: Final = 3
+_LONG_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,37 @@ def pace(device: Device, model: nn.Module, arguments: Arguments) -> Pace:
         times = _times_ms(device, lambda: model(*args, **kwargs))
         launches = _times_ms(device, lambda: cell.add_(1))
     return Pace(statistics.median(times), min(times), min(launches))
+
+
+@contextlib.contextmanager
+def fewer_threads(reference: Reference) -> Iterator[None]:
+    """One thread for a while, where the reference's calls take no longer with it.
+
+    Threads that wait for each other on a busy machine make short operations many times slower.
+    """
+    threads = torch.get_num_threads()
+    try:
+        if reference.device.type == "cpu" and threads > 1:
+            torch.set_num_threads(_handy(reference, threads))
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _handy(reference: Reference, threads: int) -> int:
+    model, arguments = reference.model(0), reference.inputs(0)
+
+    def taken_s(calls: int) -> float:
+        began = time.perf_counter()
+        for _ in range(calls):
+            reference.call(model, arguments)
+        return time.perf_counter() - began
+
+    if taken_s(1) > _LONG_S:
+        return threads
+    together_s = taken_s(_GLIMPSES)
+    torch.set_num_threads(1)
+    return 1 if taken_s(_GLIMPSES) <= together_s else threads
 
 
 def _times_ms(device: Device, call: Callable[[], object]) -> list[float]:

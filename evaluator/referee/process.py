@@ -19,6 +19,7 @@ from evaluator.protocol import Channel, ChannelClosed, Message
 from evaluator.referee.apart import look_apart
 from evaluator.referee.judge import Judge
 from evaluator.referee.lanes import Ground
+from evaluator.referee.pace import fewer_threads
 from evaluator.referee.reference import Reference
 from evaluator.referee.sides import DriverLink
 from evaluator.referee.trials import TrialPool
@@ -117,9 +118,10 @@ class Referee:
             driver.call("hold", exclusive=False, anew=True)
 
         memory_bytes = int(device.free_bytes() * _TRIALS_SHARE)
-        pool = TrialPool(
-            reference, math=config.math.value, secret=secret, memory_bytes=memory_bytes, pause=pause
-        )
+        with fewer_threads(reference):
+            pool = TrialPool(
+                reference, math=config.math.value, secret=secret, memory_bytes=memory_bytes, pause=pause
+            )
         # What oracles needed for a moment, other referees of this device need now.
         device.trim()
         self._judge = Judge(ground, pool, config, secret, insists=config.measure and not message["alone"])
