@@ -40,6 +40,7 @@ _MOST_ZERO_MEAN: Final = 512.0
 _HALVED: Final = 4.0
 """How far its own error is above all else where a reference computes in half precision between wide types."""
 _HALF_BITS: Final = 16
+_SINGLE_BITS: Final = 32
 _SMALL_GROUP = 32
 _CHUNK_ELEMENTS: Final = 1 << 24
 _TIE_DRAWS: Final = 6
@@ -52,7 +53,12 @@ _FAR_ROUNDOFF: Final = 2.0**-10
 _FAR_DRAWS: Final = 2
 MOST_UNSETTLED: Final = 0.01
 _JUMP: Final = 100.0
-"""How many times the limit an element goes where it jumps."""
+"""How many times the limit an element goes where it jumps on the farthest ways: smoothly it goes far, too."""
+_SHORT_JUMP: Final = 4.0
+"""The same on ways of a few roundoffs: one number more in a bin is little beside thousands."""
+_MOST_FEW: Final = 8
+_FEW_SHARE: Final = 1 / 8
+"""So many elements of a small output, or such a share, may jump at once: bins of a histogram do in pairs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +232,7 @@ def _jump_on_the_way(leaf: _Watched, answer: Callable[[float], torch.Tensor]) ->
     """
     near, far, here, there = 0.0, _FAR_ROUNDOFF, leaf.exact, answer(_FAR_ROUNDOFF)
     while True:
-        places, most = leaf.jumped(here, there)
+        places, most = leaf.jumped(here, there, far - near)
         if most == 0 or far - near < _TIE_ROUNDOFF:
             return most
         middle = (near + far) / 2
@@ -269,20 +275,22 @@ class _Watched:
         if self._scale is None:
             self._changed |= other != self.exact
             return
-        places, most = self.jumped(self.exact, other)
-        self._too_many = places.numel() > MOST_UNSETTLED * other.numel()
+        places, most = self.jumped(self.exact, other, _TIE_ROUNDOFF)
+        self._too_many = places.numel() > most_jumping(other.numel())
         self.most = max(self.most, most)
         if places.numel() and not self._too_many:
             self._changed.view(-1)[places] = True
             self._others.append(Values(places, other.flatten()[places].double()))
 
-    def jumped(self, here: torch.Tensor, there: torch.Tensor) -> tuple[torch.Tensor, int]:
-        """Flat places that differ by far more than errors do, and how many a group has at most."""
+    def jumped(self, here: torch.Tensor, there: torch.Tensor, way: float) -> tuple[torch.Tensor, int]:
+        """Flat places that differ by far more than a smooth way explains, and how many of a group do."""
         if self._scale is None or here.shape != there.shape:
             return torch.empty(0, dtype=torch.int64), 0
         rows, values = grouped(here), grouped(there)
         step = max(1, _CHUNK_ELEMENTS // rows.shape[1])
-        least = _JUMP * bound(OTHER_LIMIT, self._dtype)
+        is_single = torch.finfo(self._dtype).bits >= _SINGLE_BITS
+        share = max(_SHORT_JUMP, _JUMP * way / _FAR_ROUNDOFF) if is_single else _JUMP
+        least = share * bound(OTHER_LIMIT, self._dtype)
         eps = torch.finfo(self._dtype).eps / 2
         found, most = [], 0
         for begin in range(0, rows.shape[0], step):
@@ -305,8 +313,14 @@ class _Watched:
         most = max(self.most, together)
         if not self.can_jump or most == 0:
             return None
-        share = float(self._changed.float().mean())
-        return Jumps(self._others, share, most) if share <= MOST_UNSETTLED else None
+        share, elements = float(self._changed.float().mean()), self.exact.numel()
+        is_small = most_jumping(elements) > MOST_UNSETTLED * elements
+        return Jumps(self._others, share, most) if is_small or share <= MOST_UNSETTLED else None
+
+
+def most_jumping(elements: int) -> float:
+    """How many elements of an output may jump at once and not be said to jump nearly everywhere."""
+    return max(MOST_UNSETTLED * elements, min(_MOST_FEW, _FEW_SHARE * elements))
 
 
 def _scale(

@@ -13,6 +13,7 @@ LEEWAY: Final = 2.0
 """How many times more of timed answers than of verified ones may hang on rounding."""
 _MOST_JUMPED: Final = 0.05
 """Of all elements of a duel: one decision may change all of an output, but seldom does."""
+_PEAKS: Final = 4.0
 
 
 @dataclass(slots=True)
@@ -56,7 +57,9 @@ def without_jumps(
     `most` is how far a group may be off.
     """
     difference = torch.where(reference.isfinite(), rows - reference, 0.0)
-    jumped = difference.abs() > PEAK_FACTOR * most.unsqueeze(-1)
+    # In a short group a few that jump by less than a peak are too much for all of it.
+    peak = min(PEAK_FACTOR, max(1.0, rows.shape[-1] ** 0.5 / _PEAKS))
+    jumped = difference.abs() > peak * most.unsqueeze(-1)
     if doubt.lets_off(int(jumped.count_nonzero()), rows.numel()):
         difference = torch.where(jumped, 0.0, difference)
     error: torch.Tensor = torch.linalg.vector_norm(difference, dim=-1)

@@ -22,6 +22,7 @@ from evaluator.referee.errorscale import (
     finite_or_zero,
     group_columns,
     grouped,
+    most_jumping,
     rms,
 )
 from evaluator.referee.jumping import LEEWAY, NO_DOUBT, Doubt, Jumped, without_jumps
@@ -330,7 +331,9 @@ def _doubt(expected: list[Expected], leaf: int) -> Doubt:
         if each.unsettled and (mask := each.unsettled[leaf]) is not None
     ]
     shares = [int(mask.count_nonzero()) / max(1, _uncommon(exact)) for mask, exact in masks]
-    share = min(MOST_UNSETTLED, max((found.share for found in jumps), default=max(shares, default=0.0)))
+    elements = max(1, expected[0].exact[leaf].numel())
+    most = most_jumping(elements) / elements if jumps else MOST_UNSETTLED
+    share = min(most, max((found.share for found in jumps), default=max(shares, default=0.0)))
     return Doubt(LEEWAY * share, max((found.most for found in jumps), default=0))
 
 

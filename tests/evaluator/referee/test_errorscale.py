@@ -42,6 +42,14 @@ GRAY = SOURCE.format(
     body="return (x.float() * self.weight).sum(1).round().clamp(0, 255).byte()",
     inputs="return [torch.randint(0, 256, (4, 3, 256, 256), dtype=torch.uint8)]",
 )
+BINS = SOURCE.format(
+    body="return torch.histc(x, 64, -3, 3)",
+    inputs="x = torch.randn(100_000); x[:3] = torch.tensor([0.375, 0.75, -1.5]); return [x]",
+)
+WIDENED = SOURCE.format(
+    body="return (x @ more[0]).float()",
+    inputs="return [torch.randn(64, 256, dtype=torch.bfloat16), torch.randn(256, 64, dtype=torch.bfloat16)]",
+)
 SMOOTH = SOURCE.format(body="return torch.relu(x).softmax(-1)", inputs="return [torch.randn(32, 64)]")
 
 
@@ -160,3 +168,26 @@ def test_who_keeps_some_in_single_precision_may_compute_in_it():
     trial = _pool(source).bases[0]
     left, right = trial.arguments.leaves
     assert _accepts(trial, (left.float() @ right.float().mT).double())
+
+
+def test_a_narrow_product_that_is_widened_may_be_computed_in_more_and_not_in_less() -> None:
+    for trial in _pool(WIDENED).draws[0].trials:
+        x, weight = trial.arguments.leaves
+        assert _accepts(trial, x.float() @ weight.float())
+        assert _accepts(trial, (x @ weight).float())
+        assert not _accepts(trial, x[:, :-4].float() @ weight[:-4].float())
+        assert not _accepts(trial, (x @ weight).to(torch.float8_e4m3fn).float())
+
+
+def test_a_number_at_the_border_of_two_bins_may_be_counted_in_either() -> None:
+    trial = _pool(BINS).bases[0]
+    (x,) = trial.arguments.leaves
+    assert trial.expected.jumps[0] is not None
+    exact = trial.expected.output.leaves[0]
+    lower = exact.clone()
+    lower[36] -= 1  # 0.375 is where it begins
+    lower[35] += 1
+    assert _accepts(trial, lower)
+    lower[35] += 1
+    assert not _accepts(trial, lower)
+    assert not _accepts(trial, torch.histc(x.bfloat16().float(), 64, -3, 3))

@@ -125,6 +125,16 @@ def test_a_near_tie_in_very_many_indices_may_go_the_other_way():
     assert _disagree(own, right, None, torch.ones(4)) != ""
 
 
+def test_small_jumps_of_a_short_row_are_jumps_too():
+    right, scale, bounds = torch.full((2, 1, 64), 1500.0), torch.full((2, 1), 2.4e-4), torch.full((2,), 520.0)
+    own = right.clone()
+    own[1, 0, 7:9] += torch.tensor([1.0, -1.0])
+    assert "times the rounding error" in _disagree(own, right, scale, bounds)
+    assert _disagree(own, right, scale, bounds, doubt=Doubt(0.0, 2)) == ""
+    own[1, 0, 20:26] -= 1.0
+    assert "times the rounding error" in _disagree(own, right, scale, bounds, doubt=Doubt(0.0, 2))
+
+
 def test_answers_whose_squares_overflow_are_compared_too():
     right = torch.randn(2, 64, 256) * 1e25
     scale, bounds = torch.full((2, 64), 1e18, dtype=torch.float64), torch.full((2,), LOOSE)
