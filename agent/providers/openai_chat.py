@@ -199,7 +199,11 @@ class OpenAIProvider:
         if asked is not None and asked > patience.longest_retry_after_s:
             return None
         own = min(patience.longest_wait_s, patience.first_wait_s * 2.0**tries) * random.uniform(0.5, 1.0)
-        return own if asked is None else asked + min(own, 0.25 * asked + 0.05)
+        if asked is None:
+            return own
+        told = asked + min(own, 0.25 * asked + 0.05)
+        # Less than a second, or a date that is past by our clock, would use up all tries in a moment.
+        return max(own, told) if asked < 1 else told
 
     async def _give_up(self, trouble: Trouble, tries: int, model: str) -> ProviderError:
         message = trouble.message

@@ -7,7 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +22,9 @@ RETRIED: Final = frozenset({408, 409, 425, 429})
 FATAL: Final = frozenset({401, 402, 403})
 """Statuses that every other request to this endpoint would meet too."""
 _NO_CREDIT: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
+
+_SECRET_LENGTH: Final = 8
+"""Shorter keys are no secrets but words that a local server wants to see: `none`, `EMPTY`."""
 
 _NUMBER: Final = re.compile(r"[0-9]{1,9}(\.[0-9]*)?")
 
@@ -45,11 +48,12 @@ def failures() -> tuple[type[Exception], ...]:
     """What one try may raise that is not our own mistake.
 
     The SDK's errors; those of the HTTP library below it, raised from streams (which one depends on the SDK's
-    version); and what a broken reply causes while it is read: bad JSON, unexpected shapes inside the SDK.
+    version); and what a broken reply causes while it is read: bad or bottomless JSON, unexpected shapes
+    inside the SDK.
     """
     import openai
 
-    broken = (MalformedReply, OSError, ValueError, TypeError, AttributeError)
+    broken = (MalformedReply, OSError, ValueError, TypeError, AttributeError, RecursionError)
     return (openai.OpenAIError, *broken, *_transport_errors())
 
 
@@ -60,7 +64,12 @@ def _transport_errors() -> tuple[type[Exception], ...]:
 
 
 def diagnose(error: Exception, endpoint: Endpoint, model: str) -> Trouble:
-    """Say what an exception of one try means."""
+    """Say what an exception of one try means; the key, which endpoints like to quote, is not repeated."""
+    trouble = _diagnose(error, endpoint, model)
+    return replace(trouble, message=_without_key(trouble.message, endpoint.api_key))
+
+
+def _diagnose(error: Exception, endpoint: Endpoint, model: str) -> Trouble:
     import openai
 
     match error:
@@ -154,6 +163,13 @@ def _innermost(error: BaseException) -> BaseException:
     while (below := error.__cause__ or error.__context__) is not None:
         error = below
     return error
+
+
+def _without_key(message: str, key: str) -> str:
+    """The message without a word that begins as the key does: it may be quoted only in part."""
+    if len(key) < _SECRET_LENGTH:
+        return message
+    return re.sub(re.escape(key[:_SECRET_LENGTH]) + r"[\w.~+/=*-]*", "(the key)", message)
 
 
 def _one_line(text: str) -> str:

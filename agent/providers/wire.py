@@ -6,12 +6,23 @@ Trusts no shape: what is not a complete reply raises `MalformedReply` and is ask
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from agent.messages import Usage
 
 UNKNOWN_FINISH = "unknown"
+
+LONGEST_STREAM: Final = 1 << 28
+"""Bytes of a stream, some thirty times what the longest replies of today take; what goes on has no end."""
+
+MOST_TOKENS: Final = 10**9
+"""Tokens that no question or reply has: who counts more has miscounted, and would end a run's budget."""
+
+_OTHER_FIELDS: Final = (b":", b"event:", b"id:", b"retry:")
+"""How lines of an event stream begin that hold no data."""
 
 
 class MalformedReply(Exception):
@@ -69,8 +80,14 @@ class StreamReader:
     thousands.
     """
 
-    _line: bytes = b""
+    _line: list[bytes] = field(default_factory=list)
+    """Pieces of a line that has no end yet: joined once, or a long line would be copied with every piece."""
+    _after_return: bool = False
+    """Whether the bytes so far end in a carriage return, of which a line feed may be the second half."""
+    _size: int = 0
     _data: list[bytes] = field(default_factory=list)
+    _stray: list[bytes] = field(default_factory=list)
+    """Lines that are no part of an event stream: a whole body under the wrong content type, or a page."""
     _text: list[str] = field(default_factory=list)
     _reasoning: list[str] = field(default_factory=list)
     _finish_reason: str = ""
@@ -86,15 +103,31 @@ class StreamReader:
             MalformedReply: an event is an error, or no JSON object.
             ValueError: an event is not JSON.
         """
-        *lines, self._line = (self._line + data).split(b"\n")
-        for line in lines:
-            line = line.removesuffix(b"\r")
-            if line.startswith(b"data:"):
-                self._data.append(line[5:].strip())
-            elif not line and self._data:
-                event, self._data = b"\n".join(self._data), []
-                if event != b"[DONE]":
-                    self._take(json.loads(event))
+        self._size += len(data)
+        if self._size > LONGEST_STREAM:
+            raise MalformedReply(f"the stream is longer than {LONGEST_STREAM >> 20} MiB")
+        if self._after_return:
+            data = data.removeprefix(b"\n")
+        self._after_return = data.endswith(b"\r") or (self._after_return and not data)
+        for piece in data.splitlines(keepends=True):
+            self._line.append(piece)
+            if piece.endswith((b"\n", b"\r")):
+                line = b"".join(self._line).rstrip(b"\r\n")
+                self._line.clear()
+                self._read(line)
+
+    def _read(self, line: bytes) -> None:
+        if not self._chunks:
+            line = line.removeprefix(BOM_UTF8)
+        if line.startswith(b"data:"):
+            self._data.append(line[5:].strip())
+        elif line:
+            if not self._chunks and not line.startswith(_OTHER_FIELDS):
+                self._stray.append(line)
+        elif self._data:
+            event, self._data = b"\n".join(self._data), []
+            if event != b"[DONE]":
+                self._take(json.loads(event))
 
     def _take(self, chunk: object) -> None:
         fields = _fields(chunk)
@@ -126,8 +159,14 @@ class StreamReader:
         Raises:
             MalformedReply: the stream ended before the model did (it never said why it finished).
         """
-        if not self._finish_reason:
+        try:
             self.feed(b"\n\n")
+        except (MalformedReply, ValueError, RecursionError):
+            # What is complete is paid for and kept, whatever is broken behind it.
+            if not self._finish_reason:
+                raise
+        if not self._chunks and self._stray:
+            return _read_stray(b"\n".join(self._stray))
         if not self._finish_reason:
             raise MalformedReply(f"the stream was cut after {self._chunks} chunks, before a finish reason")
         return Reply(
@@ -140,18 +179,32 @@ class StreamReader:
         )
 
 
+def _read_stray(data: bytes) -> Reply:
+    """A whole body that came where a stream was to come, whatever type its headers gave it."""
+    try:
+        body = json.loads(data)
+    except ValueError:
+        body = data[:1000].decode("utf-8", "replace")
+    return read_reply(body)
+
+
 def read_usage(value: object) -> Usage | None:
-    """Token counts under the names endpoints use for them; None when there are none."""
+    """Token counts under the names endpoints use for them; None when there are none, or none that can be."""
     usage = _fields(value)
     if usage is None:
         return None
     prompt = _fields(usage.get("prompt_tokens_details")) or {}
     completion = _fields(usage.get("completion_tokens_details")) or {}
+    totals = [_count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens")]
+    if None in totals:
+        return None
     counts = Usage(
-        prompt_tokens=_count(usage.get("prompt_tokens")),
-        completion_tokens=_count(usage.get("completion_tokens")),
-        reasoning_tokens=_count(completion.get("reasoning_tokens")),
-        cached_tokens=_count(prompt.get("cached_tokens")) or _count(usage.get("prompt_cache_hit_tokens")),
+        prompt_tokens=totals[0] or 0,
+        completion_tokens=totals[1] or 0,
+        reasoning_tokens=_count(completion.get("reasoning_tokens")) or 0,
+        cached_tokens=_count(prompt.get("cached_tokens"))
+        or _count(usage.get("prompt_cache_hit_tokens"))
+        or 0,
     )
     return counts if counts != Usage() else None
 
@@ -205,8 +258,11 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _count(value: object) -> int:
-    return max(0, int(value)) if isinstance(value, int | float) and abs(value) < 1e15 else 0
+def _count(value: object) -> int | None:
+    """A number of tokens: 0 where none is given, None where it is none that a reply can have."""
+    if not isinstance(value, int | float):
+        return 0
+    return int(value) if 0 <= value < MOST_TOKENS else None
 
 
 def _excerpt(value: object) -> str:

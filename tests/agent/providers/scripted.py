@@ -25,8 +25,8 @@ class Step:
     """How one request is answered."""
 
     kind: str = "ok"
-    """`ok`, `status`, `drop`, `hang`, `malformed`, `html`, `cut`, `empty`, `cut_behind`, `error_inside`,
-    `no_choices`."""
+    """`ok`, `status`, `drop`, `hang`, `malformed`, `deep`, `html`, `cut`, `empty`, `cut_behind`,
+    `error_inside`, `no_choices`."""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     body: Any = None
@@ -136,6 +136,8 @@ class ScriptedServer:
                 return False
             case "malformed":
                 return await self._send(writer, 200, b'{"choices": [{"mess', {})
+            case "deep":
+                return await self._send(writer, 200, b'{"choices":' + b"[" * 200_000, {})
             case "html":
                 page = {"Content-Type": "text/html"}
                 return await self._send(writer, step.status, b"<html>Bad gateway</html>", page)
