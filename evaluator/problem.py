@@ -108,6 +108,7 @@ def find_problems(paths: Iterable[Path]) -> list[Path]:
                 file
                 for file in path.rglob("*.py")
                 if not file.name.startswith(("_", "."))
+                and file.is_file()
                 and "class Model" in file.read_text("utf-8", "replace")
             )
             if not files:

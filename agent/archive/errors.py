@@ -9,3 +9,7 @@ class ArchiveError(Exception):
 
 class UnknownRun(ArchiveError):
     """No run of that name; the message lists those there are."""
+
+
+class StrangerError(ArchiveError):
+    """A folder holds the run of another name: it was copied or renamed."""

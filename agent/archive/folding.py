@@ -1,7 +1,7 @@
 """Folds a log into attempts: every reply with the latest evaluation of it, in the order the replies came.
 
 Two passes in bounded memory: the first remembers where the latest evaluation of each attempt begins, the
-second streams the replies. The long texts are not touched.
+second streams the replies, each once. The long texts are not touched.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ def fold(path: Path, on_damage: Callable[[str], None] | None = None) -> Iterator
         attempt = _judged(line, parser)
         if attempt is not None:
             latest[attempt] = Placed(offset=line.offset, number=line.number, data=b"")
+    seen: set[str] = set()
     with path.open("rb") as file:
         for line in read_lines(path):
             completion = None if _EVALUATION.search(line.data) else parser.parse(line)
-            if not isinstance(completion, CompletionRecorded):
+            if not isinstance(completion, CompletionRecorded) or completion.attempt in seen:
                 continue
+            seen.add(completion.attempt)
             place = latest.get(completion.attempt)
             if place is None:
                 yield Attempt(completion=completion)

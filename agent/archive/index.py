@@ -61,6 +61,9 @@ class Index:
     def observe(self, line: AnyLine, offset: int) -> None:
         """Take one more line into account."""
         match line:
+            case CompletionRecorded() if line.attempt in self.attempts:
+                # No writer of ours repeats a reply: two copies of a log were put together. It was paid once.
+                pass
             case CompletionRecorded():
                 self.attempts[line.attempt] = Seen(sys.intern(line.key.problem), offset)
                 self._count(line)
@@ -126,8 +129,12 @@ class Index:
     def _session_s(self) -> float:
         if not self._session_began:
             return 0.0
-        began, last = datetime.fromisoformat(self._session_began), datetime.fromisoformat(self._last)
-        return max(0.0, (last - began).total_seconds())
+        try:
+            began, last = datetime.fromisoformat(self._session_began), datetime.fromisoformat(self._last)
+            return max(0.0, (last - began).total_seconds())
+        except (ValueError, TypeError):
+            # A damaged time costs what it says, not the run.
+            return 0.0
 
 
 def cost_of(completion: CompletionRecorded) -> Spent:

@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from agent.archive.errors import ArchiveError, UnknownRun
+from agent.archive.errors import ArchiveError, StrangerError, UnknownRun
 from agent.archive.folding import fold
 from agent.archive.log import parse, read_lines
 from agent.archive.texts import Texts
@@ -18,6 +18,18 @@ from evaluator import Evaluation, Problem, problem_from_source
 
 LOG: Final = "attempts.jsonl"
 TEXTS: Final = "texts"
+
+
+def refuse_stranger(line: AnyLine, folder: Path) -> None:
+    """Refuse a log's first line in a folder that another run's name belongs to.
+
+    Raises:
+        StrangerError: the ids of its attempts, and the texts they name, belong to another folder.
+    """
+    if isinstance(line, RunStarted) and line.run != folder.name:
+        raise StrangerError(
+            f"{folder} holds run {line.run}; rename it so, or move it out of {folder.parent} if it is a copy"
+        )
 
 
 class Archive:
@@ -69,13 +81,14 @@ class Archive:
         return (parse(line, path) for line in read_lines(path))
 
     def attempts(self, run: str | None = None) -> Iterator[Attempt]:
-        """Every reply with its latest evaluation, of one run or of all, as a stream.
+        """Every reply with its latest evaluation, of one run or of all, as a stream; no attempt comes twice.
 
         Raises:
-            ArchiveError: a line is damaged or newer than this program.
+            ArchiveError: a line is damaged or newer than this program, or a folder holds another's run.
         """
         for name in self.runs() if run is None else [run]:
-            yield from fold(self.log_path(name), self._on_damage)
+            if self._is_at_home(name):
+                yield from fold(self.log_path(name), self._on_damage)
 
     def started(self, run: str) -> RunStarted:
         """How a run began.
@@ -87,6 +100,22 @@ class Archive:
         if not isinstance(first, RunStarted):
             raise ArchiveError(f"{self.log_path(run)} does not begin with the start of a run")
         return first
+
+    def _is_at_home(self, run: str) -> bool:
+        """Whether a folder holds the run it is named after: a copy beside it would count everything twice."""
+        first = next(read_lines(self.log_path(run)), None)
+        try:
+            if first is not None:
+                refuse_stranger(parse(first, self.log_path(run)), self.folder / run)
+        except StrangerError as error:
+            if self._on_damage is None:
+                raise
+            self._on_damage(f"left out: {error}")
+            return False
+        except ArchiveError:
+            # Who reads on says it.
+            return True
+        return True
 
     def problems_used(self, run: str) -> dict[str, ProblemUsed]:
         """What a run recorded of its problems, by id; nothing where its first line is passed over.

@@ -16,7 +16,7 @@ from agent.archive.ballast import Ballast
 from agent.archive.errors import ArchiveError
 from agent.archive.index import Index
 from agent.archive.log import LogFile, parse, read_lines
-from agent.archive.reading import LOG, TEXTS, Archive
+from agent.archive.reading import LOG, TEXTS, Archive, refuse_stranger
 from agent.archive.scores import score
 from agent.archive.texts import Texts
 from agent.budgets import Budget
@@ -237,8 +237,10 @@ class RunLog:
         torn = self._log.repair(self.folder / TORN)
         self._texts.discard_pending()
         for line in read_lines(self._log.path):
+            record = parse(line, self._log.path)
+            refuse_stranger(record, self.folder)
             try:
-                self.index.observe(parse(line, self._log.path), line.offset)
+                self.index.observe(record, line.offset)
             except KeyError as missing:
                 raise ArchiveError(
                     f"{self._log.path}, line {line.number} is about attempt {missing}, which has no reply"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from decimal import Decimal
+from shlex import quote
 
 from agent.batch import RunSummary
 from agent.cli.screen import out, plain, seconds
@@ -55,7 +56,7 @@ def _totals(summary: RunSummary) -> str:
 
 def _ways_on(place: Workspace, summary: RunSummary, bulk: bool) -> Iterator[tuple[str, str]]:
     """The commands that go on with a run."""
-    this = f"--resume {summary.run_id} --workspace {place.root}"
+    this = f"--resume {summary.run_id} --workspace {quote(str(place.root))}"
     left, end = summary.unevaluated, summary.end
     waiting = f" ({left} replies wait to be judged)" if left else ""
     if bulk and summary.to_come:

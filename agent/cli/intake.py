@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from agent.cli.failures import say
@@ -128,7 +129,8 @@ def print_rows(rows: Sequence[Row], session: Session) -> None:
     run = rows[0].attempt.key.run
     if any(row.attempt.status is None and row.taken.match for row in rows):
         console.print(
-            f"judge    kernelwright run --resume {run} --workspace {session.workspace}", soft_wrap=True
+            f"judge    kernelwright run --resume {run} --workspace {quote(str(session.workspace))}",
+            soft_wrap=True,
         )
     console.print(f"log      {(Workspace(session.workspace).runs / run).resolve()}", soft_wrap=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -81,7 +82,7 @@ def _print_waiting(archive: Archive, runs: Sequence[str]) -> None:
     for run in runs:
         count = sum(attempt.evaluation is None for attempt in archive.attempts(run))
         if count:
-            goes_on = f"kernelwright run --resume {run} --workspace {archive.folder.parent}"
+            goes_on = f"kernelwright run --resume {run} --workspace {quote(str(archive.folder.parent))}"
             out().print(f"{count} replies wait to be judged: {goes_on}", soft_wrap=True)
 
 

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from shlex import quote
 
 from agent.archive import RunLog
 from agent.batch import Batch, RunSummary, read_plan
@@ -136,7 +137,8 @@ def way_back(command: str, session: Session, run: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        say(f"stopped at once; go on: kernelwright {command} --resume {run} --workspace {session.workspace}")
+        place = quote(str(session.workspace))
+        say(f"stopped at once; go on: kernelwright {command} --resume {run} --workspace {place}")
         raise
 
 

@@ -13,6 +13,8 @@ from typing import Final
 from agent.messages import Completion, ProviderError, Usage
 
 TABLE: Final = Path(__file__).with_name("prices.toml")
+_MOST: Final = 10**6
+"""Dollars for a million tokens."""
 _SMALLEST: Final = Decimal("1e-9")
 """Costs are kept to a billionth of a dollar: a float carries that exactly, so sums agree to the cent."""
 
@@ -74,16 +76,30 @@ def exact_usd(cost_usd: float) -> Decimal:
     return Decimal(repr(cost_usd)).quantize(_SMALLEST)
 
 
+def _names(models: object) -> tuple[str, ...]:
+    if not isinstance(models, list) or not all(isinstance(name, str) for name in models):
+        raise TypeError(f"models is {models!r}, not a list of names")
+    return tuple(models)
+
+
+def _amount(given: str | float) -> Decimal:
+    """A price as given; a cost of anything else could not be written down, or would give money back."""
+    amount = Decimal(given)
+    if not 0 <= amount <= _MOST:
+        raise ValueError(f"{given!r} is no price")
+    return amount
+
+
 def _read(path: Path) -> list[Price]:
     try:
         rows = tomllib.loads(path.read_text("utf-8"))["price"]
         return [
             Price(
-                models=tuple(row["models"]),
-                input=Decimal(row["input"]),
-                cached=Decimal(row.get("cached", row["input"])),
-                output=Decimal(row["output"]),
-                batch=Decimal(row.get("batch", "1")),
+                models=_names(row["models"]),
+                input=_amount(row["input"]),
+                cached=_amount(row.get("cached", row["input"])),
+                output=_amount(row["output"]),
+                batch=_amount(row.get("batch", "1")),
                 as_of=row.get("as_of", ""),
             )
             for row in rows

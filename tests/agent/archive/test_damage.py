@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.archive import Archive, ArchiveError
+from agent.archive import Archive, ArchiveError, resume_run
 from agent.workspace import Provenance, Workspace
 
 if TYPE_CHECKING:
@@ -85,3 +88,35 @@ def test_a_damaged_kernel_costs_only_itself_and_is_said(make: Make, tmp_path: Pa
     assert told == [kept[0].folder]
     with pytest.raises(ArchiveError):
         list(place.kernels())
+
+
+def test_a_copy_beside_a_run_counts_nothing_twice(log: Path) -> None:
+    folder = log.parent
+    shutil.copytree(folder, folder.with_name("backup"))
+    told: list[str] = []
+    assert len(list(Archive(folder.parent, told.append).attempts())) == 2
+    (line,) = told
+    assert f"backup holds run {folder.name}; rename it so, or move it out of {folder.parent}" in line
+    with pytest.raises(ArchiveError, match="backup holds run"):
+        list(Archive(folder.parent).attempts())
+
+
+def test_a_renamed_run_is_not_gone_on_with_as_if_nothing_had_been_asked(log: Path) -> None:
+    log.parent.rename(log.parent.with_name("mine"))
+    with pytest.raises(ArchiveError, match=f"mine holds run {log.parent.name}; rename it so"):
+        resume_run(Archive(log.parents[1]), "mine")
+
+
+def test_a_reply_that_stands_in_a_log_twice_counts_once(log: Path) -> None:
+    damage(log, lambda lines: lines.insert(2, lines[1]))
+    archive = Archive(log.parents[1])
+    assert len(list(archive.attempts())) == 2
+    with resume_run(archive, sync=False) as run:
+        assert run.index.spent().tokens == 200
+        assert run.index.spent().cost_usd == Decimal("0.02")
+
+
+def test_a_damaged_time_costs_no_run(log: Path) -> None:
+    damage(log, lambda lines: lines.__setitem__(0, re.sub(rb'"at":"2', b'"at":"Z', lines[0])))
+    with resume_run(Archive(log.parents[1]), sync=False) as run:
+        assert run.index.spent().attempts == 2

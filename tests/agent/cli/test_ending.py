@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from decimal import Decimal
 from pathlib import Path
 
@@ -68,3 +69,9 @@ def test_what_was_asked_in_bulk_is_collected_by_generate(tmp_path: Path, end: Ru
     assert not {"judge", "go on"} & set(nothing), "`run --resume` asks nobody"
     refused = said(tmp_path, bulk=True, end=end, attempts=3)
     assert {"judge", "go on", "collect"} & set(refused) == {"judge"}
+
+
+def test_a_command_that_goes_on_can_be_pasted_whatever_the_folder_is_called(tmp_path: Path) -> None:
+    place = tmp_path / "my runs; echo"
+    lines = said(place, end=RunEnd.INTERRUPTED)
+    assert shlex.split(lines["go on"])[-2:] == ["--workspace", str(place)]

@@ -70,6 +70,11 @@ def test_a_users_own_table_comes_first(tmp_path: Path) -> None:
         "[[price]]\nmodels = ['x']\n",
         "nonsense",
         "[[price]]\nmodels=['x']\ninput='a'\noutput='1'",
+        "[[price]]\nmodels=['x']\ninput='NaN'\noutput='1'",
+        "[[price]]\nmodels=['x']\ninput='1'\noutput=inf",
+        "[[price]]\nmodels=['x']\ninput='-1'\noutput='1'",
+        "[[price]]\nmodels=['x']\ninput='1e30'\noutput='1'",
+        "[[price]]\nmodels='x'\ninput='1'\noutput='1'",
     ],
 )
 def test_a_table_that_is_none_is_named(tmp_path: Path, text: str) -> None:
