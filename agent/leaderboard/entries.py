@@ -2,8 +2,8 @@
 
 Three units, never mixed: an *attempt* is one reply; a *sample* is what was made independently for one
 problem (an attempt of `sample`, a conversation of `refine`, a whole population of `evolve`) and is as good as
-its best attempt; a *problem* is as good as its best sample. Shares and means are over problems, each weighing
-the same, however many attempts it got.
+its best attempt, and one that the completion cache repeats is not another; a *problem* is as good as its best
+sample. Shares and means are over problems, each weighing the same, however many attempts it got.
 """
 
 from __future__ import annotations

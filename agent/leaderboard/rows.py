@@ -67,6 +67,10 @@ class Row:
     """What vetting found wrong with the problem."""
     tokens: int
     cost_usd: float | None
+    reply: int
+    """Stands for the reply, as it arrived."""
+    is_remembered: bool
+    """Whether the reply came from the completion cache."""
 
 
 @dataclass(slots=True)
@@ -132,6 +136,8 @@ def _row(attempt: Attempt, policies: dict[Policy, Policy]) -> Row:
         flaws=score.flaws,
         tokens=line.usage.prompt_tokens + line.usage.completion_tokens,
         cost_usd=line.cost_usd,
+        reply=hash((line.response_id, line.completed_at, line.reply)),
+        is_remembered=line.cached,
     )
 
 

@@ -159,13 +159,27 @@ def _ranked(entries: list[Entry]) -> list[Entry]:
 
 
 def _by_problem(rows: list[Row]) -> dict[str, list[float | None]]:
-    """Each problem's samples, as the best speedup of each; None where no attempt of it was right."""
-    found: dict[str, dict[tuple[str, int], float | None]] = {}
+    """Each problem's samples, as the best speedup of each; None where no attempt of it was right.
+
+    A sample all of whose replies were remembered is the one it repeats: k of n must be n that were drawn.
+    """
+    made: defaultdict[tuple[str, str, int], list[Row]] = defaultdict(list)
     for row in rows:
-        samples = found.setdefault(row.problem, {})
-        sample = row.run, 0 if row.strategy in WHOLE else row.sample
-        samples[sample] = _best([samples.get(sample), row.speedup])
+        made[row.problem, row.run, 0 if row.strategy in WHOLE else row.sample].append(row)
+    found: dict[str, dict[object, float | None]] = {}
+    first: dict[object, object] = {}
+    for own in sorted(made, key=lambda key: _is_repeat(made[key])):
+        problem, _, sample = own
+        said = problem, sample, tuple(sorted(row.reply for row in made[own]))
+        drawn = first.setdefault(said, own)
+        samples = found.setdefault(problem, {})
+        counts_as = drawn if _is_repeat(made[own]) else own
+        samples[counts_as] = _best([samples.get(counts_as), *(row.speedup for row in made[own])])
     return {problem: list(samples.values()) for problem, samples in sorted(found.items())}
+
+
+def _is_repeat(sample: list[Row]) -> bool:
+    return all(row.is_remembered for row in sample)
 
 
 def _best(speedups: Iterable[float | None]) -> float | None:

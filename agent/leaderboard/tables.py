@@ -26,6 +26,8 @@ _SPENT: Final = (
     *("cheats", "cheating_rate", "tokens", "cost_usd", "unpriced", "tokens_per_solved"),
     "cost_per_solved_usd",
 )
+_FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""How a cell begins that spreadsheets work out (https://owasp.org/www-community/attacks/CSV_Injection)."""
 TRACKS: Final = ("own", "mixed", "library", "unknown")
 
 COLUMNS: Final = (
@@ -61,7 +63,7 @@ def to_csv(board: Board) -> str:
 def _line(entry: Entry) -> dict[str, object]:
     named = entry.of.model_dump(mode="json")
     # Names are strangers', and this may be printed to a terminal.
-    line: dict[str, object] = {key: visible(value) if value else value for key, value in named.items()}
+    line: dict[str, object] = {key: _cell(value) if value else value for key, value in named.items()}
     line |= {name: getattr(entry, name) for name in (*_PLAIN, *_SPENT)}
     line |= {"geomean": entry.geomean.value} | _around("geomean", entry.geomean)
     for point in entry.fast_p:
@@ -73,6 +75,11 @@ def _line(entry: Entry) -> dict[str, object]:
         line |= {f"speed_of_light_{name}": value for name, value in entry.speed_of_light}
     line |= {f"track_{track}": entry.tracks.get(track, 0) for track in TRACKS}
     return line | {status.value: entry.statuses.get(status.value, 0) for status in Status}
+
+
+def _cell(name: str) -> str:
+    """A stranger's name as text: a spreadsheet would take one that begins like a formula for one."""
+    return visible(f"'{name}" if name.startswith(_FORMULAS) else name)
 
 
 def _around(name: str, estimate: Estimate) -> dict[str, object]:
