@@ -61,7 +61,10 @@ def close_run(log: RunLog, end: RunEnd, reason: str, trouble: Trouble) -> RunSum
 
 @contextmanager
 def interrupts(stop: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C and SIGTERM ask to stop; the second one stops. Only the main thread can be asked."""
+    """Ctrl-C, SIGTERM and a lost terminal ask to stop; the second one stops.
+
+    Under `nohup` a lost terminal asks nothing. Only the main thread can be asked.
+    """
     loop = asyncio.get_running_loop()
     asked = False
 
@@ -72,7 +75,8 @@ def interrupts(stop: Callable[[], None]) -> Iterator[None]:
         asked = True
         stop()
 
-    signals = (signal.SIGINT, signal.SIGTERM)
+    heeded = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
+    signals = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if heeded else []))
     try:
         for number in signals:
             loop.add_signal_handler(number, interrupt)

@@ -46,6 +46,30 @@ def test_a_second_ctrl_c_names_the_way_back(
     assert "Traceback" not in said
 
 
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_lost_terminal_costs_no_reply_that_is_on_its_way(
+    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...], ignored: bool
+) -> None:
+    with served(lambda body, tries: Step(text="no code", delay_s=2)) as server:
+        command = [sys.executable, "-m", "agent.cli", "run", *live(quick, server)]
+        with subprocess.Popen(
+            [*(["nohup"] if ignored else []), *command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=tmp_path,
+            env=dict(os.environ) | {"PYTHONPATH": str(Path(__file__).parents[3])},
+        ) as process:
+            while server.in_flight == 0 and process.poll() is None:
+                time.sleep(0.05)
+            process.send_signal(signal.SIGHUP)
+            process.wait()
+    archive = Workspace(tmp_path).archive()
+    (run,) = archive.runs()
+    assert [attempt.completion.reply for attempt in archive.attempts(run)][:1] == ["no code"]
+    assert process.returncode == (1 if ignored else 130)
+
+
 @pytest.mark.parametrize("command", ["run", "experiment"])
 def test_a_machine_that_cannot_judge_asks_nobody(
     kernelwright: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
