@@ -46,22 +46,28 @@ def test_a_second_ctrl_c_names_the_way_back(
     assert "Traceback" not in said
 
 
+AS_NOHUP_LEAVES_IT = """
+import os, signal, sys
+signal.signal(signal.SIGHUP, getattr(signal, sys.argv[1]))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""Or not: the tests themselves may run under one."""
+
+
 @pytest.mark.parametrize("ignored", [False, True])
 def test_a_lost_terminal_costs_no_reply_that_is_on_its_way(
     kernelwright: Command, tmp_path: Path, quick: tuple[str, ...], ignored: bool
 ) -> None:
-    heeds = signal.SIG_IGN if ignored else signal.SIG_DFL
+    heeds = "SIG_IGN" if ignored else "SIG_DFL"
     with served(lambda body, tries: Step(text="no code", delay_s=2)) as server:
         command = [sys.executable, "-m", "agent.cli", "run", *live(quick, server)]
         with subprocess.Popen(
-            command,
+            [sys.executable, "-c", AS_NOHUP_LEAVES_IT, heeds, *command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd=tmp_path,
             env=dict(os.environ) | {"PYTHONPATH": str(Path(__file__).parents[3])},
-            # As `nohup` leaves it; the tests themselves may run under one.
-            preexec_fn=lambda: signal.signal(signal.SIGHUP, heeds),
         ) as process:
             while server.in_flight == 0 and process.poll() is None:
                 time.sleep(0.05)
