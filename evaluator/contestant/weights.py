@@ -128,7 +128,7 @@ class _Variation:
             return False
         remembered = self._made.get(tensor.data_ptr())
         parameter = remembered() if remembered is not None else None
-        return parameter is not None and parameter.shape == tensor.shape
+        return parameter is not None and parameter.requires_grad and parameter.shape == tensor.shape
 
     def registration(self, original: Callable[..., None]) -> Callable[..., None]:
         """`register_buffer("running_var", torch.ones(n))`: varied as it becomes a norm's statistic."""
@@ -166,16 +166,20 @@ class _Variation:
     def parameter(self, original: Callable[..., nn.Parameter]) -> Callable[..., nn.Parameter]:
         """`nn.Parameter(0.1 * torch.ones(n))`: varied as it is made.
 
-        Zeros that no factory made may be memory that is still to be filled.
+        Zeros that no factory made may be memory that is still to be filled; what is never learned may be
+        a scale or a mask, which a candidate may know.
         """
 
         def new(cls: Any, data: Any = None, requires_grad: bool = True) -> nn.Parameter:
             made = original(cls, data, requires_grad)
             remembered = self._filled.get(id(data))
             is_filled = remembered is not None and remembered() is data
-            if is_filled or (_is_constant(made) and float(made.detach().flatten()[0]) != 0):
+            is_constant = is_filled or (
+                requires_grad and _is_constant(made) and float(made.detach().flatten()[0]) != 0
+            )
+            if is_constant:
                 self._noise.vary(made)
-            elif _is_pattern(made):
+            elif requires_grad and _is_pattern(made):
                 self._noise.vary(made, _PATTERN)
             if made.layout is torch.strided and not made.is_meta:
                 self._made[made.data_ptr()] = weakref.ref(made)
@@ -196,16 +200,22 @@ def _is_constant(tensor: torch.Tensor) -> bool:
 
 
 def _is_pattern(tensor: torch.Tensor) -> bool:
-    """Whether a matrix holds two numbers only, as an identity does."""
+    """Whether a matrix holds two numbers only, one of them no more than once a row, as an identity does.
+
+    Weights of one bit hold two numbers as well, and are meant to.
+    """
     if is_lazy(tensor) or tensor.is_meta or tensor.layout is not torch.strided:
         return False
     if not tensor.is_floating_point() or tensor.dim() < 2 or tensor.numel() < _FEWEST_PATTERNED:
         return False
     values = tensor.detach()
     first = values.flatten()[:_GLANCE] if values.is_contiguous() else values
-    return all(
-        bool(((part == part.min()) | (part == part.max())).all()) for part in (first, values)
-    ) and bool(values.min() < values.max())
+    for part in (first, values):
+        highest = part == part.max()
+        if not bool((highest | (part == part.min())).all()):
+            return False
+    count = int(highest.count_nonzero())
+    return 0 < min(count, values.numel() - count) <= values.shape[0]
 
 
 @contextlib.contextmanager

@@ -75,6 +75,20 @@ def test_identities_are_varied_and_stay_near_one():
     assert torch.equal(construct(Near, [lambda: eye], {}, 7, vary=True).weight, torch.eye(64))
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: nn.Parameter(2.0 * (torch.arange(4096).view(64, 64) % 3 == 0) - 1.0),
+        lambda: nn.Parameter(torch.tril(torch.ones(64, 64)), requires_grad=False),
+        lambda: nn.Parameter(torch.eye(64), requires_grad=False),
+        lambda: nn.Parameter(torch.tensor(1 / 8), requires_grad=False),
+    ],
+    ids=["one bit", "mask", "identity never learned", "scale never learned"],
+)
+def test_what_a_candidate_may_know_stays_as_it_is(make):
+    assert torch.equal(construct(make, [], {}, 7, vary=True), make())
+
+
 class StatisticsByHand(nn.Module):
     def __init__(self):
         super().__init__()
