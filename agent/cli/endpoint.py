@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Final
+from typing import Annotated, Final
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator
 
 from agent.cli.failures import Usage
 
@@ -38,9 +41,36 @@ def key_in(variable: str | None) -> str:
 
 
 def base_url() -> str | None:
-    """The endpoint's address, where the environment names one."""
+    """The endpoint's address, where the environment names one.
+
+    Raises:
+        Usage: there is a secret in it.
+    """
     name = _first_set(URL_VARIABLES)
-    return os.environ[name].strip() if name else None
+    if name is None:
+        return None
+    try:
+        return _without_secret(os.environ[name].strip())
+    except ValueError as error:
+        raise Usage(f"{name} {error}") from None
+
+
+def _without_secret(address: str) -> str:
+    """The address itself.
+
+    Raises:
+        ValueError: it names a user or holds a password.
+    """
+    if "@" in urlsplit(address).netloc:
+        raise ValueError(
+            "holds a user or a password, and addresses are kept with runs; "
+            f"put the key into {KEY_VARIABLES[0]} or the variable that key_env names"
+        )
+    return address
+
+
+Address = Annotated[str, AfterValidator(_without_secret)]
+"""Of an endpoint, to be kept: without secrets."""
 
 
 def _first_set(names: tuple[str, ...]) -> str | None:

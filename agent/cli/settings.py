@@ -12,6 +12,7 @@ from typing import Literal
 from pydantic import Field, JsonValue, ValidationError
 
 from agent.budgets import Budget
+from agent.cli.endpoint import Address
 from agent.cli.failures import Usage
 from agent.cli.options import explain
 from agent.messages import Sampling
@@ -28,7 +29,7 @@ class ProviderKind(StrEnum):
 class EndpointChoice(Record):
     """An endpoint besides the one that `base_url` names."""
 
-    base_url: str = Field(pattern=r"^https?://[^/\s]+")
+    base_url: Address = Field(pattern=r"^https?://[^/\s]+")
     model: str | None = None
     """What it calls the model; None asks for the name that the run gives."""
     key_env: str | None = None
@@ -50,7 +51,7 @@ class RunSettings(Record):
     """Licence of a model's replies, by model; recorded with every attempt."""
     provider: ProviderKind | None = None
     """None: `openai` when a key or a base URL is there, else `replay`."""
-    base_url: str | None = None
+    base_url: Address | None = None
     """An OpenAI-compatible endpoint; None: $KERNELWRIGHT_BASE_URL, $OPENAI_BASE_URL, or OpenAI's own."""
     endpoints: dict[str, EndpointChoice] = {}
     """Endpoints of models that have their own, by model: {base_url = "…", model = "…", key_env = "…"}. There

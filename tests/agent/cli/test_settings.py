@@ -59,6 +59,8 @@ def test_defaults_are_not_written() -> None:
         ("colour = 1", "colour"),
         ("[evaluation]\ntrials = 0", "evaluation.trials"),
         ("[budget]\ntokens = -1", "budget.tokens"),
+        ('base_url = "https://me:secret@host/v1"', "base_url: .*KERNELWRIGHT_API_KEY"),
+        ('fallbacks = [{base_url = "https://secret@host/v1"}]', "fallbacks.0.base_url: .*key_env"),
     ],
 )
 def test_wrong_settings_are_one_line_that_names_the_place(tmp_path: Path, text: str, words: str) -> None:
