@@ -124,7 +124,9 @@ class _Variation:
         return fill
 
     def _is_parameter(self, tensor: torch.Tensor) -> bool:
-        if is_lazy(tensor) or tensor.layout is not torch.strided or tensor.is_meta:
+        if is_lazy(tensor) or type(tensor) not in (torch.Tensor, nn.Parameter):
+            return False  # some have no memory to speak of
+        if tensor.layout is not torch.strided or tensor.is_meta:
             return False
         remembered = self._made.get(tensor.data_ptr())
         parameter = remembered() if remembered is not None else None
