@@ -124,11 +124,10 @@ class _Variation:
         return fill
 
     def _is_parameter(self, tensor: torch.Tensor) -> bool:
-        if is_lazy(tensor) or type(tensor) not in (torch.Tensor, nn.Parameter):
-            return False  # some have no memory to speak of
-        if tensor.layout is not torch.strided or tensor.is_meta:
-            return False
-        remembered = self._made.get(tensor.data_ptr())
+        try:
+            remembered = self._made.get(tensor.data_ptr())
+        except (RuntimeError, ValueError):
+            return False  # some tensors lie nowhere: sparse, batched, lazy ones
         parameter = remembered() if remembered is not None else None
         return parameter is not None and parameter.requires_grad and parameter.shape == tensor.shape
 

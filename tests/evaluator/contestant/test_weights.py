@@ -215,3 +215,10 @@ def test_every_generator_that_is_drawn_from_unnamed_draws_again_what_it_drew():
     one, again, other = (construct(Drawing, [], {}, seed, vary=False).drawn for seed in (2**40, 2**40, 5))
     assert one == again
     assert all(a != b for a, b in zip(one, other, strict=True))
+
+
+def test_tensors_that_lie_nowhere_are_filled_as_ever():
+    def doubled():
+        return torch.vmap(lambda row: torch.empty_like(row).fill_(2.0) * row)(torch.ones(3, 4))
+
+    assert torch.equal(construct(doubled, [], {}, 7, vary=True), torch.full((3, 4), 2.0))
