@@ -79,6 +79,7 @@ class _Variation:
         self._filled: dict[int, weakref.ref[torch.Tensor]] = {}
         self._made: dict[int, weakref.ref[torch.Tensor]] = {}
         """Parameters by where their values lie."""
+        self._unfilled: dict[int, weakref.ref[torch.Tensor]] = {}
         self._initialising = False
         self._patches: list[tuple[Any, str, Any]] = []
 
@@ -164,6 +165,22 @@ class _Variation:
 
         return make
 
+    def allocator(self, original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+        """`torch.empty` and kin: what happens to lie there says nothing, and differs between processes."""
+
+        def make(*args: Any, **kwargs: Any) -> torch.Tensor:
+            tensor = original(*args, **kwargs)
+            self._unfilled[id(tensor)] = weakref.ref(tensor)
+            return tensor
+
+        return make
+
+    def _is_unfilled(self, data: torch.Tensor | None) -> bool:
+        remembered = self._unfilled.get(id(data))
+        if data is None or remembered is None or remembered() is not data:
+            return False
+        return data.is_inference() or data._version == 0
+
     def parameter(self, original: Callable[..., nn.Parameter]) -> Callable[..., nn.Parameter]:
         """`nn.Parameter(0.1 * torch.ones(n))`: varied as it is made.
 
@@ -175,12 +192,10 @@ class _Variation:
             made = original(cls, data, requires_grad)
             remembered = self._filled.get(id(data))
             is_filled = remembered is not None and remembered() is data
-            is_constant = is_filled or (
-                requires_grad and _is_constant(made) and float(made.detach().flatten()[0]) != 0
-            )
-            if is_constant:
+            is_telling = requires_grad and not self._is_unfilled(data)
+            if is_filled or (is_telling and _is_constant(made) and float(made.detach().flatten()[0]) != 0):
                 self._noise.vary(made)
-            elif requires_grad and _is_pattern(made):
+            elif is_telling and _is_pattern(made):
                 self._noise.vary(made, _PATTERN)
             if made.layout is torch.strided and not made.is_meta:
                 self._made[made.data_ptr()] = weakref.ref(made)
@@ -231,6 +246,7 @@ def varied_constants(seed: int) -> Iterator[None]:
         initialisers = ("ones_", "zeros_", "constant_", "eye_", "dirac_")
         variation.patch(nn.init, initialisers, variation.initialiser)
         variation.patch(torch, factories, variation.factory)
+        variation.patch(torch, ("empty", "empty_like", "empty_strided"), variation.allocator)
         variation.patch(nn.Parameter, ("__new__",), variation.parameter)
         variation.patch(torch.Tensor, ("fill_", "zero_"), variation.filler)
         variation.patch(nn.Module, ("register_buffer",), variation.registration)

@@ -109,6 +109,17 @@ def test_running_statistics_are_varied_alike_however_they_are_made():
     assert torch.equal(by_hand.mask, torch.ones(4))
 
 
+def test_what_memory_held_before_counts_for_nothing(monkeypatch):
+    made = construct(nn.LayerNorm, [4], {}, 7, vary=True)
+
+    def leftover(size, **options):
+        return torch.from_numpy(numpy.ones(size, dtype=numpy.float32))
+
+    monkeypatch.setattr(torch, "empty", leftover)
+    again = construct(nn.LayerNorm, [(4,)], {}, 7, vary=True)
+    assert torch.equal(made.weight, again.weight)
+
+
 def test_what_is_part_of_a_parameter_stays_as_it_is_filled():
     made = construct(nn.Embedding, [4, 3], {"padding_idx": 0}, 7, vary=True)
     assert torch.equal(made.weight.detach()[0], torch.zeros(3))
