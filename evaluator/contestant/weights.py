@@ -264,7 +264,7 @@ def construct(model_class: Any, args: list[Any], kwargs: dict[str, Any], seed: i
 
 
 def load_state(model: nn.Module, state: dict[str, torch.Tensor]) -> None:
-    """Load a reference's state as the model itself takes it, else by position among tensors of equal shapes.
+    """Load a reference's state as the model itself takes it, else by name, else in order of equal shapes.
 
     Buffers may be missing on either side: masks, tables and packed weights are a model's own affair.
 
@@ -280,18 +280,28 @@ def load_state(model: nn.Module, state: dict[str, torch.Tensor]) -> None:
         if [tensor.shape for tensor in own.values()] == [tensor.shape for tensor in state.values()]:
             model.load_state_dict(dict(zip(own, state.values(), strict=True)))
         else:
-            _load_parameters(model, state)
+            _load_parts(model, own, state)
 
 
-def _load_parameters(model: nn.Module, state: dict[str, torch.Tensor]) -> None:
-    named = dict(model.named_parameters())
-    if any(name not in state or state[name].shape != named[name].shape for name in named):
+def _load_parts(model: nn.Module, own: dict[str, torch.Tensor], state: dict[str, torch.Tensor]) -> None:
+    """What has one name and form goes together, and then what has one form, in order."""
+    parameters = dict(model.named_parameters())
+    fitting = {name: state[name] for name in own if name in state and _form(own[name]) == _form(state[name])}
+    ours, theirs = ([name for name in side if name not in fitting] for side in (own, state))
+    for form in {_form(own[name]) for name in ours}:
+        places = [name for name in ours if _form(own[name]) == form]
+        given = [state[name] for name in theirs if _form(state[name]) == form]
+        if len(places) != len(given):  # buffers of one side's own are among them
+            places = [name for name in places if name in parameters]
+        fitting |= dict(zip(places, given, strict=False))
+    if not fitting.keys() >= parameters.keys():
         raise ValueError(
             "the parameters do not line up with the reference's, by name or by shape; draw them as it does, "
             "or take its state in a load_state_dict hook"
         )
-    own = model.state_dict()
-    fitting = {
-        name: tensor for name, tensor in state.items() if name in own and own[name].shape == tensor.shape
-    }
     model.load_state_dict(fitting, strict=False)
+
+
+def _form(tensor: torch.Tensor) -> tuple[torch.Size, bool]:
+    """Counters are no scalars that are learned."""
+    return tensor.shape, tensor.is_floating_point()

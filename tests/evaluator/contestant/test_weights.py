@@ -185,6 +185,34 @@ def test_a_state_loads_beside_buffers_of_the_models_own():
     assert torch.equal(tabled.table, torch.arange(3.0))
 
 
+class NormByHand(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gamma = nn.Parameter(torch.ones(4))
+        self.beta = nn.Parameter(torch.zeros(4))
+        self.register_buffer("mean", torch.zeros(4))
+        self.register_buffer("variance", torch.ones(4))
+        self.conv = nn.Conv1d(3, 4, 1)
+
+
+class Normed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv1d(3, 4, 1)
+        self.norm = nn.BatchNorm1d(4)
+
+
+def test_a_state_loads_by_name_and_else_in_order_of_equal_shapes():
+    state = construct(Normed, [], {}, 1, vary=True).state_dict()
+    by_hand = construct(NormByHand, [], {}, 2, vary=False)
+    load_state(by_hand, state)
+    own = by_hand.state_dict()
+    assert torch.equal(own["conv.bias"], state["conv.bias"])
+    others = ("norm.weight", "norm.bias", "norm.running_mean", "norm.running_var")
+    for name, other in zip(("gamma", "beta", "mean", "variance"), others, strict=True):
+        assert torch.equal(own[name], state[other])
+
+
 def test_a_state_whose_parameters_have_no_place_says_what_to_do():
     state = construct(Builtin, [], {}, 1, vary=True).state_dict()
     with pytest.raises(ValueError, match="draw them as it does, or take its state in a load_state_dict hook"):
