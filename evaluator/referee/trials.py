@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 from evaluator.contestant.trees import Tree, same_structure
 from evaluator.errors import ProblemError
 from evaluator.referee.errorscale import expect, limit
+from evaluator.referee.pace import with_threads
 from evaluator.referee.passing import passing_through_one, usual_scales
 from evaluator.referee.reference import Arguments, Output, Reference
 from evaluator.referee.shelf import Shelf, Solved, Trial
@@ -143,6 +144,7 @@ class TrialPool:
         self.skipped: list[str] = []
         """Variants this problem's reference does not stay finite on."""
         self._form: _Form | None = None
+        self._threads = torch.get_num_threads()
         self._ordered: frozenset[int] = frozenset()
         first = self._seed()
         model = reference.model(first)
@@ -166,7 +168,8 @@ class TrialPool:
         Raises:
             ProblemError: they differ from earlier ones in more than the values of tensors.
         """
-        arguments = self._reference.inputs(seed)
+        with with_threads(self._threads):  # sums differ in their last bits with others
+            arguments = self._reference.inputs(seed)
         form = _Form.of(arguments)
         if form != (self._form or form):
             raise ProblemError(
