@@ -79,6 +79,7 @@ class _Variation:
         self._filled: dict[int, weakref.ref[torch.Tensor]] = {}
         self._made: dict[int, weakref.ref[torch.Tensor]] = {}
         """Parameters by where their values lie."""
+        self._unfilled: dict[int, weakref.ref[torch.Tensor]] = {}
         self._initialising = False
         self._patches: list[tuple[Any, str, Any]] = []
 
@@ -164,6 +165,22 @@ class _Variation:
 
         return make
 
+    def allocator(self, original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+        """`torch.empty` and kin: what happens to lie there says nothing, and differs between processes."""
+
+        def make(*args: Any, **kwargs: Any) -> torch.Tensor:
+            tensor = original(*args, **kwargs)
+            self._unfilled[id(tensor)] = weakref.ref(tensor)
+            return tensor
+
+        return make
+
+    def _is_unfilled(self, data: torch.Tensor | None) -> bool:
+        remembered = self._unfilled.get(id(data))
+        if data is None or remembered is None or remembered() is not data:
+            return False
+        return data.is_inference() or data._version == 0
+
     def parameter(self, original: Callable[..., nn.Parameter]) -> Callable[..., nn.Parameter]:
         """`nn.Parameter(0.1 * torch.ones(n))`: varied as it is made.
 
@@ -175,12 +192,10 @@ class _Variation:
             made = original(cls, data, requires_grad)
             remembered = self._filled.get(id(data))
             is_filled = remembered is not None and remembered() is data
-            is_constant = is_filled or (
-                requires_grad and _is_constant(made) and float(made.detach().flatten()[0]) != 0
-            )
-            if is_constant:
+            is_telling = requires_grad and not self._is_unfilled(data)
+            if is_filled or (is_telling and _is_constant(made) and float(made.detach().flatten()[0]) != 0):
                 self._noise.vary(made)
-            elif requires_grad and _is_pattern(made):
+            elif is_telling and _is_pattern(made):
                 self._noise.vary(made, _PATTERN)
             if made.layout is torch.strided and not made.is_meta:
                 self._made[made.data_ptr()] = weakref.ref(made)
@@ -231,6 +246,7 @@ def varied_constants(seed: int) -> Iterator[None]:
         initialisers = ("ones_", "zeros_", "constant_", "eye_", "dirac_")
         variation.patch(nn.init, initialisers, variation.initialiser)
         variation.patch(torch, factories, variation.factory)
+        variation.patch(torch, ("empty", "empty_like", "empty_strided"), variation.allocator)
         variation.patch(nn.Parameter, ("__new__",), variation.parameter)
         variation.patch(torch.Tensor, ("fill_", "zero_"), variation.filler)
         variation.patch(nn.Module, ("register_buffer",), variation.registration)
@@ -248,7 +264,7 @@ def construct(model_class: Any, args: list[Any], kwargs: dict[str, Any], seed: i
 
 
 def load_state(model: nn.Module, state: dict[str, torch.Tensor]) -> None:
-    """Load a reference's state as the model itself takes it, else by position among tensors of equal shapes.
+    """Load a reference's state as the model itself takes it, else by name, else in order of equal shapes.
 
     Buffers may be missing on either side: masks, tables and packed weights are a model's own affair.
 
@@ -264,18 +280,28 @@ def load_state(model: nn.Module, state: dict[str, torch.Tensor]) -> None:
         if [tensor.shape for tensor in own.values()] == [tensor.shape for tensor in state.values()]:
             model.load_state_dict(dict(zip(own, state.values(), strict=True)))
         else:
-            _load_parameters(model, state)
+            _load_parts(model, own, state)
 
 
-def _load_parameters(model: nn.Module, state: dict[str, torch.Tensor]) -> None:
-    named = dict(model.named_parameters())
-    if any(name not in state or state[name].shape != named[name].shape for name in named):
+def _load_parts(model: nn.Module, own: dict[str, torch.Tensor], state: dict[str, torch.Tensor]) -> None:
+    """What has one name and form goes together, and then what has one form, in order."""
+    parameters = dict(model.named_parameters())
+    fitting = {name: state[name] for name in own if name in state and _form(own[name]) == _form(state[name])}
+    ours, theirs = ([name for name in side if name not in fitting] for side in (own, state))
+    for form in {_form(own[name]) for name in ours}:
+        places = [name for name in ours if _form(own[name]) == form]
+        given = [state[name] for name in theirs if _form(state[name]) == form]
+        if len(places) != len(given):  # buffers of one side's own are among them
+            places = [name for name in places if name in parameters]
+        fitting |= dict(zip(places, given, strict=False))
+    if not fitting.keys() >= parameters.keys():
         raise ValueError(
             "the parameters do not line up with the reference's, by name or by shape; draw them as it does, "
             "or take its state in a load_state_dict hook"
         )
-    own = model.state_dict()
-    fitting = {
-        name: tensor for name, tensor in state.items() if name in own and own[name].shape == tensor.shape
-    }
     model.load_state_dict(fitting, strict=False)
+
+
+def _form(tensor: torch.Tensor) -> tuple[torch.Size, bool]:
+    """Counters are no scalars that are learned."""
+    return tensor.shape, tensor.is_floating_point()

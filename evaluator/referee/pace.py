@@ -59,6 +59,17 @@ def pace(device: Device, model: nn.Module, arguments: Arguments) -> Pace:
 
 
 @contextlib.contextmanager
+def with_threads(count: int) -> Iterator[None]:
+    """So many threads for a while."""
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(count)
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@contextlib.contextmanager
 def fewer_threads(reference: Reference) -> Iterator[None]:
     """One thread for a while, where the reference's calls take no longer with it.
 

@@ -109,6 +109,17 @@ def test_running_statistics_are_varied_alike_however_they_are_made():
     assert torch.equal(by_hand.mask, torch.ones(4))
 
 
+def test_what_memory_held_before_counts_for_nothing(monkeypatch):
+    made = construct(nn.LayerNorm, [4], {}, 7, vary=True)
+
+    def leftover(size, **options):
+        return torch.from_numpy(numpy.ones(size, dtype=numpy.float32))
+
+    monkeypatch.setattr(torch, "empty", leftover)
+    again = construct(nn.LayerNorm, [(4,)], {}, 7, vary=True)
+    assert torch.equal(made.weight, again.weight)
+
+
 def test_what_is_part_of_a_parameter_stays_as_it_is_filled():
     made = construct(nn.Embedding, [4, 3], {"padding_idx": 0}, 7, vary=True)
     assert torch.equal(made.weight.detach()[0], torch.zeros(3))
@@ -172,6 +183,34 @@ def test_a_state_loads_beside_buffers_of_the_models_own():
     load_state(tabled, state)
     assert torch.equal(tabled.linear.weight, state["linear.weight"])
     assert torch.equal(tabled.table, torch.arange(3.0))
+
+
+class NormByHand(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gamma = nn.Parameter(torch.ones(4))
+        self.beta = nn.Parameter(torch.zeros(4))
+        self.register_buffer("mean", torch.zeros(4))
+        self.register_buffer("variance", torch.ones(4))
+        self.conv = nn.Conv1d(3, 4, 1)
+
+
+class Normed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv1d(3, 4, 1)
+        self.norm = nn.BatchNorm1d(4)
+
+
+def test_a_state_loads_by_name_and_else_in_order_of_equal_shapes():
+    state = construct(Normed, [], {}, 1, vary=True).state_dict()
+    by_hand = construct(NormByHand, [], {}, 2, vary=False)
+    load_state(by_hand, state)
+    own = by_hand.state_dict()
+    assert torch.equal(own["conv.bias"], state["conv.bias"])
+    others = ("norm.weight", "norm.bias", "norm.running_mean", "norm.running_var")
+    for name, other in zip(("gamma", "beta", "mean", "variance"), others, strict=True):
+        assert torch.equal(own[name], state[other])
 
 
 def test_a_state_whose_parameters_have_no_place_says_what_to_do():

@@ -58,6 +58,26 @@ def test_what_is_worked_out_again_is_the_same() -> None:
     assert sum(trial.kept is not None for trial in set(narrow)) == 1
 
 
+def test_inputs_that_hang_on_the_number_of_threads_are_worked_out_again_as_they_were() -> None:
+    source = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x * 2
+def get_inputs():
+    return [torch.ones(4) / torch.get_num_threads()]
+"""
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        pool = _pool(0, source)
+        torch.set_num_threads(2)
+        assert torch.equal(pool.bases[1].arguments.leaves[0], torch.ones(4))
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+
+
 def test_a_shelf_holds_no_more_than_its_budget_and_the_newest() -> None:
     solved = _pool(0).bases[0].solved
     calls: list[int] = []
