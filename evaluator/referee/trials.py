@@ -15,7 +15,7 @@ from torch import nn
 from evaluator.contestant.trees import Tree, same_structure
 from evaluator.errors import ProblemError
 from evaluator.referee.errorscale import expect, limit
-from evaluator.referee.reference import Arguments, Output, Reference
+from evaluator.referee.reference import Arguments, Output, Reference, same_answers
 from evaluator.referee.shelf import Shelf, Solved, Trial
 from evaluator.referee.structure import computable, kept_in_order, variable
 from evaluator.referee.variants import AROUND, BELOW, NEAR, VARIANTS, Starts, Variant, row, varied
@@ -127,16 +127,36 @@ class TrialPool:
         self._form: _Form | None = None
         self._ordered: frozenset[int] = frozenset()
         first = self._seed()
-        model = reference.model(first)
         base = self.fresh()
+        model, vary = self._timed_with(first, base)
         self.terms = terms_of(reference, model, base)
         self._ordered = kept_in_order(base.leaves, lambda: self.fresh().leaves)
         del base
         self._origins = [self._origin("as_drawn", model) for _ in range(_DRAWS)]
         self.bases = [origin.trial for origin in self._origins]
         self._insist_on_form()
-        self._first_draw(first, model)
-        self._second_draw()
+        self._first_draw(first, model, vary=vary)
+        self._second_draw(vary=not vary)
+
+    def _timed_with(self, seed: int, base: Arguments) -> tuple[nn.Module, bool]:
+        """A model whose parameters are off their constants, if it then answers as finitely, and if they are.
+
+        Who looks at parameters may leave out what a factor of zero or one makes superfluous, and is right.
+        """
+        plain, off = (self._reference.model(seed, vary=vary) for vary in (False, True))
+        held = [[*model.parameters(), *model.buffers()] for model in (plain, off)]
+        if same_answers(*held):
+            return plain, False
+        wanted = self._reference.call(plain, base).leaves
+        try:
+            found = self._reference.call(off, base).leaves
+        except ProblemError:
+            return plain, False
+        is_met = len(found) == len(wanted) and all(
+            one.shape == other.shape and _finite(one) >= _finite(other)
+            for one, other in zip(found, wanted, strict=True)
+        )
+        return (off, True) if is_met else (plain, False)
 
     def fresh(self) -> Arguments:
         """New inputs under a new secret seed."""
@@ -256,7 +276,7 @@ class TrialPool:
         """What could not be tried on this problem."""
         return [f"variants not applicable: {', '.join(self.skipped)}"] if self.skipped else []
 
-    def _first_draw(self, seed: int, model: nn.Module) -> None:
+    def _first_draw(self, seed: int, model: nn.Module, *, vary: bool) -> None:
         trials = [self.bases[0]]
         for name, variant in VARIANTS.items():
             made = self._attempt(name, variant, self._origins[0], model)
@@ -264,17 +284,17 @@ class TrialPool:
                 self.skipped.append(name)
             else:
                 trials.append(made)
-        self.draws.append(Draw(seed, False, model, trials))
+        self.draws.append(Draw(seed, vary, model, trials))
 
-    def _second_draw(self) -> None:
+    def _second_draw(self, *, vary: bool) -> None:
         seed = self._seed()
-        model = self._reference.model(seed, vary=True)
+        model = self._reference.model(seed, vary=vary)
         origin = self._origin("other_weights", model)
         trials = [origin.trial]
         if "zero_mean" not in self.skipped:
             made = self._attempt("zero_mean", VARIANTS["zero_mean"], origin, model)
             trials += [made] if made is not None else []
-        self.draws.append(Draw(seed, True, model, trials))
+        self.draws.append(Draw(seed, vary, model, trials))
 
     def _attempt(
         self,
