@@ -112,7 +112,7 @@ class Verification(Record):
     weights: str
     """How the candidate's parameters were made equal to the reference's: `seed`, `state_dict` or `none`."""
     parameters: str
-    """How non-default parameters were tried: `seed`, `state_dict`, `none` (nothing to vary)."""
+    """The same in a second draw; in one of the two, timed if it can be, none is the constant it starts as."""
     error_ratio: float | None
     """Largest group error over the reference's own, over all right trials."""
     limit_ratio: float

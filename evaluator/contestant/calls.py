@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -17,7 +18,9 @@ from evaluator.contestant.trees import (
     dtype_from,
     dtype_name,
     flatten,
+    is_namespace,
     leaf_paths,
+    read_fields,
     same_structure,
     unflatten,
 )
@@ -199,6 +202,8 @@ def _lent(value: Any, shared: frozenset[int]) -> bool:
         )
     if isinstance(value, (list, tuple)):
         return any(_lent(item, shared) for item in value)
+    if is_namespace(value):
+        return any(_lent(item, shared) for item in read_fields(value, properties=False).values())
     return isinstance(value, dict) and any(_lent(item, shared) for item in value.values())
 
 
@@ -210,6 +215,9 @@ def _apart(value: Any, shared: frozenset[int]) -> Any:
         return [_apart(item, shared) for item in value]
     if isinstance(value, dict):
         return {key: _apart(item, shared) for key, item in value.items()}
+    if is_namespace(value):
+        fields = read_fields(value, properties=False).items()
+        return SimpleNamespace(**{key: _apart(item, shared) for key, item in fields})
     return value
 
 

@@ -72,11 +72,9 @@ def _flatten(value: Any, leaves: list[torch.Tensor], numbers: bool) -> Tree:
             "k": "dict",
             "v": [[_atom(_plain(key)), _flatten(item, leaves, numbers)] for key, item in items],
         }
-    if (dataclasses.is_dataclass(value) and not isinstance(value, type)) or isinstance(
-        value, SimpleNamespace
-    ):
+    if is_namespace(value):
         # A property of what is returned says nothing that its fields do not.
-        fields = sorted(_fields(value, properties=not numbers).items())
+        fields = sorted(read_fields(value, properties=not numbers).items())
         return {
             "k": "namespace",
             "v": [[_atom(key), _flatten(item, leaves, numbers)] for key, item in fields],
@@ -84,7 +82,13 @@ def _flatten(value: Any, leaves: list[torch.Tensor], numbers: bool) -> Tree:
     return _atom(value)
 
 
-def _fields(value: Any, *, properties: bool) -> dict[str, Any]:
+def is_namespace(value: Any) -> bool:
+    """Whether a value crosses as a namespace."""
+    is_record = dataclasses.is_dataclass(value) and not isinstance(value, type)
+    return is_record or isinstance(value, SimpleNamespace)
+
+
+def read_fields(value: Any, *, properties: bool) -> dict[str, Any]:
     """What can be read from a dataclass or a namespace."""
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]

@@ -3,7 +3,8 @@
 A candidate that drops `weight * x + bias` because a fresh LayerNorm has ones and zeros there is wrong for
 every trained model, and so is one that leaves out a branch whose learned factor starts at a millionth. Under
 `varied_constants` whatever would be initialised to a constant gets noise instead, however the constant was
-made, and so do the running statistics of norms. Noise is keyed by shape, constant and order, so that
+made, and so do the running statistics of norms; what is in order or repeats itself is moved as far as it
+stays so or keeps its signs. Noise is keyed by shape, constant and order, so that
 reference and candidate agree without sharing a random stream.
 """
 
@@ -30,6 +31,11 @@ _STATISTICS = ("running_mean", "running_var")
 _PATTERN = "pattern"
 """Name under which what holds two numbers is counted."""
 _FEWEST_PATTERNED = 4
+_REGULAR = "regular"
+"""The same of what is in order or repeats itself, as steps from 1 to 16 for each of many channels do."""
+_FEWEST_ORDERED = 12
+_FEWEST_REPEATED = 32
+"""Numbers that are in order, or are those of another row, by design and not by chance."""
 _GLANCE = 64
 
 
@@ -64,10 +70,14 @@ class _Noise:
             if name == _PATTERN:
                 # As an identity: near it, or what it is applied to again and again would explode.
                 tensor.add_((2 * _AMPLITUDE / tensor.shape[-1] ** 0.5 * noise).to(tensor))
+            elif name == _REGULAR:
+                tensor.add_(_room(tensor) * noise.to(tensor))
             else:
                 offset = 2 * _AMPLITUDE * noise
                 if 0 < abs(constant) < _AMPLITUDE:  # a temperature is no temperature below zero
                     offset = math.copysign(1.0, constant) * offset.abs()
+                elif abs(constant) < 1:  # nor is a probability or a decay one above one
+                    offset *= min(1.0, (1 - abs(constant)) / _AMPLITUDE) if constant else 1.0
                 tensor.copy_(constant + offset)
 
 
@@ -197,6 +207,8 @@ class _Variation:
                 self._noise.vary(made)
             elif is_telling and _is_pattern(made):
                 self._noise.vary(made, _PATTERN)
+            elif is_telling and _is_regular(made):
+                self._noise.vary(made, _REGULAR)
             if made.layout is torch.strided and not made.is_meta:
                 self._made[made.data_ptr()] = weakref.ref(made)
             return made
@@ -204,11 +216,15 @@ class _Variation:
         return new
 
 
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is floating, and in memory."""
+    is_there = not is_lazy(tensor) and not tensor.is_meta and tensor.layout is torch.strided
+    return is_there and tensor.is_floating_point()
+
+
 def _is_constant(tensor: torch.Tensor) -> bool:
     """Whether a floating tensor in memory holds one finite number only; the first few mostly tell."""
-    if is_lazy(tensor) or tensor.is_meta or tensor.layout is not torch.strided:
-        return False
-    if not tensor.is_floating_point() or tensor.numel() == 0:
+    if not _is_plain(tensor) or tensor.numel() == 0:
         return False
     values = tensor.detach()
     first = values.flatten()[:_GLANCE] if values.is_contiguous() else values
@@ -220,9 +236,7 @@ def _is_pattern(tensor: torch.Tensor) -> bool:
 
     Weights of one bit hold two numbers as well, and are meant to.
     """
-    if is_lazy(tensor) or tensor.is_meta or tensor.layout is not torch.strided:
-        return False
-    if not tensor.is_floating_point() or tensor.dim() < 2 or tensor.numel() < _FEWEST_PATTERNED:
+    if not _is_plain(tensor) or tensor.dim() < 2 or tensor.numel() < _FEWEST_PATTERNED:
         return False
     values = tensor.detach()
     first = values.flatten()[:_GLANCE] if values.is_contiguous() else values
@@ -232,6 +246,35 @@ def _is_pattern(tensor: torch.Tensor) -> bool:
             return False
     count = int(highest.count_nonzero())
     return 0 < min(count, values.numel() - count) <= values.shape[0]
+
+
+def _is_regular(tensor: torch.Tensor) -> bool:
+    """Whether all rows of a tensor are in order, or are the first one again; the first two mostly tell."""
+    if not _is_plain(tensor) or tensor.dim() == 0 or tensor.numel() == 0:
+        return False
+    values = tensor.detach()
+    rows = values.reshape(-1, values.shape[-1])
+    if values.shape[-1] >= _FEWEST_ORDERED and _direction(rows[:1]) and _direction(rows):
+        return True
+    channels = len(values) if values.dim() > 1 else 1
+    if (channels - 1) * values[0].numel() < _FEWEST_REPEATED or not torch.equal(values[0], values[1]):
+        return False
+    # Zeros may be memory that is still to be filled.
+    return bool(values[0].any()) and bool((values == values[0]).all())
+
+
+def _direction(rows: torch.Tensor) -> int:
+    """1 where all rows ascend, -1 where they descend, 0 elsewhere."""
+    steps = rows.diff(dim=-1)
+    return int((steps > 0).all()) - int((steps < 0).all())
+
+
+def _room(tensor: torch.Tensor) -> torch.Tensor:
+    """Twice how far each number may go while rows stay in order, or else each number keeps its sign."""
+    rows = tensor.detach().reshape(-1, tensor.shape[-1])
+    if tensor.shape[-1] > 1 and _direction(rows):
+        return rows.diff(dim=-1).abs().min() / 2
+    return tensor.detach().abs() / 2
 
 
 @contextlib.contextmanager

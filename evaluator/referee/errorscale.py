@@ -156,7 +156,8 @@ def expect(reference: Reference, model: nn.Module, arguments: Arguments, math_po
         best = as_real(oracle.leaves[index]).double()
         best = best if all_finite(own) else torch.where(computable(own).isfinite(), best, own.double())
         exact.append(best)
-        half = reference.half if torch.finfo(own.dtype).bits > _HALF_BITS else None
+        may_be = torch.finfo(own.dtype).bits > _HALF_BITS and not reference.rounds
+        half = reference.half if may_be else None
         scale, is_halved = _scale(own, best, as_real(other.leaves[index]), may_be_halved=half is not None)
         scales.append(scale)
         halves.append(half if is_halved else None)

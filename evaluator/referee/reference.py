@@ -157,6 +157,8 @@ class Reference:
         """Whether a call was seen to round, compare or choose among floating numbers: answers may jump."""
         self.half: torch.dtype | None = None
         """Half precision that operations of a call were seen to answer in."""
+        self.rounds = False
+        """Whether such roundings are meant: without them the answer is another."""
         self.together: dict[int, int] = {}
         """Elements of one group that were seen to jump together, by output."""
         self._cotangents: list[tuple[torch.Size, torch.dtype]] = []
@@ -344,9 +346,8 @@ class Reference:
 
     def in_double(self, model: nn.Module, arguments: Arguments) -> Output | None:
         """The same call in float64 throughout, but where it insists on less; None where it cannot run so."""
-        return self._in_double(model, arguments, Widening()) or self._in_double(
-            model, arguments, contextlib.nullcontext()
-        )
+        wide = None if self.rounds else self._in_double(model, arguments, Widening())
+        return wide or self._in_double(model, arguments, contextlib.nullcontext())
 
     def _in_double(
         self, model: nn.Module, arguments: Arguments, how: contextlib.AbstractContextManager[object]

@@ -21,8 +21,9 @@ from evaluator.referee.lanes import Construction, Ground, construct, lay_out, wr
 from evaluator.referee.shelf import Solved, Trial
 from evaluator.referee.shrinking import Scene, evaluated, versions
 from evaluator.referee.sides import Side, Verdict
-from evaluator.referee.trials import TrialPool, terms_of
+from evaluator.referee.trials import TrialPool
 from evaluator.referee.verifying import poison_outputs, read_outputs
+from evaluator.referee.watching import terms_of
 
 _MOST: Final = 2
 

@@ -7,41 +7,27 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch import nn
-from torch.overrides import TorchFunctionMode
 
 from evaluator.contestant.trees import Tree, same_structure
 from evaluator.errors import ProblemError
 from evaluator.referee.errorscale import expect, limit
 from evaluator.referee.pace import with_threads
 from evaluator.referee.passing import passing_through_one, usual_scales
-from evaluator.referee.reference import Arguments, Output, Reference
+from evaluator.referee.reference import Arguments, Output, Reference, same_answers
 from evaluator.referee.shelf import Shelf, Solved, Trial
 from evaluator.referee.structure import computable, kept_in_order, variable
 from evaluator.referee.variants import AROUND, BELOW, NEAR, VARIANTS, Starts, Variant, row, varied
+from evaluator.referee.watching import terms_of
 
 _DRAWS = 2
 _CHUNK_ELEMENTS = 1 << 24
 _FINITE_SHARE = 0.9
-_MOST_TERMS = {True: 1 << 10, False: 1 << 18}
-"""Terms that allow for more error, with products and without: beyond, TF32 or a mere sample would do.
-
-Products of random signs added one after another err 5 scales at 4096 terms and 20 at 131072; with one operand
-in TF32 it is 600 and 450.
-"""
-_SUMMED_UP: Final = 16
-"""How many times more inputs than terms of a product an output takes where products are summed up in turn."""
 _ASSERTING = re.compile(r"binary_cross_entropy\(|BCELoss\(|bernoulli|multinomial")
 """Operations that kill the CUDA context when an input leaves its domain."""
-_HALVES: Final = {torch.float16, torch.bfloat16}
-_STEPPING = re.compile(
-    r"_*(r?floor_?divide|r?floordiv|round|floor|ceil|trunc|fix|frac|r?remainder|r?mod|fmod|sign|sgn|heaviside|"
-    r"hardshrink|threshold|fake_quantize\w*|quantize\w*|histc|histogram\w*|grid_sample)_*"
-)
-"""Operations that jump, by name; others are known by the whole numbers they make of floating ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,16 +133,36 @@ class TrialPool:
         self._threads = torch.get_num_threads()
         self._ordered: frozenset[int] = frozenset()
         first = self._seed()
-        model = reference.model(first)
         base = self.fresh()
+        model, vary = self._timed_with(first, base)
         self.terms = terms_of(reference, model, base)
         self._ordered = kept_in_order(base.leaves, lambda: self.fresh().leaves)
         del base
         self._origins = [self._origin("as_drawn", model) for _ in range(_DRAWS)]
         self.bases = [origin.trial for origin in self._origins]
         self._insist_on_form()
-        self._first_draw(first, model)
-        self._second_draw()
+        self._first_draw(first, model, vary=vary)
+        self._second_draw(vary=not vary)
+
+    def _timed_with(self, seed: int, base: Arguments) -> tuple[nn.Module, bool]:
+        """A model whose parameters are off their constants, if it then answers as finitely, and if they are.
+
+        Who looks at parameters may leave out what a factor of zero or one makes superfluous, and is right.
+        """
+        plain, off = (self._reference.model(seed, vary=vary) for vary in (False, True))
+        held = [[*model.parameters(), *model.buffers()] for model in (plain, off)]
+        if same_answers(*held):
+            return plain, False
+        wanted = self._reference.call(plain, base).leaves
+        try:
+            found = self._reference.call(off, base).leaves
+        except ProblemError:
+            return plain, False
+        is_met = len(found) == len(wanted) and all(
+            one.shape == other.shape and _finite(one) >= _finite(other)
+            for one, other in zip(found, wanted, strict=True)
+        )
+        return (off, True) if is_met else (plain, False)
 
     def fresh(self) -> Arguments:
         """New inputs under a new secret seed."""
@@ -280,7 +286,7 @@ class TrialPool:
         """What could not be tried on this problem."""
         return [f"variants not applicable: {', '.join(self.skipped)}"] if self.skipped else []
 
-    def _first_draw(self, seed: int, model: nn.Module) -> None:
+    def _first_draw(self, seed: int, model: nn.Module, *, vary: bool) -> None:
         trials = [self.bases[0]]
         for name, variant in VARIANTS.items():
             made = self._attempt(name, variant, self._origins[0], model)
@@ -288,17 +294,17 @@ class TrialPool:
                 self.skipped.append(name)
             else:
                 trials.append(made)
-        self.draws.append(Draw(seed, False, model, trials))
+        self.draws.append(Draw(seed, vary, model, trials))
 
-    def _second_draw(self) -> None:
+    def _second_draw(self, *, vary: bool) -> None:
         seed = self._seed()
-        model = self._reference.model(seed, vary=True)
+        model = self._reference.model(seed, vary=vary)
         origin = self._origin("other_weights", model)
         trials = [origin.trial]
         if "zero_mean" not in self.skipped:
             made = self._attempt("zero_mean", VARIANTS["zero_mean"], origin, model)
             trials += [made] if made is not None else []
-        self.draws.append(Draw(seed, True, model, trials))
+        self.draws.append(Draw(seed, vary, model, trials))
 
     def _attempt(
         self,
@@ -341,57 +347,3 @@ def _mark(leaves: list[torch.Tensor]) -> int:
 
 def _finite(leaf: torch.Tensor) -> int:
     return int(computable(leaf).isfinite().count_nonzero())
-
-
-class _Watch(TorchFunctionMode):
-    """Watches operations go by: the longest sum an element of a product needs, and whether any decides.
-
-    And the coarsest half precision that any answers in.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.terms = 1
-        self.decides = False
-        self.halves: set[torch.dtype] = set()
-
-    # Any: whatever torch hands to a function mode.
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = getattr(func, "__name__", "")
-        tensors = [arg for arg in args if isinstance(arg, torch.Tensor) and arg.dim()]
-        if "conv" in name and len(tensors) > 1:
-            self.terms = max(self.terms, tensors[1][0].numel())
-        elif tensors and any(word in name for word in ("mm", "matmul", "linear", "einsum", "attention")):
-            self.terms = max(self.terms, *(max(tensor.shape[-2:]) for tensor in tensors[:2]))
-        named = kwargs or {}
-        result = func(*args, **named)
-        found = result if isinstance(result, tuple) else (result,)
-        self.halves |= {each.dtype for each in found if isinstance(each, torch.Tensor)} & _HALVES
-        if any(isinstance(arg, torch.Tensor) and arg.is_floating_point() for arg in (*args, *named.values())):
-            steps = _STEPPING.fullmatch(name) or named.get("rounding_mode") is not None
-            self.decides = self.decides or bool(steps) or _is_whole(result)
-        return result
-
-
-def _is_whole(result: object) -> bool:
-    """Whether an operation gave whole numbers or truths."""
-    if isinstance(result, torch.Tensor):
-        return not (result.is_floating_point() or result.is_complex())
-    return isinstance(result, tuple) and any(map(_is_whole, result))
-
-
-def terms_of(reference: Reference, model: nn.Module, arguments: Arguments) -> int:
-    """About how many terms an output element sums: from products seen, or inputs per output."""
-    with _Watch() as longest:
-        output = reference.call(model, arguments)
-    reference.decides = longest.decides
-    reference.half = max(longest.halves, key=lambda dtype: torch.finfo(dtype).eps, default=None)
-    produced = max(1, min(leaf.numel() for leaf in output.leaves))
-    consumed = max((leaf.numel() for leaf in arguments.leaves), default=1)
-    floating = [leaf for leaf in arguments.leaves if leaf.is_floating_point() and leaf.dim()]
-    widest = max((leaf.shape[-1] for leaf in floating), default=1)
-    terms = int(max(longest.terms, consumed // produced, widest))
-    # Beside products sums are often of positive terms, as in a softmax or a loss, where adding one after
-    # another loses small ones for good. Nothing there is computed in TF32, the closest thing to keep apart.
-    products = longest.terms > 1 and consumed // produced <= _SUMMED_UP * longest.terms
-    return min(terms if products else 4 * terms, _MOST_TERMS[products])

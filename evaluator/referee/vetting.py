@@ -24,7 +24,8 @@ from evaluator.referee.reference import Arguments, Output, Reference
 from evaluator.referee.sensitivity import Sensitivity
 from evaluator.referee.sides import DriverLink
 from evaluator.referee.structure import computable
-from evaluator.referee.trials import TrialPool, terms_of
+from evaluator.referee.trials import TrialPool
+from evaluator.referee.watching import terms_of
 from evaluator.referee.work import Work, weigh
 
 CALLS: Final = 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -81,6 +82,15 @@ def test_what_is_only_marked_as_conjugated_is_written_on_the_stopwatch():
     events, returned = _run(lambda x: (x + 1).conj(), _layout(inputs), count=2)
     assert (events[0], events[-1]) == ("start", "stop")
     assert not any(value.is_conj() for value in returned)
+
+
+def test_what_a_namespace_lends_is_copied_too():
+    inputs = [torch.randn(3, 4)]
+    events, (returned,) = _run(lambda x: SimpleNamespace(a=[x.t()], n=1), _layout(inputs), count=1)
+    assert events[-1] == "stop"
+    assert returned.n == 1
+    assert torch.equal(returned.a[0], inputs[0].t())
+    assert returned.a[0].data_ptr() != inputs[0].data_ptr()
 
 
 def test_fresh_outputs_are_not_looked_at_on_the_stopwatch():

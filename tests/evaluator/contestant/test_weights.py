@@ -76,14 +76,42 @@ def test_identities_are_varied_and_stay_near_one():
 
 
 @pytest.mark.parametrize(
+    "values",
+    [
+        torch.linspace(-2, 2, 16),
+        torch.arange(16.0, 0.0, -1.0),
+        torch.arange(1.0, 17.0).log().repeat(64, 1),
+        torch.tensor([[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]).repeat(8, 1, 1, 1),
+    ],
+    ids=["ascending", "descending", "steps of a state", "a filter of each channel"],
+)
+def test_what_is_regular_is_varied_and_keeps_order_and_signs(values):
+    one, again = (
+        construct(lambda: nn.Parameter(values.clone()), [], {}, 7, vary=True).detach() for _ in "ab"
+    )
+    assert torch.equal(one, again)
+    assert bool(((one - values).abs() > 1e-4 * values.abs().max()).any())
+    steps = values.diff(dim=-1)
+    if bool((steps > 0).all()) or bool((steps < 0).all()):
+        assert torch.equal(one.diff(dim=-1).sign(), steps.sign())
+    else:
+        assert torch.equal(one.sign(), values.sign())
+    assert torch.equal(
+        construct(lambda: nn.Parameter(values.clone()), [], {}, 7, vary=False).detach(), values
+    )
+
+
+@pytest.mark.parametrize(
     "make",
     [
+        lambda: nn.Parameter(torch.randn(64, 64, generator=torch.Generator().manual_seed(3))),
+        lambda: nn.Parameter(torch.linspace(0, 1, 64), requires_grad=False),
         lambda: nn.Parameter(2.0 * (torch.arange(4096).view(64, 64) % 3 == 0) - 1.0),
         lambda: nn.Parameter(torch.tril(torch.ones(64, 64)), requires_grad=False),
         lambda: nn.Parameter(torch.eye(64), requires_grad=False),
         lambda: nn.Parameter(torch.tensor(1 / 8), requires_grad=False),
     ],
-    ids=["one bit", "mask", "identity never learned", "scale never learned"],
+    ids=["random", "grid never learned", "one bit", "mask", "identity never learned", "scale never learned"],
 )
 def test_what_a_candidate_may_know_stays_as_it_is(make):
     assert torch.equal(construct(make, [], {}, 7, vary=True), make())

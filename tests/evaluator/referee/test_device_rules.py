@@ -12,9 +12,10 @@ from evaluator.referee.halving import Halving
 from evaluator.referee.reference import Reference
 from evaluator.referee.ring import Ring
 from evaluator.referee.sensitivity import Sensitivity
-from evaluator.referee.trials import TrialPool, terms_of
+from evaluator.referee.trials import TrialPool
 from evaluator.referee.verifying import poison
 from evaluator.referee.vetting import known_flaws
+from evaluator.referee.watching import terms_of
 from evaluator.referee.witness import Sample
 from evaluator.referee.work import count
 from tests.evaluator.referee.pretending import pretended

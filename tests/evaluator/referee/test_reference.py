@@ -238,3 +238,20 @@ def test_a_model_that_has_no_copy_is_named() -> None:
     model.lock = threading.Lock()
     with pytest.raises(ProblemError, match=r"cannot be copied: .*lock"):
         copied(model)
+
+
+@pytest.mark.parametrize(
+    ("factor", "off"), [("self.factor * x", True), ("x", True), ("self.factor.sqrt() * x", False)]
+)
+def test_what_is_timed_has_no_parameters_that_are_constants(factor: str, off: bool) -> None:
+    source = (
+        "import torch\nfrom torch import nn\nclass Model(nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n"
+        "        self.factor = nn.Parameter(torch.zeros(64))\n"
+        f"    def forward(self, x):\n        return x + {factor}\n"
+        "def get_inputs():\n    return [torch.randn(64)]\n"
+    )
+    reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
+    pool = TrialPool(reference, math="fp32", secret=random.Random(3))
+    assert [draw.vary for draw in pool.draws] == [off, not off]
+    assert bool((pool.draws[0].model.get_parameter("factor") == 0).all()) is not off

@@ -14,8 +14,9 @@ from evaluator.referee.jumping import Doubt
 from evaluator.referee.reference import Arguments, Output, Reference
 from evaluator.referee.ring import Recipe, Ring, _disagree, _share
 from evaluator.referee.shelf import Solved, Trial
-from evaluator.referee.trials import TrialPool, terms_of
+from evaluator.referee.trials import TrialPool
 from evaluator.referee.variants import AROUND, BELOW, NEAR, Starts
+from evaluator.referee.watching import terms_of
 
 TENSOR = {"k": "tensor", "i": 0}
 LOOSE, TIGHT = 192.0, 32.0

@@ -131,3 +131,15 @@ def test_widening_brings_no_compiler() -> None:
 
 def _double(trial: Trial) -> list[torch.Tensor]:
     return [leaf.double() for leaf in trial.arguments.leaves]
+
+
+def test_what_roundings_took_off_is_an_answer() -> None:
+    body = "h = x.bfloat16().float(); return h, (x - h).bfloat16().float()"
+    source = SOURCE.format(body=body, dtype="")
+    reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
+    trial = TrialPool(reference, math="fp32", secret=random.Random(3)).bases[0]
+    assert reference.rounds
+    own = trial.expected.output.leaves
+    zeros = [own[0], torch.zeros_like(own[1])]
+    assert compare(trial.expected, own, limit=trial.limit, trial="").mismatch is None
+    assert compare(trial.expected, zeros, limit=trial.limit, trial="").mismatch is not None
