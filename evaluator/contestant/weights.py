@@ -4,8 +4,8 @@ A candidate that drops `weight * x + bias` because a fresh LayerNorm has ones an
 every trained model, and so is one that leaves out a branch whose learned factor starts at a millionth. Under
 `varied_constants` whatever would be initialised to a constant gets noise instead, however the constant was
 made, and so do the running statistics of norms; what is in order or repeats itself is moved as far as it
-stays so or keeps its signs. Noise is keyed by shape, constant and order, so that
-reference and candidate agree without sharing a random stream.
+stays so or keeps its signs. Noise is keyed by shape, constant and order, so that reference and candidate
+agree without sharing a random stream.
 """
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ def _room(tensor: torch.Tensor) -> torch.Tensor:
 
 @contextlib.contextmanager
 def varied_constants(seed: int) -> Iterator[None]:
-    """While active, parameters filled by `nn.init` constants or `torch.ones` and kin get noise instead."""
+    """While active, parameters and running statistics that would start as constants get noise instead."""
     variation = _Variation(seed)
     factories = ("ones", "zeros", "full", "ones_like", "zeros_like", "full_like")
     with torch.device("cpu"):

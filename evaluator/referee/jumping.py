@@ -14,6 +14,7 @@ LEEWAY: Final = 2.0
 _MOST_JUMPED: Final = 0.05
 """Of all elements of a duel: one decision may change all of an output, but seldom does."""
 _PEAKS: Final = 4.0
+"""An element jumps where it is off by what its group may be, times the root of the group's size over this."""
 
 
 @dataclass(slots=True)

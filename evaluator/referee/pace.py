@@ -60,7 +60,7 @@ def pace(device: Device, model: nn.Module, arguments: Arguments) -> Pace:
 
 @contextlib.contextmanager
 def with_threads(count: int) -> Iterator[None]:
-    """So many threads for a while."""
+    """So many threads for a while; how many there were before, whatever is set meanwhile."""
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(count)
@@ -76,12 +76,10 @@ def fewer_threads(reference: Reference) -> Iterator[None]:
     Threads that wait for each other on a busy machine make short operations many times slower.
     """
     threads = torch.get_num_threads()
-    try:
+    with with_threads(threads):
         if reference.device.type == "cpu" and threads > 1:
             torch.set_num_threads(_handy(reference, threads))
         yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _handy(reference: Reference, threads: int) -> int:
