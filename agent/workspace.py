@@ -16,9 +16,9 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from agent.archive import Archive, ArchiveError
-from agent.strictjson import plain
-from evaluator import Candidate, Evaluation, Record, Status
+from kernelwright.agent.archive import Archive, ArchiveError
+from kernelwright.agent.records.strict_json import plain
+from kernelwright.evaluator import Candidate, Evaluation, Record, Status
 
 SCHEMA_VERSION: Final = 1
 ID_DIGITS: Final = 12

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
-from evaluator.backends import BACKENDS, Backend, check_packages, find_backend
-from evaluator.candidate import Candidate
-from evaluator.config import Dtype, EvaluationConfig, Limits, Math, Passes, SandboxTier, Sanitize
-from evaluator.description import Description, TensorFacts
-from evaluator.errors import ConfigError, EvaluatorError, MachineError, ProblemError, Stopped
-from evaluator.evaluation import (
+from kernelwright.evaluator.backends.registry import BACKENDS, Backend, check_packages, find_backend
+from kernelwright.evaluator.building.full_header_check import PlainBuild
+from kernelwright.evaluator.driver.cancellation import Stop
+from kernelwright.evaluator.driver.preflight import check_ready
+from kernelwright.evaluator.evaluator import Evaluator, default_cache, evaluate, source_sha
+from kernelwright.evaluator.host.hardware import evaluations_at_once, gpus, resolve_devices
+from kernelwright.evaluator.kernel_library import load_kernel
+from kernelwright.evaluator.sandbox import probe
+from kernelwright.evaluator.schema.candidate import Candidate
+from kernelwright.evaluator.schema.config import (
+    Dtype,
+    EvaluationConfig,
+    Limits,
+    Math,
+    Passes,
+    SandboxTier,
+    Sanitize,
+)
+from kernelwright.evaluator.schema.errors import (
+    ConfigError,
+    EvaluatorError,
+    MachineError,
+    ProblemError,
+    Stopped,
+)
+from kernelwright.evaluator.schema.evaluation import (
     Counters,
     Evaluation,
     Finding,
@@ -18,17 +38,11 @@ from evaluator.evaluation import (
     Stage,
     Status,
 )
-from evaluator.flaws import ADVICE, Remark, Severity, Vetting
-from evaluator.kept import load_kernel
-from evaluator.machine import evaluations_at_once, gpus, resolve_devices
-from evaluator.pipeline import Evaluator, default_cache, evaluate, source_sha
-from evaluator.plainly import PlainBuild
-from evaluator.problem import Problem, find_problems, problem_from_source, read_problem
-from evaluator.readiness import check_ready
-from evaluator.record import Record, sha256_text
-from evaluator.sandbox import probe
-from evaluator.stopping import Stop
-from evaluator.syntax import parse_python
+from kernelwright.evaluator.schema.problem import Problem, find_problems, problem_from_source, read_problem
+from kernelwright.evaluator.schema.problem_report import ADVICE, Remark, Severity, Vetting
+from kernelwright.evaluator.schema.problem_signature import Description, TensorFacts
+from kernelwright.evaluator.schema.python_syntax import parse_python
+from kernelwright.evaluator.schema.record import Record, sha256_text
 
 __all__ = [
     "ADVICE",

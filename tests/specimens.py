@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from evaluator import (
+from kernelwright.evaluator import (
     BACKENDS,
     Candidate,
     Evaluation,

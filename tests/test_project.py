@@ -23,7 +23,7 @@ ALL = sorted(
     if path.suffix in WRITTEN and "corpus" not in path.parts
 )
 OURS = [path for path in ALL if path.suffix == ".py"]
-HEAVY = ("torch", "openai", "httpx2", "numpy", "jinja2", "evaluator", "asyncio")
+HEAVY = ("torch", "openai", "httpx2", "numpy", "jinja2", "kernelwright.evaluator", "asyncio")
 
 
 def loaded_after(code: str, modules: tuple[str, ...]) -> list[str]:
@@ -54,14 +54,14 @@ def test_everything_that_tests_may_skip_without_is_installed_for_all_of_them() -
     assert {"datasets", "trl", "schemathesis", "playwright", "axe-playwright-python"} <= installed
 
 
-@pytest.mark.parametrize("package", ["agent", "evaluator"])
+@pytest.mark.parametrize("package", ["kernelwright", "kernelwright.agent", "kernelwright.evaluator"])
 def test_importing_a_package_loads_no_torch_and_no_client(package: str) -> None:
     assert loaded_after(f"import {package}", ("torch", "openai", "typer", "rich", "jinja2", "asyncio")) == []
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["evaluate", "--help"], ["--version"]])
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
-    code = f"sys.argv = ['kernelwright', *{arguments!r}]; from agent.cli import main; main()"
+    code = f"sys.argv = ['kernelwright', *{arguments!r}]; from kernelwright.agent.cli import main; main()"
     assert loaded_after(code, HEAVY) == []
 
 
@@ -107,15 +107,15 @@ def test_the_wheel_holds_the_packages_the_prompts_and_the_problems(tmp_path: Pat
     with ZipFile(wheel) as archive:
         held = set(archive.namelist())
     for folder, inside in (
-        ("agent", "agent"),
-        ("evaluator", "evaluator"),
-        ("prompts", "agent/installed/prompts"),
-        ("reference_problems", "agent/installed/reference_problems"),
+        ("agent", "kernelwright/agent"),
+        ("evaluator", "kernelwright/evaluator"),
+        ("prompts", "kernelwright/prompts"),
+        ("reference_problems", "kernelwright/reference_problems"),
     ):
         files = [path for path in (ROOT / folder).rglob("*") if path.is_file() and path.suffix != ".pyc"]
         missing = {f"{inside}/{path.relative_to(ROOT / folder).as_posix()}" for path in files} - held
         assert missing == set()
-    assert {name.partition("/")[0] for name in held if ".dist-info" not in name} == {"agent", "evaluator"}
+    assert {name.partition("/")[0] for name in held if ".dist-info" not in name} == {"kernelwright"}
 
 
 def test_the_version_is_written_once() -> None:

@@ -20,7 +20,7 @@ def test_tests_of_a_file_run_in_one_process() -> None:
     options = ("-n", "2", "--dist", "loadgroup", "-v", "-p", "no:cacheprovider")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, "tests/agent/test_tokens.py"],
+        [sys.executable, "-m", "pytest", *options, "tests/agent/records/test_tokens.py"],
         cwd=ROOT,
         env=environment,
         capture_output=True,

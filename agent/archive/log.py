@@ -18,9 +18,9 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from agent.archive.errors import ArchiveError
-from agent.archive.texts import write_whole
-from agent.run import SCHEMA_VERSION, AnyLine
+from kernelwright.agent.archive.archive_errors import ArchiveError
+from kernelwright.agent.archive.text_store import write_whole
+from kernelwright.agent.records.attempt_log import SCHEMA_VERSION, AnyLine
 
 _BLOCK_BYTES = 1 << 16
 _LINE: TypeAdapter[AnyLine] = TypeAdapter(AnyLine)

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 def main() -> None:
     """Run the command line."""
-    from agent.cli.app import app
-    from agent.cli.screen import speak_ascii_where_needed
+    from kernelwright.agent.cli.app import app
+    from kernelwright.agent.cli.terminal.console import speak_ascii_where_needed
 
     speak_ascii_where_needed()
     app(prog_name="kernelwright")

@@ -1,6 +1,6 @@
 """`python -m agent.cli`: the same command where no script is installed."""
 
-from agent.cli import main
+from kernelwright.agent.cli import main
 
 if __name__ == "__main__":
     main()

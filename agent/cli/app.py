@@ -8,24 +8,10 @@ from typing import Annotated
 
 import typer
 
-from agent.cli import (
-    doctor,
-    evaluate,
-    experiment,
-    export,
-    generate,
-    importing,
-    kernels,
-    leaderboard,
-    package,
-    problems,
-    prompt,
-    replay,
-    run,
-    serve,
-    verify,
-)
-from agent.cli.failures import Guarded
+from kernelwright.agent.cli.judging import doctor, evaluate, serve, verify
+from kernelwright.agent.cli.library import export, import_replies, kernels, leaderboard, package, problems
+from kernelwright.agent.cli.models import experiment, generate, prompt, replay, run
+from kernelwright.agent.cli.terminal.failures import Guarded
 
 MAKE = "Make kernels"
 JUDGE = "Judge kernels"
@@ -75,7 +61,7 @@ def _paragraphs(command: Callable[..., None]) -> str:
 _add("run", run.run, MAKE)
 _add("generate", generate.generate, MAKE)
 _add("experiment", experiment.experiment, MAKE)
-_add("import", importing.import_files, MAKE)
+_add("import", import_replies.import_files, MAKE)
 _add("replay", replay.replay, MAKE)
 _add("evaluate", evaluate.evaluate, JUDGE)
 _add("verify", verify.verify, JUDGE)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from agent.leaderboard.comparing import Change, Difference, RunComparison, Side, compare_runs
-from agent.leaderboard.display import render, render_comparison
-from agent.leaderboard.entries import Board, Entry, ProblemEntry
-from agent.leaderboard.standings import board
-from agent.leaderboard.tables import to_csv, to_json
+from kernelwright.agent.leaderboard.board_records import Board, Entry, ProblemEntry
+from kernelwright.agent.leaderboard.run_comparison import (
+    Change,
+    Difference,
+    RunComparison,
+    Side,
+    compare_runs,
+)
+from kernelwright.agent.leaderboard.standings import board
+from kernelwright.agent.leaderboard.tables import to_csv, to_json
+from kernelwright.agent.leaderboard.terminal_board import render, render_comparison
 
 __all__ = [
     "Board",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from agent.archive import Archive, ArchiveError
+from kernelwright.agent.archive import Archive, ArchiveError
 
 
 def baselines_of(archive: Archive, run: str) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from agent.run import Attempt
-from evaluator import Dtype, Math, Passes, Status
+from kernelwright.agent.records.attempt_log import Attempt
+from kernelwright.evaluator import Dtype, Math, Passes, Status
 
 CONTRACT_RULES: Final = frozenset({"contract", "empty", "size", "syntax"})
 """Screening rules that reject what is broken; every other rejection is of a cheat."""

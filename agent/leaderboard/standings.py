@@ -1,4 +1,4 @@
-"""Works a leaderboard out from a stream of attempts; `agent.leaderboard.entries` says what its units are."""
+"""Computes a leaderboard from a stream of attempts; `board_records` defines its records."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Final
 
-from agent.leaderboard.entries import (
+from kernelwright.agent.leaderboard.board_records import (
     AtK,
     Best,
     Board,
@@ -18,8 +18,8 @@ from agent.leaderboard.entries import (
     Quartiles,
     Standing,
 )
-from agent.leaderboard.rows import Row, Rows, of_track, read_rows
-from agent.leaderboard.statistics import (
+from kernelwright.agent.leaderboard.rows import Row, Rows, of_track, read_rows
+from kernelwright.agent.leaderboard.statistics import (
     Interval,
     best_at_k,
     bootstrap,
@@ -30,8 +30,8 @@ from agent.leaderboard.statistics import (
     quantile,
     ranks,
 )
-from agent.run import Attempt
-from evaluator import Status, sha256_text
+from kernelwright.agent.records.attempt_log import Attempt
+from kernelwright.evaluator import Status, sha256_text
 
 POINTS: Final = (0.0, 1.0, 1.5, 2.0)
 """The p of `fast_p`."""

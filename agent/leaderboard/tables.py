@@ -6,11 +6,11 @@ import csv
 import io
 from typing import Final
 
-from agent.leaderboard.entries import Board, Entry, Estimate, Quartiles, Standing
-from agent.leaderboard.standings import KS, POINTS
-from agent.leaderboard.wording import visible
-from agent.strictjson import strict_json
-from evaluator import Status
+from kernelwright.agent.leaderboard.board_records import Board, Entry, Estimate, Quartiles, Standing
+from kernelwright.agent.leaderboard.display_text import visible
+from kernelwright.agent.leaderboard.standings import KS, POINTS
+from kernelwright.agent.records.strict_json import strict_json
+from kernelwright.evaluator import Status
 
 _PLAIN: Final = (
     "rank",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.messages import Completion, CompletionRequest, Provider, ProviderError
+from kernelwright.agent.records.messages import Completion, CompletionRequest, Provider, ProviderError
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,15 +17,15 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from agent.messages import Completion, CompletionRequest, ProviderError, Usage
-from agent.providers.clients import Clients
-from agent.providers.endpoint import Endpoint, Patience
-from agent.providers.limits import Limiter, RateLimits, Slot
-from agent.providers.prices import PriceTable
-from agent.providers.trouble import Trouble, diagnose, failures
-from agent.providers.watching import ProviderState, Retrying
-from agent.providers.wire import Reply, StreamReader, read_reply
-from agent.tokens import estimate_tokens
+from kernelwright.agent.providers.chat_stream import Reply, StreamReader, read_reply
+from kernelwright.agent.providers.client_pool import Clients
+from kernelwright.agent.providers.endpoint import Endpoint, Patience
+from kernelwright.agent.providers.prices import PriceTable
+from kernelwright.agent.providers.provider_errors import Trouble, diagnose, failures
+from kernelwright.agent.providers.provider_state import ProviderState, Retrying
+from kernelwright.agent.providers.rate_limits import Limiter, RateLimits, Slot
+from kernelwright.agent.records.messages import Completion, CompletionRequest, ProviderError, Usage
+from kernelwright.agent.records.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI

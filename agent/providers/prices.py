@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-from agent.messages import Completion, ProviderError, Usage
+from kernelwright.agent.records.messages import Completion, ProviderError, Usage
 
 TABLE: Final = Path(__file__).with_name("prices.toml")
 _MOST: Final = 10**6

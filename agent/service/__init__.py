@@ -1,4 +1,4 @@
 """The HTTP door to the evaluator: accepts candidates, has them judged, keeps the verdicts.
 
-`agent.service.client` needs nothing but the standard library; the rest needs the extra `service`.
+`client` needs nothing but the standard library; the rest needs the extra `service`.
 """

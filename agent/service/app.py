@@ -15,22 +15,28 @@ from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from agent.provenance import versions
-from agent.service.answers import (
+from kernelwright.agent.records.provenance import versions
+from kernelwright.agent.service.evaluation_queue import Desk, Draining, QueueFull, Standing, Taken
+from kernelwright.agent.service.middleware import Bounds, Guard, Tokens
+from kernelwright.agent.service.problem_details import (
+    MEDIA_TYPE,
+    Refusal,
+    refuse,
+    refuse_invalid,
+    retry_later,
+)
+from kernelwright.agent.service.problem_registry import Catalogue
+from kernelwright.agent.service.responses import (
     EvaluationAnswer,
     HealthAnswer,
     ProblemsAnswer,
     evaluation_text,
     problems_text,
 )
-from agent.service.catalogue import Catalogue
-from agent.service.desk import Desk, Draining, QueueFull, Standing, Taken
-from agent.service.guarding import Bounds, Guard, Tokens
-from agent.service.refusals import MEDIA_TYPE, Refusal, refuse, refuse_invalid, retry_later
-from agent.service.store import StoreError
-from agent.service.submission import Submission
-from agent.service.workers import Workers
-from evaluator import ConfigError, MachineError, ProblemError
+from kernelwright.agent.service.service_workers import Workers
+from kernelwright.agent.service.store import StoreError
+from kernelwright.agent.service.submission import Submission
+from kernelwright.evaluator import ConfigError, MachineError, ProblemError
 
 _LOG = logging.getLogger(__name__)
 _HOUSEKEEPING_S: Final = 600.0

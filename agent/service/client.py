@@ -21,7 +21,14 @@ from http.client import (
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from evaluator import Candidate, ConfigError, Evaluation, EvaluationConfig, EvaluatorError, Problem
+from kernelwright.evaluator import (
+    Candidate,
+    ConfigError,
+    Evaluation,
+    EvaluationConfig,
+    EvaluatorError,
+    Problem,
+)
 
 Answer = dict[str, Any]
 """The body of an answer; see the service's OpenAPI page."""

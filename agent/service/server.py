@@ -17,9 +17,9 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from agent.service.desk import Desk
-from agent.service.workers import Workers
-from evaluator import MachineError
+from kernelwright.agent.service.evaluation_queue import Desk
+from kernelwright.agent.service.service_workers import Workers
+from kernelwright.evaluator import MachineError
 
 _HEAD_BYTES: Final = 32 << 10
 _LAST_S: Final = 60.0

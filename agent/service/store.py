@@ -18,9 +18,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from agent.provenance import now
-from agent.service.submission import Content
-from evaluator import Candidate, EvaluationConfig, EvaluatorError, MachineError, Record, problem_from_source
+from kernelwright.agent.records.provenance import now
+from kernelwright.agent.service.submission import Content
+from kernelwright.evaluator import (
+    Candidate,
+    EvaluationConfig,
+    EvaluatorError,
+    MachineError,
+    Record,
+    problem_from_source,
+)
 
 VERSION: Final = 1
 _SCHEMA: Final = """

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import ConfigDict, Field, StrictBool, StringConstraints
 
-from evaluator import (
+from kernelwright.evaluator import (
     Candidate,
     ConfigError,
     Dtype,

@@ -8,11 +8,7 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
 
-from agent.strategies.evolve import Evolve
-from agent.strategies.imported import Imported
-from agent.strategies.refine import Refine
-from agent.strategies.sample import Sample
-from agent.strategies.seam import (
+from kernelwright.agent.strategies.base import (
     Assignment,
     AssignmentSpentError,
     Exemplar,
@@ -20,7 +16,11 @@ from agent.strategies.seam import (
     Prompts,
     Question,
 )
-from evaluator import Record
+from kernelwright.agent.strategies.evolve import Evolve
+from kernelwright.agent.strategies.imported import Imported
+from kernelwright.agent.strategies.refine import Refine
+from kernelwright.agent.strategies.sample import Sample
+from kernelwright.evaluator import Record
 
 AnyStrategy: TypeAlias = Annotated[Sample | Refine | Evolve | Imported, Field(discriminator="name")]
 

@@ -15,13 +15,13 @@ from typing import Literal
 
 from pydantic import Field
 
-from agent.messages import Message
-from agent.run import Attempt
-from agent.strategies.fingerprint import distance, fingerprint
-from agent.strategies.ranking import worth
-from agent.strategies.refine import answered
-from agent.strategies.seam import Assignment, Exemplar, NoAttemptError, Question, opening, shown
-from evaluator import Record
+from kernelwright.agent.extraction.fingerprint import distance, fingerprint
+from kernelwright.agent.records.attempt_log import Attempt
+from kernelwright.agent.records.messages import Message
+from kernelwright.agent.strategies.base import Assignment, Exemplar, NoAttemptError, Question, opening, shown
+from kernelwright.agent.strategies.ranking import worth
+from kernelwright.agent.strategies.refine import answered
+from kernelwright.evaluator import Record
 
 TOURNAMENT = 2
 

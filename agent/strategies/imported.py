@@ -7,10 +7,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from agent.messages import Message
-from agent.run import Attempt
-from agent.strategies.seam import Assignment, NoAttemptError, Question
-from evaluator import Record
+from kernelwright.agent.records.attempt_log import Attempt
+from kernelwright.agent.records.messages import Message
+from kernelwright.agent.strategies.base import Assignment, NoAttemptError, Question
+from kernelwright.evaluator import Record
 
 
 class Imported(Record):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from agent.run import Attempt
-from evaluator import Stage, Status
+from kernelwright.agent.records.attempt_log import Attempt
+from kernelwright.evaluator import Stage, Status
 
 _STAGES: Final = tuple(Stage)
 

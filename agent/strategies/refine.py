@@ -11,11 +11,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from agent.messages import Message
-from agent.run import Attempt
-from agent.strategies.ranking import best_of, worth
-from agent.strategies.seam import Assignment, NoAttemptError, Question, opening, shown
-from evaluator import Record
+from kernelwright.agent.records.attempt_log import Attempt
+from kernelwright.agent.records.messages import Message
+from kernelwright.agent.strategies.base import Assignment, NoAttemptError, Question, opening, shown
+from kernelwright.agent.strategies.ranking import best_of, worth
+from kernelwright.evaluator import Record
 
 
 class Refine(Record):

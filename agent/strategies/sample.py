@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from agent.run import Attempt
-from agent.strategies.seam import Assignment, NoAttemptError, Question, opening, shown
-from evaluator import Record
+from kernelwright.agent.records.attempt_log import Attempt
+from kernelwright.agent.strategies.base import Assignment, NoAttemptError, Question, opening, shown
+from kernelwright.evaluator import Record
 
 
 class Sample(Record):

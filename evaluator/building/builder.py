@@ -18,20 +18,20 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from evaluator.building import instrumentation
-from evaluator.building.blame import blames_headers
-from evaluator.building.cache import DEFAULT_MAX_BYTES, BuildCache, Entry
-from evaluator.building.compiling import BuildSandbox, Compiled
-from evaluator.building.doubt import may_answer_wrongly
-from evaluator.building.flags import Flags, RefusedFlag, screen_flags
-from evaluator.building.plan import BadRequest, Headers, Plan, plan_build
-from evaluator.building.request import BuildOutcome, BuildRequest
-from evaluator.building.tiers import Tiers
-from evaluator.building.toolchain import Toolchain, find_toolchain
-from evaluator.config import SandboxTier
-from evaluator.errors import MachineError
-from evaluator.evaluation import Build
-from evaluator.sandbox import Launcher
+from kernelwright.evaluator.building import instrumentation
+from kernelwright.evaluator.building.build_cache import DEFAULT_MAX_BYTES, BuildCache, Entry
+from kernelwright.evaluator.building.build_plan import BadRequest, Headers, Plan, plan_build
+from kernelwright.evaluator.building.build_request import BuildOutcome, BuildRequest
+from kernelwright.evaluator.building.flags import Flags, RefusedFlag, screen_flags
+from kernelwright.evaluator.building.lean_headers.error_blame import blames_headers
+from kernelwright.evaluator.building.lean_headers.header_tiers import Tiers
+from kernelwright.evaluator.building.lean_headers.suspect_symbols import may_answer_wrongly
+from kernelwright.evaluator.building.sandboxed_build import BuildSandbox, Compiled
+from kernelwright.evaluator.building.toolchain import Toolchain, find_toolchain
+from kernelwright.evaluator.sandbox import Launcher
+from kernelwright.evaluator.schema.config import SandboxTier
+from kernelwright.evaluator.schema.errors import MachineError
+from kernelwright.evaluator.schema.evaluation import Build
 
 _HEAVY_BYTES: Final = 3 << 30
 """Memory a build with torch's real headers may need: g++ 1.3 GiB, nvcc 3 GiB."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Final
 
-from evaluator.building.request import BuildRequest
+from kernelwright.evaluator.building.build_request import BuildRequest
 
 _LONGEST: Final = 4_000
 """Characters of one entry, which may hold several flags."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from evaluator.building.flags import Flags
+from kernelwright.evaluator.building.flags import Flags
 
 _CHECKS: Final = "-fsanitize=address,undefined"
 _UNCHECKED: Final = (

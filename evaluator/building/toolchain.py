@@ -15,7 +15,7 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
-from evaluator.errors import MachineError
+from kernelwright.evaluator.schema.errors import MachineError
 
 FALLBACK_STANDARD = "c++17"
 """What torch compiles extensions with when its own default cannot be read."""

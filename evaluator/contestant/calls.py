@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from evaluator.contestant.gradients import Backward
-from evaluator.contestant.slots import Slot, exact_copy, view
-from evaluator.contestant.trees import (
+from kernelwright.evaluator.devices import Block, Device
+from kernelwright.evaluator.ipc.gradients import Backward
+from kernelwright.evaluator.ipc.tensor_layout import Slot, exact_copy, view
+from kernelwright.evaluator.ipc.tensor_tree import (
     Tree,
     UnsupportedValue,
     dtype_from,
@@ -24,7 +25,6 @@ from evaluator.contestant.trees import (
     same_structure,
     unflatten,
 )
-from evaluator.devices import Block, Device
 
 # Any: whatever a problem's author passes, positional and by keyword.
 Call = tuple[list[Any], dict[str, Any]]

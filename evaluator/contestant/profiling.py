@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from evaluator.contestant.calls import Layout
-from evaluator.devices import Device
+from kernelwright.evaluator.contestant.calls import Layout
+from kernelwright.evaluator.devices import Device
 
 _CALL = "kernelwright call"
 _MOST_EVENTS = 64

@@ -99,9 +99,9 @@ class Timer(Protocol):
 def open_device(name: str) -> Device:
     """The device called `cpu`, `cuda` or `cuda:N`, ready to use in this process."""
     if name == "cpu":
-        from evaluator.devices.cpu import CpuDevice
+        from kernelwright.evaluator.devices.cpu import CpuDevice
 
         return CpuDevice()
-    from evaluator.devices.cuda import CudaDevice
+    from kernelwright.evaluator.devices.cuda import CudaDevice
 
     return CudaDevice(name)

@@ -29,7 +29,7 @@ def main() -> None:
     """Step aside, import torch, serve."""
     step_aside()
     gc.disable()  # what is imported stays
-    from evaluator.referee.process import main as serve
+    from kernelwright.evaluator.referee.server import main as serve
 
     gc.freeze()
     gc.enable()

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from evaluator.sandbox.binds import python_binds
-from evaluator.sandbox.launcher import Launcher
-from evaluator.sandbox.policy import Bind, ExitReport, SandboxPolicy, SandboxProbe, TierProbe
-from evaluator.sandbox.probing import probe, strongest
-from evaluator.sandbox.sandboxed import Sandboxed
+from kernelwright.evaluator.sandbox.isolation.capabilities import probe, strongest
+from kernelwright.evaluator.sandbox.isolation.mounts import python_binds
+from kernelwright.evaluator.sandbox.isolation.sandbox_policy import (
+    Bind,
+    ExitReport,
+    SandboxPolicy,
+    SandboxProbe,
+    TierProbe,
+)
+from kernelwright.evaluator.sandbox.process.launcher import Launcher
+from kernelwright.evaluator.sandbox.process.sandboxed_process import Sandboxed
 
 __all__ = [
     "Bind",

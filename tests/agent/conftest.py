@@ -13,17 +13,25 @@ from typing import Any
 
 import pytest
 
-from agent.archive import Answer, Archive, RunLog, begin_run
-from agent.batch import Batch, ModelChoice, Plan, RunSummary, begin, resume
-from agent.batch.events import Event
-from agent.budgets import Budget
-from agent.extraction import extract
-from agent.messages import Completion, CompletionRequest, Message, ProviderError, Usage
-from agent.run import Attempt, AttemptKey
-from agent.strategies import Exemplar, Sample
-from agent.workspace import Workspace
-from evaluator import Candidate, Evaluation, EvaluationConfig, Problem, Stage, Status, problem_from_source
-from evaluator.evaluation import (
+from kernelwright.agent.archive import Answer, Archive, RunLog, begin_run
+from kernelwright.agent.extraction.extract import extract
+from kernelwright.agent.records.attempt_log import Attempt, AttemptKey
+from kernelwright.agent.records.budgets import Budget
+from kernelwright.agent.records.messages import Completion, CompletionRequest, Message, ProviderError, Usage
+from kernelwright.agent.runner import Batch, ModelChoice, Plan, RunSummary, begin, resume
+from kernelwright.agent.runner.events import Event
+from kernelwright.agent.strategies import Exemplar, Sample
+from kernelwright.agent.workspace import Workspace
+from kernelwright.evaluator import (
+    Candidate,
+    Evaluation,
+    EvaluationConfig,
+    Problem,
+    Stage,
+    Status,
+    problem_from_source,
+)
+from kernelwright.evaluator.schema.evaluation import (
     Attribution,
     Environment,
     Interval,

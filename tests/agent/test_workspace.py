@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent import workspace as module
-from agent.archive import ArchiveError
-from agent.workspace import Provenance, UnknownKernel, Workspace
-from evaluator import Candidate, EvaluationConfig, Math, Status
+from kernelwright.agent import workspace as module
+from kernelwright.agent.archive import ArchiveError
+from kernelwright.agent.workspace import Provenance, UnknownKernel, Workspace
+from kernelwright.evaluator import Candidate, EvaluationConfig, Math, Status
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make

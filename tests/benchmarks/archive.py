@@ -23,11 +23,11 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from agent.archive import Archive, RunLog, begin_run, resume_run  # noqa: E402 - after the path is set
-from agent.leaderboard import board  # noqa: E402
-from agent.leaderboard.page import write_pages  # noqa: E402
-from agent.run import AssignmentFinished  # noqa: E402
-from evaluator import Status  # noqa: E402
+from kernelwright.agent.archive import Archive, RunLog, begin_run, resume_run  # noqa: E402 - after the path is set
+from kernelwright.agent.leaderboard import board  # noqa: E402
+from kernelwright.agent.leaderboard.html import write_pages  # noqa: E402
+from kernelwright.agent.records.attempt_log import AssignmentFinished  # noqa: E402
+from kernelwright.evaluator import Status  # noqa: E402
 
 PROBLEMS, MODELS = 250, 4
 LIMITS = {"resume": 5.0, "leaderboard": 10.0, "pages": 60.0}

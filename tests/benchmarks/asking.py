@@ -28,10 +28,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from agent.messages import Completion, CompletionRequest, Message
-from agent.providers.endpoint import Endpoint, Patience
-from agent.providers.limits import RateLimits
-from agent.providers.openai_chat import OpenAIProvider
+from kernelwright.agent.providers.endpoint import Endpoint, Patience
+from kernelwright.agent.providers.openai_chat import OpenAIProvider
+from kernelwright.agent.providers.rate_limits import RateLimits
+from kernelwright.agent.records.messages import Completion, CompletionRequest, Message
 from tests.agent.providers.scripted import ScriptedServer, Step, refused
 from tests.benchmarks.bare import answer_all
 

@@ -31,10 +31,10 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
 
-from evaluator.building.builder import Builder  # noqa: E402
-from evaluator.building.request import BuildOutcome, BuildRequest  # noqa: E402
-from evaluator.config import SandboxTier  # noqa: E402
-from evaluator.sandbox import Launcher, strongest  # noqa: E402
+from kernelwright.evaluator.building.build_request import BuildOutcome, BuildRequest  # noqa: E402
+from kernelwright.evaluator.building.builder import Builder  # noqa: E402
+from kernelwright.evaluator.sandbox import Launcher, strongest  # noqa: E402
+from kernelwright.evaluator.schema.config import SandboxTier  # noqa: E402
 
 
 class Captured(Exception):
@@ -52,12 +52,12 @@ def load(path: Path) -> ModuleType:
 
 def capture(path: Path) -> BuildRequest:
     """The request a candidate makes when it is imported."""
-    from evaluator.contestant import loading
+    from kernelwright.evaluator.contestant import load_inline_shim
 
     def catch(fields: dict[str, Any]) -> dict[str, Any]:
         raise Captured(BuildRequest.model_validate(fields))
 
-    loading.install(catch)
+    load_inline_shim.install(catch)
     try:
         load(path)
     except Captured as captured:
@@ -94,9 +94,9 @@ def run_plain(path: Path) -> None:
 
 def run_check(path: Path, library: str, module_name: str) -> None:
     """In a process of its own: the candidate over a library that was built before."""
-    from evaluator.contestant import loading
+    from kernelwright.evaluator.contestant import load_inline_shim
 
-    loading.install(lambda _: {"ok": True, "path": library, "module_name": module_name, "log": ""})
+    load_inline_shim.install(lambda _: {"ok": True, "path": library, "module_name": module_name, "log": ""})
     print(json.dumps({"wrong": wrong(load(path))}))
 
 
@@ -104,9 +104,9 @@ def run_outputs(path: Path, library: str, module_name: str, target: str) -> None
     """In a process of its own: what the candidate computes over a library, from the same random numbers."""
     import torch
 
-    from evaluator.contestant import loading
+    from kernelwright.evaluator.contestant import load_inline_shim
 
-    loading.install(lambda _: {"ok": True, "path": library, "module_name": module_name, "log": ""})
+    load_inline_shim.install(lambda _: {"ok": True, "path": library, "module_name": module_name, "log": ""})
     torch.manual_seed(0)
     torch.save([actual.cpu() for actual, _ in load(path).check()], target)
     print(json.dumps({}))

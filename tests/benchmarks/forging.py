@@ -27,7 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from evaluator import (  # noqa: E402 - after the path is set
+from kernelwright.evaluator import (  # noqa: E402 - after the path is set
     Candidate,
     EvaluationConfig,
     Evaluator,

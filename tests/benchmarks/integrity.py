@@ -27,7 +27,7 @@ from typing import Any, TextIO
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from evaluator import (  # noqa: E402 - after the path is set
+from kernelwright.evaluator import (  # noqa: E402 - after the path is set
     Evaluation,
     Evaluator,
     EvaluatorError,

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from mixture import Entry, Kind, mutated, seeds
 
-from evaluator import Evaluation, EvaluationConfig, Evaluator, Sanitize, Stage
+from kernelwright.evaluator import Evaluation, EvaluationConfig, Evaluator, Sanitize, Stage
 
 
 def judge(evaluator: Evaluator, entry: Entry, given: argparse.Namespace) -> tuple[float, Evaluation]:

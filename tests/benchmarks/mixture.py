@@ -15,8 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from agent.extraction import extract  # noqa: E402 - after the path is set
-from evaluator import Candidate, Problem, Status, find_problems, read_problem  # noqa: E402
+from kernelwright.agent.extraction.extract import extract  # noqa: E402 - after the path is set
+from kernelwright.evaluator import Candidate, Problem, Status, find_problems, read_problem  # noqa: E402
 
 EXAMPLES = ROOT / "prompts" / "examples"
 RECORDINGS = ROOT / "prompts" / "recordings"

@@ -26,15 +26,15 @@ from torch.overrides import TorchFunctionMode
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from evaluator.config import Math  # noqa: E402 - after the path is set
-from evaluator.contestant.math import apply_math  # noqa: E402
-from evaluator.contestant.trees import flatten  # noqa: E402
-from evaluator.errors import ProblemError  # noqa: E402
-from evaluator.problem import read_problem  # noqa: E402
-from evaluator.referee.comparison import compare  # noqa: E402
-from evaluator.referee.reference import Arguments, Reference  # noqa: E402
-from evaluator.referee.shelf import Trial  # noqa: E402
-from evaluator.referee.trials import TrialPool  # noqa: E402
+from kernelwright.evaluator.ipc.precision import apply_math  # noqa: E402
+from kernelwright.evaluator.ipc.tensor_tree import flatten  # noqa: E402
+from kernelwright.evaluator.referee.correctness.comparison import compare  # noqa: E402
+from kernelwright.evaluator.referee.correctness.trial_cache import Trial  # noqa: E402
+from kernelwright.evaluator.referee.correctness.trials import TrialPool  # noqa: E402
+from kernelwright.evaluator.referee.reference.reference import Arguments, Reference  # noqa: E402
+from kernelwright.evaluator.schema.config import Math  # noqa: E402 - after the path is set
+from kernelwright.evaluator.schema.errors import ProblemError  # noqa: E402
+from kernelwright.evaluator.schema.problem import read_problem  # noqa: E402
 
 PROBLEMS: Final = (
     "level1/01_square_matmul",

@@ -10,7 +10,7 @@ from typing import Final
 
 import torch
 
-from evaluator import Problem, problem_from_source
+from kernelwright.evaluator import Problem, problem_from_source
 
 KINDS: Final = ("elementwise", "matmul")
 _MOST_ELEMENTS: Final = {"cpu": 1 << 20, "cuda": 1 << 24}

@@ -16,12 +16,12 @@ ROOT = Path(__file__).parents[2]
 REPEATS = 9
 COMMANDS = {
     "a bare interpreter": ["-I", "-c", "pass"],
-    "import agent": ["-c", "import agent"],
-    "import evaluator": ["-c", "import evaluator"],
-    "kernelwright --version": ["-m", "agent.cli", "--version"],
-    "kernelwright --help": ["-m", "agent.cli", "--help"],
-    "kernelwright run --help": ["-m", "agent.cli", "run", "--help"],
-    "kernelwright problems list": ["-m", "agent.cli", "problems", "list"],
+    "import kernelwright.agent": ["-c", "import kernelwright.agent"],
+    "import kernelwright.evaluator": ["-c", "import kernelwright.evaluator"],
+    "kernelwright --version": ["-m", "kernelwright.agent.cli", "--version"],
+    "kernelwright --help": ["-m", "kernelwright.agent.cli", "--help"],
+    "kernelwright run --help": ["-m", "kernelwright.agent.cli", "run", "--help"],
+    "kernelwright problems list": ["-m", "kernelwright.agent.cli", "problems", "list"],
 }
 
 

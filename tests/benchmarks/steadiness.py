@@ -23,13 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from mixture import Entry, Kind, mutated, seeds
 
-from evaluator import (
-    Evaluation,
-    EvaluationConfig,
-    Evaluator,
-    EvaluatorError,
-    Sanitize,
-)
+from kernelwright.evaluator import Evaluation, EvaluationConfig, Evaluator, EvaluatorError, Sanitize
 
 
 def judge(evaluator: Evaluator, entry: Entry, options: argparse.Namespace) -> Evaluation:

@@ -31,8 +31,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from mixture import Entry, Kind, mixture
 
-from agent.batch.workers import Workers
-from evaluator import (
+from kernelwright.agent.runner.worker_pool import Workers
+from kernelwright.evaluator import (
     Evaluation,
     EvaluationConfig,
     Evaluator,

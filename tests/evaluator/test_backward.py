@@ -7,8 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from evaluator import Candidate, Evaluation, EvaluationConfig, Evaluator, Passes, ProblemError, Status
-from evaluator.problem import Problem, problem_from_source, read_problem
+from kernelwright.evaluator import (
+    Candidate,
+    Evaluation,
+    EvaluationConfig,
+    Evaluator,
+    Passes,
+    ProblemError,
+    Status,
+)
+from kernelwright.evaluator.schema.problem import Problem, problem_from_source, read_problem
 
 HONEST = Path(__file__).parents[1] / "corpus" / "honest"
 REFERENCES = Path(__file__).parents[2] / "reference_problems"

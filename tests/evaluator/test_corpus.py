@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluator import Evaluator, Status, read_problem
+from kernelwright.evaluator import Evaluator, Status, read_problem
 from tests.specimens import PROBLEMS, Specimen, gained, judge_fairly, promised, specimens
 
 FAMILIES = frozenset("TCONRMPDS")

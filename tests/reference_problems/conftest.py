@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.flop_counter import FlopCounterMode
 
-from evaluator.problem import Problem
+from kernelwright.evaluator.schema.problem import Problem
 
 LOOSE = 1e-2
 """Relative and absolute tolerance common in the field; a good problem is not fooled even by this one."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from evaluator.problem import Problem, find_problems, read_problem
+from kernelwright.evaluator.schema.problem import (Problem, find_problems, read_problem)
 
 FOLDER = Path(__file__).parents[1] / "problems"
 FLAWED = [read_problem(path) for path in find_problems([FOLDER / "flawed"])]

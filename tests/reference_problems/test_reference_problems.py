@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.utils._pytree import tree_map
 
-from evaluator.problem import Problem, find_problems, read_problem
+from kernelwright.evaluator.schema.problem import (Problem, find_problems, read_problem)
 
 FOLDER = Path(__file__).parents[2] / "reference_problems"
 PROBLEMS = [read_problem(path) for path in find_problems([FOLDER])]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.archive import Archive, ArchiveError, resume_run
-from agent.workspace import Provenance, Workspace
+from kernelwright.agent.archive import Archive, ArchiveError, resume_run
+from kernelwright.agent.workspace import Provenance, Workspace
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make

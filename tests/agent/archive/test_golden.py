@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 from typing import get_args
 
-from agent.archive.log import Placed, parse
-from agent.extraction import Outcome
-from agent.messages import Sampling, Usage
-from agent.run import (
+from kernelwright.agent.archive.log import Placed, parse
+from kernelwright.agent.extraction.extract import Outcome
+from kernelwright.agent.records.attempt_log import (
     AnyLine,
     AssignmentFinished,
     AttemptKey,
@@ -31,7 +30,8 @@ from agent.run import (
     StoredMessage,
     TextRef,
 )
-from evaluator import Dtype, Math, Stage, Status
+from kernelwright.agent.records.messages import Sampling, Usage
+from kernelwright.evaluator import Dtype, Math, Stage, Status
 
 GOLDEN = Path(__file__).parent / "golden" / "attempts.jsonl"
 AT = "2026-01-01T00:00:00.000+00:00"

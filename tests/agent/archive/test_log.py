@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.archive import ArchiveError
-from agent.archive.log import LogFile, parse, read_lines
-from agent.run import SCHEMA_VERSION, ProblemSkipped
+from kernelwright.agent.archive import ArchiveError
+from kernelwright.agent.archive.log import LogFile, parse, read_lines
+from kernelwright.agent.records.attempt_log import SCHEMA_VERSION, ProblemSkipped
 
 LINE = ProblemSkipped(at="2026-01-01T00:00:00+00:00", problem="p", message="why \N{GREEK SMALL LETTER PI}")
 
@@ -61,7 +61,7 @@ def test_a_second_writer_is_refused_and_may_come_after_the_first(tmp_path: Path)
 def test_the_lock_of_a_killed_writer_is_free(tmp_path: Path) -> None:
     path = tmp_path / "log"
     program = (
-        "import os, pathlib, signal, sys; from agent.archive.log import LogFile;"
+        "import os, pathlib, signal, sys; from kernelwright.agent.archive.log import LogFile;"
         "LogFile(pathlib.Path(sys.argv[1])); os.kill(os.getpid(), signal.SIGKILL)"
     )
     root = Path(__file__).parents[3]
@@ -149,7 +149,7 @@ def test_a_damaged_line_is_named_with_its_number(tmp_path: Path) -> None:
 def test_a_failed_write_leaves_the_log_as_it_was(tmp_path: Path) -> None:
     program = """
 import pathlib, resource, signal, sys
-from agent.archive.log import LogFile
+from kernelwright.agent.archive.log import LogFile
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 log = LogFile(pathlib.Path(sys.argv[1]))
 log.append(b"x" * 99 + b"\\n")

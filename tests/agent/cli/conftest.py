@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from agent.cli.app import app
-from agent.cli.endpoint import KEY_VARIABLES, URL_VARIABLES
+from kernelwright.agent.cli.app import app
+from kernelwright.agent.setup.credentials import KEY_VARIABLES, URL_VARIABLES
 
 Command = Callable[..., Result]
 

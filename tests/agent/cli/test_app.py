@@ -10,12 +10,12 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from agent.archive import ArchiveError, UnknownRun
-from agent.cli.app import app
-from agent.cli.failures import ExitCode, Guarded, Usage
-from agent.messages import ProviderError
-from agent.workspace import UnknownKernel
-from evaluator import ConfigError, MachineError, ProblemError
+from kernelwright.agent.archive import ArchiveError, UnknownRun
+from kernelwright.agent.cli.app import app
+from kernelwright.agent.cli.terminal.failures import ExitCode, Guarded, Usage
+from kernelwright.agent.records.messages import ProviderError
+from kernelwright.agent.workspace import UnknownKernel
+from kernelwright.evaluator import ConfigError, MachineError, ProblemError
 
 Command = Callable[..., Result]
 

@@ -177,7 +177,7 @@ def test_an_endpoint_that_cannot_answer(
 def run_outside(arguments: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own, with parts of the environment replaced."""
     return subprocess.run(
-        [sys.executable, "-m", "agent.cli", *arguments],
+        [sys.executable, "-m", "kernelwright.agent.cli", *arguments],
         capture_output=True,
         text=True,
         timeout=120,

@@ -10,8 +10,15 @@ from typing import cast
 import pytest
 from typer.testing import Result
 
-from agent.cli.check import _vet
-from evaluator import EvaluationConfig, Evaluator, EvaluatorError, Problem, Vetting, problem_from_source
+from kernelwright.agent.cli.judging.check import _vet
+from kernelwright.evaluator import (
+    EvaluationConfig,
+    Evaluator,
+    EvaluatorError,
+    Problem,
+    Vetting,
+    problem_from_source,
+)
 
 Command = Callable[..., Result]
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import Result
 
-from agent.workspace import Workspace
+from kernelwright.agent.workspace import Workspace
 
 if TYPE_CHECKING:
-    from agent.archive import Archive
-    from agent.run import Attempt
+    from kernelwright.agent.archive import Archive
+    from kernelwright.agent.records.attempt_log import Attempt
 
 Command = Callable[..., Result]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from typer.testing import Result
 
-from evaluator import BACKENDS
+from kernelwright.evaluator import BACKENDS
 
 
 def test_every_tool_and_package_is_named(kernelwright: Callable[..., Result]) -> None:

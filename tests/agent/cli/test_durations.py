@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent.cli.durations import parse_seconds
-from agent.cli.failures import Usage
+from kernelwright.agent.cli.terminal.durations import parse_seconds
+from kernelwright.agent.cli.terminal.failures import Usage
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 from typer.testing import Result
 
-from agent.cli.card import card
-from agent.dialects import guess_backend
-from evaluator import Evaluation
+from kernelwright.agent.cli.judging.evaluation_card import card
+from kernelwright.agent.extraction.backend_guess import guess_backend
+from kernelwright.evaluator import Evaluation
 
 Command = Callable[..., Result]
 

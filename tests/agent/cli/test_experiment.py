@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from agent.batch import read_plan
-from agent.budgets import Budget
-from agent.cli.experimenting import Bounds, cost_text
-from agent.workspace import Workspace
+from kernelwright.agent.cli.models.strategy_comparison import Bounds, cost_text
+from kernelwright.agent.records.budgets import Budget
+from kernelwright.agent.runner import read_plan
+from kernelwright.agent.workspace import Workspace
 
 Command = Callable[..., Result]
 

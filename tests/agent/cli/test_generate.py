@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from agent.run import ProviderFailed, RunEnd, RunFinished
-from agent.workspace import Workspace
+from kernelwright.agent.records.attempt_log import ProviderFailed, RunEnd, RunFinished
+from kernelwright.agent.workspace import Workspace
 from tests.agent.cli.conftest import block
 from tests.agent.providers.bulk import BatchEndpoint, error, reply, serving
 
@@ -99,7 +99,16 @@ def test_a_kill_between_submitting_and_collecting_asks_nothing_twice(
 ) -> None:
     endpoint = BatchEndpoint(lambda body, number: said(body, number, "No code."), polls_before_end=3)
     with bulk(quick, endpoint, tmp_path) as arguments:
-        command = [sys.executable, "-m", "agent.cli", "generate", *arguments, "--json-lines", "--poll", "60s"]
+        command = [
+            sys.executable,
+            "-m",
+            "kernelwright.agent.cli",
+            "generate",
+            *arguments,
+            "--json-lines",
+            "--poll",
+            "60s",
+        ]
         environment = {name: value for name, value in os.environ.items() if "API_KEY" not in name}
         root = str(Path(__file__).parents[3])
         with subprocess.Popen(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from typer.testing import Result
 
-from agent.workspace import Kernel, Provenance, Workspace
-from evaluator import EvaluationConfig
+from kernelwright.agent.workspace import Kernel, Provenance, Workspace
+from kernelwright.evaluator import EvaluationConfig
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make

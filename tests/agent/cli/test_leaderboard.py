@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import Result
 
-from evaluator import Status
+from kernelwright.evaluator import Status
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make
@@ -100,7 +100,15 @@ def test_a_stream_that_knows_only_ascii_is_enough(make: Make, tmp_path: Path) ->
         make.attempt(log, speedup=1.8, model="modèle")
     for arguments in ([], ["--json"]):
         done = subprocess.run(
-            [sys.executable, "-m", "agent.cli", "leaderboard", "--workspace", str(tmp_path), *arguments],
+            [
+                sys.executable,
+                "-m",
+                "kernelwright.agent.cli",
+                "leaderboard",
+                "--workspace",
+                str(tmp_path),
+                *arguments,
+            ],
             capture_output=True,
             env={**os.environ, "PYTHONIOENCODING": "ascii"},
             cwd=Path(__file__).parents[3],

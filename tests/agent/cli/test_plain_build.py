@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from agent.workspace import Workspace
+from kernelwright.agent.workspace import Workspace
 
 Command = Callable[..., Result]
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from agent.batch import events
-from agent.cli.progress import Watcher
-from agent.messages import Usage
-from agent.providers.watching import ProviderState, Retrying
-from evaluator import Status
+from kernelwright.agent.cli.terminal.progress import Watcher
+from kernelwright.agent.providers.provider_state import ProviderState, Retrying
+from kernelwright.agent.records.messages import Usage
+from kernelwright.agent.runner import events
+from kernelwright.evaluator import Status
 
 
 def name(number: int = 0, model: str = "m") -> events.AttemptName:

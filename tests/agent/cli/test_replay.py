@@ -22,7 +22,7 @@ def test_recordings_are_served_until_interrupted(tmp_path: Path) -> None:
     turn.parent.mkdir(parents=True)
     turn.write_text("the reply")
     server = subprocess.Popen(
-        [sys.executable, "-m", "agent.cli", "replay", "--folder", str(tmp_path)],
+        [sys.executable, "-m", "kernelwright.agent.cli", "replay", "--folder", str(tmp_path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from agent.run import CompletionRecorded, EvaluationRecorded
-from agent.workspace import Workspace
+from kernelwright.agent.records.attempt_log import CompletionRecorded, EvaluationRecorded
+from kernelwright.agent.workspace import Workspace
 
 Command = Callable[..., Result]
 
@@ -88,7 +88,7 @@ def killed_at(moment: str, arguments: tuple[str, ...], folder: Path) -> set[int]
         name: value for name, value in os.environ.items() if not name.startswith(("OPENAI", "KERNELW"))
     }
     process = subprocess.Popen(
-        [sys.executable, "-m", "agent.cli", "run", *arguments, "--json-lines"],
+        [sys.executable, "-m", "kernelwright.agent.cli", "run", *arguments, "--json-lines"],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

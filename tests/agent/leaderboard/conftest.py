@@ -8,11 +8,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.archive import Answer, Archive, RunLog
-from agent.extraction import extract
-from agent.messages import Completion, CompletionRequest, Message, Usage
-from evaluator import Candidate, Evaluation, Finding, Problem, Sanitization, Status, problem_from_source
-from evaluator.evaluation import Attribution, Build, Plausibility, Verification
+from kernelwright.agent.archive import Answer, Archive, RunLog
+from kernelwright.agent.extraction.extract import extract
+from kernelwright.agent.records.messages import Completion, CompletionRequest, Message, Usage
+from kernelwright.evaluator import (
+    Candidate,
+    Evaluation,
+    Finding,
+    Problem,
+    Sanitization,
+    Status,
+    problem_from_source,
+)
+from kernelwright.evaluator.schema.evaluation import Attribution, Build, Plausibility, Verification
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make

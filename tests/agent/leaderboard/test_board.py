@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from agent.archive import Archive
-from agent.leaderboard import Board, Entry, board, render, to_csv, to_json
-from evaluator import EvaluationConfig, Finding, Math, Sanitization, Status
+from kernelwright.agent.archive import Archive
+from kernelwright.agent.leaderboard import Board, Entry, board, render, to_csv, to_json
+from kernelwright.evaluator import EvaluationConfig, Finding, Math, Sanitization, Status
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make

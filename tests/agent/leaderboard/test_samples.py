@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.archive import Archive
-from agent.leaderboard import Entry, board, to_csv
-from evaluator import Status
+from kernelwright.agent.archive import Archive
+from kernelwright.agent.leaderboard import Entry, board, to_csv
+from kernelwright.evaluator import Status
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make

@@ -12,7 +12,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.leaderboard.statistics import (
+from kernelwright.agent.leaderboard.statistics import (
     FEWEST,
     Interval,
     best_at_k,

@@ -10,13 +10,20 @@ from typing import Any
 
 import pytest
 
-from agent.batch.events import event_line
-from agent.messages import Completion, CompletionRequest, Message, ProviderError, Sampling, Usage
-from agent.providers.endpoint import Endpoint, Patience
-from agent.providers.limits import RateLimits
-from agent.providers.openai_chat import OpenAIProvider
-from agent.providers.prices import Price, PriceTable
-from agent.providers.watching import Retrying
+from kernelwright.agent.providers.endpoint import Endpoint, Patience
+from kernelwright.agent.providers.openai_chat import OpenAIProvider
+from kernelwright.agent.providers.prices import Price, PriceTable
+from kernelwright.agent.providers.provider_state import Retrying
+from kernelwright.agent.providers.rate_limits import RateLimits
+from kernelwright.agent.records.messages import (
+    Completion,
+    CompletionRequest,
+    Message,
+    ProviderError,
+    Sampling,
+    Usage,
+)
+from kernelwright.agent.runner.events import event_line
 from tests.agent.providers.scripted import OK, Script, ScriptedServer, Step, refused, troubled
 
 QUICK = Patience(timeout_s=60, connect_s=30, max_retries=6, first_wait_s=0.005, longest_wait_s=0.05)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.messages import Completion, ProviderError, Usage
-from agent.providers.prices import exact_usd, read_prices, total_usd
+from kernelwright.agent.providers.prices import exact_usd, read_prices, total_usd
+from kernelwright.agent.records.messages import Completion, ProviderError, Usage
 
 
 def completion(cost_usd: float | None) -> Completion:

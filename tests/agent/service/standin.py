@@ -15,16 +15,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.cli.serving import listen
-from agent.service.app import Front, create_app
-from agent.service.catalogue import Catalogue
-from agent.service.client import ServiceClient
-from agent.service.desk import Desk
-from agent.service.guarding import Tokens
-from agent.service.server import Patience, Service
-from agent.service.store import Store
-from agent.service.workers import Workers, kinds
-from evaluator import (
+from kernelwright.agent.cli.judging.service_setup import listen
+from kernelwright.agent.service.app import Front, create_app
+from kernelwright.agent.service.client import ServiceClient
+from kernelwright.agent.service.evaluation_queue import Desk
+from kernelwright.agent.service.middleware import Tokens
+from kernelwright.agent.service.problem_registry import Catalogue
+from kernelwright.agent.service.server import Patience, Service
+from kernelwright.agent.service.service_workers import Workers, kinds
+from kernelwright.agent.service.store import Store
+from kernelwright.evaluator import (
     Candidate,
     Evaluation,
     EvaluationConfig,

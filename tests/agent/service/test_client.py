@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from agent.providers.loopback import Answer, Failure, LoopbackServer, Question
-from agent.service.client import EvaluationCancelled, Refused, ServiceClient, TimeUp, submission
-from evaluator import (
+from kernelwright.agent.providers.replay.loopback_server import Answer, Failure, LoopbackServer, Question
+from kernelwright.agent.service.client import EvaluationCancelled, Refused, ServiceClient, TimeUp, submission
+from kernelwright.evaluator import (
     Candidate,
     ConfigError,
     Evaluation,
@@ -24,7 +24,7 @@ from evaluator import (
     Status,
     problem_from_source,
 )
-from evaluator.evaluation import Verification
+from kernelwright.evaluator.schema.evaluation import Verification
 from tests.agent.service.standin import PROBLEM, Running, StandIn, evaluation, source
 
 RIGHT = Candidate(source=source(), backend="cpp")

@@ -62,6 +62,6 @@ def test_no_request_is_answered_by_a_failure(tmp_path: Path) -> None:
 
 
 def _candidate(number: int = 0) -> Any:
-    from evaluator import Candidate
+    from kernelwright.evaluator import Candidate
 
     return Candidate(source=source(number=number), backend="cpp")

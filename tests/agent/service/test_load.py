@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.service.client import ServiceClient
-from agent.service.guarding import Bounds
-from agent.service.store import Store
-from evaluator import Candidate, Evaluation, Status
+from kernelwright.agent.service.client import ServiceClient
+from kernelwright.agent.service.middleware import Bounds
+from kernelwright.agent.service.store import Store
+from kernelwright.evaluator import Candidate, Evaluation, Status
 from tests.agent.service.standin import PROBLEM, TOKEN, Running, StandIn, source
 
 LARGEST = Bounds().body_bytes

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from agent.cli.app import app
-from agent.cli.serve import TOKEN_VARIABLE, is_loopback
-from agent.exchange.environment import judging_service
-from agent.service.client import ServiceClient, TimeUp
-from evaluator import Candidate, EvaluationConfig, Status, read_problem
+from kernelwright.agent.cli.app import app
+from kernelwright.agent.cli.judging.serve import TOKEN_VARIABLE, is_loopback
+from kernelwright.agent.interop.verifiers_environment import judging_service
+from kernelwright.agent.service.client import ServiceClient, TimeUp
+from kernelwright.evaluator import Candidate, EvaluationConfig, Status, read_problem
 
 TOKEN = "a-token-that-nobody-guesses"
 PROBLEM = """
@@ -63,7 +63,16 @@ class Served:
 
 @contextmanager
 def serving(folder: Path, *arguments: str) -> Iterator[Served]:
-    command = [sys.executable, "-m", "agent.cli", "serve", str(folder / "plus.py"), "--port", "0", *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        "kernelwright.agent.cli",
+        "serve",
+        str(folder / "plus.py"),
+        "--port",
+        "0",
+        *arguments,
+    ]
     process = subprocess.Popen(
         [*command, "--state", str(folder / "state"), "--cache", str(folder / "cache")],
         stdout=subprocess.PIPE,
@@ -156,7 +165,7 @@ def test_bad_input_is_named_in_one_line(serve: Any, tmp_path: Path) -> None:
 def test_without_its_packages_it_says_what_to_install() -> None:
     script = (
         "import sys; sys.modules['fastapi'] = None\n"
-        "sys.argv = ['kernelwright', 'serve']; from agent.cli import main; main()"
+        "sys.argv = ['kernelwright', 'serve']; from kernelwright.agent.cli import main; main()"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from agent.cli.serving import judge_of
-from agent.hardware import this_cpu
-from agent.service.client import EvaluationFailed
-from agent.service.desk import MOST_STARTS, Desk, Standing, Taken
-from agent.service.pace import LONGEST_S, Pace
-from agent.service.recent import Recent
-from agent.service.store import Entry, State, Store, StoreError
-from agent.service.submission import AskedLimits, Content
-from evaluator import Candidate, EvaluationConfig, Limits, MachineError, Status, source_sha
+from kernelwright.agent.cli.judging.service_setup import judge_of
+from kernelwright.agent.prompting.hardware_facts import this_cpu
+from kernelwright.agent.service.client import EvaluationFailed
+from kernelwright.agent.service.drain_rate import LONGEST_S, Pace
+from kernelwright.agent.service.evaluation_queue import MOST_STARTS, Desk, Standing, Taken
+from kernelwright.agent.service.recent_entries import Recent
+from kernelwright.agent.service.store import Entry, State, Store, StoreError
+from kernelwright.agent.service.submission import AskedLimits, Content
+from kernelwright.evaluator import Candidate, EvaluationConfig, Limits, MachineError, Status, source_sha
 from tests.agent.service.standin import PROBLEM, Running, StandIn, evaluation, source
 
 

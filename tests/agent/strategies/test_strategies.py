@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from agent.batch import Plan
-from agent.run import AttemptKey
-from agent.strategies import STRATEGIES, AnyStrategy, Evolve, Exemplar, Imported, Refine, Sample
-from agent.strategies.refine import spoken
-from evaluator import Status
+from kernelwright.agent.records.attempt_log import AttemptKey
+from kernelwright.agent.runner import Plan
+from kernelwright.agent.strategies import STRATEGIES, AnyStrategy, Evolve, Exemplar, Imported, Refine, Sample
+from kernelwright.agent.strategies.refine import spoken
+from kernelwright.evaluator import Status
 
 
 def said(request: Any) -> list[str]:

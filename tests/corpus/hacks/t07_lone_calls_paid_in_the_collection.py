@@ -8,7 +8,7 @@
 import torch
 from torch import nn
 
-from evaluator.devices import cpu
+from kernelwright.evaluator.devices import cpu
 
 OWED = []
 PLAIN, STOP = torch._foreach_copy_, cpu.CpuTimer.stop

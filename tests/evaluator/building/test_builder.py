@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from evaluator.building.builder import Builder
-from evaluator.building.request import BuildOutcome, BuildRequest
-from evaluator.config import SandboxTier
-from evaluator.errors import MachineError
-from evaluator.sandbox import Launcher, probe, strongest
+from kernelwright.evaluator.building.build_request import BuildOutcome, BuildRequest
+from kernelwright.evaluator.building.builder import Builder
+from kernelwright.evaluator.sandbox import Launcher, probe, strongest
+from kernelwright.evaluator.schema.config import SandboxTier
+from kernelwright.evaluator.schema.errors import MachineError
 
 MODULE = """
 #include <Python.h>

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from evaluator.building.flags import RefusedFlag, screen_flags
-from evaluator.building.request import BuildRequest
+from kernelwright.evaluator.building.build_request import BuildRequest
+from kernelwright.evaluator.building.flags import RefusedFlag, screen_flags
 
 HONEST_CXX = [
     "-O3",

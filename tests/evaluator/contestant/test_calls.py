@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 import torch
 
-from evaluator.contestant import calls
-from evaluator.contestant.calls import Batch, Layout, run, where
-from evaluator.devices import Device
+from kernelwright.evaluator.contestant import calls
+from kernelwright.evaluator.contestant.calls import Batch, Layout, run, where
+from kernelwright.evaluator.devices import Device
 
 
 class _Watched:

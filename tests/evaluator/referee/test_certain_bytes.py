@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from evaluator.referee.assessor import certain_bytes
-from evaluator.referee.reference import Arguments
+from kernelwright.evaluator.referee.checks.roofline import certain_bytes
+from kernelwright.evaluator.referee.reference.reference import Arguments
 
 
 def certain(forward, *leaves: torch.Tensor) -> int:

@@ -3,9 +3,9 @@ import random
 import pytest
 import torch
 
-from evaluator.referee.comparison import compare
-from evaluator.referee.reference import Reference
-from evaluator.referee.trials import TrialPool
+from kernelwright.evaluator.referee.correctness.comparison import compare
+from kernelwright.evaluator.referee.correctness.trials import TrialPool
+from kernelwright.evaluator.referee.reference.reference import Reference
 
 MATMUL = """
 import torch
@@ -111,7 +111,7 @@ def test_a_mismatch_is_described_alike_in_parts_and_in_one(products, monkeypatch
     output[3, 40:] += 2.0
     output[60] = float("inf")
     whole = compare(trial.expected, [output], limit=trial.limit, trial="t").mismatch
-    monkeypatch.setattr("evaluator.referee.comparison._CHUNK_ELEMENTS", 100)
+    monkeypatch.setattr("kernelwright.evaluator.referee.correctness.comparison._CHUNK_ELEMENTS", 100)
     assert compare(trial.expected, [output], limit=trial.limit, trial="t").mismatch == whole
     assert whole is not None
     assert whole.wrong == 8 + 48

@@ -5,19 +5,19 @@ import random
 import pytest
 import torch
 
-from evaluator.contestant.slots import place, stacked, view
-from evaluator.referee.comparison import compare
-from evaluator.referee.guesses import Examiner, of_identity, of_values
-from evaluator.referee.halving import Halving
-from evaluator.referee.reference import Reference
-from evaluator.referee.ring import Ring
-from evaluator.referee.sensitivity import Sensitivity
-from evaluator.referee.trials import TrialPool
-from evaluator.referee.verifying import poison
-from evaluator.referee.vetting import known_flaws
-from evaluator.referee.watching import terms_of
-from evaluator.referee.witness import Sample
-from evaluator.referee.work import count
+from kernelwright.evaluator.ipc.tensor_layout import place, stacked, view
+from kernelwright.evaluator.referee.correctness.comparison import compare
+from kernelwright.evaluator.referee.correctness.op_trace import terms_of
+from kernelwright.evaluator.referee.correctness.trials import TrialPool
+from kernelwright.evaluator.referee.correctness.verification import poison
+from kernelwright.evaluator.referee.problem_check.half_precision import Halving
+from kernelwright.evaluator.referee.problem_check.inspection import known_flaws
+from kernelwright.evaluator.referee.problem_check.sensitivity import Sensitivity
+from kernelwright.evaluator.referee.problem_check.trivial_answers import Examiner, of_identity, of_values
+from kernelwright.evaluator.referee.reference.flop_counter import count
+from kernelwright.evaluator.referee.reference.reference import Reference
+from kernelwright.evaluator.referee.timing.tamper_checks import Sample
+from kernelwright.evaluator.referee.timing.timed_inputs import Ring
 from tests.evaluator.referee.pretending import pretended
 
 pytestmark = pytest.mark.skipif(torch.version.cuda is not None, reason="this torch knows real GPUs")

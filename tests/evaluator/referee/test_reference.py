@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import nn
 
-from evaluator.contestant.weights import construct, load_state
-from evaluator.errors import ProblemError
-from evaluator.referee.comparison import agrees
-from evaluator.referee.reference import Reference, copied, same_values
-from evaluator.referee.trials import TrialPool
-from evaluator.referee.verifying import in_a_row, poison
-from evaluator.referee.vetting import known_flaws
+from kernelwright.evaluator.ipc.model_init import construct, load_state
+from kernelwright.evaluator.referee.correctness.comparison import agrees
+from kernelwright.evaluator.referee.correctness.trials import TrialPool
+from kernelwright.evaluator.referee.correctness.verification import in_a_row, poison
+from kernelwright.evaluator.referee.problem_check.inspection import known_flaws
+from kernelwright.evaluator.referee.reference.reference import Reference, copied, same_values
+from kernelwright.evaluator.schema.errors import ProblemError
 
 SOURCE = """
 import random, torch

@@ -3,8 +3,14 @@ import random
 
 import pytest
 
-from evaluator.evaluation import Interval
-from evaluator.referee.statistics import PROCESSES, process_spread, ratio_interval, spread, widened
+from kernelwright.evaluator.referee.timing.statistics import (
+    PROCESSES,
+    process_spread,
+    ratio_interval,
+    spread,
+    widened,
+)
+from kernelwright.evaluator.schema.evaluation import Interval
 
 
 def test_the_interval_of_equal_sides_holds_one_about_as_often_as_it_says():

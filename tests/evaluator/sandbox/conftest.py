@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from evaluator import SandboxTier
-from evaluator.sandbox import ExitReport, Launcher, Sandboxed, SandboxPolicy, probe
+from kernelwright.evaluator import SandboxTier
+from kernelwright.evaluator.sandbox import ExitReport, Launcher, Sandboxed, SandboxPolicy, probe
 
 MIB = 1 << 20
 

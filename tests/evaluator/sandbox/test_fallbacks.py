@@ -11,10 +11,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from evaluator.sandbox import Launcher
-from evaluator.sandbox.cgroups import ControlGroup, Hierarchies, find_hierarchies, version_1_freezer
-from evaluator.sandbox.launcher import hierarchies
-from evaluator.sandbox.leftovers import owner_name
+from kernelwright.evaluator.sandbox import Launcher
+from kernelwright.evaluator.sandbox.isolation.cgroups import (
+    ControlGroup,
+    Hierarchies,
+    find_hierarchies,
+    version_1_freezer,
+)
+from kernelwright.evaluator.sandbox.process.cleanup import owner_name
+from kernelwright.evaluator.sandbox.process.launcher import hierarchies
 
 if TYPE_CHECKING:
     from conftest import Inside

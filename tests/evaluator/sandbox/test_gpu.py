@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from evaluator.sandbox import Bind, Sandboxed, SandboxPolicy
+from kernelwright.evaluator.sandbox import Bind, Sandboxed, SandboxPolicy
 
 if TYPE_CHECKING:
     from conftest import Inside

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import evaluator
-from evaluator.sandbox import Bind, probe
+from kernelwright import evaluator
+from kernelwright.evaluator.sandbox import Bind, probe
 
 if TYPE_CHECKING:
     from conftest import Inside
@@ -73,15 +73,15 @@ for file in [f"/proc/{sys.argv[1]}/environ", *glob.glob("/proc/[0-9]*/environ")]
     canary = secrets.token_hex(8)
     driver = f"""
 import os, sys
-from evaluator.sandbox import Launcher, SandboxPolicy
-from evaluator import SandboxTier
+from kernelwright.evaluator.sandbox import (Launcher, SandboxPolicy)
+from kernelwright.evaluator import SandboxTier
 with Launcher() as launcher:
     policy = SandboxPolicy(tier=SandboxTier({inside.policy.tier.value!r}), memory_bytes=1 << 28, processes=16,
         file_bytes=1 << 20, scratch_bytes=1 << 20, environment={{}})
     running = launcher.start((sys.executable, "-I", "-c", {code!r}, str(os.getpid())), policy)
     print(running.wait(60), running.output())
 """
-    environment = {**os.environ, "SECRET_KEY": canary, "PYTHONPATH": str(Path(evaluator.__file__).parents[1])}
+    environment = {**os.environ, "SECRET_KEY": canary, "PYTHONPATH": str(Path(evaluator.__file__).parents[2])}
     done = subprocess.run(
         (sys.executable, "-c", driver), capture_output=True, text=True, env=environment, check=True
     )
@@ -94,7 +94,7 @@ def test_files_outside_its_binds_cannot_be_read(inside: Inside, canary: Path, tm
     tmp_path.chmod(0o755)
     beside = tmp_path / "beside"
     beside.write_text("canary")
-    source = Path(evaluator.__file__).parents[1] / "evaluator" / "errors.py"
+    source = Path(evaluator.__file__).parent / "schema" / "errors.py"
     code = """
 import os, sys
 for name in sys.argv[1:]:

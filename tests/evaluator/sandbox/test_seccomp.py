@@ -6,8 +6,15 @@ import struct
 
 import pytest
 
-from evaluator.sandbox import seccomp
-from evaluator.sandbox.seccomp import ARCHITECTURES, CALLS, DEBUGGING, TIMERS, Architecture, Sockets
+from kernelwright.evaluator.sandbox.isolation import seccomp
+from kernelwright.evaluator.sandbox.isolation.seccomp import (
+    ARCHITECTURES,
+    CALLS,
+    DEBUGGING,
+    TIMERS,
+    Architecture,
+    Sockets,
+)
 
 ALLOWED = seccomp.ALLOW
 

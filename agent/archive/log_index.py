@@ -1,0 +1,147 @@
+"""What a run's log already holds: which attempts, where their lines begin, and what they cost."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from kernelwright.agent.records.attempt_log import (
+    AnyLine,
+    AssignmentFinished,
+    CompletionRecorded,
+    EvaluationRecorded,
+    KernelKept,
+    KernelRefused,
+    RunResumed,
+    RunStarted,
+)
+from kernelwright.agent.records.budgets import Budget, Spent
+from kernelwright.agent.records.messages import Usage
+from kernelwright.evaluator import Status
+
+
+@dataclass(slots=True)
+class Seen:
+    """One attempt, as little of it as will do."""
+
+    problem: str
+    completion: int
+    """Where its completion's line begins."""
+    evaluation: int | None = None
+    """Where its latest evaluation's line begins."""
+    passed: bool = False
+    speedup: float | None = None
+    kept: bool = False
+    refused: bool = False
+    """Whether it passed and yet is not to be kept."""
+
+
+class Index:
+    """Fed every line in order, it answers without reading the log again. A few hundred bytes an attempt."""
+
+    def __init__(self) -> None:
+        self.attempts: dict[str, Seen] = {}
+        self.finished: set[tuple[str, str, str, str]] = set()
+        """Problem, backend, model and strategy of the assignments that need nothing more."""
+        self._tokens = [0, 0, 0, 0]
+        """Prompt, completion, reasoning and cached."""
+        self.remembered = 0
+        """Replies that came from the completion cache."""
+        self.unpriced = 0
+        """Replies whose cost nobody knows."""
+        self.bounds = Budget()
+        """Limits that were set anew when the run was resumed."""
+        self._cost_usd = Decimal(0)
+        self._earlier_s = 0.0
+        self._session_began = ""
+        self._last = ""
+
+    def observe(self, line: AnyLine, offset: int) -> None:
+        """Take one more line into account."""
+        match line:
+            case CompletionRecorded() if line.attempt in self.attempts:
+                # No writer of ours repeats a reply: two copies of a log were put together. It was paid once.
+                pass
+            case CompletionRecorded():
+                self.attempts[line.attempt] = Seen(sys.intern(line.key.problem), offset)
+                self._count(line)
+            case EvaluationRecorded():
+                seen = self.attempts[line.attempt]
+                seen.evaluation = offset
+                seen.passed = line.score.status is Status.PASSED
+                seen.speedup = line.score.speedup
+            case AssignmentFinished():
+                self.finished.add((line.problem, line.backend, line.model, line.strategy))
+            case KernelKept():
+                self.attempts[line.attempt].kept = True
+            case KernelRefused():
+                self.attempts[line.attempt].refused = True
+            case RunStarted() | RunResumed():
+                self._earlier_s += self._session_s()
+                self._session_began = line.at
+                if isinstance(line, RunResumed):
+                    self.bounds = self.bounds.with_limits(line.bounds)
+            case _:
+                pass
+        self._last = line.at
+
+    def usage(self) -> Usage:
+        """Tokens of every reply."""
+        prompt, completion, reasoning, cached = self._tokens
+        return Usage(
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            reasoning_tokens=reasoning,
+            cached_tokens=cached,
+        )
+
+    def spent(self) -> Spent:
+        """Totals of the whole run so far; seconds count only while a process worked on it."""
+        return Spent(
+            attempts=len(self.attempts),
+            tokens=self._tokens[0] + self._tokens[1],
+            cost_usd=self._cost_usd,
+            seconds=self._earlier_s + self._session_s(),
+        )
+
+    def best(self) -> dict[str, float]:
+        """The best speedup of each problem that has one."""
+        found: dict[str, float] = {}
+        for seen in self.attempts.values():
+            if seen.passed and seen.speedup is not None:
+                found[seen.problem] = max(found.get(seen.problem, 0.0), seen.speedup)
+        return found
+
+    def _count(self, line: CompletionRecorded) -> None:
+        usage, tokens = line.usage, self._tokens
+        self.remembered += line.cached
+        tokens[0] += usage.prompt_tokens
+        tokens[1] += usage.completion_tokens
+        tokens[2] += usage.reasoning_tokens
+        tokens[3] += usage.cached_tokens
+        if line.cost_usd is None:
+            self.unpriced += 1
+        else:
+            self._cost_usd += Decimal(repr(line.cost_usd))
+
+    def _session_s(self) -> float:
+        if not self._session_began:
+            return 0.0
+        try:
+            began, last = datetime.fromisoformat(self._session_began), datetime.fromisoformat(self._last)
+            return max(0.0, (last - began).total_seconds())
+        except (ValueError, TypeError):
+            # A damaged time costs what it says, not the run.
+            return 0.0
+
+
+def cost_of(completion: CompletionRecorded) -> Spent:
+    """What one reply cost; a price nobody knows counts as nothing."""
+    usage, cost_usd = completion.usage, completion.cost_usd
+    return Spent(
+        attempts=1,
+        tokens=usage.prompt_tokens + usage.completion_tokens,
+        cost_usd=Decimal(0) if cost_usd is None else Decimal(repr(cost_usd)),
+    )

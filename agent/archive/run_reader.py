@@ -1,0 +1,193 @@
+"""Reads runs: their ids, lines, attempts and texts. Changes nothing, and may read while a run is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from kernelwright.agent.archive.archive_errors import ArchiveError, StrangerError, UnknownRun
+from kernelwright.agent.archive.attempts import fold
+from kernelwright.agent.archive.log import parse, read_lines
+from kernelwright.agent.archive.text_store import Texts
+from kernelwright.agent.records.attempt_log import (
+    AnyLine,
+    Attempt,
+    CompletionRecorded,
+    ProblemUsed,
+    RunStarted,
+    Text,
+)
+from kernelwright.agent.records.messages import Message
+from kernelwright.evaluator import Evaluation, Problem, problem_from_source
+
+LOG: Final = "attempts.jsonl"
+TEXTS: Final = "texts"
+
+
+def refuse_stranger(line: AnyLine, folder: Path) -> None:
+    """Refuse a log's first line in a folder that another run's name belongs to.
+
+    Raises:
+        StrangerError: the ids of its attempts, and the texts they name, belong to another folder.
+    """
+    if isinstance(line, RunStarted) and line.run != folder.name:
+        raise StrangerError(
+            f"{folder} holds run {line.run}; rename it so, or move it out of {folder.parent} if it is a copy"
+        )
+
+
+class Archive:
+    """All runs below one folder, a folder each."""
+
+    def __init__(self, folder: Path, on_damage: Callable[[str], None] | None = None) -> None:
+        """Point at a folder, which need not exist yet.
+
+        With `on_damage`, which hears of them, damaged lines cost only themselves; without it they raise.
+        """
+        self.folder = folder
+        self._on_damage = on_damage
+
+    def runs(self) -> list[str]:
+        """Ids of the runs, oldest first."""
+        names = (path.parent.name for path in self.folder.glob(f"*/{LOG}"))
+        return sorted(name for name in names if not name.startswith("."))
+
+    def find(self, name: str | None = None) -> str:
+        """The run that an id or the unmistakable beginning of one names; the newest run for None.
+
+        Raises:
+            UnknownRun: none, or more than one.
+        """
+        runs = self.runs()
+        fits = [run for run in runs if name is None or run.startswith(name)]
+        if name in fits or (name is None and fits):
+            return name if name is not None else fits[-1]
+        if len(fits) == 1:
+            return fits[0]
+        if fits:
+            raise UnknownRun(f"{name!r} could be {', '.join(fits)}; name one of them")
+        known = f"; known: {', '.join(runs[-5:])}" if runs else ""
+        raise UnknownRun(
+            f"no run {name!r} in {self.folder}{known}" if name else f"no run in {self.folder} yet"
+        )
+
+    def log_path(self, run: str) -> Path:
+        """The log of a run."""
+        return self.folder / run / LOG
+
+    def lines(self, run: str) -> Iterator[AnyLine]:
+        """Every line of a run, as a stream.
+
+        Raises:
+            ArchiveError: a line is damaged or newer than this program.
+        """
+        path = self.log_path(run)
+        return (parse(line, path) for line in read_lines(path))
+
+    def attempts(self, run: str | None = None) -> Iterator[Attempt]:
+        """Every reply with its latest evaluation, of one run or of all, as a stream; no attempt comes twice.
+
+        Raises:
+            ArchiveError: a line is damaged or newer than this program, or a folder holds another's run.
+        """
+        for name in self.runs() if run is None else [run]:
+            if self._is_at_home(name):
+                yield from fold(self.log_path(name), self._on_damage)
+
+    def started(self, run: str) -> RunStarted:
+        """How a run began.
+
+        Raises:
+            ArchiveError: its log does not begin as a log does.
+        """
+        first = next(self.lines(run), None)
+        if not isinstance(first, RunStarted):
+            raise ArchiveError(f"{self.log_path(run)} does not begin with the start of a run")
+        return first
+
+    def _is_at_home(self, run: str) -> bool:
+        """Whether a folder holds the run it is named after: a copy beside it would count everything twice."""
+        first = next(read_lines(self.log_path(run)), None)
+        try:
+            if first is not None:
+                refuse_stranger(parse(first, self.log_path(run)), self.folder / run)
+        except StrangerError as error:
+            if self._on_damage is None:
+                raise
+            self._on_damage(f"left out: {error}")
+            return False
+        except ArchiveError:
+            # Who reads on says it.
+            return True
+        return True
+
+    def problems_used(self, run: str) -> dict[str, ProblemUsed]:
+        """What a run recorded of its problems, by id; nothing where its first line is passed over.
+
+        Raises:
+            ArchiveError: its log does not begin as a log does.
+        """
+        try:
+            return {used.id: used for used in self.started(run).problems}
+        except ArchiveError as error:
+            if self._on_damage is None:
+                raise
+            self._on_damage(f"left out: the problems of run {run}: {error}")
+            return {}
+
+    def problems(self, run: str) -> dict[str, Problem]:
+        """A run's problems as they were when it began, by id."""
+        return {
+            used.id: problem_from_source(self.text(run, used.source), used.id)
+            for used in self.started(run).problems
+        }
+
+    def text(self, run: str, text: Text) -> str:
+        """A text that a line of the run holds or names.
+
+        Raises:
+            ArchiveError: its file is missing or damaged.
+        """
+        return Texts(self.folder / run / TEXTS).get(text)
+
+    def messages(self, completion: CompletionRecorded) -> tuple[Message, ...]:
+        """The prompt, as it was sent."""
+        run = completion.key.run
+        return tuple(
+            Message(role=message.role, content=self.text(run, message.content))
+            for message in completion.prompt
+        )
+
+    def reply(self, completion: CompletionRecorded) -> str:
+        """The reply's text."""
+        return self.text(completion.key.run, completion.reply)
+
+    def reasoning(self, completion: CompletionRecorded) -> str:
+        """The reasoning sent beside the reply; empty where there was none."""
+        return self.text(completion.key.run, completion.reasoning)
+
+    def code(self, attempt: Attempt) -> str | None:
+        """The candidate's source; None when the reply held none."""
+        code = attempt.completion.code
+        return None if code is None else self.text(attempt.key.run, code)
+
+    def evaluation(self, attempt: Attempt) -> Evaluation | None:
+        """The whole of the latest evaluation; None until it was judged.
+
+        Raises:
+            ArchiveError: it is missing, damaged, or of a form this version does not read.
+        """
+        if attempt.evaluation is None:
+            return None
+        text = self.text(attempt.key.run, attempt.evaluation.evaluation)
+        try:
+            return Evaluation.model_validate_json(text)
+        except ValidationError as error:
+            reason = error.errors(include_url=False, include_context=False)[0]["msg"]
+            raise ArchiveError(
+                f"the evaluation of attempt {attempt.id} of run {attempt.key.run} cannot be read ({reason}); "
+                "restore it from a copy of the run, or judge the attempt again"
+            ) from None

@@ -1,0 +1,98 @@
+"""Long texts in files named by their hash, written once and whole.
+
+A text is complete under its name or absent: it is written beside, synced, and renamed. The line that names it
+is written later, so a line never points at half a text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from kernelwright.agent.archive.archive_errors import ArchiveError
+from kernelwright.agent.records.attempt_log import INLINE_BYTES, Text, TextRef
+
+PENDING = "pending"
+"""Folder of half-written texts; whoever holds the run's lock may empty it."""
+
+
+class Texts:
+    """The texts of one run."""
+
+    def __init__(self, folder: Path, *, sync: bool = True) -> None:
+        self.folder = folder
+        self._sync = sync
+
+    def put(self, text: str) -> Text:
+        """Keep a text: short ones as they are, long ones (and broken Unicode) in a file.
+
+        Raises:
+            OSError: disk full or not writable; nothing half-written keeps its name.
+        """
+        data = text.encode("utf-8", "surrogatepass")
+        if len(data) <= INLINE_BYTES and _is_unicode(data):
+            return text
+        ref = TextRef(sha=hashlib.sha256(data).hexdigest(), size=len(data))
+        path = self.path(ref)
+        if not path.exists():
+            self._publish(path, data)
+        return ref
+
+    def get(self, text: Text) -> str:
+        """The text itself, checked against its hash.
+
+        Raises:
+            ArchiveError: the file is missing or not what was written.
+        """
+        if isinstance(text, str):
+            return text
+        path = self.path(text)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            raise ArchiveError(f"text {path} is missing; restore it from a copy of the run") from None
+        if hashlib.sha256(data).hexdigest() != text.sha:
+            raise ArchiveError(f"text {path} is damaged; restore it from a copy of the run")
+        return data.decode("utf-8", "surrogatepass")
+
+    def path(self, ref: TextRef) -> Path:
+        """Where a long text lies."""
+        return self.folder / ref.sha[:2] / f"{ref.sha}.txt"
+
+    def discard_pending(self) -> None:
+        """Remove what a killed writer left half-written; only for the holder of the run's lock."""
+        for leftover in (self.folder / PENDING).glob("*"):
+            leftover.unlink()
+
+    def _publish(self, path: Path, data: bytes) -> None:
+        pending = self.folder / PENDING
+        pending.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(exist_ok=True)
+        write_whole(path, data, pending / f"{path.name}.{os.getpid()}.{os.urandom(4).hex()}", sync=self._sync)
+
+
+def write_whole(path: Path, data: bytes, pending: Path, *, sync: bool = True) -> None:
+    """Write a file so that it is seen complete or not at all; `pending` is on the same file system.
+
+    Raises:
+        OSError: not written; whatever was at `path` is still there.
+    """
+    try:
+        with pending.open("xb") as file:
+            file.write(data)
+            file.flush()
+            if sync:
+                os.fsync(file.fileno())
+        pending.replace(path)
+    except OSError:
+        pending.unlink(missing_ok=True)
+        raise
+
+
+def _is_unicode(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Commands that evaluate: one file, kept kernels, problems, this machine, and the service."""

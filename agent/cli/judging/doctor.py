@@ -1,0 +1,194 @@
+"""`kernelwright doctor`: what this machine can do, what protects it, and what to install."""
+
+from __future__ import annotations
+
+import json as json_module
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+from kernelwright.agent.cli.terminal import options
+from kernelwright.agent.cli.terminal.failures import did_pass
+
+Verdict = Literal["ok", "weak", "missing"]
+
+TOOLKIT = MappingProxyType(
+    {
+        "nvcc": "needed for the cuda backend only: install the CUDA toolkit",
+        "compute-sanitizer": "kernels on a GPU go without sanitizers: install the CUDA toolkit",
+        "ncu": "feedback on GPU kernels goes without hardware counters: install Nsight Compute",
+    }
+)
+"""Programs of the CUDA toolkit, and what to do without each."""
+
+TORCH_SCRIPT = """
+import json, torch
+cuda = torch.cuda.is_available()
+print(json.dumps({
+    "torch": torch.__version__,
+    "threads": torch.get_num_threads(),
+    "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())] if cuda else [],
+}))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the doctor's answer."""
+
+    name: str
+    verdict: Verdict
+    finding: str
+    remedy: str = ""
+    """What to do about it; empty when nothing needs doing."""
+
+
+def doctor(json: options.Json = False) -> None:
+    """Say what this machine can do and what protects it from a candidate.
+
+    Exit status 1 means that nothing can be judged here yet.
+    """
+    checks = [*_sandbox(), *_tools(), *_torch(), *_packages(), *_keys()]
+    if json:
+        print(json_module.dumps([asdict(check) for check in checks], indent=2))
+    else:
+        _print(checks)
+    raise did_pass(all(check.verdict != "missing" for check in checks))
+
+
+def _sandbox() -> list[Check]:
+    from kernelwright.evaluator import SandboxTier, probe
+
+    found = probe()
+    checks = []
+    for tier, answer in found.tiers.items():
+        if tier is not SandboxTier.NONE:
+            works = "works" if answer.works else "does not work"
+            checks.append(Check(f"sandbox {tier}", "ok" if answer.works else "weak", works, answer.reason))
+    if not any(check.verdict == "ok" for check in checks):
+        checks.append(
+            Check(
+                "sandbox", "missing", "no tier works here", "install bubblewrap (apt-get install bubblewrap)"
+            )
+        )
+    for tier, answer in found.tiers.items():
+        if answer.works and tier is not SandboxTier.NONE:
+            checks.append(Check(f"{tier} lets pass", "ok", "; ".join(answer.gaps)))
+    checks.append(Check("limits", "weak" if found.limits == "rlimits" else "ok", found.limits))
+    checks.append(Check("seccomp", "ok" if found.seccomp else "weak", "yes" if found.seccomp else "no"))
+    if os.geteuid() == 0:
+        checks.append(
+            Check(
+                "uid",
+                "ok" if found.dedicated_uid else "weak",
+                "one per sandbox" if found.dedicated_uid else "root",
+                "" if found.dedicated_uid else "run kernelwright as an ordinary user",
+            )
+        )
+    return checks
+
+
+def _tools() -> list[Check]:
+    compiler = next(
+        (
+            path
+            for name in (os.environ.get("CXX"), "g++", "c++", "clang++")
+            if name and (path := shutil.which(name))
+        ),
+        None,
+    )
+    return [
+        _tool("C++ compiler", compiler, "missing", "apt-get install g++"),
+        *(_tool(name, _in_toolkit(name), "weak", remedy) for name, remedy in TOOLKIT.items()),
+    ]
+
+
+def _in_toolkit(name: str) -> str | None:
+    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda", "/opt/cuda"]
+    places = ("bin", "compute-sanitizer", "extras/compute-sanitizer")
+    folders = [Path(home) / place for home in homes if home for place in places]
+    return shutil.which(name) or shutil.which(name, path=os.pathsep.join(map(str, folders)))
+
+
+def _tool(name: str, path: str | None, otherwise: Verdict, remedy: str) -> Check:
+    if path is None:
+        return Check(name, otherwise, "not found", remedy)
+    lines = _output([path, "--version"]).splitlines()
+    told = next((line for line in lines if "release" in line.lower()), lines[0] if lines else "")
+    return Check(name, "ok", f"{path}: {told.strip()}")
+
+
+def _torch() -> list[Check]:
+    # In a process of its own: this one never imports torch.
+    text = _output([sys.executable, "-c", TORCH_SCRIPT])
+    try:
+        facts = json_module.loads(text.splitlines()[-1])
+    except (IndexError, ValueError):
+        return [Check("torch", "missing", "cannot be imported", "pip install torch")]
+    gpus = facts["gpus"]
+    return [
+        Check("torch", "ok", f"{facts['torch']}, {facts['threads']} threads"),
+        Check(
+            "GPU",
+            "ok" if gpus else "weak",
+            ", ".join(gpus) or "none that torch sees",
+            "" if gpus else "the cpp backend needs none; the others need one and a CUDA build of torch",
+        ),
+    ]
+
+
+def _packages() -> list[Check]:
+    """What backends need besides torch."""
+    from kernelwright.evaluator import BACKENDS
+
+    checks = []
+    for backend in BACKENDS.values():
+        for package in backend.requires:
+            try:
+                checks.append(
+                    Check(f"backend {backend.name}", "ok", f"{package.name} {version(package.name)}")
+                )
+            except PackageNotFoundError:
+                finding, remedy = f"no {package.name}", f"pip install {package.name}"
+                checks.append(Check(f"backend {backend.name}", "weak", finding, remedy))
+    return checks
+
+
+def _keys() -> list[Check]:
+    from kernelwright.agent.setup.credentials import api_key, base_url, key_variable
+
+    if not api_key() and base_url() is None:
+        remedy = "set OPENAI_API_KEY (and OPENAI_BASE_URL) to ask a live model"
+        return [Check("model", "weak", "no key: recorded replies are replayed", remedy)]
+    where = base_url() or "OpenAI's own endpoint"
+    return [Check("model", "ok", f"{where}, {f'key from {key_variable()}' if api_key() else 'no key'}")]
+
+
+def _output(command: list[str]) -> str:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout
+
+
+def _print(checks: list[Check]) -> None:
+    from rich.table import Table
+
+    from kernelwright.agent.cli.terminal.console import out, plain
+
+    marks = {"ok": ("✓", "green"), "weak": ("~", "yellow"), "missing": ("✗", "red")}
+    table = Table.grid(padding=(0, 2))
+    for check in checks:
+        mark, colour = marks[check.verdict]
+        remedy = f"\n{check.remedy}" if check.remedy and check.verdict != "ok" else ""
+        table.add_row(mark, check.name, plain(check.finding + remedy), style=colour if mark != "✓" else None)
+    out().print(table)

@@ -1,0 +1,126 @@
+"""`kernelwright evaluate`: judge one file against one problem."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernelwright.agent.cli.terminal import options
+from kernelwright.agent.cli.terminal.failures import Usage, did_pass, say
+
+if TYPE_CHECKING:
+    from kernelwright.evaluator import Candidate, Evaluation, EvaluationConfig, Problem
+
+MAX_CANDIDATE_BYTES = 4 << 20
+
+
+def evaluate(
+    candidate: Annotated[
+        str, typer.Argument(help="Python file that defines ModelNew; - reads it from stdin.")
+    ],
+    problem: Annotated[str, typer.Option("--problem", "-p", help="Problem file, or the id of one of ours.")],
+    backend: Annotated[
+        str | None,
+        typer.Option("--backend", "-b", help="How it is written: cuda, cpp, …", show_default="guessed"),
+    ] = None,
+    device: options.Device = None,
+    shapes: options.Shapes = None,
+    dtype: options.CastTo = None,
+    math: options.Precision = None,
+    backward: options.Backward = None,
+    baselines: options.Baselines = None,
+    sandbox: options.Sandbox = None,
+    sanitize: options.Sanitizing = None,
+    counters: options.Counting = None,
+    time: options.Time = None,
+    limit: options.Limit = None,
+    cache: options.Cache = None,
+    json: options.Json = False,
+) -> None:
+    """Judge one candidate: build it in a sandbox, verify its outputs, measure its speed.
+
+    Without --backend it is guessed from the source. With --json the whole record goes to standard
+    output and nothing else does. Exit status 0 means PASSED, 1 any other status.
+    """
+    from kernelwright.agent.cli.terminal.console import is_watched
+    from kernelwright.agent.setup.problem_lookup import GPU_SIZED, are_meant_for_gpus, one_problem
+
+    given = options.policy(
+        device=device,
+        shapes=shapes,
+        dtype=dtype,
+        math=math,
+        backward=backward,
+        baselines=baselines,
+        sandbox=sandbox,
+        sanitize=sanitize,
+        counters=counters,
+        time=time,
+        limit=limit,
+    )
+    config = options.evaluation_config(given)
+    reference = one_problem(problem)
+    judged = read_candidate(candidate, backend, device)
+    if is_watched() and are_meant_for_gpus([reference], [judged.backend], config.shapes):
+        say(GPU_SIZED)
+    evaluation = _judge(reference, judged, config, cache=cache)
+    if json:
+        from kernelwright.agent.records.strict_json import strict_json
+
+        print(strict_json(evaluation, indent=2))
+    else:
+        from kernelwright.agent.cli.judging.evaluation_card import card
+        from kernelwright.agent.cli.terminal.console import out
+
+        out().print(card(evaluation))
+    raise did_pass(evaluation.status == "PASSED")
+
+
+def read_candidate(name: str, backend: str | None, device: str | None) -> Candidate:
+    """The candidate in a file, or on standard input for `-`.
+
+    Raises:
+        Usage: unreadable, too large, or not text.
+        ConfigError: unknown backend.
+    """
+    from kernelwright.agent.extraction.backend_guess import guess_backend
+    from kernelwright.evaluator import Candidate, find_backend
+
+    data = sys.stdin.buffer.read(MAX_CANDIDATE_BYTES + 1) if name == "-" else _read_bytes(Path(name))
+    if len(data) > MAX_CANDIDATE_BYTES:
+        raise Usage(f"candidate {name}: larger than {MAX_CANDIDATE_BYTES} bytes; not a candidate")
+    try:
+        source = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Usage(f"candidate {name} is not UTF-8 text: byte {error.start} is invalid") from None
+    plain = "cuda" if device is not None and device.startswith("cuda") else "cpp"
+    chosen = find_backend(backend or guess_backend(source) or plain)
+    return Candidate(source=source, backend=chosen.name)
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_CANDIDATE_BYTES + 1)
+    except OSError as error:
+        raise Usage(f"cannot read candidate {path}: {error.strerror}") from None
+
+
+def _judge(
+    problem: Problem, candidate: Candidate, config: EvaluationConfig, *, cache: Path | None
+) -> Evaluation:
+    from kernelwright.agent.cli.terminal.console import is_watched, notes
+    from kernelwright.evaluator import Evaluator, Stage
+
+    with Evaluator(cache=cache) as evaluator:
+        if not is_watched():
+            return evaluator.evaluate(problem, candidate, config)
+        with notes().status("starting") as status:
+
+            def show(stage: Stage) -> None:
+                status.update(f"{stage}: {problem.id}")
+
+            return evaluator.evaluate(problem, candidate, config, on_stage=show)

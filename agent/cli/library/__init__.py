@@ -1,0 +1,1 @@
+"""Commands that read and write what was produced: problems, kernels, leaderboards, datasets."""

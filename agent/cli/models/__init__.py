@@ -1,0 +1,1 @@
+"""Commands that ask models: run, generate, experiment, prompt, replay."""

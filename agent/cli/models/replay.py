@@ -1,0 +1,41 @@
+"""`kernelwright replay`: serve recorded replies over the OpenAI protocol, in the foreground."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from kernelwright.agent.cli.terminal.failures import Usage
+
+_GLANCE_S: Final = 0.5
+"""A signal that comes just before the main thread goes to sleep is noticed when it wakes."""
+
+
+def replay(
+    folder: Annotated[
+        Path | None, typer.Option(help="Folder of recordings.", show_default="the ones that came along")
+    ] = None,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port on the loopback; 0 takes a free one.")
+    ] = 0,
+) -> None:
+    """Answer chat completions from recorded files until Ctrl-C, for any OpenAI client on this machine.
+
+    Recordings lie in FOLDER/PROBLEM/BACKEND/NN.md, one file a turn; `kernelwright run --record FOLDER` writes
+    them.
+    """
+    from kernelwright.agent.prompting.prompts import installed_prompts
+    from kernelwright.agent.providers.replay.recordings import recorded_problems
+    from kernelwright.agent.providers.replay.replay_server import MODEL, ReplayServer
+
+    place = folder or installed_prompts() / "recordings"
+    if not place.is_dir():
+        raise Usage(f"no folder of recordings: {place}")
+    with ReplayServer(place, port=port) as server:
+        print(f"answering for {len(recorded_problems(place))} problems of {place}; Ctrl-C stops")
+        print(f"export OPENAI_BASE_URL={server.base_url} OPENAI_API_KEY=none   # model: {MODEL}", flush=True)
+        while True:
+            time.sleep(_GLANCE_S)

@@ -1,0 +1,100 @@
+"""The work of `kernelwright generate`: samples asked one by one or in bulk, judged if asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kernelwright.agent.cli.models.run_summary import print_end
+from kernelwright.agent.cli.terminal.failures import Usage
+from kernelwright.agent.providers.batch_api.batch_jobs import BatchJobs
+from kernelwright.agent.records.attempt_log import RunEnd
+from kernelwright.agent.runner import Bulk, RunSummary
+from kernelwright.agent.runner.bulk_runner import FOLDER, attempt_of
+from kernelwright.agent.setup.cost_limits import prices_of
+from kernelwright.agent.setup.few_shot_setup import load
+from kernelwright.agent.setup.preparation import Undertaking, undertake
+from kernelwright.agent.setup.provider_setup import live_endpoint
+from kernelwright.agent.setup.run_settings import ProviderKind, RunSettings
+from kernelwright.agent.setup.session import Session, Shown, follower, prompts_for, way_back, work_through
+from kernelwright.agent.strategies import Sample
+from kernelwright.agent.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """How replies are waited for, and what happens to them."""
+
+    poll_s: float
+    waits: bool
+    evaluate: bool
+
+
+def send(
+    session: Session,
+    given: Mapping[str, object],
+    errand: Errand,
+    *,
+    config: Path | None,
+    resume: str | None,
+) -> int:
+    """Begin or go on with a run of samples; returns the exit status.
+
+    Raises:
+        Usage, EvaluatorError, ProviderError, ArchiveError, OSError: nothing could be begun.
+    """
+    forced = given if resume is not None else {**given, "strategy": "sample"}
+    work = undertake(session.place, forced, config=config, resume=resume)
+    if not isinstance(work.plan.strategy, Sample) or work.plan.others:
+        raise Usage(f"generate asks for independent samples; go on with this one by `run --resume {resume}`")
+    if work.settings.batch_api:
+        summary = _in_bulk(session, work, errand)
+    else:
+        summary = work_through(session, work, judges=errand.evaluate)
+    if session.shown is not Shown.JSON_LINES:
+        print_end(Workspace(session.workspace), summary, bulk=work.settings.batch_api)
+    return summary.exit_code
+
+
+def _in_bulk(session: Session, work: Undertaking, errand: Errand) -> RunSummary:
+    _refuse_what_bulk_cannot(work.settings)
+    endpoint = replace(live_endpoint(work.settings), name="openai-batch")
+    prompts = prompts_for(work, session.cache)
+    exemplars = load(Workspace(session.workspace), work.plan)
+    with (
+        work.open_log() as log,
+        way_back("generate", session, log.run),
+        follower(session.shown) as watch,
+    ):
+        jobs = BatchJobs(
+            log.folder / FOLDER, endpoint, prices=prices_of(work.settings), key=attempt_of(log.run)
+        )
+        bulk = Bulk(
+            log=log,
+            jobs=jobs,
+            prompts=prompts,
+            exemplars=exemplars,
+            on_event=watch,
+            poll_s=errand.poll_s,
+            waits=errand.waits,
+        )
+        summary = bulk.run()
+    if not errand.evaluate or summary.end not in (RunEnd.ASKED, RunEnd.INCOMPLETE):
+        return summary
+    again = undertake(session.place, {}, config=None, resume=summary.run_id)
+    return work_through(session, again, asks=False)
+
+
+def _refuse_what_bulk_cannot(settings: RunSettings) -> None:
+    budget = settings.budget
+    if budget.cost_usd is not None or budget.tokens is not None or budget.seconds is not None:
+        raise Usage(
+            "what a batch costs is known when it is back; bound it by --max-attempts and --reply-tokens"
+        )
+    if settings.provider is ProviderKind.REPLAY:
+        raise Usage("--batch-api needs a live endpoint: set a key, or --base-url")
+    if settings.fallbacks or settings.endpoints:
+        raise Usage(
+            "--fallback and endpoints do not go with --batch-api: a batch is answered by one endpoint"
+        )

@@ -1,0 +1,1 @@
+"""Parts every command shares: options, consoles, progress and exit codes."""

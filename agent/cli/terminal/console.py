@@ -1,0 +1,98 @@
+"""What people see: consoles, colours of statuses, and text of strangers made safe to print."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import json
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from kernelwright.evaluator import Status
+
+PIPE_WIDTH: Final = 120
+
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+_ASCII: Final = str.maketrans(
+    {"×": "x", "–": "-", "·": "|", "→": "->", "†": "+", "‡": "++", "§": "!", "…": "..."}
+)
+"""For our own signs; what else a stream cannot say is written as its number."""
+
+
+def speak_ascii_where_needed() -> None:
+    """Let standard output and error say everything in some way, whatever their encodings."""
+    codecs.register_error("kernelwright", _in_ascii)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="kernelwright")
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    # Spelt as JSON does, for it may stand inside some.
+    return json.dumps(error.object[error.start : error.end].translate(_ASCII))[1:-1], error.end
+
+
+def out() -> Console:
+    """The console for answers: standard output, without guesses about markup in other people's text."""
+    return _console(stderr=False)
+
+
+def notes() -> Console:
+    """The console for progress and remarks: standard error."""
+    return _console(stderr=True)
+
+
+def _console(*, stderr: bool) -> Console:
+    from rich.console import Console
+
+    console = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        # A file or a pipe has no width of its own; tables should not be squeezed into 80 columns for it.
+        console.width = PIPE_WIDTH
+    return console
+
+
+def is_watched() -> bool:
+    """Whether a person watches standard error."""
+    return sys.stderr.isatty()
+
+
+def plain(text: str) -> str:
+    """A stranger's text without control characters, escape sequences or direction overrides."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n").expandtabs(4))
+
+
+def colour(status: Status) -> str:
+    """The colour a status is shown in."""
+    from kernelwright.evaluator import Status
+
+    if status is Status.PASSED:
+        return "green"
+    if status in (Status.TAMPERED, Status.IMPLAUSIBLE):
+        return "magenta"
+    if status in (Status.NO_CODE, Status.TRUNCATED):
+        return "yellow"
+    return "red"
+
+
+def seconds(value: float) -> str:
+    """A duration for people: `4.2 s`, `3 m 05 s`, `2 h 10 m`."""
+    if value < 60:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    if minutes < 60:
+        return f"{minutes} m {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} m"
+
+
+def milliseconds(value: float) -> str:
+    """A time per call, with three figures."""
+    return f"{value:.3g} ms" if value < 1000 else f"{value:,.0f} ms"

@@ -1,0 +1,242 @@
+"""What a watcher of a run sees: a line for every verdict, and below them what is going on right now."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from kernelwright.agent.cli.terminal.console import colour, notes, plain, seconds
+from kernelwright.agent.cli.terminal.run_counters import Tally
+from kernelwright.agent.providers.provider_state import Retrying
+from kernelwright.agent.runner import events
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.live import Live
+    from rich.text import Text
+
+MAX_ROWS: Final = 16
+"""Attempts in flight that are shown; the rest is a count."""
+
+MAX_LINE: Final = 200
+"""Characters of a verdict's line; the log has the rest."""
+
+LONG_WAIT_S: Final = 10.0
+"""A wait from which on it gets a line of its own."""
+
+STATES: Final = {
+    "screen": "preparing",
+    "build": "building",
+    "load": "loading",
+    "verify": "verifying",
+    "time": "timing",
+    "attribute": "attributing",
+    "sanitize": "sanitizing",
+    "decide": "deciding",
+}
+
+
+@dataclass(slots=True)
+class _Flight:
+    """One attempt between its question and its verdict."""
+
+    of: events.AttemptName
+    state: str
+    since: float
+
+
+@dataclass(slots=True)
+class _Wait:
+    """Why a provider is not asked right now."""
+
+    of: Retrying
+    until: float
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it was worth a line of its own."""
+        return self.of.lasts_s >= LONG_WAIT_S
+
+    def line(self) -> str:
+        """For as long as it lasts."""
+        state, left = self.of.state, seconds(self.until - time.monotonic())
+        who = f"; {state.queued} in line, {state.concurrency} at once"
+        return f"{left}: {' '.join(self.of.message.split())}{who}"
+
+
+class Watcher:
+    """Follows a run's events; safe to call from any thread."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or notes()
+        self._lock = threading.RLock()
+        self._flights: dict[str, _Flight] = {}
+        self._waits: dict[str, _Wait] = {}
+        """By provider."""
+        self._gone: set[str] = set()
+        """Models that are not asked again, which is said once."""
+        self._tally = Tally()
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        from rich.live import Live
+
+        if self._console.is_terminal:
+            self._live = Live(
+                console=self._console, refresh_per_second=4, transient=True, get_renderable=self._render
+            )
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, event: events.Event) -> None:
+        with self._lock:
+            line = None if self._is_known(event) else describe(event)
+            self._follow(event)
+        if line is not None:
+            self._console.print(line, soft_wrap=not self._console.is_terminal)
+
+    def _is_known(self, event: events.Event) -> bool:
+        """Whether it says again that a model is not asked any more, or that a provider is waited for."""
+        match event:
+            case Retrying():
+                wait = self._waits.get(event.provider)
+                return wait is not None and wait.is_long and wait.until > time.monotonic()
+            case events.ProviderTrouble() if event.for_good:
+                known = event.of.model in self._gone
+                self._gone.add(event.of.model)
+                return known
+            case _:
+                return False
+
+    def _follow(self, event: events.Event) -> None:
+        tally = self._tally
+        match event:
+            case events.RunOpened():
+                self._tally = Tally(event.assignments, event.finished, event.judges)
+            case events.AssignmentFinished():
+                tally.finish(event)
+            case events.Waiting():
+                tally.bulk = event
+            case Retrying():
+                self._wait(event)
+            case events.Replied():
+                tally.reply(event)
+                self._show(event)
+            case events.Judged():
+                tally.judge(event)
+                self._flights.pop(event.of.attempt, None)
+            case _:
+                self._show(event)
+
+    def _show(self, event: events.Event) -> None:
+        match event:
+            case events.Asking():
+                self._tally.begin(event.of)
+                self._set(event.of, "asking")
+            case events.Replied() if self._tally.judges:
+                self._set(event.of, "queued for judging")
+            case events.Judging():
+                self._tally.begin(event.of)
+                self._set(event.of, "judging")
+            case events.StageEntered():
+                self._set(event.of, STATES.get(event.stage, str(event.stage)))
+            case events.Replied() | events.ProviderTrouble() | events.EvaluatorTrouble():
+                self._flights.pop(event.of.attempt, None)
+            case _:
+                pass
+
+    def _set(self, of: events.AttemptName, state: str) -> None:
+        self._flights[of.attempt] = _Flight(of, state, time.monotonic())
+
+    def _wait(self, event: Retrying) -> None:
+        """Remember what is waited for; of one provider's troubles the one that lasts longest."""
+        wait = _Wait(event, time.monotonic() + event.lasts_s)
+        known = self._waits.get(event.provider)
+        if known is None or wait.until > known.until:
+            self._waits[event.provider] = wait
+
+    def _render(self) -> RenderableType:
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        with self._lock:
+            flights = list(self._flights.values())
+            totals = self._tally.line()
+            waits = [wait.line() for wait in self._waits.values() if wait.until > time.monotonic()]
+        table = Table.grid(padding=(0, 2))
+        now = time.monotonic()
+        for flight in flights[:MAX_ROWS]:
+            waited = seconds(now - flight.since)
+            table.add_row(
+                flight.of.problem, flight.of.model, f"turn {flight.of.turn + 1}", flight.state, waited
+            )
+        more = [Text(f"and {len(flights) - MAX_ROWS} more", style="dim")] if len(flights) > MAX_ROWS else []
+        return Group(
+            Text(totals, style="bold"), *(_line("waits", "yellow", wait) for wait in waits), table, *more
+        )
+
+
+def describe(event: events.Event) -> Text | None:
+    """The line an event deserves, if it deserves one."""
+    match event:
+        case events.Judged():
+            return _verdict(event)
+        case events.ProviderTrouble():
+            whose = f"{event.of.model} is not asked again" if event.for_good else event.of.problem
+            return _line("no reply", "yellow", f"{whose}: {event.message}")
+        case events.EvaluatorTrouble():
+            return _line("not judged", "yellow", f"{event.of.problem}: {event.message}")
+        case events.Skipped():
+            return _line("skipped", "yellow", f"{event.problem}: {event.message}")
+        case events.Refused():
+            return _line("not kept", "yellow", f"{event.of.problem}: {event.message}")
+        case events.BudgetReached():
+            return _line("budget", "yellow", f"{event.what}: nothing more is asked")
+        case Retrying() if event.lasts_s >= LONG_WAIT_S:
+            return _line("waits", "yellow", f"{seconds(event.lasts_s)}: {event.message}")
+        case events.Waiting():
+            return _waiting(event)
+        case events.Interrupting():
+            waiting = f"{event.replies} replies and {event.evaluations} evaluations"
+            return _line("stopping", "yellow", f"waiting for {waiting}; Ctrl-C again stops at once")
+        case _:
+            return None
+
+
+def _waiting(event: events.Waiting) -> Text:
+    under_way = ", ".join(event.statuses) or "no batch under way"
+    refused = f", {event.failed} refused" if event.failed else ""
+    line = f"{event.answered} of {event.requests} replies{refused}; {under_way}"
+    return _line("in bulk", "yellow" if event.trouble else "default", f"{line}; {event.trouble}".rstrip("; "))
+
+
+def _verdict(event: events.Judged) -> Text:
+    turn = f"turn {event.of.turn + 1}" + (f" of sample {event.of.sample + 1}" if event.of.sample else "")
+    speed = f"{event.speedup:.2f}×" if event.speedup is not None else ""
+    again = " (same code as before)" if event.reused else ""
+    line = f"{event.of.problem} {turn}: {speed or event.detail or 'right, not timed'}{again}"
+    return _line(event.status, colour(event.status), line)
+
+
+def _line(label: str, style: str, text: str) -> Text:
+    from rich.text import Text
+
+    said = plain(" ".join(text.split()))
+    if len(said) > MAX_LINE:
+        said = said[: MAX_LINE - 1] + "…"
+    return Text(f"{label:<16}", style=style).append(said, style="default")
+
+
+def json_lines(event: events.Event) -> None:
+    """Print an event as one line of JSON on standard output."""
+    print(events.event_line(event), flush=True)

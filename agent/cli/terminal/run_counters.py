@@ -1,0 +1,80 @@
+"""What has come of a run so far, counted from its events: the line above the attempts in flight."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from kernelwright.agent.cli.terminal.console import seconds
+from kernelwright.agent.runner import events
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts what a process sees of a run."""
+
+    assignments: int = 0
+    finished: int = 0
+    """Assignments, by earlier processes too."""
+    judges: bool = True
+    bulk: events.Waiting | None = None
+    """How a run that asks in bulk stands."""
+    asked: int = 0
+    judged: int = 0
+    passed: int = 0
+    cost_usd: float = 0.0
+    unpriced: int = 0
+    tokens: int = 0
+    done_here: int = 0
+    """Replies or verdicts that this process waited for."""
+    under_way: set[tuple[str, str, str, str]] = field(default_factory=set)
+    """Assignments that this process has done something for."""
+    finished_here: int = 0
+    """Of the finished ones, those this process has done something for: they tell how long others take."""
+    started: float = field(default_factory=time.monotonic)
+
+    def begin(self, of: events.AttemptName) -> None:
+        """Note that this process works on an assignment."""
+        self.under_way.add((of.problem, of.backend, of.model, of.strategy))
+
+    def finish(self, event: events.AssignmentFinished) -> None:
+        """Count a finished assignment."""
+        key = (event.problem, event.backend, event.model, event.strategy)
+        self.finished += 1
+        self.finished_here += key in self.under_way
+        self.under_way.discard(key)
+
+    def reply(self, event: events.Replied) -> None:
+        """Count a reply."""
+        self.asked += 1
+        self.tokens += event.usage.prompt_tokens + event.usage.completion_tokens
+        self.cost_usd += event.cost_usd or 0.0
+        self.unpriced += event.cost_usd is None
+        self.done_here += not (self.judges or event.recorded)
+
+    def judge(self, event: events.Judged) -> None:
+        """Count a verdict."""
+        self.judged += 1
+        self.passed += event.status == "PASSED"
+        self.done_here += not event.recorded
+
+    def line(self) -> str:
+        """Everything counted so far, on one line."""
+        spent = time.monotonic() - self.started
+        bulk, left = self.bulk, self.assignments - self.finished
+        parts = [
+            f"{bulk.answered + bulk.failed}/{bulk.requests} questions"
+            if bulk
+            else f"{self.finished}/{self.assignments} problems",
+            f"{self.judged} judged, {self.passed} passed" if self.judges else f"{self.asked} replies",
+            f"{self.tokens:,} tokens",
+        ]
+        if self.cost_usd:
+            parts.append(f"${self.cost_usd:.2f}")
+        if self.unpriced:
+            parts.append(f"cost of {self.unpriced} replies unknown")
+        if self.done_here:
+            parts.append(f"{60 * self.done_here / spent:.1f} a minute")
+        if self.finished_here and left:
+            parts.append(f"about {seconds(spent / self.finished_here * left)} left")
+        return " · ".join([*parts, seconds(spent)])

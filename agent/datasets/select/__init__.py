@@ -1,0 +1,1 @@
+"""Reads an archive and selects the attempts a dataset holds."""

@@ -1,0 +1,93 @@
+"""Which attempts make a pair for preference learning. Pure; the rules are here and nowhere else.
+
+Chosen is only what was judged right beyond doubt. Rejected is what failed under the same terms, or what was
+surely slower: the intervals of the two speedups, measured on the same hardware under the same terms against
+the same baseline, do not meet. An attempt is rejected once at most for each reason, so pairs grow with
+attempts and not with their square.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from kernelwright.agent.datasets.select.attempt_facts import Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two attempts, one better."""
+
+    chosen: Facts
+    rejected: Facts
+    reason: str
+    """`passed` or `faster`."""
+
+
+def is_surely_faster(one: Facts, other: Facts) -> bool:
+    """Whether the intervals say so: everything else is the same, and no value is in both."""
+    if one.low is None or other.high is None or not one.hardware:
+        return False
+    return _measured(one) == _measured(other) and one.low > other.high
+
+
+def pairs_of(
+    attempts: Sequence[Facts], is_example: Callable[[Facts], bool], key: Callable[[Facts], object]
+) -> Iterator[Pair]:
+    """Pairs of one problem's attempts; only those with one key and one problem source meet.
+
+    Both kinds take turns, so that a limit cuts both.
+    """
+    groups: dict[object, list[Facts]] = defaultdict(list)
+    for attempt in attempts:
+        groups[attempt.problem_sha, attempt.backend, attempt.terms, key(attempt)].append(attempt)
+    streams = []
+    for group in groups.values():
+        examples = [attempt for attempt in group if attempt.passed and is_example(attempt)]
+        examples.sort(key=lambda attempt: (-(attempt.low or 0.0), attempt.ordinal))
+        if examples:
+            streams += [_right_over_wrong(examples, group), _fast_over_slow(examples)]
+    for row in zip_longest(*streams):
+        yield from (pair for pair in row if pair is not None)
+
+
+def _right_over_wrong(examples: list[Facts], group: list[Facts]) -> Iterator[Pair]:
+    # What ran out of memory on one device says nothing beside what passed on another.
+    by_hardware: dict[str, list[Facts]] = {"": examples}
+    for example in examples:
+        by_hardware.setdefault(example.hardware or "unknown", []).append(example)
+    for number, rejected in enumerate(attempt for attempt in group if attempt.failed):
+        if fits := by_hardware.get(rejected.hardware):
+            yield Pair(fits[number % len(fits)], rejected, "passed")
+
+
+def _fast_over_slow(examples: list[Facts]) -> Iterator[Pair]:
+    comparable: dict[tuple[str, ...], list[Facts]] = defaultdict(list)
+    for attempt in examples:
+        if attempt.low is not None and attempt.high is not None:
+            comparable[_measured(attempt)].append(attempt)
+    for group in comparable.values():
+        for number, rejected in enumerate(group):
+            # Fastest first: those that are surely faster stand at the front.
+            count = _count(group, rejected)
+            if count:
+                yield Pair(group[number % count], rejected, "faster")
+
+
+def _measured(attempt: Facts) -> tuple[str, ...]:
+    """What two speedups must share to be compared."""
+    return attempt.problem_sha, attempt.hardware, attempt.terms, attempt.against
+
+
+def _count(group: list[Facts], slower: Facts) -> int:
+    """How many at the front are surely faster, by halving."""
+    least, most = 0, len(group)
+    while least < most:
+        middle = (least + most) // 2
+        if is_surely_faster(group[middle], slower):
+            least = middle + 1
+        else:
+            most = middle
+    return least

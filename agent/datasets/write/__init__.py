@@ -1,0 +1,1 @@
+"""Turns selected attempts into rows, files and a dataset card."""

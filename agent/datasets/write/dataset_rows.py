@@ -1,0 +1,135 @@
+"""Attempts as rows: the columns that `features` declares, filled in."""
+
+from __future__ import annotations
+
+from kernelwright.agent.datasets.select.attempt_facts import Doubt, Facts
+from kernelwright.agent.datasets.select.preference_pairs import Pair
+from kernelwright.agent.datasets.select.rewards import FAILED, reward
+from kernelwright.agent.datasets.write.features import Row
+from kernelwright.agent.datasets.write.message_texts import Texts, Turn, answered, clean, tokens
+from kernelwright.agent.records.attempt_log import Attempt
+from kernelwright.agent.records.tokens import estimate_tokens
+
+
+def source_of(attempt: Attempt) -> Row:
+    """Where an attempt comes from, under which licence, and what was measured."""
+    line, key, judged = attempt.completion, attempt.key, attempt.evaluation
+    score = judged.score if judged else None
+    return {
+        "run": key.run,
+        "attempt": attempt.id,
+        "backend": key.backend,
+        "provider": line.provider,
+        "model": key.model,
+        "answered_by": line.answered_by,
+        "strategy": key.strategy,
+        "sample": key.sample,
+        "turn": key.turn,
+        "completed_at": line.completed_at,
+        "license": line.license,
+        "origin": clean(line.origin),
+        "candidate_sha": score.candidate_sha if score else None,
+        "evaluation_sha": judged.evaluation_sha if judged else None,
+        "status": score.status.value if score else None,
+        "speedup": score.speedup if score else None,
+        "speedup_low": score.low if score else None,
+        "speedup_high": score.high if score else None,
+        "against": score.against if score else None,
+        "candidate_ms": score.candidate_ms if score else None,
+        "hardware": score.hardware if score else None,
+        "math": score.math.value if score else None,
+        "dtype": score.dtype.value if score else None,
+        "shapes": score.shapes if score else None,
+        "passes": score.passes.value if score else None,
+        "track": score.track if score else None,
+        "sanitized": score.sanitized if score else None,
+    }
+
+
+def worth(facts: Facts, attempt: Attempt, doubt: Doubt) -> float | None:
+    """An attempt's reward: None until it was judged, nothing for a doubtful pass."""
+    if attempt.evaluation is None:
+        return None
+    return FAILED if doubt else reward(facts.status, attempt.evaluation.score.fatal, facts.low)
+
+
+def problem_of(facts: Facts) -> Row:
+    """Which problem, by name and by content."""
+    return {"problem": facts.problem, "problem_sha": facts.problem_sha}
+
+
+def sft_rows(texts: Texts, facts: Facts, attempt: Attempt) -> dict[str, Row]:
+    """One right answer, as a conversation and as prompt and completion."""
+    prompt, completion = texts.prompt(attempt), answered(texts.reply(attempt))
+    common: Row = {
+        **problem_of(facts),
+        "prompt_tokens": tokens(prompt),
+        "completion_tokens": tokens(completion),
+        "source": source_of(attempt),
+    }
+    return {
+        "messages": {"messages": [*prompt, *completion], **common},
+        "prompt_completion": {"prompt": prompt, "completion": completion, **common},
+    }
+
+
+def unpaired_row(texts: Texts, facts: Facts, attempt: Attempt) -> Row:
+    """One labelled answer."""
+    prompt, completion = texts.prompt(attempt), answered(texts.reply(attempt))
+    return {
+        "prompt": prompt,
+        "completion": completion,
+        "label": facts.passed,
+        **problem_of(facts),
+        "prompt_tokens": tokens(prompt),
+        "completion_tokens": tokens(completion),
+        "source": source_of(attempt),
+    }
+
+
+def preference_row(texts: Texts, pair: Pair, prompt: list[Turn], both: tuple[Attempt, Attempt]) -> Row:
+    """A pair, chosen first in `both`."""
+    chosen, rejected = (answered(texts.reply(attempt)) for attempt in both)
+    return {
+        "prompt": prompt,
+        "chosen": chosen,
+        "rejected": rejected,
+        "reason": pair.reason,
+        **problem_of(pair.chosen),
+        "prompt_tokens": tokens(prompt),
+        "chosen_tokens": tokens(chosen),
+        "rejected_tokens": tokens(rejected),
+        "chosen_source": source_of(both[0]),
+        "rejected_source": source_of(both[1]),
+    }
+
+
+def attempt_row(texts: Texts, facts: Facts, attempt: Attempt, doubt: Doubt) -> Row:
+    """Everything about one attempt."""
+    line, score = attempt.completion, attempt.evaluation.score if attempt.evaluation else None
+    prompt, reply = texts.prompt(attempt), texts.reply(attempt)
+    return {
+        **problem_of(facts),
+        **source_of(attempt),
+        "stage": score.stage.value if score else None,
+        "detail": clean(score.detail) if score else None,
+        "outcome": line.outcome.value,
+        "rule": line.rule,
+        "finish_reason": line.finish_reason,
+        "speed_of_light": score.speed_of_light if score else None,
+        "fatal": list(score.fatal) if score else [],
+        "is_cheat": facts.is_cheat,
+        "doubt": doubt.value,
+        "reward": worth(facts, attempt, doubt),
+        "counted_prompt_tokens": line.usage.prompt_tokens,
+        "counted_completion_tokens": line.usage.completion_tokens,
+        "counted_reasoning_tokens": line.usage.reasoning_tokens,
+        "cost_usd": line.cost_usd,
+        "answer_seconds": line.seconds,
+        "judging_seconds": score.seconds if score else None,
+        "prompt": prompt,
+        "reply": reply,
+        "code": texts.code(attempt),
+        "prompt_tokens": tokens(prompt),
+        "completion_tokens": estimate_tokens(reply),
+    }

@@ -1,0 +1,115 @@
+"""Attempts as conversations: what was said in the order it was said, and what each turn was worth.
+
+A turn that did worse than an earlier one is rolled back: the next goes on from the better, and never sees
+the worse. Such a conversation is not linear; each turn says which message it continues.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kernelwright.agent.datasets.select.attempt_facts import Doubt, Facts
+from kernelwright.agent.datasets.write.dataset_rows import problem_of, source_of, worth
+from kernelwright.agent.datasets.write.features import Row
+from kernelwright.agent.datasets.write.message_texts import (
+    Texts,
+    Turn,
+    answered,
+    clean,
+    tokens,
+    without_thoughts,
+)
+from kernelwright.agent.records.attempt_log import Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One turn."""
+
+    facts: Facts
+    attempt: Attempt
+    doubt: Doubt
+
+
+def conversations(attempts: Iterable[Facts]) -> Iterator[list[Facts]]:
+    """A problem's attempts, a list for each conversation, turns in order."""
+    found: dict[object, list[Facts]] = defaultdict(list)
+    for attempt in attempts:
+        found[attempt.problem_sha, *attempt.conversation].append(attempt)
+    for turns in found.values():
+        yield sorted(turns, key=lambda attempt: attempt.turn)
+
+
+def trajectory_rows(texts: Texts, turns: Sequence[Judged]) -> Iterator[Row]:
+    """One row for a conversation; one for each turn where turns do not continue one another."""
+    part: list[Judged] = []
+    opening: list[Turn] = []
+    for turn in turns:
+        prompt = texts.prompt(turn.attempt)
+        if part and not _continues(prompt, opening):
+            yield _row(texts, part)
+            part = []
+        if not part:
+            opening = prompt
+        part.append(turn)
+    if part:
+        yield _row(texts, part)
+
+
+def _continues(prompt: list[Turn], opening: list[Turn]) -> bool:
+    # A question that got no code is put again with a word on that added to it.
+    return len(prompt) >= len(opening) and all(
+        message["role"] == first["role"] and message["content"].startswith(first["content"])
+        for message, first in zip(prompt, opening, strict=False)
+    )
+
+
+def _row(texts: Texts, part: Sequence[Judged]) -> Row:
+    messages: list[Turn] = []
+    turns: list[Row] = []
+    answers: list[tuple[int, str]] = []
+    for turn in part:
+        prompt = texts.prompt(turn.attempt)
+        continues = _continued(prompt, answers)
+        messages += prompt if not messages else prompt[-1:]
+        reply = texts.reply(turn.attempt)
+        messages += answered(reply)
+        turns.append(_turn(turn, message=len(messages) - 1, continues=continues))
+        answers.append((len(messages) - 1, without_thoughts(reply)))
+    previous = [-1, *(place for place, _ in answers[:-1])]
+    return {
+        "messages": messages,
+        **problem_of(part[0].facts),
+        "turns": turns,
+        "rewards": [turn["reward"] for turn in turns],
+        "is_linear": [turn["continues"] for turn in turns] == previous,
+        "tokens": tokens(messages),
+        "source": source_of(part[-1].attempt),
+    }
+
+
+def _continued(prompt: list[Turn], answers: list[tuple[int, str]]) -> int:
+    """Place of the answer that the prompt goes on from; -1 where it goes on from none."""
+    said = [message["content"].strip() for message in prompt if message["role"] == "assistant"]
+    if not said:
+        return -1
+    return next((place for place, answer in reversed(answers) if answer == said[-1]), -1)
+
+
+def _turn(judged: Judged, *, message: int, continues: int) -> Row:
+    facts, attempt = judged.facts, judged.attempt
+    score = attempt.evaluation.score if attempt.evaluation else None
+    return {
+        "attempt": attempt.id,
+        "turn": facts.turn,
+        "message": message,
+        "continues": continues,
+        "status": facts.status.value if facts.status else None,
+        "detail": clean(score.detail) if score else None,
+        "speedup": score.speedup if score else None,
+        "speedup_low": facts.low,
+        "doubt": judged.doubt.value,
+        "reward": worth(facts, attempt, judged.doubt),
+    }

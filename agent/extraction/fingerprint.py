@@ -1,0 +1,67 @@
+"""Says whether two sources mean the same, and how far apart two are: comments and layout do not count."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Final
+
+from kernelwright.evaluator import parse_python, sha256_text
+
+_LITERAL: Final = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
+# Comments of C and CUDA, but not what looks like one inside a literal.
+_COMMENT: Final = re.compile(rf"{_LITERAL}|//[^\n]*|/\*.*?\*/", re.DOTALL)
+# Operators stay together, so that `a++ + b` and `a + ++b` differ.
+_TOKEN: Final = re.compile(rf"{_LITERAL}|\w+|[-+*/%&|^<>=!]+|[^\w\s]")
+_SHINGLE: Final = 3
+
+
+def fingerprint(source: str) -> str:
+    """A hash that is equal for sources which differ only in comments, docstrings and layout.
+
+    Works on Python with C++ or CUDA inside its string literals; what is not Python is taken by its words.
+    """
+    return sha256_text(normalised(source))
+
+
+def normalised(source: str) -> str:
+    """The source in one canonical layout, without comments."""
+    try:
+        tree = parse_python(source)
+        return ast.unparse(_Canonical().visit(tree))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return " ".join(_TOKEN.findall(source))
+
+
+def distance(one: str, other: str) -> float:
+    """How different two sources are, 0 to 1: the Jaccard distance of their runs of three tokens."""
+    left, right = _shingles(one), _shingles(other)
+    union = len(left | right)
+    return 1.0 - len(left & right) / union if union else 0.0
+
+
+class _Canonical(ast.NodeTransformer):
+    """Drops docstrings, and comments and layout inside strings that hold source."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            return None
+        return self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        if isinstance(node.value, str) and "\n" in node.value:
+            return ast.copy_location(ast.Constant(_without_layout(node.value)), node)
+        return node
+
+
+def _without_layout(text: str) -> str:
+    bare = _COMMENT.sub(lambda match: match[0] if match[0][0] in "\"'" else " ", text)
+    # A directive ends with its line, so lines count there and nowhere else.
+    lines = bare.replace("\\\n", " ").split("\n")
+    words = (" ".join(_TOKEN.findall(line)) for line in lines)
+    return " ".join(f"\n{line}\n" if line.startswith("#") else line for line in words if line)
+
+
+def _shingles(source: str) -> frozenset[tuple[str, ...]]:
+    tokens = _TOKEN.findall(normalised(source))
+    return frozenset(zip(*(tokens[start:] for start in range(_SHINGLE)), strict=False))

@@ -1,0 +1,88 @@
+"""Tells what a path holds, and reads the replies in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from kernelwright.agent.interop.imports.chat_files import read_chats
+from kernelwright.agent.interop.imports.imported_reply import ImportedReply, OnSkip, UnreadableImport
+from kernelwright.agent.interop.imports.raw_replies import read_raw
+
+MAX_BYTES: Final = 1 << 30
+
+KERNEL_FILE: Final = re.compile(
+    r"level_(?P<level>\w+)_problem_(?P<problem>\w+?)_sample_(?P<sample>\d+)_kernel\.py"
+)
+"""How a KernelBench run folder names its candidates."""
+
+
+def read_replies(path: Path, on_skip: OnSkip = lambda why: None) -> Iterator[ImportedReply]:
+    """Every reply a file or a run folder holds; `on_skip` hears, last, of what in it gave none.
+
+    Raises:
+        UnreadableImport: missing, not text, or without any reply.
+    """
+    skipped: list[str] = []
+    is_empty = True
+    for reply in _read_folder(path, skipped.append) if path.is_dir() else _read_file(path, skipped.append):
+        is_empty = False
+        yield reply
+    if is_empty:
+        first = next(iter(skipped), f"{path} holds no reply")
+        raise UnreadableImport(first + (f"; nor do {len(skipped) - 1} more" if len(skipped) > 1 else ""))
+    for why in skipped:
+        on_skip(why)
+
+
+def _read_file(path: Path, on_skip: OnSkip) -> Iterator[ImportedReply]:
+    text = _read(path)
+    if path.suffix in (".jsonl", ".ndjson") or (path.suffix == ".json" and text.lstrip()[:1] in ("{", "[")):
+        yield from read_chats(text, str(path), on_skip)
+    elif KERNEL_FILE.fullmatch(path.name):
+        yield _kernel_file(path, text)
+    elif path.suffix == ".py":
+        yield ImportedReply(origin=str(path), text=text, problem=path.stem, is_module=True)
+    else:
+        yield read_raw(text, str(path))
+
+
+def _read_folder(folder: Path, on_skip: OnSkip) -> Iterator[ImportedReply]:
+    files = sorted(path for path in folder.iterdir() if KERNEL_FILE.fullmatch(path.name))
+    if not files:
+        raise UnreadableImport(
+            f"{folder} is no KernelBench run folder: no file is called level_L_problem_P_sample_S_kernel.py"
+        )
+    for path in files:
+        try:
+            text = _read(path)
+        except UnreadableImport as error:
+            on_skip(str(error))
+        else:
+            yield _kernel_file(path, text)
+
+
+def _kernel_file(path: Path, text: str) -> ImportedReply:
+    found = KERNEL_FILE.fullmatch(path.name)
+    if found is None:
+        raise UnreadableImport(f"{path} is not named like a KernelBench candidate")
+    return ImportedReply(
+        origin=str(path),
+        text=text,
+        problem=f"level{found['level']}/{found['problem']}",
+        model=path.resolve().parent.name,
+        is_module=True,
+    )
+
+
+def _read(path: Path) -> str:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise UnreadableImport(f"{path} is larger than {MAX_BYTES} bytes")
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise UnreadableImport(f"cannot read {path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise UnreadableImport(f"{path} is not UTF-8 text: byte {error.start} is invalid") from None

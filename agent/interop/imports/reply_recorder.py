@@ -1,0 +1,163 @@
+"""Makes a run of replies made elsewhere: each becomes an attempt, with everything its file said.
+
+Such a run asks nobody; going on with it judges what is not judged yet.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from kernelwright.agent.archive import Answer, Archive, RunLog, begin_run
+from kernelwright.agent.extraction.backend_guess import guess_backend
+from kernelwright.agent.extraction.extract import Extraction, Outcome, Rule, extract
+from kernelwright.agent.extraction.python_modules import read_module
+from kernelwright.agent.interop.imports.imported_reply import ImportedReply, UnreadableImport
+from kernelwright.agent.interop.imports.problem_match import Match, match_problem
+from kernelwright.agent.records.attempt_log import AttemptKey
+from kernelwright.agent.records.messages import Completion, CompletionRequest
+from kernelwright.agent.records.provenance import now
+from kernelwright.agent.runner import ModelChoice, Plan
+from kernelwright.agent.strategies import Imported
+from kernelwright.evaluator import BACKENDS, EvaluationConfig, Problem
+
+UNKNOWN: Final = "unknown"
+
+DEFAULT_BACKEND: Final = "cuda"
+"""Of a reply that says nothing and uses no backend's words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is known about replies whose files do not say it themselves."""
+
+    problems: Mapping[str, Problem]
+    """By id; with a single one every reply is for it."""
+    backend: str | None = None
+    model: str | None = None
+    license: str | None = None
+    """Licence of what they hold."""
+    is_numbered_alike: bool = True
+    """Whether a number means the same problem in the files and among these."""
+    config: EvaluationConfig = field(default_factory=EvaluationConfig)
+    """How they are to be judged."""
+    plain_build: bool = True
+    """Whether a kernel must build with torch's own headers to be kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A reply, what was found in it, and the attempt it becomes."""
+
+    reply: ImportedReply
+    match: Match | None
+    extraction: Extraction
+    key: AttemptKey
+
+
+def record_replies(
+    archive: Archive, replies: Sequence[ImportedReply], source: Source
+) -> tuple[RunLog, list[Taken]]:
+    """Begin a run and record every reply in it; the caller closes the log.
+
+    Raises:
+        UnreadableImport: there is no reply, and no run was begun.
+        OSError: the archive cannot be written.
+    """
+    if not replies:
+        raise UnreadableImport("there is no reply to take in")
+    labelled = _label(replies, source)
+    used = {entry.match.problem: source.problems[entry.match.problem] for entry in labelled if entry.match}
+    plan = Plan(
+        problems=tuple(used) or (UNKNOWN,),
+        backends=tuple(dict.fromkeys(entry.key.backend for entry in labelled)),
+        models=tuple(ModelChoice(name=name) for name in dict.fromkeys(entry.key.model for entry in labelled)),
+        strategy=Imported(samples=1 + max(entry.key.sample for entry in labelled)),
+        config=source.config,
+        plain_build=source.plain_build,
+    )
+    log = begin_run(archive, plan.model_dump_json(), list(used.values()))
+    taken = [
+        Taken(entry.reply, entry.match, entry.extraction, entry.key.model_copy(update={"run": log.run}))
+        for entry in labelled
+    ]
+    for entry in taken:
+        log.record_completion(entry.key, _answer(entry, source))
+    return log, taken
+
+
+def _label(replies: Sequence[ImportedReply], source: Source) -> list[Taken]:
+    counts: Counter[tuple[str, str, str]] = Counter()
+    labelled = []
+    for reply in replies:
+        match = _match(reply, source)
+        extraction = _extract(reply)
+        place = (
+            match.problem if match else reply.problem or UNKNOWN,
+            _backend(reply, extraction, source),
+            reply.model or source.model or UNKNOWN,
+        )
+        problem, backend, model = place
+        key = AttemptKey(
+            run="",
+            problem=problem,
+            backend=backend,
+            model=model,
+            strategy=Imported().name,
+            sample=counts[place],
+        )
+        counts[place] += 1
+        labelled.append(Taken(reply, match, extraction, key))
+    return labelled
+
+
+def _match(reply: ImportedReply, source: Source) -> Match | None:
+    found = (
+        match_problem(reply.problem, source.problems, by_number=source.is_numbered_alike)
+        if reply.problem
+        else None
+    )
+    if len(source.problems) > 1 or (found and found.certain):
+        return found
+    return next((Match(problem, how="asked") for problem in source.problems), None)
+
+
+def _extract(reply: ImportedReply) -> Extraction:
+    if not reply.is_module:
+        return extract(reply.text, finish_reason=reply.finish_reason or None, reasoning=reply.reasoning)
+    if read_module(reply.text).is_model:
+        return Extraction(outcome=Outcome.CODE, code=reply.text, rule=Rule.UNFENCED)
+    return Extraction(outcome=Outcome.NO_CODE, rule=Rule.NO_MODEL_NEW)
+
+
+def _backend(reply: ImportedReply, extraction: Extraction, source: Source) -> str:
+    if reply.backend in BACKENDS:
+        return str(reply.backend)
+    return source.backend or guess_backend(extraction.code or reply.text) or DEFAULT_BACKEND
+
+
+def _answer(entry: Taken, source: Source) -> Answer:
+    key, reply = entry.key, entry.reply
+    request = CompletionRequest(
+        model=key.model, messages=reply.messages, problem=key.problem, backend=key.backend, sample=key.sample
+    )
+    completion = Completion(
+        provider=key.strategy,
+        model=reply.model or key.model,
+        text=reply.text,
+        reasoning=reply.reasoning,
+        finish_reason=reply.finish_reason or UNKNOWN,
+        usage=reply.usage,
+        seconds=0.0,
+        response_id=reply.response_id,
+        completed_at=reply.generated_at or now(),
+    )
+    return Answer(
+        request=request,
+        completion=completion,
+        extraction=entry.extraction,
+        license=source.license,
+        origin=reply.origin,
+    )

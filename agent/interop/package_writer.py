@@ -1,0 +1,180 @@
+"""Makes a small installable Python package of kept kernels: source, reference, score and a test for each."""
+
+from __future__ import annotations
+
+import json
+import keyword
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from kernelwright.agent.workspace import Kernel
+from kernelwright.evaluator import BACKENDS, Problem, Record
+
+NAME: Final = re.compile(r"[A-Za-z]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+TAKEN: Final = frozenset({"agent", "evaluator", "kernelwright", "ninja", "numpy", "pytest", "tests", "torch"})
+"""Modules that kernels and their tests stand on, and the folder of the tests."""
+
+_SKELETON: Final = files("kernelwright.agent.interop") / "skeleton"
+
+
+class UnusablePackage(Exception):
+    """A package that cannot be made; the message says the way out."""
+
+
+class Wanted(Record):
+    """What a package is to be called."""
+
+    name: str
+    """Distribution's name, such as `my-kernels`."""
+    version: str = "0.1.0"
+
+    @property
+    def module(self) -> str:
+        """The name it is imported by."""
+        return re.sub(r"[-.]+", "_", self.name).lower()
+
+
+def write_package(
+    kernels: Sequence[Kernel], references: Mapping[str, Problem], wanted: Wanted, out: Path
+) -> list[str]:
+    """Write a package to a new or empty folder; the names its kernels have there.
+
+    `references` are problems by the hash of their source.
+
+    Raises:
+        UnusablePackage: a name that is none, a reference nobody has, or a folder that holds something.
+        OSError: it cannot be written.
+    """
+    if trouble := _trouble(wanted):
+        raise UnusablePackage(f"{wanted.name!r} {trouble}; choose another --name, such as my-kernels")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UnusablePackage(f"{out} is not empty; choose a new folder for --out")
+    missing = [kernel for kernel in kernels if kernel.record.problem_sha not in references]
+    if missing:
+        raise UnusablePackage(
+            f"nobody has the reference of kernel {missing[0].id} ({missing[0].record.problem}, as it was "
+            "judged); name its file with --problem"
+        )
+    named = {_name(kernel): kernel for kernel in kernels}
+    module = out / wanted.module
+    for name, kernel in named.items():
+        _write_kernel(module / name, kernel, references[kernel.record.problem_sha])
+    facts = {name: _facts(kernel) for name, kernel in named.items()}
+    _fill(module / "__init__.py", "package.py.in", KERNELS=_literal(facts))
+    _fill(out / "tests" / "test_kernels.py", "test_kernels.py.in", PACKAGE=wanted.module)
+    (out / "pyproject.toml").write_text(_project(wanted, named), "utf-8")
+    (out / "README.md").write_text(_readme(wanted, named), "utf-8")
+    return list(named)
+
+
+def _trouble(wanted: Wanted) -> str:
+    if not NAME.fullmatch(wanted.name) or not wanted.module.isidentifier():
+        return "is no package name: letters, digits and dashes, a letter first"
+    if keyword.iskeyword(wanted.module):
+        return "is a word of Python's own and could not be imported"
+    needed = {package.module for backend in BACKENDS.values() for package in backend.requires}
+    if wanted.module in sys.stdlib_module_names | needed | TAKEN:
+        return "would hide another package of that name"
+    return ""
+
+
+def _write_kernel(folder: Path, kernel: Kernel, reference: Problem) -> None:
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(f'"""Kernel {kernel.id} for {kernel.record.problem}."""\n', "utf-8")
+    (folder / "kernel.py").write_bytes(kernel.source.encode("utf-8", "surrogatepass"))
+    (folder / "reference.py").write_text(reference.source, "utf-8")
+    record = kernel.record.model_dump(mode="json")
+    (folder / "score.json").write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", "utf-8")
+
+
+def _facts(kernel: Kernel) -> dict[str, object]:
+    return {
+        "kernel": kernel.id,
+        "problem": kernel.record.problem,
+        "backend": kernel.record.backend,
+        "device": BACKENDS[kernel.record.backend].device,
+        "speedup": kernel.best.speedup,
+        "license": kernel.record.provenance.license,
+    }
+
+
+def _name(kernel: Kernel) -> str:
+    stem = re.sub(r"\W+", "_", kernel.record.problem.rpartition("/")[2]).lower()
+    return f"k{stem}_{kernel.id[:12]}" if stem[:1].isdigit() else f"{stem}_{kernel.id[:12]}"
+
+
+def _literal(facts: Mapping[str, Mapping[str, object]]) -> str:
+    lines = [f"    {name!r}: {dict(fact)!r}," for name, fact in facts.items()]
+    return "\n".join(("{", *lines, "}"))
+
+
+def _fill(path: Path, template: str, **values: str) -> None:
+    text = (_SKELETON / template).read_text("utf-8")
+    for name, value in values.items():
+        text = text.replace(f"@{name}@", value)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+
+
+def _project(wanted: Wanted, kernels: Mapping[str, Kernel]) -> str:
+    needs = {"torch"} | {
+        package.name for kernel in kernels.values() for package in BACKENDS[kernel.record.backend].requires
+    }
+    lines = [
+        "[build-system]",
+        'requires = ["hatchling>=1.26"]',
+        'build-backend = "hatchling.build"',
+        "",
+        "[project]",
+        f"name = {json.dumps(wanted.name)}",
+        f"version = {json.dumps(wanted.version)}",
+        'description = "GPU kernels made and judged by kernelwright."',
+        'readme = "README.md"',
+        'requires-python = ">=3.11"',
+        f"dependencies = {json.dumps(sorted({*needs, 'ninja'}))}",
+        "",
+        "[tool.hatch.build.targets.wheel]",
+        f"only-include = [{json.dumps(wanted.module)}]",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _readme(wanted: Wanted, kernels: Mapping[str, Kernel]) -> str:
+    rows = [_row(name, kernel) for name, kernel in kernels.items()]
+    first = next(iter(kernels), "NAME")
+    return "\n".join(
+        [
+            f"# {wanted.name}",
+            "",
+            "Kernels that kernelwright kept: each passed its evaluator, and carries the whole score.",
+            "",
+            "```python",
+            f"import {wanted.module}",
+            "",
+            f'ModelNew = {wanted.module}.load("{first}")',
+            "```",
+            "",
+            "| name | for | speedup | measured on | by | licence |",
+            "| --- | --- | --- | --- | --- | --- |",
+            *rows,
+            "",
+            "Run `pytest tests` after installing. Loading a kernel compiles and runs its code in your "
+            "process.",
+            "",
+        ]
+    )
+
+
+def _row(name: str, kernel: Kernel) -> str:
+    best, origin = kernel.best, kernel.record.provenance
+    speed = f"{best.speedup:.2f}×" if best.speedup is not None else "not measured"
+    if best.measurement:
+        interval = best.measurement.interval
+        speed += f" ({interval.low:.2f}–{interval.high:.2f}, against {best.measurement.against})"
+    device = best.environment.device_name if best.environment else "unknown"
+    cells = (name, kernel.record.problem, speed, device, origin.model, origin.license or "not stated")
+    return f"| {' | '.join(str(cell or '-').replace('|', '/') for cell in cells)} |"

@@ -1,0 +1,147 @@
+"""What a leaderboard says, as records.
+
+Three units, never mixed: an *attempt* is one reply; a *sample* is what was made independently for one
+problem (an attempt of `sample`, a conversation of `refine`, a whole population of `evolve`) and is as good as
+its best attempt, and one that the completion cache repeats is not another; a *problem* is as good as its best
+sample. Shares and means are over problems, each weighing the same, however many attempts it got.
+"""
+
+from __future__ import annotations
+
+from kernelwright.evaluator import Dtype, Math, Passes, Record
+
+
+class Estimate(Record):
+    """A value and its 95 % bootstrap interval over problems; no interval from too few problems."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+class FastP(Record):
+    """Right and more than p times as fast as the best baseline."""
+
+    p: float
+    per_attempt: float
+    """Chance of one attempt: the mean over problems of each problem's share."""
+    best: Estimate
+    """Share of problems whose best attempt is."""
+
+
+class AtK(Record):
+    """What k independent samples of a problem give, estimated without bias from all there are."""
+
+    k: int
+    passed: float
+    """Mean over problems of the chance that one of k is right."""
+    speedup: float
+    """Geometric mean over problems of the expected best of k (in logarithms), failures as 1.0."""
+
+
+class Quartiles(Record):
+    """How values are spread."""
+
+    low: float
+    median: float
+    high: float
+
+
+class Standing(Record):
+    """What a standing is of; ranks compare standings that share all but model and strategy."""
+
+    model: str
+    strategy: str
+    backend: str
+    hardware: str
+    math: Math
+    dtype: Dtype
+    shapes: str | None
+    passes: Passes = Passes.FORWARD
+
+
+class Entry(Record):
+    """One line of the leaderboard."""
+
+    of: Standing
+    rank: int
+    """By `geomean`; those whose intervals overlap with the best share its rank. With `doubted` kernels
+    nobody is first beside an entry without."""
+    problems: int
+    """Problems attempted."""
+    problem_set: str
+    """Short hash of which; entries that differ in it are compared on different problems."""
+    solved: int
+    """Problems with a right kernel."""
+    attempts: int
+    samples: int
+    statuses: dict[str, int]
+    fast_p: tuple[FastP, ...]
+    geomean: Estimate
+    """Geometric mean over problems of the best speedup, failures counted as 1.0."""
+    geomean_solved: float | None
+    """The same over the solved problems alone."""
+    speedups: tuple[float, ...]
+    """The best speedup of each solved problem, falling: where the curve of `fast_p` over p steps down."""
+    at_k: tuple[AtK, ...]
+    tracks: dict[str, int]
+    """Right attempts by whose kernels did the work."""
+    speed_of_light: Quartiles | None
+    """Of right attempts: fraction of what the hardware allows."""
+    doubted: int
+    """Problems whose best kernel was not sanitized, though the tools exist on this hardware."""
+    cheats: int
+    cheating_rate: float
+    """Share of attempts refused for deceiving."""
+    tokens: int
+    cost_usd: float
+    unpriced: int
+    """Attempts whose cost nobody knows; `cost_usd` is without theirs."""
+    tokens_per_solved: float | None
+    cost_per_solved_usd: float | None
+    """None where nothing was solved, or the cost of any attempt is unknown."""
+
+
+class Best(Record):
+    """The fastest kernel for a problem."""
+
+    model: str
+    strategy: str
+    run: str
+    attempt: str
+    speedup: float
+    low: float | None
+    high: float | None
+    track: str | None
+    is_doubted: bool = False
+    """Not sanitized, though the tools exist on this hardware."""
+    is_contended: bool = False
+    """Measured while something else slowed the baseline down."""
+
+
+class ProblemEntry(Record):
+    """One problem, over all models and strategies, with one backend on one hardware under one policy."""
+
+    problem: str
+    backend: str
+    hardware: str
+    math: Math
+    dtype: Dtype
+    shapes: str | None
+    passes: Passes = Passes.FORWARD
+    attempts: int
+    passed: int
+    flaws: tuple[str, ...] = ()
+    """What vetting found wrong with the problem; scores on it say little."""
+    best: Best | None
+
+
+class Board(Record):
+    """A whole leaderboard."""
+
+    entries: tuple[Entry, ...]
+    problems: tuple[ProblemEntry, ...]
+    attempts: int
+    """Judged attempts."""
+    unjudged: int
+    """Attempts that wait to be judged; they count nowhere."""

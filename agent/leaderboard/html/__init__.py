@@ -1,0 +1,7 @@
+"""The leaderboard as HTML files that need nothing else: no network, no server, nothing foreign that runs."""
+
+from __future__ import annotations
+
+from kernelwright.agent.leaderboard.html.page_writer import Limits, Written, write_pages
+
+__all__ = ["Limits", "Written", "write_pages"]

@@ -1,0 +1,228 @@
+"""One attempt as a document: its score in words, its sources and conversation, how to measure it again.
+
+Texts are named by ids here and read later, as far as there is room for them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from kernelwright.agent.archive import Archive
+from kernelwright.agent.leaderboard.display_text import milliseconds, speed, visible
+from kernelwright.agent.leaderboard.html.syntax_colours import runs
+from kernelwright.agent.records.attempt_log import Attempt, Text, TextRef
+from kernelwright.evaluator import Evaluation, Passes, Sanitization, sha256_text
+
+TEXT_CHARACTERS: Final = 64 * 1024
+"""Longest text that is shown whole."""
+
+_NUMBERS: Final = re.compile(r"\[\s+(-?[\d.eE+-]+(?:,\s+-?[\d.eE+-]+)*)\s+\]")
+
+
+@dataclass(slots=True)
+class Shelf:
+    """Ids of texts, the same for equal texts, and how to get each."""
+
+    archive: Archive
+    fetch: dict[int, Callable[[], object]] = field(default_factory=dict)
+    """Reads a text and makes of it what the page holds."""
+    _ids: dict[str, int] = field(default_factory=dict)
+
+    def text(self, run: str, text: Text, *, is_source: bool = False, is_json: bool = False) -> int:
+        """The id of a text of a run."""
+        sha = text.sha if isinstance(text, TextRef) else sha256_text(text)
+        kind = "source" if is_source else "json" if is_json else "text"
+        make = {"source": source_value, "json": json_value, "text": text_value}[kind]
+        return self.put(f"{kind} {sha}", lambda: make(self.archive.text(run, text)))
+
+    def put(self, name: str, make: Callable[[], object]) -> int:
+        """The id of whatever has this name."""
+        key = self._ids.setdefault(name, len(self._ids) + 1)
+        self.fetch.setdefault(key, make)
+        return key
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a section shows of one attempt."""
+
+    value: dict[str, object]
+    """As the page's scripts read it."""
+    source: int | None
+    """Id of its source; None when the reply held none."""
+    reference: int | None
+    """Id of the problem's source; None when the run did not record it."""
+    conversation: tuple[int, ...]
+    log: int | None
+    flaws: tuple[str, ...]
+    """What vetting said is wrong with the problem."""
+
+
+def text_value(text: str) -> dict[str, object]:
+    """A text and, when it was cut, how long it was."""
+    shown = visible(text[:TEXT_CHARACTERS])
+    return {"text": shown} | ({"of": len(text)} if len(text) > TEXT_CHARACTERS else {})
+
+
+def source_value(text: str) -> dict[str, object]:
+    """A source with its colours."""
+    value = text_value(text)
+    return value | {"runs": runs(str(value["text"]))}
+
+
+def json_value(text: str) -> dict[str, object]:
+    """A record laid out for people, each list of numbers on one line."""
+    laid_out = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    return text_value(_NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", laid_out))
+
+
+def document(shelf: Shelf, attempt: Attempt, workspace: Path, problem_source: Text | None) -> Document:
+    """Everything about one judged attempt.
+
+    Raises:
+        ArchiveError: its evaluation is missing or damaged.
+    """
+    run, line = attempt.key.run, attempt.completion
+    evaluation = shelf.archive.evaluation(attempt)
+    if evaluation is None or attempt.evaluation is None:
+        raise ValueError(f"attempt {attempt.id} was not judged")
+    source = None if line.code is None else shelf.text(run, line.code, is_source=True)
+    reference = None if problem_source is None else shelf.text(run, problem_source, is_source=True)
+    said: list[tuple[str, Text]] = [(message.role, message.content) for message in line.prompt]
+    said += [("reasoning", line.reasoning)] if line.reasoning else []
+    said += [("reply", line.reply)]
+    conversation = tuple((role, shelf.text(run, text), lies(run, text)) for role, text in said)
+    log = shelf.text(run, attempt.evaluation.evaluation, is_json=True)
+    return Document(
+        value={
+            "facts": [[label, visible(value)] for label, value in facts(evaluation, attempt)],
+            "source": source,
+            "sourceAt": "" if line.code is None else lies(run, line.code),
+            "reference": reference,
+            "conversation": conversation,
+            "log": log,
+            "logAt": lies(run, attempt.evaluation.evaluation),
+            "commands": [
+                [visible(label), visible(command)]
+                for label, command in commands(evaluation, attempt, workspace)
+            ],
+        },
+        source=source,
+        reference=reference,
+        conversation=tuple(key for _, key, _ in conversation),
+        log=log,
+        flaws=tuple(map(visible, evaluation.problem_flaws)),
+    )
+
+
+def lies(run: str, text: Text) -> str:
+    """Where a text lies, below the workspace."""
+    if isinstance(text, TextRef):
+        return visible(f"runs/{run}/texts/{text.sha[:2]}/{text.sha}.txt")
+    return visible(f"runs/{run}/attempts.jsonl")
+
+
+def facts(evaluation: Evaluation, attempt: Attempt) -> Iterator[tuple[str, str]]:
+    """The score in words, as label and value."""
+    yield "status", f"{evaluation.status}{f': {evaluation.detail}' if evaluation.detail else ''}"
+    measured = evaluation.measurement
+    if measured is not None:
+        if evaluation.speedup is not None:
+            low, high = measured.interval.low, measured.interval.high
+            yield "speedup", f"{speed(evaluation.speedup, low, high)} over {measured.against}"
+        times = [("candidate", measured.candidate), *measured.baselines.items()]
+        told = ", ".join(f"{label} {milliseconds(timing.median_ms)}" for label, timing in times)
+        yield "time", f"{told}; median of {measured.candidate.calls} calls, {measured.inputs} inputs"
+        if measured.noise_floor is not None:
+            yield "noise", f"±{measured.noise_floor:.2f}× with the baseline against itself"
+    yield from _checks(evaluation)
+    yield from _terms(evaluation)
+    line, key = attempt.completion, attempt.key
+    tokens = f"{line.usage.prompt_tokens:,} + {line.usage.completion_tokens:,} tokens"
+    cost = f", ${line.cost_usd:.4f}" if line.cost_usd else ""
+    yield "asked", f"{key.model} by {key.strategy}, sample {key.sample}, turn {key.turn}: {tokens}{cost}"
+    yield "answered", f"{line.answered_by} through {line.provider}, {line.completed_at}"
+    yield "licence", line.license or "not stated"
+    if line.origin:
+        yield "origin", line.origin
+    yield "attempt", f"{attempt.id} of run {key.run}"
+
+
+def _checks(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
+    checked, limits = evaluation.verification, evaluation.plausibility
+    if checked is not None and checked.error_ratio is not None:
+        yield (
+            "error",
+            f"{checked.error_ratio:.3g} times the reference's own rounding, limit {checked.limit_ratio:.3g}, "
+            f"{checked.trials} trials",
+        )
+    if checked is not None and checked.other_sizes:
+        tried = checked.other_sizes.items()
+        yield "other sizes", ", ".join(f"{status} at {name}" for name, status in tried)
+    if limits is not None and limits.speed_of_light is not None:
+        yield "speed of light", f"{limits.speed_of_light:.0%} of what the hardware allows"
+    if evaluation.attribution is not None:
+        source = evaluation.attribution.source
+        yield "track", f"{evaluation.attribution.track}{f' ({source})' if source else ''}"
+    sanitized = evaluation.sanitization
+    if sanitized is not None:
+        yield "sanitized", _sanitized(sanitized)
+    for finding in evaluation.findings:
+        place = f"line {finding.line}: " if finding.line is not None else ""
+        yield "screening", f"{place}{finding.message} ({finding.rule})"
+    if evaluation.problem_flaws:
+        yield "problem", f"flawed: {', '.join(evaluation.problem_flaws)}"
+
+
+def _sanitized(found: Sanitization) -> str:
+    if not found.needed:
+        return "nothing to run the tools on"
+    when = ", in an earlier evaluation" if found.remembered else ""
+    return (", ".join(found.tools) or "yes") + when if found.ran else f"no: {found.reason}"
+
+
+def _terms(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
+    config, where = evaluation.config, evaluation.environment
+    gradients = ", with gradients" if config.passes is Passes.FORWARD_BACKWARD else ""
+    yield "policy", f"{config.math} math, types {config.dtype}, shapes {config.shapes or 'own'}{gradients}"
+    if where is not None:
+        cuda = f", CUDA {where.cuda}" if where.cuda else ""
+        yield "where", f"{where.device_name}, torch {where.torch}{cuda}, Python {where.python}"
+        yield "sandbox", f"{where.sandbox.tier}, limits by {where.sandbox.limits}"
+
+
+def commands(evaluation: Evaluation, attempt: Attempt, workspace: Path) -> Iterator[tuple[str, str]]:
+    """How to judge it again: what the command does, and the command."""
+    line, key = attempt.completion, attempt.key
+    if line.code is None:
+        return
+    # The id of a kernel that was kept begins like the content address of its source.
+    sha = evaluation.candidate_sha
+    folder = workspace / "generated" / key.backend / key.problem.rpartition("/")[2]
+    kept = next((path for path in (folder / sha[:12], folder / sha) if path.is_dir()), None)
+    if evaluation.status == "PASSED" and kept is not None:
+        yield "judge the kept kernel again", f"kernelwright verify {kept.name} --workspace ."
+    inside = isinstance(line.code, str)
+    path = "kernel.py" if inside else lies(key.run, line.code)
+    label = "save the source as kernel.py and judge it" if inside else "judge its source again"
+    yield label, " ".join(["kernelwright evaluate", shlex.quote(path), *_options(evaluation)])
+
+
+def _options(evaluation: Evaluation) -> Iterator[str]:
+    config = evaluation.config
+    yield f"--problem {shlex.quote(evaluation.problem)} --backend {shlex.quote(evaluation.backend)}"
+    if config.device != "auto":
+        yield f"--device {shlex.quote(config.device)}"
+    if config.passes is Passes.FORWARD_BACKWARD:
+        yield "--backward"
+    if config.shapes is not None:
+        yield f"--shapes {shlex.quote(config.shapes)}"
+    yield f"--dtype {config.dtype} --math {config.math} --baselines {','.join(config.baselines)}"
+    if not config.measure:
+        yield "--no-time"

@@ -1,0 +1,188 @@
+"""Decides what goes into one page's data, the most telling first, until it is full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Final
+
+from kernelwright.agent.archive import Archive, ArchiveError
+from kernelwright.agent.leaderboard.display_text import visible
+from kernelwright.agent.leaderboard.html.attempt_documents import Document, Shelf, document
+from kernelwright.agent.leaderboard.html.page_header import Header, Shown, run_facts
+from kernelwright.agent.leaderboard.html.page_payload import Packer
+from kernelwright.agent.leaderboard.html.page_sections import Section
+from kernelwright.agent.leaderboard.rows import Row
+from kernelwright.agent.leaderboard.run_comparison import RunComparison
+from kernelwright.agent.records.attempt_log import Attempt, Text
+
+FULL_BYTES: Final = 2048
+"""Room below which nothing more is tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What all pages draw from."""
+
+    archive: Archive
+    chosen: Mapping[str, Attempt]
+    """Attempts whose texts may be shown, by id."""
+    problems: Mapping[tuple[str, str], Text]
+    """Sources of problems, by run and problem."""
+    comparisons: Sequence[RunComparison]
+    """The most wanted first."""
+    runs: Sequence[Row]
+    page_of: Mapping[int, str]
+    """The file that lists each section; empty when there is only one page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A page's data."""
+
+    data: str
+    """In base64."""
+    texts: int
+    """Texts that are in it."""
+    left_out: int
+    """Texts that were wanted and are not."""
+    unreadable: int
+    """Texts and attempts that are missing or damaged in the archive."""
+    sections_left_out: int
+
+
+def fill(
+    content: Content, shown: Sequence[Section], listed: AbstractSet[int], *, room: int, is_index: bool
+) -> Filled:
+    """Pack a page of these sections; of those `listed`, attempts and texts too.
+
+    `room` is in bytes. Where even the names do not fit, only the first sections are packed.
+    """
+    amount = len(shown)
+    while True:
+        page = _Page(content, shown[:amount], listed, room=room, is_index=is_index)
+        if page.begin() or amount == 0:
+            break
+        amount //= 2
+    page.fill()
+    return Filled(
+        data=page.packer.text(),
+        texts=page.texts,
+        left_out=len(page.packer.left_out),
+        unreadable=len(page.unreadable),
+        sections_left_out=len(shown) - amount,
+    )
+
+
+class _Page:
+    """One page while it is packed."""
+
+    def __init__(
+        self,
+        content: Content,
+        shown: Sequence[Section],
+        listed: AbstractSet[int],
+        *,
+        room: int,
+        is_index: bool,
+    ) -> None:
+        self.packer = Packer(room)
+        self.texts = 0
+        self.unreadable: set[str | int] = set()
+        self._content = content
+        self._shelf = Shelf(content.archive)
+        self._header = Header()
+        self._documents: list[list[tuple[int, Document]]] = []
+        """Of each section, best first."""
+        self._comparisons: list[tuple[int, dict[str, object]]] = []
+        for section in shown:
+            self._take(section, is_listed=section.number in listed)
+        if is_index:
+            for comparison in content.comparisons:
+                key = self._shelf.put(f"comparison {comparison.before} {comparison.after}", dict)
+                self._comparisons.append((key, self._header.comparison(comparison)))
+
+    def begin(self) -> bool:
+        """Pack the names, sections and attempts; False when there is no room for them."""
+        facts = {
+            "runs": run_facts(self._content.runs) if self._comparisons else [],
+            "pairs": [[key, value["before"], value["after"]] for key, value in self._comparisons],
+        }
+        return self.packer.add(0, self._header.value(facts))
+
+    def fill(self) -> None:
+        """Pack what else there is room for, in this order."""
+        for key, value in self._comparisons[:1]:
+            self.packer.add(key, value)
+        best = [documents[:1] for documents in self._documents]
+        rest = [documents[1:] for documents in self._documents]
+        for group in (best, rest):
+            self._put_documents(group)
+            self._put(one.source for _, one in _flat(group))
+            self._put(one.reference for _, one in _flat(group))
+            if group is best:
+                for key, value in self._comparisons[1:]:
+                    self.packer.add(key, value)
+            # Replies before prompts, the last thing said before the first.
+            said = [tuple(reversed(one.conversation)) for _, one in _flat(group)]
+            for column in zip_longest(*said):
+                self._put(iter(column))
+            self._put(one.log for _, one in _flat(group))
+
+    def _take(self, section: Section, *, is_listed: bool) -> None:
+        shown: list[Shown] = []
+        documents: list[tuple[int, Document]] = []
+        flaws = tuple(dict.fromkeys(visible(flaw) for row in section.rows for flaw in row.flaws))
+        for row in section.chosen:
+            attempt = self._content.chosen.get(row.attempt)
+            if attempt is None or not (is_listed or not documents):
+                shown.append(Shown(row, None))
+                continue
+            found = self._document(attempt)
+            if found is None:
+                shown.append(Shown(row, None))
+                continue
+            flaws = flaws or found.flaws
+            key = self._shelf.put(f"document {row.attempt}", dict)
+            documents.append((key, found))
+            shown.append(Shown(row, key if is_listed else None))
+        page = self._content.page_of.get(section.number, "")
+        self._header.add_section(section, shown, flaws=flaws, page=page, listed=is_listed)
+        if is_listed:
+            self._documents.append(documents)
+
+    def _document(self, attempt: Attempt) -> Document | None:
+        key, content = attempt.key, self._content
+        source = content.problems.get((key.run, key.problem))
+        try:
+            return document(self._shelf, attempt, content.archive.folder.parent, source)
+        except ArchiveError:
+            self.unreadable.add(attempt.id)
+            return None
+
+    def _put_documents(self, group: Sequence[Sequence[tuple[int, Document]]]) -> None:
+        for key, one in _flat(group):
+            self.packer.add(key, one.value)
+
+    def _put(self, keys: Iterator[int | None]) -> None:
+        for key in keys:
+            if key is None:
+                continue
+            if self.packer.room < FULL_BYTES:
+                self.packer.left_out.add(key)
+            elif key not in self.unreadable:
+                self._put_text(key)
+
+    def _put_text(self, key: int) -> None:
+        try:
+            value = self._shelf.fetch[key]()
+        except ArchiveError:
+            self.unreadable.add(key)
+        else:
+            self.texts += self.packer.add(key, value)
+
+
+def _flat(group: Sequence[Sequence[tuple[int, Document]]]) -> list[tuple[int, Document]]:
+    return [pair for documents in group for pair in documents]

@@ -1,0 +1,181 @@
+"""What a page's scripts read first: names, sections, attempts and comparisons, each name once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kernelwright.agent.leaderboard.display_text import name, short, visible
+from kernelwright.agent.leaderboard.html.page_sections import Section
+from kernelwright.agent.leaderboard.rows import Policy, Row
+from kernelwright.agent.leaderboard.run_comparison import RunComparison, Side
+
+ID_DIGITS = 10
+"""Of an attempt's id, as far as it is shown."""
+
+
+@dataclass(slots=True)
+class Words:
+    """Names by number, each once."""
+
+    words: list[str] = field(default_factory=list)
+    _numbers: dict[str, int] = field(default_factory=dict)
+
+    def number(self, word: str | None) -> int | None:
+        """The number of a name; None of None."""
+        if word is None:
+            return None
+        number = self._numbers.setdefault(word, len(self.words))
+        if number == len(self.words):
+            self.words.append(name(word))
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A kernel that a section shows and the id of its document."""
+
+    row: Row
+    document: int | None
+    """None where it lies on another page."""
+
+
+class Header:
+    """Collects what goes into a page's first line."""
+
+    def __init__(self) -> None:
+        self._words = Words()
+        self._sections: list[dict[str, object]] = []
+        self._attempts: list[list[object]] = []
+
+    def add_section(
+        self, section: Section, shown: Sequence[Shown], *, flaws: Sequence[str], page: str, listed: bool
+    ) -> None:
+        """Add a section; its attempts too where they are `listed`, else `page` names the file they are in."""
+        of, number = section.of, self._words.number
+        level, slash, _ = of.problem.partition("/")
+        statuses = Counter(row.status.value for row in section.rows)
+        best = section.best
+        self._sections.append(
+            {
+                "n": section.number,
+                "problem": number(of.problem),
+                "level": number(level if slash else "none"),
+                "backend": number(of.backend),
+                "hardware": number(of.hardware or ""),
+                "terms": number(str(of.policy)),
+                "attempts": section.attempts,
+                "listed": len(section.rows),
+                "groups": section.groups,
+                "passed": sum(row.speedup is not None for row in section.rows),
+                "cheats": sum(row.is_cheat for row in section.rows),
+                "statuses": [[number(status), count] for status, count in sorted(statuses.items())],
+                "models": sorted({number(row.model) or 0 for row in section.rows}),
+                "best": None if best is None else self._kernel(Shown(best, None)),
+                "flaws": list(flaws),
+                "page": page,
+                "kernels": [self._kernel(kernel) for kernel in shown] if listed else [],
+            }
+        )
+        if listed:
+            place = len(self._sections) - 1
+            self._attempts += [self._attempt(row, place) for row in section.rows]
+
+    def comparison(self, comparison: RunComparison) -> dict[str, object]:
+        """Two runs side by side, in this header's words."""
+        number = self._words.number
+        return {
+            "before": number(comparison.before),
+            "after": number(comparison.after),
+            "counts": [[change.value, count] for change, count in comparison.counts.items()],
+            "rows": [
+                [
+                    number(row.problem),
+                    number(row.backend),
+                    number(row.hardware),
+                    number(str(Policy(math=row.math, dtype=row.dtype, shapes=row.shapes, passes=row.passes))),
+                    number(row.change.value),
+                    number(row.why),
+                    self._side(row.before),
+                    self._side(row.after),
+                ]
+                for row in comparison.differences
+            ],
+        }
+
+    def value(self, facts: Mapping[str, object]) -> dict[str, object]:
+        """The whole line, with what else the page's scripts need to know."""
+        return {
+            **facts,
+            "words": self._words.words,
+            "sections": self._sections,
+            "attempts": [list(column) for column in zip(*self._attempts, strict=True)],
+        }
+
+    def _kernel(self, shown: Shown) -> dict[str, object]:
+        row, number = shown.row, self._words.number
+        return {
+            "doc": shown.document,
+            "attempt": row.attempt[:ID_DIGITS],
+            "model": number(row.model),
+            "strategy": number(row.strategy),
+            "run": number(row.run),
+            "sample": row.sample,
+            "turn": row.turn,
+            "status": number(row.status.value),
+            "speedup": short(row.speedup),
+            "low": short(row.low),
+            "high": short(row.high),
+            "track": number(row.track),
+            "light": short(row.speed_of_light),
+            "doubted": row.is_doubted,
+            "contended": row.is_contended,
+            "sanitized": row.is_sanitized,
+        }
+
+    def _attempt(self, row: Row, section: int) -> list[object]:
+        number = self._words.number
+        return [
+            section,
+            number(row.model),
+            number(row.strategy),
+            number(row.run),
+            row.sample,
+            row.turn,
+            number(row.status.value),
+            short(row.speedup),
+            short(row.low),
+            short(row.high),
+            row.tokens,
+            short(row.cost_usd),
+            row.attempt[:ID_DIGITS],
+            int(row.is_cheat) + 2 * int(row.is_doubted),
+            number(row.track),
+        ]
+
+    def _side(self, side: Side | None) -> list[object] | None:
+        if side is None:
+            return None
+        measured = [short(side.speedup), short(side.low), short(side.high)]
+        return [self._words.number(side.model), *measured, side.attempts, side.passed]
+
+
+def run_facts(rows: Iterable[Row]) -> list[dict[str, object]]:
+    """What each run did, oldest first."""
+    found: dict[str, dict[str, Counter[str]]] = {}
+    for row in rows:
+        of_run = found.setdefault(row.run, {"models": Counter(), "backends": Counter(), "right": Counter()})
+        of_run["models"][row.model] += 1
+        of_run["backends"][row.backend] += 1
+        of_run["right"]["right"] += row.speedup is not None
+    return [
+        {
+            "run": visible(run),
+            "models": [name(model) for model in of_run["models"]],
+            "backends": [name(backend) for backend in of_run["backends"]],
+            "attempts": of_run["models"].total(),
+            "passed": of_run["right"]["right"],
+        }
+        for run, of_run in sorted(found.items())
+    ]

@@ -1,0 +1,95 @@
+"""What a page is made of: a section for each problem on its terms, and the kernels to show in it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kernelwright.agent.leaderboard.rows import Row
+from kernelwright.agent.leaderboard.standings import fastest, place
+from kernelwright.evaluator import Status
+
+GROUPS_SHOWN: Final = 8
+"""Most models and strategies whose kernels a section shows."""
+
+_NO_CODE: Final = frozenset({Status.NO_CODE, Status.TRUNCATED})
+
+
+@dataclass(slots=True)
+class Section:
+    """One problem with one backend on one hardware under one policy."""
+
+    number: int
+    """Its place among all; names it in links."""
+    rows: list[Row]
+    """Attempts to list, in the archive's order."""
+    attempts: int
+    """Attempts there are; more than are listed only where they would fill a page."""
+    chosen: list[Row]
+    """Best kernel of each model and strategy, best first; without any, the last attempt that held code."""
+    groups: int
+    """Models and strategies with a right kernel; more than were chosen where there are many."""
+
+    @property
+    def of(self) -> Row:
+        """Any of its attempts, for what they share."""
+        return self.rows[0]
+
+    @property
+    def best(self) -> Row | None:
+        """The right kernel to show first."""
+        return self.chosen[0] if self.chosen and self.chosen[0].speedup is not None else None
+
+
+def sections(rows: Iterable[Row], *, most: int) -> list[Section]:
+    """All sections, by problem, backend, hardware and policy; one lists `most` attempts at most."""
+    found: defaultdict[tuple[str, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        found[(row.problem, *place(row))].append(row)
+    return [_section(number, found[key], most) for number, key in enumerate(sorted(found))]
+
+
+def paged(parts: Sequence[Section], *, most: int) -> list[list[Section]]:
+    """The sections of each page, in order, with `most` attempts at most on each."""
+    pages: list[list[Section]] = []
+    room = 0
+    for section in parts:
+        if not pages or len(section.rows) > room:
+            pages.append([])
+            room = most
+        pages[-1].append(section)
+        room -= len(section.rows)
+    return pages
+
+
+def _section(number: int, rows: list[Row], most: int) -> Section:
+    best = _best_of_groups(rows)
+    chosen = best[:GROUPS_SHOWN]
+    if not chosen:
+        held = [row for row in rows if row.status not in _NO_CODE]
+        chosen = (held or rows)[-1:]
+    return Section(
+        number=number,
+        rows=rows if len(rows) <= most else _most_telling(rows, chosen, most),
+        attempts=len(rows),
+        chosen=chosen,
+        groups=len(best),
+    )
+
+
+def _best_of_groups(rows: Iterable[Row]) -> list[Row]:
+    groups: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row.model, row.strategy].append(row)
+    best = [found for of_group in groups.values() if (found := fastest(of_group)) is not None]
+    return sorted(best, key=lambda row: (row.is_doubted, -(row.speedup or 0.0)))
+
+
+def _most_telling(rows: list[Row], chosen: list[Row], most: int) -> list[Row]:
+    """As many rows as a page lists: the chosen ones first, then in the archive's order."""
+    shown = {row.attempt for row in chosen}
+    rest = [row for row in rows if row.attempt not in shown][: max(0, most - len(chosen))]
+    kept = shown | {row.attempt for row in rest}
+    return [row for row in rows if row.attempt in kept]

@@ -1,0 +1,90 @@
+"""Puts a page together: the template, our own style and scripts, and a policy that lets nothing else run."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from kernelwright.agent.leaderboard.html import standings_table
+from kernelwright.agent.leaderboard.html.page_content import Filled
+from kernelwright.agent.leaderboard.html.standings_table import Table
+
+_ASSETS: Final = Path(__file__).parent / "assets"
+_SCRIPTS: Final = ("core.js", "lists.js", "explore.js", "drawing.js", "section.js", "compare.js", "start.js")
+_STYLES: Final = ("page.css", "section.css")
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """A page without its data."""
+
+    title: str
+    made: str
+    tracks: Mapping[str, Sequence[Table]]
+    """Standings over all right kernels (`all`), and over those of one track; empty on further pages."""
+    attempts: int
+    unjudged: int
+    runs: int
+    problems: int
+    models: int
+    files: tuple[str, ...]
+    number: int
+    """Which page it is, from 0."""
+
+
+def render(shell: Shell, filled: Filled | None = None) -> str:
+    """The whole document; without data, to see how much room there is."""
+    style, script = _joined(_STYLES), _script()
+    policy = "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src '{_hash(script)}'",
+            f"style-src '{_hash(style)}'",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+        )
+    )
+    return _template().render(
+        shell=shell,
+        filled=filled or Filled(data="", texts=0, left_out=0, unreadable=0, sections_left_out=0),
+        figures=standings_table,
+        policy=policy,
+        # Our own files, whose hashes the policy names; nothing of an archive ever comes near these two.
+        style=Markup(style),
+        script=Markup(script),
+    )
+
+
+@cache
+def _script() -> str:
+    return f'(() => {{\n"use strict";\n{_joined(_SCRIPTS)}}})();\n'
+
+
+@cache
+def _joined(names: tuple[str, ...]) -> str:
+    return "".join((_ASSETS / name).read_text("utf-8") for name in names)
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _template() -> Template:
+    environment = Environment(
+        loader=FileSystemLoader(_ASSETS),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html")

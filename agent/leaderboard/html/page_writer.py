@@ -1,0 +1,193 @@
+"""Makes the pages: reads the archive twice as a stream, packs what fits, writes each file whole.
+
+The first reading reduces every attempt to a row, the second finds the few attempts whose texts are shown.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from kernelwright.agent.archive import Archive
+from kernelwright.agent.leaderboard.baselines import share_baselines
+from kernelwright.agent.leaderboard.board_records import Board
+from kernelwright.agent.leaderboard.html.page_content import Content, fill
+from kernelwright.agent.leaderboard.html.page_sections import Section, paged, sections
+from kernelwright.agent.leaderboard.html.page_template import Shell, render
+from kernelwright.agent.leaderboard.html.standings_table import MOST_ENTRIES, tables
+from kernelwright.agent.leaderboard.rows import Rows, read_rows
+from kernelwright.agent.leaderboard.run_comparison import Change, RunComparison, compare_runs
+from kernelwright.agent.leaderboard.standings import board_of
+from kernelwright.agent.records.attempt_log import Attempt, Text
+
+MOST_KERNELS: Final = 20_000
+"""Most kernels whose texts are looked for; they wait in memory until their page is written."""
+SPARE_BYTES: Final = 2048
+"""Left for what a page says of itself once it is filled."""
+RUNS_COMPARED: Final = 6
+"""Newest runs that are compared with each other, each pair of them."""
+TRACKS: Final = ("own", "mixed", "library")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one page may hold."""
+
+    size: int = 2 * 1024 * 1024
+    """Bytes of the file."""
+    attempts: int = 10_000
+    """Attempts it lists; larger archives get several pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was written."""
+
+    files: tuple[Path, ...]
+    """The page to open first, then those that it leads to."""
+    attempts: int
+    texts_left_out: int
+    """Sources, prompts and logs for which there was no room."""
+    unreadable: int
+    """Texts that are missing or damaged in the archive."""
+
+
+def write_pages(
+    archive: Archive,
+    file: Path,
+    *,
+    run: str | None = None,
+    compare: tuple[str, str] | None = None,
+    made: str,
+    limits: Limits = Limits(),
+) -> Written:
+    """Write a leaderboard of all runs, or of one, and return the files.
+
+    `compare` names two runs to show side by side first. `made` says when this is, for people. The folder of
+    the archive lies in the workspace that commands on the page speak of.
+
+    Raises:
+        ArchiveError: a line is damaged or newer than this program, and the archive does not pass it over.
+        OSError: a file cannot be written.
+    """
+    rows = read_rows(archive.attempts(run))
+    parts = sections(rows.judged, most=limits.attempts)
+    pages = paged(parts, most=limits.attempts)
+    files = _files(file, len(pages))
+    content = Content(
+        archive=archive,
+        chosen=_chosen(archive, run, parts),
+        problems=_problems(archive, rows),
+        comparisons=_comparisons(archive, rows, compare),
+        runs=rows.judged,
+        page_of={
+            section.number: quote(files[number + 1].name) if len(files) > 1 else ""
+            for number, page in enumerate(pages)
+            for section in page
+        },
+    )
+    left_out = unreadable = 0
+    for number, path in enumerate(files):
+        shell = _shell(rows, files, number, made=made, limits=limits)
+        listed = pages[number - 1] if number else pages[0] if len(files) == 1 and pages else []
+        filled = fill(
+            content,
+            listed if number else parts,
+            {part.number for part in listed},
+            room=limits.size - SPARE_BYTES - len(render(shell).encode()),
+            is_index=number == 0,
+        )
+        left_out += filled.left_out
+        unreadable += filled.unreadable
+        _write(path, render(shell, filled))
+    return Written(
+        files=tuple(files), attempts=len(rows.judged), texts_left_out=left_out, unreadable=unreadable
+    )
+
+
+def _files(file: Path, pages: int) -> list[Path]:
+    if pages <= 1:
+        return [file]
+    return [
+        file,
+        *(file.with_name(f"{file.stem}.{number + 1}{file.suffix}") for number in range(1, pages + 1)),
+    ]
+
+
+def _chosen(archive: Archive, run: str | None, parts: Iterable[Section]) -> dict[str, Attempt]:
+    """The attempts whose texts may be shown, the best of every section before any second best."""
+    ranked: list[tuple[int, str]] = []
+    for section in parts:
+        ranked += [(place, row.attempt) for place, row in enumerate(section.chosen)]
+    ranked.sort(key=lambda pair: pair[0])
+    wanted = {attempt for _, attempt in ranked[:MOST_KERNELS]}
+    return {attempt.id: attempt for attempt in archive.attempts(run) if attempt.id in wanted}
+
+
+def _problems(archive: Archive, rows: Rows) -> dict[tuple[str, str], Text]:
+    """The source of each problem of each run, as far as the run recorded it."""
+    return {
+        (run, used.id): used.source
+        for run in {row.run for row in rows.judged}
+        for used in archive.problems_used(run).values()
+    }
+
+
+def _comparisons(archive: Archive, rows: Rows, asked: tuple[str, str] | None) -> list[RunComparison]:
+    runs = sorted({row.run for row in rows.judged})[-RUNS_COMPARED:]
+    pairs = [pair for pair in reversed(list(combinations(runs, 2))) if pair != asked]
+    found = [
+        compare_runs(rows.judged, before, after, same_baselines=share_baselines(archive, before, after))
+        for before, after in ([asked] if asked else []) + pairs
+    ]
+    # What was asked for comes first, then the newest with anything to compare.
+    first, rest = (found[:1], found[1:]) if asked else ([], found)
+    return first + sorted(rest, key=lambda comparison: not _compares(comparison))
+
+
+def _compares(comparison: RunComparison) -> bool:
+    return any(count for change, count in comparison.counts.items() if change is not Change.NOT_COMPARABLE)
+
+
+def _shell(rows: Rows, files: Sequence[Path], number: int, *, made: str, limits: Limits) -> Shell:
+    """Everything of a page but its data, a quarter of its size at most: the standings are on the first."""
+    boards = _boards(rows) if number == 0 else {}
+    most = MOST_ENTRIES
+    while True:
+        shell = Shell(
+            title="kernelwright leaderboard",
+            made=made,
+            tracks={track: tables(board, most=most) for track, board in boards.items()},
+            attempts=len(rows.judged),
+            unjudged=rows.unjudged,
+            runs=len({row.run for row in rows.judged}),
+            problems=len({row.problem for row in rows.judged}),
+            models=len({row.model for row in rows.judged}),
+            files=tuple(quote(path.name) for path in files),
+            number=number,
+        )
+        if most <= 1 or len(render(shell).encode()) <= limits.size // 4:
+            return shell
+        most //= 2
+
+
+def _boards(rows: Rows) -> dict[str, Board]:
+    """The standings over everything and, where right kernels are of several tracks, over each of them."""
+    seen = {row.track for row in rows.judged if row.speedup is not None}
+    tracks = [track for track in TRACKS if track in seen and len(seen) > 1]
+    return {"all": board_of(rows), **{track: board_of(rows, track=track) for track in tracks}}
+
+
+def _write(path: Path, text: str) -> None:
+    pending = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        pending.write_text(text, "utf-8")
+        pending.replace(path)
+    except OSError:
+        pending.unlink(missing_ok=True)
+        raise

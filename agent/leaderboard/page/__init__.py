@@ -1,7 +1,0 @@
-"""The leaderboard as HTML files that need nothing else: no network, no server, nothing foreign that runs."""
-
-from __future__ import annotations
-
-from agent.leaderboard.page.making import Limits, Written, write_pages
-
-__all__ = ["Limits", "Written", "write_pages"]

@@ -1,0 +1,188 @@
+"""A leaderboard for the terminal: standings, statuses and the best kernel of each problem."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from kernelwright.agent.leaderboard.board_records import Best, Board, Entry, ProblemEntry, Standing
+from kernelwright.agent.leaderboard.display_text import name
+from kernelwright.agent.leaderboard.fitted_table import FittingTable
+from kernelwright.agent.leaderboard.run_comparison import Change, Difference, RunComparison, Side
+from kernelwright.evaluator import Passes
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+LEGEND = (
+    "fast_p: share of problems whose best kernel is right and more than p× the fastest baseline · "
+    "mean: geometric, of each problem's best speedup, failures as 1.0, with its 95 % interval over "
+    "problems · solved mean: the same over solved problems · pass@k: chance that one of k samples is "
+    "right · light: median share of the speed of light of what is right · "
+    "#: whoever overlaps with the leader's interval shares its rank"
+)
+DOUBTED = (
+    "†: a best kernel was not sanitized, though the tools exist on this hardware; it comes behind the others"
+)
+CONTENDED = "‡: measured while something else slowed the baseline; its time alone was used"
+FLAWED = "§: vetting calls the problem flawed, so that scores on it say little:"
+
+
+def render(board: Board) -> RenderableType:
+    """Everything, a board for each backend, hardware and policy."""
+    from rich.console import Group
+    from rich.text import Text
+
+    parts: list[RenderableType] = []
+    for place, members in groupby(board.entries, key=_place):
+        entries = list(members)
+        problems = [entry for entry in board.problems if _place_of_problem(entry) == place]
+        parts.append(Text(" · ".join(map(name, place)), style="bold"))
+        for table in (_standings(entries), _costs(entries), _statuses(entries), _problems(problems)):
+            parts += [table, Text()]
+    parts.append(Text(LEGEND, style="dim"))
+    if any(entry.doubted for entry in board.entries):
+        parts.append(Text(DOUBTED, style="dim"))
+    if any(entry.best and entry.best.is_contended for entry in board.problems):
+        parts.append(Text(CONTENDED, style="dim"))
+    flawed = {entry.problem: ", ".join(entry.flaws) for entry in board.problems if entry.flaws}
+    if flawed:
+        told = "; ".join(f"{name(problem)} ({name(flaws)})" for problem, flaws in flawed.items())
+        parts.append(Text(f"{FLAWED} {told}", style="dim"))
+    if board.unjudged:
+        parts.append(Text(f"{board.unjudged} replies wait to be judged and count nowhere", style="yellow"))
+    return Group(*parts)
+
+
+def render_comparison(comparison: RunComparison) -> RenderableType:
+    """Two runs side by side: how much of what, then problem by problem."""
+    from rich.console import Group
+    from rich.text import Text
+
+    colours = {
+        Change.NEWLY_SOLVED: "green",
+        Change.BETTER: "green",
+        Change.NEWLY_LOST: "red",
+        Change.WORSE: "red",
+    }
+    counts = Text()
+    for kind, count in comparison.counts.items():
+        counts.append(" · " if counts else "")
+        counts.append(f"{count} {kind}", style=colours.get(kind, "") if count else "dim")
+    places = {" · ".join(_terms(row)) for row in comparison.differences}
+    is_mixed = len(places) > 1
+    table = FittingTable(["problem", *(["on"] if is_mixed else []), "change", "before>", "after>", "why"])
+    for row in comparison.differences:
+        where = [" · ".join(_terms(row))] if is_mixed else []
+        cells = [row.problem, *where, row.change, _told(row.before), _told(row.after), row.why]
+        table.add_row(*cells, styles=[*[""] * (1 + len(where)), colours.get(row.change, "")])
+    heading = Text(f"{comparison.before} → {comparison.after}", style="bold")
+    heading.append("" if is_mixed else f"  {', '.join(map(name, places))}", style="not bold")
+    return Group(heading, counts, Text(), table)
+
+
+def _told(side: Side | None) -> str:
+    if side is None:
+        return "not tried"
+    if side.speedup is None:
+        return f"0/{side.attempts} right"
+    return f"{side.speedup:.2f}× {_between(side.low, side.high)}"
+
+
+def _standings(entries: list[Entry]) -> FittingTable:
+    points = [f"fast_{point.p:g}" for point in entries[0].fast_p]
+    table = FittingTable(
+        ["#>", "model", "strategy", *(f"{point}>" for point in points), "mean>", "interval>"]
+    )
+    for entry in entries:
+        table.add_row(
+            f"{entry.rank}{'†' if entry.doubted else ''}",
+            entry.of.model,
+            entry.of.strategy,
+            *(f"{point.best.value:.0%}" for point in entry.fast_p),
+            f"{entry.geomean.value:.2f}×",
+            _between(entry.geomean.low, entry.geomean.high),
+        )
+    return table
+
+
+def _costs(entries: list[Entry]) -> FittingTable:
+    k = min((entry.at_k[-1].k for entry in entries if entry.at_k), default=1)
+    more = [f"pass@{k}>"] if k > 1 else []
+    table = FittingTable(
+        [
+            *("model", "strategy", "solved>", "solved mean>", "pass@1>", *more),
+            *("light>", "cheats>", "tokens>", "per solved>"),
+        ]
+    )
+    for entry in entries:
+        passed = {at.k: f"{at.passed:.0%}" for at in entry.at_k}
+        table.add_row(
+            entry.of.model,
+            entry.of.strategy,
+            f"{entry.solved}/{entry.problems}",
+            f"{entry.geomean_solved:.2f}×" if entry.geomean_solved is not None else "-",
+            passed.get(1, "-"),
+            *([passed.get(k, "-")] if more else []),
+            f"{entry.speed_of_light.median:.0%}" if entry.speed_of_light else "-",
+            f"{entry.cheating_rate:.0%}" if entry.cheats else "0",
+            f"{entry.tokens:,}",
+            _price(entry),
+        )
+    return table
+
+
+def _statuses(entries: list[Entry]) -> FittingTable:
+    table = FittingTable(["model", "strategy", "attempts>", "how they ended"])
+    for entry in entries:
+        counts = sorted(entry.statuses.items(), key=lambda pair: (pair[0] != "PASSED", -pair[1]))
+        told = " · ".join(f"{count} {status}" for status, count in counts)
+        table.add_row(entry.of.model, entry.of.strategy, str(entry.attempts), told)
+    return table
+
+
+def _problems(entries: list[ProblemEntry]) -> FittingTable:
+    table = FittingTable(["problem", "best by", "passed>", "best>", "interval>", "track"])
+    for entry in entries:
+        best = entry.best
+        table.add_row(
+            f"{entry.problem}{'§' if entry.flaws else ''}",
+            best.model if best else "-",
+            f"{entry.passed}/{entry.attempts}",
+            f"{best.speedup:.2f}×{_marks(best)}" if best else "-",
+            _between(best.low, best.high) if best else "-",
+            (best.track or "-") if best else "-",
+        )
+    return table
+
+
+def _marks(best: Best) -> str:
+    return ("†" if best.is_doubted else "") + ("‡" if best.is_contended else "")
+
+
+def _between(low: float | None, high: float | None) -> str:
+    return "-" if low is None or high is None else f"{low:.2f}–{high:.2f}"
+
+
+def _price(entry: Entry) -> str:
+    if entry.cost_per_solved_usd:
+        return f"${entry.cost_per_solved_usd:.2f}"
+    if entry.tokens_per_solved is None:
+        return "-"
+    unknown = "$ unknown, " if entry.cost_usd else ""
+    return f"{unknown}{entry.tokens_per_solved:,.0f} tok"
+
+
+def _place(entry: Entry) -> tuple[str, ...]:
+    return _terms(entry.of)
+
+
+def _place_of_problem(entry: ProblemEntry) -> tuple[str, ...]:
+    return _terms(entry)
+
+
+def _terms(of: Standing | ProblemEntry | Difference) -> tuple[str, ...]:
+    precision = of.math if of.dtype == "as_is" else f"{of.math} on {of.dtype}"
+    parts = [of.backend, of.hardware, precision]
+    parts += [f"shapes {of.shapes}"] if of.shapes else []
+    return (*parts, *(["with gradients"] if of.passes is Passes.FORWARD_BACKWARD else []))

@@ -1,0 +1,1 @@
+"""Renders prompts and turns evaluations into feedback for the model."""

@@ -1,0 +1,150 @@
+"""Which kept kernels teach most for a problem: those of problems that call like operators on like shapes.
+
+A small, honest measure: what a problem's source calls, read from its text, and how large its largest input
+is. It knows nothing of what a kernel does inside, and a problem's own kernels are left out unless asked for.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kernelwright.agent.extraction.fingerprint import fingerprint
+from kernelwright.agent.workspace import Kernel
+from kernelwright.evaluator import Description, EvaluationConfig, Problem, parse_python
+
+OPERATORS_SHARE: Final = 0.7
+"""Weight of operators in the measure; shapes have the rest."""
+LEAST: Final = 0.1
+"""Likeness of operators below which a kernel teaches nothing."""
+
+_ARITHMETIC: Final = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "div",
+    ast.Pow: "pow",
+    ast.MatMult: "matmul",
+}
+_SAME: Final = {
+    **dict.fromkeys(("mm", "bmm", "addmm", "linear", "einsum", "baddbmm"), "matmul"),
+    **dict.fromkeys(("swish",), "silu"),
+    **dict.fromkeys(("amax", "maximum"), "max"),
+    **dict.fromkeys(("amin", "minimum"), "min"),
+}
+_PLUMBING: Final = frozenset(
+    {
+        *("__init__", "super", "parameter", "register_buffer", "sequential", "modulelist", "append", "range"),
+        *("len", "size", "dim", "view", "reshape", "contiguous", "flatten", "unsqueeze", "squeeze", "expand"),
+        *("permute", "transpose", "float", "half", "to", "int", "empty", "zeros", "ones", "tensor"),
+        *("normal_", "uniform_"),
+    }
+)
+"""Calls that say nothing about the work."""
+_LIGHT: Final = frozenset(_ARITHMETIC.values()) - {"matmul"}
+_ASIDE: Final = frozenset(("get_inputs", "get_init_inputs"))
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What two problems are compared by."""
+
+    operators: frozenset[str]
+    shape: tuple[int, ...] | None
+    """Of the largest input; None where it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A kept kernel and the problem it is for."""
+
+    kernel: Kernel
+    problem: Problem
+    traits: Traits
+
+
+def traits(problem: Problem, description: Description | None) -> Traits:
+    """A problem's traits; `description` has its shapes."""
+    inputs = description.inputs if description else ()
+    largest = max(inputs, key=lambda one: one.elements, default=None)
+    return Traits(operators=_operators(problem.source), shape=largest.shape if largest else None)
+
+
+def likeness(one: Traits, other: Traits) -> float:
+    """How alike two problems are, 0 to 1; 0 where they share no operator worth the name."""
+    union = one.operators | other.operators
+    shared = sum(map(_weight, one.operators & other.operators))
+    operators = shared / sum(map(_weight, union)) if union else 0.0
+    if operators < LEAST:
+        return 0.0
+    return OPERATORS_SHARE * operators + (1 - OPERATORS_SHARE) * _shape_likeness(one.shape, other.shape)
+
+
+def usable(kernel: Kernel, config: EvaluationConfig) -> bool:
+    """Whether a kernel shows what this policy asks for: its own work, timed, in the same precision."""
+    best = kernel.best
+    own = best.attribution is None or best.attribution.track != "library"
+    return (
+        own
+        and best.speedup is not None
+        and (best.config.math, best.config.dtype) == (config.math, config.dtype)
+    )
+
+
+def nearest(
+    problem: Problem, mine: Traits, known: Iterable[Known], count: int, *, own: bool = False
+) -> list[Kernel]:
+    """The kernels of the most alike problems, most alike first, one a problem: its fastest."""
+    fastest: dict[str, Known] = {}
+    for one in known:
+        if not own and is_same(problem, one.problem):
+            continue
+        best = fastest.setdefault(one.problem.sha, one)
+        if (one.kernel.best.speedup or 0.0, one.kernel.id) > (
+            best.kernel.best.speedup or 0.0,
+            best.kernel.id,
+        ):
+            fastest[one.problem.sha] = one
+    ranked = sorted(
+        ((likeness(mine, one.traits), one.kernel.id, one.kernel) for one in fastest.values()),
+        key=lambda row: (-row[0], row[1]),
+    )
+    return [kernel for score, _, kernel in ranked if score > 0][:count]
+
+
+def is_same(one: Problem, other: Problem) -> bool:
+    """Whether two problems are one: the same id, or sources that differ in comments and layout alone."""
+    return one.id == other.id or one.sha == other.sha or fingerprint(one.source) == fingerprint(other.source)
+
+
+def _operators(source: str) -> frozenset[str]:
+    found: set[str] = set()
+    for node in _nodes(parse_python(source).body):
+        match node:
+            case ast.Call(func=ast.Attribute(attr=name)) | ast.Call(func=ast.Name(id=name)):
+                found.add(_SAME.get(name.lower(), name.lower()))
+            case ast.BinOp(op=op) if type(op) in _ARITHMETIC:
+                found.add(_ARITHMETIC[type(op)])
+            case _:
+                pass
+    return frozenset(found - _PLUMBING)
+
+
+def _nodes(body: Sequence[ast.stmt]) -> Iterable[ast.AST]:
+    for statement in body:
+        if not (isinstance(statement, ast.FunctionDef) and statement.name in _ASIDE):
+            yield from ast.walk(statement)
+
+
+def _weight(operator: str) -> float:
+    return 0.25 if operator in _LIGHT else 1.0
+
+
+def _shape_likeness(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> float:
+    if one is None or other is None:
+        return 0.0
+    apart = abs(math.log2(max(1, math.prod(one))) - math.log2(max(1, math.prod(other))))
+    return (0.5 if len(one) == len(other) else 0.0) + 0.5 / (1.0 + apart / 4.0)

@@ -1,0 +1,165 @@
+"""What is known of the device a kernel is for: the table `prompts/hardware.toml`, and this machine itself."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from kernelwright.evaluator import ConfigError, Math, Record
+
+TABLE: Final = "hardware.toml"
+_SIMD: Final = (
+    ("avx512f", "AVX-512"),
+    ("avx512_bf16", "AVX-512 BF16"),
+    ("amx_bf16", "AMX BF16"),
+    ("avx2", "AVX2"),
+    ("fma", "FMA"),
+    ("sve", "SVE"),
+    ("asimd", "NEON"),
+)
+
+
+class Hardware(Record):
+    """One target; None where nobody knows."""
+
+    kind: Literal["cpu", "cuda"]
+    name: str
+    architecture: str = ""
+    multiprocessors: int | None = None
+    """Streaming multiprocessors of a GPU, usable cores of a CPU."""
+    shared_kib_per_sm: int | None = None
+    shared_kib_per_block: int | None = None
+    registers_per_sm: int | None = None
+    threads_per_sm: int | None = None
+    l1_kib: int | None = None
+    """Data cache of one core."""
+    l2_mib: float | None = None
+    l3_mib: float | None = None
+    memory_gb: float | None = None
+    bandwidth_gb_s: float | None = None
+    peak: dict[str, float] = {}
+    """Dense TFLOP/s (TOP/s) by data type."""
+    advice: tuple[str, ...] = ()
+
+    def peak_tflops(self, math: Math) -> float | None:
+        """The rate that matters for a matmul under this precision policy."""
+        return self.peak.get(math.value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    hardware: Hardware
+    match: tuple[str, ...]
+    """Parts of the names that drivers give it; the longest that fits decides."""
+
+
+def read_targets(prompts: Path) -> dict[str, Hardware]:
+    """The table of known targets, by the short name `--target` takes.
+
+    Raises:
+        ConfigError: the table is missing or malformed.
+    """
+    return {name: target.hardware for name, target in _table(prompts).items()}
+
+
+def find_target(name: str, prompts: Path) -> Hardware:
+    """A target by its short name.
+
+    Raises:
+        ConfigError: unknown name; the message lists the known ones.
+    """
+    targets = read_targets(prompts)
+    if name.lower() == "cpu":
+        return this_cpu()
+    if name.lower() not in targets:
+        raise ConfigError(f"unknown target {name!r}; known: cpu, {', '.join(targets)}")
+    return targets[name.lower()]
+
+
+def this_machine(kind: Literal["cpu", "cuda"], prompts: Path) -> Hardware:
+    """The device of this kind here; for a GPU that the table does not know, what its driver says.
+
+    Raises:
+        ConfigError: no GPU answers; the message names the way out.
+    """
+    return this_cpu() if kind == "cpu" else _this_gpu(prompts)
+
+
+def this_cpu() -> Hardware:
+    """What `/proc` and `/sys` say of this processor; peaks and bandwidth are not among it."""
+    info = _read(Path("/proc/cpuinfo"))
+    name = re.search(r"^model name\s*:\s*(.+)$", info, re.MULTILINE)
+    flags = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", info, re.MULTILINE)
+    known = set(flags[1].split()) if flags else set()
+    caches = {level: _cache_kib(level) for level in ("1", "2", "3")}
+    memory = re.search(r"^MemTotal:\s*(\d+)", _read(Path("/proc/meminfo")), re.MULTILINE)
+    return Hardware(
+        kind="cpu",
+        name=name[1].strip() if name else platform.processor() or platform.machine(),
+        architecture=", ".join((platform.machine(), *(word for flag, word in _SIMD if flag in known))),
+        multiprocessors=len(os.sched_getaffinity(0)),
+        l1_kib=caches["1"],
+        l2_mib=None if caches["2"] is None else caches["2"] / 1024,
+        l3_mib=None if caches["3"] is None else caches["3"] / 1024,
+        memory_gb=round(int(memory[1]) / 1e6, 1) if memory else None,
+    )
+
+
+def _this_gpu(prompts: Path) -> Hardware:
+    asked = "name,compute_cap,memory.total"
+    try:
+        answer = subprocess.run(
+            ["nvidia-smi", f"--query-gpu={asked}", "--format=csv,noheader,nounits"],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=True,
+        ).stdout
+        name, capability, memory = (part.strip() for part in answer.splitlines()[0].split(","))
+    except (OSError, subprocess.SubprocessError, IndexError, ValueError) as error:
+        raise ConfigError(
+            "no GPU answers here (nvidia-smi); name the one the kernels are for, such as --target h200"
+        ) from error
+    table = _table(prompts)
+    fits = [(len(word), key) for key, target in table.items() for word in target.match if word in name]
+    if fits:
+        return table[max(fits)[1]].hardware
+    return Hardware(
+        kind="cuda",
+        name=name,
+        architecture=f"sm_{capability.replace('.', '')}",
+        memory_gb=round(float(memory) * 1.048576e-3, 1) if memory.replace(".", "").isdecimal() else None,
+    )
+
+
+def _table(prompts: Path) -> dict[str, _Target]:
+    path = prompts / TABLE
+    try:
+        rows = tomllib.loads(path.read_text("utf-8"))
+        return {
+            name: _Target(match=tuple(row.pop("match")), hardware=Hardware(kind="cuda", **row))
+            for name, row in rows.items()
+        }
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ConfigError(f"cannot read the hardware table {path}: {error}") from error
+
+
+def _cache_kib(level: str) -> int | None:
+    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        if _read(index / "level").strip() == level and _read(index / "type").strip() != "Instruction":
+            size = re.fullmatch(r"(\d+)([KM]?)", _read(index / "size").strip())
+            return int(size[1]) * (1024 if size[2] == "M" else 1) if size else None
+    return None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,32 @@
+"""What prompts say of a problem's sizes: the evaluator's description, as short lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from kernelwright.agent.prompting.prompts import ProblemFacts
+from kernelwright.evaluator import Description, TensorFacts
+
+MOST: Final = 12
+"""Tensors of one kind that are listed; the rest is a sum."""
+
+
+def facts_of(description: Description) -> ProblemFacts | None:
+    """The facts of a description; None where it holds none."""
+    facts = ProblemFacts(
+        inputs=_listed(description.inputs),
+        outputs=_listed(description.outputs),
+        parameters=_listed(description.parameters),
+        bytes_moved=description.bytes_moved,
+        flops=description.flops,
+    )
+    return None if facts == ProblemFacts() else facts
+
+
+def _listed(tensors: Sequence[TensorFacts]) -> tuple[str, ...]:
+    shown = tuple(map(str, tensors[:MOST]))
+    rest = tensors[MOST:]
+    if not rest:
+        return shown
+    return (*shown, f"and {len(rest)} more with {sum(one.elements for one in rest):,} values")

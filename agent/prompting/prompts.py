@@ -1,0 +1,233 @@
+"""Renders what is sent to a model from the templates in `prompts/`; no word of it is written here.
+
+What is the same for every problem of a run (contract, guide, target, worked example) is the system message,
+so that endpoints which cache prompt prefixes charge for it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from kernelwright.agent.prompting.feedback import collect
+from kernelwright.agent.prompting.hardware_facts import Hardware
+from kernelwright.agent.records.messages import Message
+from kernelwright.evaluator import (
+    Backend,
+    ConfigError,
+    Evaluation,
+    EvaluationConfig,
+    Problem,
+    Record,
+    find_backend,
+)
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+SYSTEM: Final = "system.md.j2"
+TASK: Final = "task.md.j2"
+FEEDBACK: Final = "feedback.md.j2"
+
+
+class ProblemFacts(Record):
+    """What was counted of a problem before anything was asked; all optional."""
+
+    inputs: tuple[str, ...] = ()
+    """Such as `x: float32[2048, 4096]`."""
+    outputs: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    """Such as `weight: float32[3072, 4096]`."""
+    bytes_moved: int | None = None
+    """Compulsory bytes: inputs and parameters read once, outputs written once."""
+    flops: int | None = None
+    """Of products, convolutions and attention."""
+
+
+class Shown(Protocol):
+    """A measured kernel that a prompt shows."""
+
+    @property
+    def code(self) -> str:
+        """Its source."""
+        ...
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """Its score."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What prompts of one run have in common."""
+
+    config: EvaluationConfig = field(default_factory=EvaluationConfig)
+    """Shapes, dtype and precision policy."""
+    hardware: Mapping[str, Hardware] = field(default_factory=dict)
+    """Targets by kind of device, `cpu` and `cuda`."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Software on the target, such as torch and CUDA."""
+    facts: Mapping[str, ProblemFacts] = field(default_factory=dict)
+    """By problem id."""
+
+
+class TemplatePrompts:
+    """Implements `kernelwright.agent.strategies.Prompts` with the templates of a folder."""
+
+    def __init__(self, folder: Path, setting: Setting | None = None) -> None:
+        """Reads nothing yet; a missing template is a `ConfigError` when it is needed."""
+        self._folder = folder
+        self._setting = setting or Setting()
+        self._environment: Environment | None = None
+
+    def opening(self, problem: Problem, backend: str, exemplars: Sequence[Shown] = ()) -> tuple[Message, ...]:
+        """The messages that begin a conversation: system and task.
+
+        Raises:
+            ConfigError: unknown backend or shapes, or a template that is missing or broken.
+        """
+        row = find_backend(backend)
+        return (
+            Message(role="system", content=self.render_system(row)),
+            Message(role="user", content=self.render_task(problem, row, exemplars)),
+        )
+
+    def feedback(self, evaluation: Evaluation, code: str | None, worse: Evaluation | None = None) -> str:
+        """What to tell a model about a reply; `worse` is a later try that was given up for this one.
+
+        Raises:
+            ConfigError: a template is missing or broken.
+        """
+        return self.render_feedback(evaluation, code, worse)
+
+    def render_system(self, backend: Backend) -> str:
+        """Contract, scoring, the backend's guide, the target and a worked example."""
+        return self._render(
+            SYSTEM,
+            backend=backend,
+            math=self._setting.config.math.value,
+            passes=self._setting.config.passes.value,
+            hardware=self._setting.hardware.get(backend.device),
+            versions=dict(self._setting.versions),
+            example={
+                "reference": self._read("examples/reference.py"),
+                "candidate": self._read(f"examples/{backend.name}.py"),
+            },
+        )
+
+    def render_task(self, problem: Problem, backend: Backend, exemplars: Sequence[Shown] = ()) -> str:
+        """The problem, what is known of it, and kernels to learn from."""
+        config, facts = self._setting.config, self._setting.facts.get(problem.id)
+        return self._render(
+            TASK,
+            problem=problem,
+            backend=backend,
+            overrides=problem.overrides(config.shapes),
+            dtype=config.dtype.value,
+            facts=_light(facts, self._setting.hardware.get(backend.device), config) if facts else None,
+            kernels=[_kernel(shown) for shown in exemplars],
+        )
+
+    def render_feedback(
+        self, evaluation: Evaluation, code: str | None, worse: Evaluation | None = None
+    ) -> str:
+        """What came of a candidate, and what to do next."""
+        hardware = self._setting.hardware.get(find_backend(evaluation.backend).device)
+        return self._render(
+            FEEDBACK,
+            feedback=collect(evaluation, code, hardware),
+            worse=collect(worse, None, hardware) if worse else None,
+        )
+
+    def _render(self, name: str, **variables: Any) -> str:  # Any: whatever the template names
+        from jinja2 import TemplateError
+
+        try:
+            text = self._open().get_template(name).render(**variables)
+        except (TemplateError, OSError) as error:
+            raise ConfigError(f"cannot render {self._folder / name}: {error}") from error
+        return _tidy(text)
+
+    def _read(self, name: str) -> str:
+        try:
+            return (self._folder / name).read_text("utf-8").strip()
+        except OSError as error:
+            raise ConfigError(f"cannot read {self._folder / name}: {error}") from error
+
+    def _open(self) -> Environment:
+        if self._environment is None:
+            from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+            environment = Environment(
+                loader=FileSystemLoader(self._folder),
+                undefined=StrictUndefined,
+                trim_blocks=True,
+                lstrip_blocks=True,
+                keep_trailing_newline=False,
+                autoescape=False,
+            )
+            environment.filters.update(number=_number, bytes=_bytes, count=_count, milliseconds=_milliseconds)
+            self._environment = environment
+        return self._environment
+
+
+def installed_prompts() -> Path:
+    """The folder of templates: the checkout's, else the copy inside the installed package."""
+    return Path(__file__).parents[2] / "prompts"
+
+
+def _kernel(shown: Shown) -> dict[str, object]:
+    facts = collect(shown.evaluation, shown.code)
+    return {"code": shown.code, "problem": shown.evaluation.problem, "speed": facts.speed}
+
+
+def _light(facts: ProblemFacts, hardware: Hardware | None, config: EvaluationConfig) -> dict[str, object]:
+    """The facts with the time at the target's peak rates, where both are known."""
+    times: dict[str, float] = {}
+    peak = hardware.peak_tflops(config.math) if hardware else None
+    if hardware and hardware.bandwidth_gb_s and facts.bytes_moved:
+        times["memory"] = facts.bytes_moved / hardware.bandwidth_gb_s / 1e6
+    if peak and facts.flops:
+        times["arithmetic"] = facts.flops / peak / 1e9
+    bound = max(times, key=lambda name: times[name], default="")
+    known = facts.model_dump() | {"light_ms": times.get(bound), "bound": bound}
+    return known if "memory" in times else known | {"light_ms": None}
+
+
+def _tidy(text: str) -> str:
+    """No space at the end of lines, no two empty lines in a row outside code, one newline at the end."""
+    lines: list[str] = []
+    in_code = False
+    for line in text.split("\n"):
+        line = line.rstrip()
+        in_code ^= line.startswith("```")
+        if line or in_code or (lines and lines[-1]):
+            lines.append(line)
+    return "\n".join(lines).strip("\n") + "\n"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.6g}"
+
+
+def _bytes(value: float) -> str:
+    for unit in ("bytes", "KB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    raise AssertionError("unreachable")
+
+
+def _count(value: float) -> str:
+    for unit in ("", " thousand", " million", " billion"):
+        if value < 1000 or unit == " billion":
+            return f"{value:.4g}{unit}"
+        value /= 1000
+    raise AssertionError("unreachable")
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value * 1000:.3g} µs" if value < 1 else f"{value:.4g} ms"

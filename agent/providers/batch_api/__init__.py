@@ -1,0 +1,1 @@
+"""Completions through the OpenAI Batch API."""

@@ -1,0 +1,74 @@
+"""SDK clients of one endpoint: as many as it takes for none to hold more than a few connections.
+
+The HTTP library below the SDK looks at every connection of a client twice for each request: with 256 of them
+that was nearly half of the work of a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from kernelwright.agent.providers.endpoint import Endpoint, Patience
+from kernelwright.agent.records.messages import ProviderError
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+CONNECTIONS: Final = 32
+"""Requests that one client has in flight at most."""
+
+
+@dataclass(slots=True)
+class _Held:
+    client: AsyncOpenAI
+    in_flight: int = 0
+
+
+class Clients:
+    """Opens clients when they are needed. One instance belongs to one event loop; close it there."""
+
+    def __init__(self, endpoint: Endpoint, patience: Patience) -> None:
+        self._endpoint = endpoint
+        self._patience = patience
+        self._held: list[_Held] = []
+
+    @contextmanager
+    def lease(self) -> Iterator[AsyncOpenAI]:
+        """A client to make one request with.
+
+        Raises:
+            ProviderError: the endpoint's URL is none.
+        """
+        held = next((one for one in self._held if one.in_flight < CONNECTIONS), None) or self._open()
+        held.in_flight += 1
+        try:
+            yield held.client
+        finally:
+            held.in_flight -= 1
+
+    async def close(self) -> None:
+        """Release connections."""
+        while self._held:
+            await self._held.pop().client.close()
+
+    def _open(self) -> _Held:
+        import openai
+
+        endpoint, patience = self._endpoint, self._patience
+        try:
+            client = openai.AsyncOpenAI(
+                api_key=endpoint.api_key or "none",
+                base_url=endpoint.base_url,
+                max_retries=0,
+                timeout=openai.Timeout(patience.timeout_s, connect=patience.connect_s),
+                http_client=openai.DefaultAsyncHttpxClient(trust_env=False) if endpoint.is_local else None,
+            )
+        except ValueError as error:
+            raise ProviderError(
+                f"{endpoint.name}: bad base URL {endpoint.base_url!r}: {error}", fatal=True
+            ) from error
+        self._held.append(_Held(client))
+        return self._held[-1]

@@ -1,0 +1,1 @@
+"""Records completions and serves them again over the OpenAI protocol."""

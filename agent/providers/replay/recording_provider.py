@@ -1,0 +1,54 @@
+"""Keeps every reply of another provider as a recording that the replay server can answer from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kernelwright.agent.providers.replay.recordings import (
+    Recording,
+    recording_path,
+    safe_name,
+    write_recording,
+)
+from kernelwright.agent.records.messages import Completion, CompletionRequest, Provider
+
+
+class RecordingProvider:
+    """Passes requests on, and writes each reply below a folder."""
+
+    def __init__(self, inner: Provider, folder: Path) -> None:
+        self._inner = inner
+        self._folder = folder
+
+    @property
+    def name(self) -> str:
+        """The inner provider's name."""
+        return self._inner.name
+
+    async def complete(self, request: CompletionRequest) -> Completion:
+        """Answer and record one request.
+
+        Raises:
+            ProviderError: as the inner provider.
+            OSError: the reply could not be written.
+        """
+        completion = await self._inner.complete(request)
+        path = recording_path(
+            self._folder,
+            problem=request.problem,
+            backend=request.backend,
+            sample=request.sample,
+            turn=request.turn,
+        )
+        recording = Recording(
+            text=completion.text,
+            reasoning=completion.reasoning,
+            finish_reason=safe_name(completion.finish_reason),
+            label=safe_name(completion.model),
+        )
+        write_recording(path, recording)
+        return completion
+
+    async def close(self) -> None:
+        """Close the inner provider."""
+        await self._inner.close()

@@ -1,0 +1,247 @@
+"""A small loopback server that speaks the OpenAI chat-completions protocol and answers from recordings.
+
+Which recording: the request headers `X-Kernelwright-Problem`, `-Backend`, `-Sample` and `-Turn`, which our
+own client sends; without them the problem and backend named in the prompt, and the number of assistant
+messages. It samples nothing, so sampling parameters change nothing. Token counts are estimates, and the same
+every time.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+from urllib.parse import unquote
+
+from kernelwright.agent.providers.replay.loopback_server import Answer, Failure, LoopbackServer, Question
+from kernelwright.agent.providers.replay.recordings import (
+    HANDWRITTEN,
+    Recording,
+    find_recording,
+    read_recording,
+    recorded_problems,
+)
+from kernelwright.agent.records.tokens import estimate_tokens
+from kernelwright.evaluator import sha256_text
+
+MODEL: Final = f"replay-{HANDWRITTEN}"
+"""The model the server offers; a recording made from a live model is answered as `replay-<that model>`."""
+PIECE: Final = 256
+"""Characters in one chunk of a stream."""
+_BACKEND: Final = re.compile(r"^\W*backend\W+(\w+)", re.IGNORECASE | re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    problem: str
+    backend: str
+    sample: int
+    turn: int
+
+
+class ReplayServer:
+    """Serves a folder of recordings; use it as a context manager, or `start` and `stop`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        key: str | None = None,
+        delay_s: float = 0.0,
+        max_in_flight: int = 1024,
+    ) -> None:
+        """With `key` other keys are refused; `delay_s` passes before every reply, as if a model thought."""
+        self._folder = folder
+        self._key = key
+        self._delay_s = delay_s
+        self._free = threading.BoundedSemaphore(max_in_flight)
+        self._server = LoopbackServer(self._answer, host=host, port=port)
+
+    @property
+    def base_url(self) -> str:
+        """What an OpenAI client takes as its base URL."""
+        return f"{self._server.url}/v1"
+
+    def start(self) -> None:
+        """Answer from now on, in threads of its own.
+
+        Raises:
+            OSError: the address is taken.
+        """
+        self._server.start()
+
+    def stop(self) -> None:
+        """Close every connection; safe to call twice."""
+        self._server.stop()
+
+    def __enter__(self) -> ReplayServer:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _answer(self, question: Question) -> Answer:
+        if self._key is not None and question.headers.get("authorization") != f"Bearer {self._key}":
+            raise Failure(401, "incorrect API key", code="invalid_api_key")
+        match question.method, question.path.rstrip("/"):
+            case "GET", "/v1/models":
+                models = [
+                    {"id": model, "object": "model", "owned_by": "kernelwright"} for model in self._models
+                ]
+                return Answer(body={"object": "list", "data": models})
+            case "POST", "/v1/chat/completions":
+                return self._complete(question)
+            case method, path:
+                raise Failure(404, f"no such endpoint: {method} {path}", code="unknown_url")
+
+    def _complete(self, question: Question) -> Answer:
+        body = question.json()
+        messages = _messages(body)
+        model = body.get("model")
+        if model != MODEL and model not in self._models:
+            raise Failure(404, f"the model `{model}` does not exist", code="model_not_found")
+        if body.get("n") not in (None, 1):
+            raise Failure(400, "only n=1 is served; ask once for each sample", code="unsupported_value")
+        if not self._free.acquire(blocking=False):
+            raise Failure(429, "too many requests at once", code="rate_limit_exceeded", retry_after_s=1)
+        try:
+            time.sleep(self._delay_s)
+            recording = self._find(question.headers, messages)
+        finally:
+            self._free.release()
+        reply = _Reply(recording, messages)
+        if not body.get("stream"):
+            return Answer(body=reply.whole())
+        options = body.get("stream_options")
+        return Answer(
+            events=reply.chunks(
+                with_usage=isinstance(options, Mapping) and bool(options.get("include_usage"))
+            )
+        )
+
+    def _find(self, headers: Mapping[str, str], messages: tuple[_Message, ...]) -> Recording:
+        turn = self._asked(headers, messages)
+        path = find_recording(
+            self._folder, problem=turn.problem, backend=turn.backend, sample=turn.sample, turn=turn.turn
+        )
+        if path is None:
+            raise Failure(
+                404,
+                f"no recording for problem {turn.problem!r} with backend {turn.backend!r} "
+                f"in {self._folder.name}; choose a recorded problem, or use a live model",
+                code="recording_not_found",
+            )
+        try:
+            return read_recording(path)
+        except OSError as error:
+            raise Failure(500, f"cannot read a recording: {error}", code="recording_unreadable") from error
+
+    def _asked(self, headers: Mapping[str, str], messages: tuple[_Message, ...]) -> _Turn:
+        prompt = "\n".join(message.content for message in messages if message.role != "assistant")
+        problem = unquote(headers.get("x-kernelwright-problem", ""))
+        if not problem:
+            known = recorded_problems(self._folder)
+            named = [name for name in known if name in prompt]
+            named += [name for name in known if name.rpartition("/")[2] in prompt]
+            problem = named[0] if named else "unnamed"
+        backend = unquote(headers.get("x-kernelwright-backend", ""))
+        if not backend:
+            found = _BACKEND.search(prompt)
+            backend = found[1] if found else "cuda"
+        turns = sum(message.role == "assistant" for message in messages)
+        return _Turn(
+            problem=problem,
+            backend=backend,
+            sample=_number(headers.get("x-kernelwright-sample"), 0),
+            turn=_number(headers.get("x-kernelwright-turn"), turns),
+        )
+
+    @cached_property
+    def _models(self) -> tuple[str, ...]:
+        labels = {read_recording(path).label for path in self._folder.rglob("*.md")}
+        return (MODEL, *sorted(f"replay-{label}" for label in labels - {HANDWRITTEN}))
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    role: str
+    content: str
+
+
+class _Reply:
+    """A recording as the protocol says it."""
+
+    def __init__(self, recording: Recording, messages: tuple[_Message, ...]) -> None:
+        self._recording = recording
+        said = "\0".join((*(message.content for message in messages), recording.text))
+        self._base: dict[str, object] = {
+            "id": f"chatcmpl-replay-{sha256_text(said)[:16]}",
+            "created": int(time.time()),
+            "model": f"replay-{recording.label}",
+        }
+        prompt = sum(estimate_tokens(message.content) for message in messages)
+        reasoning = estimate_tokens(recording.reasoning)
+        completion = estimate_tokens(recording.text) + reasoning
+        self._usage = {
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
+            "total_tokens": prompt + completion,
+            "completion_tokens_details": {"reasoning_tokens": reasoning},
+        }
+
+    def whole(self) -> dict[str, object]:
+        """The body of a reply that is not streamed."""
+        message: dict[str, object] = {"role": "assistant", "content": self._recording.text}
+        if self._recording.reasoning:
+            message["reasoning_content"] = self._recording.reasoning
+        choice = {"index": 0, "message": message, "finish_reason": self._recording.finish_reason}
+        return {**self._base, "object": "chat.completion", "choices": [choice], "usage": self._usage}
+
+    def chunks(self, *, with_usage: bool) -> tuple[str, ...]:
+        """The data of each server-sent event of a streamed reply."""
+        deltas: list[dict[str, object]] = [{"role": "assistant", "content": ""}]
+        deltas += [{"reasoning_content": piece} for piece in _pieces(self._recording.reasoning)]
+        deltas += [{"content": piece} for piece in _pieces(self._recording.text)]
+        ends: list[str | None] = [*(None for _ in deltas), self._recording.finish_reason]
+        base = {**self._base, "object": "chat.completion.chunk"}
+        events: list[dict[str, object]] = [
+            {**base, "choices": [{"index": 0, "delta": delta, "finish_reason": end}]}
+            for delta, end in zip([*deltas, {}], ends, strict=True)
+        ]
+        if with_usage:
+            events.append({**base, "choices": [], "usage": self._usage})
+        return (*(json.dumps(event) for event in events), "[DONE]")
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
+
+
+def _messages(body: Mapping[str, object]) -> tuple[_Message, ...]:
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise Failure(400, "messages must be a list of at least one message", code="invalid_value")
+    found: list[_Message] = []
+    for message in messages:
+        role = message.get("role") if isinstance(message, Mapping) else None
+        content = message.get("content") if isinstance(message, Mapping) else None
+        if not isinstance(role, str) or not isinstance(content, str):
+            raise Failure(400, "each message needs a role and a text content", code="invalid_value")
+        found.append(_Message(role, content))
+    return tuple(found)
+
+
+def _number(text: str | None, otherwise: int) -> int:
+    return int(text) if text and text.isdecimal() and len(text) < 9 else otherwise

@@ -1,0 +1,1 @@
+"""Records that every part of the agent shares: messages, log lines, budgets, provenance."""

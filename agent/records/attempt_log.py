@@ -1,0 +1,336 @@
+"""The lines of the attempts log: what happened in a run, in the order it happened.
+
+Lines are small: a text beyond `INLINE_BYTES` lies in a file of its own, named by its hash. Nothing here reads
+or writes; `kernelwright.agent.archive` does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import Field
+
+from kernelwright.agent.extraction.extract import Outcome
+from kernelwright.agent.records.budgets import Budget
+from kernelwright.agent.records.messages import Sampling, Usage
+from kernelwright.evaluator import Dtype, Math, Passes, Record, Stage, Status, sha256_text
+
+SCHEMA_VERSION: Final = 1
+"""Raised when a line changes so that an older reader would misunderstand it."""
+
+INLINE_BYTES: Final = 1024
+"""Longest text that is written into a line itself."""
+
+ID_DIGITS: Final = 32
+
+
+class TextRef(Record):
+    """A text in a content-addressed file of its run."""
+
+    sha: str = Field(pattern=r"^[0-9a-f]{64}$")
+    size: int
+    """UTF-8 bytes."""
+
+
+Text: TypeAlias = str | TextRef
+"""A short text itself, or where a long one lies."""
+
+
+class StoredMessage(Record):
+    """One message of a prompt, as it was sent."""
+
+    role: Literal["system", "user", "assistant"]
+    content: Text
+
+
+class AttemptKey(Record):
+    """What makes an attempt this attempt: asking again for the same key is the same attempt."""
+
+    run: str
+    problem: str
+    """Problem id."""
+    backend: str
+    model: str
+    """The model as asked for."""
+    strategy: str
+    sample: int = 0
+    """Which independent sample, conversation or population slot."""
+    turn: int = 0
+    """Turn of the conversation, or generation of the population, from 0."""
+
+    @property
+    def attempt(self) -> str:
+        """The attempt's id: a content address of every field."""
+        parts = (self.run, self.problem, self.backend, self.model, self.strategy, self.sample, self.turn)
+        return sha256_text("\0".join(str(part) for part in parts))[:ID_DIGITS]
+
+
+class ProblemUsed(Record):
+    """A problem as it was when the run began."""
+
+    id: str
+    sha: str
+    source: Text
+
+
+class Line(Record):
+    """What every line has."""
+
+    schema_version: int = SCHEMA_VERSION
+    at: str
+    """When it was written: UTC, ISO 8601."""
+
+
+class RunStarted(Line):
+    """The first line of every log."""
+
+    kind: Literal["run_started"] = "run_started"
+    run: str
+    plan: Text
+    """The run's plan, JSON; enough to resume it."""
+    settings: Text = ""
+    """The settings (TOML) the plan was read from, as the user wrote them."""
+    problems: tuple[ProblemUsed, ...] = ()
+    versions: dict[str, str] = {}
+    """Versions of this program and of what it stands on."""
+    git_commit: str | None = None
+    """The checkout's commit, `-dirty` appended when it had changes; None outside a checkout."""
+
+
+class RunResumed(Line):
+    """Another process goes on with the run."""
+
+    kind: Literal["run_resumed"] = "run_resumed"
+    versions: dict[str, str] = {}
+    bounds: Budget = Budget()
+    """Limits of the whole run that hold from here on, in place of those it had."""
+
+
+class CompletionRecorded(Line):
+    """A reply arrived; it is paid for, whatever comes of it."""
+
+    kind: Literal["completion"] = "completion"
+    attempt: str
+    """`key.attempt`."""
+    key: AttemptKey
+    parents: tuple[str, ...] = ()
+    """Attempts whose kernels the prompt showed."""
+    exemplars: tuple[str, ...] = ()
+    """Kept kernels of other problems that the prompt showed."""
+    request_sha: str
+    """Content address of model, messages and sampling."""
+    prompt: tuple[StoredMessage, ...]
+    sampling: Sampling = Sampling()
+    reply: Text
+    reasoning: Text = ""
+    finish_reason: str
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    cached: bool = False
+    """True when it came from the completion cache: the tokens are the first asking's, the cost is 0."""
+    provider: str
+    answered_by: str
+    """The model the endpoint says answered."""
+    seconds: float
+    retries: int = 0
+    response_id: str = ""
+    completed_at: str
+    outcome: Outcome
+    """Whether the reply holds a candidate."""
+    rule: str
+    """The extraction rule that decided."""
+    notes: tuple[str, ...] = ()
+    """What else extraction noticed."""
+    code: Text | None = None
+    """The candidate's source, present when it was found."""
+    license: str | None = None
+    """Licence the run's settings state for this model's output; None when they state none."""
+    origin: str = ""
+    """Where the reply came from when no model was asked: a handwritten recording, an imported file."""
+
+
+class Score(Record):
+    """The few fields of an evaluation that views need; the whole lies beside the log."""
+
+    status: Status
+    stage: Stage
+    detail: str = ""
+    problem_sha: str
+    candidate_sha: str
+    shapes: str | None = None
+    dtype: Dtype
+    math: Math
+    passes: Passes = Passes.FORWARD
+    hardware: str | None = None
+    """Name of the device; None when the candidate never reached one."""
+    speedup: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    low: float | None = Field(default=None, ge=0)
+    high: float | None = Field(default=None, ge=0)
+    """95 % interval of the speedup."""
+    against: str | None = None
+    candidate_ms: float | None = None
+    track: str | None = None
+    speed_of_light: float | None = None
+    sanitized: bool = False
+    contended: bool = False
+    """Whether something else slowed the baseline down while it was timed."""
+    flaws: tuple[str, ...] = ()
+    """What vetting found wrong with the problem."""
+    fatal: tuple[str, ...] = ()
+    """Screening rules that rejected it."""
+    seconds: float = 0.0
+    """Wall time of all stages."""
+
+
+class EvaluationRecorded(Line):
+    """A verdict on an attempt; a later one on the same attempt replaces it in every view."""
+
+    kind: Literal["evaluation"] = "evaluation"
+    attempt: str
+    evaluation_sha: str
+    """Content address of the whole evaluation's JSON."""
+    score: Score
+    evaluation: Text
+    """The whole `Evaluation`, JSON."""
+    reused_from: str | None = None
+    """The attempt of this run whose candidate was the same and was judged in its stead."""
+
+
+class ProviderFailed(Line):
+    """No reply after all retries; never scored, asked again on resume."""
+
+    kind: Literal["provider_failure"] = "provider_failure"
+    attempt: str
+    key: AttemptKey
+    message: str
+
+
+class EvaluatorFailed(Line):
+    """The evaluator or its machine failed; the attempt stays unjudged, and is judged on resume."""
+
+    kind: Literal["evaluator_failure"] = "evaluator_failure"
+    attempt: str
+    message: str
+
+
+class ProblemSkipped(Line):
+    """A problem that cannot be judged with these settings, and why."""
+
+    kind: Literal["problem_skipped"] = "problem_skipped"
+    problem: str
+    message: str
+
+
+class KernelKept(Line):
+    """A candidate that passed went to `generated/`."""
+
+    kind: Literal["kernel_kept"] = "kernel_kept"
+    attempt: str
+    kernel: str
+    folder: str
+    """Relative to the workspace."""
+
+
+class KernelRefused(Line):
+    """A candidate that passed is not kept."""
+
+    kind: Literal["kernel_refused"] = "kernel_refused"
+    attempt: str
+    message: str
+
+
+class AssignmentFinished(Line):
+    """Nothing more is to be asked or judged for one problem, backend, model and strategy."""
+
+    kind: Literal["assignment_finished"] = "assignment_finished"
+    problem: str
+    backend: str
+    model: str
+    strategy: str = ""
+    """Empty in logs older than this field: such an assignment is gone through again, from the log."""
+    attempts: int
+
+
+class RunEnd(StrEnum):
+    """Why a run stopped."""
+
+    COMPLETE = "complete"
+    ASKED = "asked"
+    """Nothing was to be judged: the replies are there, or on their way."""
+    BUDGET = "budget"
+    INTERRUPTED = "interrupted"
+    INCOMPLETE = "incomplete"
+    """Some questions got no reply, or some replies no verdict; a resume tries them again."""
+    BROKEN = "broken"
+    """A provider, the evaluator or its machine kept failing."""
+
+
+class RunFinished(Line):
+    """A run stopped in an orderly way; a log without one was cut off."""
+
+    kind: Literal["run_finished"] = "run_finished"
+    end: RunEnd
+    reason: str = ""
+
+
+class LogRepaired(Line):
+    """A half-written last line was moved aside."""
+
+    kind: Literal["log_repaired"] = "log_repaired"
+    size: int
+    """Bytes moved."""
+    moved_to: str
+    """File, relative to the run's folder."""
+
+
+AnyLine: TypeAlias = Annotated[
+    RunStarted
+    | RunResumed
+    | CompletionRecorded
+    | EvaluationRecorded
+    | ProviderFailed
+    | EvaluatorFailed
+    | ProblemSkipped
+    | KernelKept
+    | KernelRefused
+    | AssignmentFinished
+    | RunFinished
+    | LogRepaired,
+    Field(discriminator="kind"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A reply and the latest evaluation of it."""
+
+    completion: CompletionRecorded
+    evaluation: EvaluationRecorded | None = None
+    """None until it was judged."""
+
+    @property
+    def id(self) -> str:
+        """The attempt's id."""
+        return self.completion.attempt
+
+    @property
+    def key(self) -> AttemptKey:
+        """What was asked."""
+        return self.completion.key
+
+    @property
+    def status(self) -> Status | None:
+        """How it ended; None until it was judged."""
+        return self.evaluation.score.status if self.evaluation else None
+
+    @property
+    def speedup(self) -> float | None:
+        """Against the fastest baseline; present only when it passed and was timed."""
+        return self.evaluation.score.speedup if self.evaluation else None
+
+    @property
+    def passed(self) -> bool:
+        """Whether it was judged right."""
+        return self.status is Status.PASSED

@@ -1,0 +1,178 @@
+"""What a run may spend, and the ledger that stops it in time.
+
+An attempt is let in only while it surely fits beside those in flight, so at most one overshoots. What an
+attempt will cost is not known before: the ledger expects the most that any has cost so far (or a bound it is
+given), and while it knows nothing it lets them in one by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+
+from pydantic import Field
+
+from kernelwright.evaluator import Record
+
+
+class Budget(Record):
+    """Limits on spending; None is no limit."""
+
+    attempts: int | None = Field(default=None, ge=0)
+    """Replies."""
+    tokens: int | None = Field(default=None, ge=0)
+    """Prompt and completion tokens as the endpoints counted them."""
+    cost_usd: Decimal | None = Field(default=None, ge=0)
+    """Dollars, by the price table; a reply whose price nobody knows counts as nothing."""
+    seconds: float | None = Field(default=None, ge=0)
+    """Wall time during which a process worked on the run."""
+
+    def with_limits(self, others: Budget) -> Budget:
+        """These limits, where `others` sets none in their place."""
+        return self.model_copy(update={name: limit for name, limit in others if limit is not None})
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What was spent, or is expected to be."""
+
+    attempts: int = 0
+    tokens: int = 0
+    cost_usd: Decimal = Decimal(0)
+    seconds: float = 0.0
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(
+            attempts=self.attempts + other.attempts,
+            tokens=self.tokens + other.tokens,
+            cost_usd=self.cost_usd + other.cost_usd,
+            seconds=self.seconds + other.seconds,
+        )
+
+    def __sub__(self, other: Spent) -> Spent:
+        return Spent(
+            attempts=self.attempts - other.attempts,
+            tokens=self.tokens - other.tokens,
+            cost_usd=self.cost_usd - other.cost_usd,
+            seconds=self.seconds - other.seconds,
+        )
+
+
+class BudgetReachedError(Exception):
+    """A budget is spent; the message says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A place in the budget for one attempt in flight."""
+
+    expected: Spent
+
+
+class Ledger:
+    """Counts one budget down. Lives in one event loop."""
+
+    def __init__(
+        self, budget: Budget, spent: Spent | None = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Start counting; `spent` is what earlier processes spent."""
+        self.budget = budget
+        self._spent = spent or Spent()
+        self._largest: Spent | None = None
+        self._in_flight = 0
+        self._held = Spent()
+        """What those in flight are expected to cost."""
+        self._clock = clock
+        self._began = clock()
+        self._changed = asyncio.Event()
+
+    @property
+    def spent(self) -> Spent:
+        """What was spent so far, seconds included."""
+        return self._spent + Spent(seconds=self._clock() - self._began)
+
+    async def admit(self, bound_tokens: int | None = None) -> Hold:
+        """Wait until one more attempt fits; give its place back by `release`.
+
+        `bound_tokens` is the most the attempt can use, where that is known.
+
+        Raises:
+            BudgetReachedError: the budget is spent.
+        """
+        while True:
+            self.check()
+            hold = Hold(self._expected(bound_tokens))
+            if not self._in_flight or self._fits(hold, known=bound_tokens is not None):
+                self._in_flight += 1
+                self._held += hold.expected
+                return hold
+            self._changed.clear()
+            await self._changed.wait()
+
+    def check(self) -> None:
+        """Raise unless something is left.
+
+        Raises:
+            BudgetReachedError: the budget is spent.
+        """
+        for name, limit, spent in self._limits(self.spent):
+            if spent >= limit:
+                raise BudgetReachedError(f"budget of {_amount(name, limit)} reached")
+
+    def book(self, cost: Spent, *, typical: bool = True) -> None:
+        """Count what a reply cost; one that is not typical (a remembered one) tells nothing of others."""
+        self._spent += cost
+        if not typical:
+            return
+        known = self._largest or cost
+        self._largest = Spent(
+            attempts=1, tokens=max(known.tokens, cost.tokens), cost_usd=max(known.cost_usd, cost.cost_usd)
+        )
+
+    def release(self, hold: Hold) -> None:
+        """Give an admitted attempt's place back: it cost nothing, or was booked."""
+        self._in_flight -= 1
+        self._held -= hold.expected
+        self.wake()
+
+    def wake(self) -> None:
+        """Let those who wait look again."""
+        self._changed.set()
+
+    def _expected(self, bound_tokens: int | None) -> Spent:
+        largest = self._largest or Spent()
+        tokens = largest.tokens if bound_tokens is None else bound_tokens
+        return Spent(attempts=1, tokens=tokens, cost_usd=largest.cost_usd)
+
+    def _fits(self, hold: Hold, *, known: bool) -> bool:
+        guessing = self._largest is None and (
+            self.budget.cost_usd is not None or (self.budget.tokens is not None and not known)
+        )
+        after = self.spent + self._held + hold.expected
+        return not guessing and all(
+            spent <= limit for name, limit, spent in self._limits(after) if name != "seconds"
+        )
+
+    def _limits(self, spent: Spent) -> list[tuple[str, float | Decimal, float | Decimal]]:
+        budget = self.budget
+        pairs: list[tuple[str, float | Decimal | None, float | Decimal]] = [
+            ("attempts", budget.attempts, spent.attempts),
+            ("tokens", budget.tokens, spent.tokens),
+            ("cost_usd", budget.cost_usd, spent.cost_usd),
+            ("seconds", budget.seconds, spent.seconds),
+        ]
+        return [(name, limit, amount) for name, limit, amount in pairs if limit is not None]
+
+
+def _amount(name: str, limit: float | Decimal) -> str:
+    match name:
+        case "cost_usd":
+            dollars, _, cents = f"{limit:f}".partition(".")
+            return f"${dollars}.{cents:0<2}"
+        case "seconds":
+            return f"{limit:g} s of wall time"
+        case _:
+            return f"{limit:,} {name}"

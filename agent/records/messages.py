@@ -1,0 +1,113 @@
+"""What is said to a model and what comes back, and the seam a provider fills."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from pydantic import Field, JsonValue
+
+from kernelwright.evaluator import Record
+
+
+class Message(Record):
+    """One message of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Sampling(Record):
+    """How a model is asked to sample; None leaves the endpoint's default."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Most tokens of a reply, thoughts included."""
+    seed: int | None = None
+    """Sent with a sample's number added, so that samples differ."""
+    stop: tuple[str, ...] = ()
+    """Texts that end a reply."""
+    extra_body: dict[str, JsonValue] = {}
+    """Sent as further fields of the request body, for endpoint-specific options."""
+
+
+class CompletionRequest(Record):
+    """One question to a model."""
+
+    model: str
+    messages: tuple[Message, ...]
+    sampling: Sampling = Sampling()
+    problem: str
+    """Problem id; sent as a header so that a replay server can find its recording."""
+    backend: str
+    sample: int = 0
+    """Which independent sample of the problem this is."""
+    turn: int = 0
+    """Turn of the conversation, from 0."""
+
+
+class Usage(Record):
+    """Tokens as the endpoint counted them."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    reasoning_tokens: int = 0
+    """Part of `completion_tokens`."""
+    cached_tokens: int = 0
+    """Prompt tokens the endpoint had cached; part of `prompt_tokens`."""
+    estimated: bool = False
+    """True when the endpoint counted nothing and these are our own estimates."""
+
+
+class Completion(Record):
+    """One reply, as it arrived."""
+
+    provider: str
+    model: str
+    """The model the endpoint says answered."""
+    text: str
+    reasoning: str = ""
+    """`reasoning_content`, where the endpoint sends it apart."""
+    finish_reason: str
+    """As the endpoint said it; `unknown` when it said nothing in an otherwise complete reply."""
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    """None when the price table does not know the model."""
+    seconds: float
+    """Wall time from the first try to the end of the reply, retries included."""
+    retries: int = 0
+    response_id: str = ""
+    completed_at: str
+    """UTC, ISO 8601."""
+    cached: bool = False
+    """True when it came from the completion cache: the usage is the first run's, the cost is nothing."""
+
+
+class ProviderError(Exception):
+    """A provider could not answer after its retries; never scored as the model's failure."""
+
+    def __init__(self, message: str, *, fatal: bool = False) -> None:
+        super().__init__(message)
+        self.fatal = fatal
+        """True when no other request for this model can succeed either: a bad key, an unknown model."""
+
+
+class Provider(Protocol):
+    """Who completes prompts."""
+
+    @property
+    def name(self) -> str:
+        """The provider's name in records."""
+        ...
+
+    async def complete(self, request: CompletionRequest) -> Completion:
+        """Answer one request; cancellation stops it.
+
+        Raises:
+            ProviderError: no answer after the retries, or a refusal for good (bad key, unknown model).
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release connections."""
+        ...

@@ -1,0 +1,33 @@
+"""JSON that every reader takes: no NaN, no infinity, no lone surrogates.
+
+Numbers that JSON lacks become the strings `NaN`, `Infinity` and `-Infinity`, which pydantic reads back.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+
+from kernelwright.evaluator import Record
+
+
+def strict_json(value: object, *, indent: int | None = None) -> str:
+    """A record, or what JSON is made of, as text in ASCII."""
+    held = value.model_dump(mode="json") if isinstance(value, Record) else value
+    return json.dumps(plain(held), allow_nan=False, indent=indent)
+
+
+def plain(value: object) -> object:
+    """The same value with nothing in it that strict JSON cannot say."""
+    match value:
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case str():
+            return value.encode("utf-8", "replace").decode("utf-8")
+        case Mapping():
+            return {plain(key): plain(held) for key, held in value.items()}
+        case list() | tuple():
+            return [plain(held) for held in value]
+        case _:
+            return value

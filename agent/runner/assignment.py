@@ -1,0 +1,173 @@
+"""One assignment, as its strategy sees it: where to ask and to judge, with everything recorded behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kernelwright.agent.archive import RunLog
+from kernelwright.agent.records.attempt_log import Attempt, AttemptKey
+from kernelwright.agent.records.budgets import Ledger
+from kernelwright.agent.records.messages import Message
+from kernelwright.agent.runner.attempt_evaluator import Case, Judge
+from kernelwright.agent.runner.kernel_keeper import Keeper
+from kernelwright.agent.runner.plan import Plan, Task, seed_of, shown_for
+from kernelwright.agent.runner.requester import Asked, Asker
+from kernelwright.agent.runner.worker_pool import Workers
+from kernelwright.agent.strategies import AssignmentSpentError, Exemplar, NoAttemptError, Prompts, Question
+from kernelwright.evaluator import ConfigError, Evaluation, Problem, ProblemError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floor:
+    """What all desks of a run share."""
+
+    plan: Plan
+    log: RunLog
+    prompts: Prompts
+    asker: Asker
+    judge: Judge
+    keeper: Keeper
+    workers: Workers
+    room: asyncio.Semaphore
+    """Places for attempts between being asked and being taken up by a worker."""
+    exemplars: Mapping[str, tuple[Exemplar, ...]]
+    """By `shown_for`."""
+    slots: asyncio.Semaphore
+    """Questions at once."""
+
+
+class Desk:
+    """Implements `kernelwright.agent.strategies.Assignment` for one task."""
+
+    def __init__(self, floor: Floor, task: Task, problem: Problem) -> None:
+        self.is_complete = True
+        """False once something is left that a resume should try again."""
+        self._floor = floor
+        self._task = task
+        self._problem = problem
+        self._seed = seed_of(floor.plan, task)
+        self._ledger = Ledger(floor.plan.problem_budget)
+        self._places: set[str] = set()
+
+    @property
+    def problem(self) -> Problem:
+        """What is to be made faster."""
+        return self._problem
+
+    @property
+    def backend(self) -> str:
+        """How the kernel is to be written."""
+        return self._task.backend
+
+    @property
+    def seed(self) -> int:
+        """This assignment's own."""
+        return self._seed
+
+    @property
+    def prompts(self) -> Prompts:
+        """What may be said."""
+        return self._floor.prompts
+
+    @property
+    def exemplars(self) -> tuple[Exemplar, ...]:
+        """Kept kernels that every opening shows."""
+        return self._floor.exemplars.get(shown_for(self._task.problem, self._task.backend), ())
+
+    def has(self, sample: int, turn: int) -> bool:
+        """Whether the log holds that reply already."""
+        return self._key(sample, turn).attempt in self._floor.log.index.attempts
+
+    async def ask(self, question: Question) -> Attempt:
+        """The recorded reply, or a new one."""
+        key = self._key(question.sample, question.turn)
+        asked = Asked(key, self._task.model, question, self._ledger)
+        recorded = self._floor.asker.recall(asked)
+        if recorded is not None:
+            return recorded
+        try:
+            return await self._ask(asked)
+        except AssignmentSpentError:
+            raise
+        except NoAttemptError:
+            self.is_complete = False
+            raise
+
+    async def judge(self, attempt: Attempt, twin: Attempt | None = None) -> Attempt:
+        """The recorded verdict, or a new one; what passed is kept."""
+        try:
+            judged = await self._judge(attempt, twin)
+        except NoAttemptError:
+            self.is_complete = False
+            raise
+        finally:
+            self._leave(attempt.id)
+        await self._floor.keeper.keep(judged)
+        return judged
+
+    def messages(self, attempt: Attempt) -> tuple[Message, ...]:
+        """The prompt it answered, as it was sent."""
+        return self._floor.log.archive.messages(attempt.completion)
+
+    def reply(self, attempt: Attempt) -> str:
+        """The reply's text."""
+        return self._floor.log.archive.reply(attempt.completion)
+
+    def code(self, attempt: Attempt) -> str | None:
+        """The candidate's source; None when the reply held none."""
+        return self._floor.log.archive.code(attempt)
+
+    def evaluation(self, attempt: Attempt) -> Evaluation:
+        """The whole evaluation of a judged attempt."""
+        evaluation = self._floor.log.archive.evaluation(attempt)
+        if evaluation is None:
+            raise NoAttemptError(f"attempt {attempt.id} was not judged")
+        return evaluation
+
+    def _key(self, sample: int, turn: int) -> AttemptKey:
+        return AttemptKey(
+            run=self._floor.log.run,
+            problem=self._task.problem,
+            backend=self._task.backend,
+            model=self._task.model.name,
+            strategy=self._task.strategy.name,
+            sample=sample,
+            turn=turn,
+        )
+
+    async def _ask(self, asked: Asked) -> Attempt:
+        await self._floor.room.acquire()
+        self._places.add(asked.key.attempt)
+        try:
+            self._floor.asker.refuse_if_over(self._task.model.name)
+            self._refuse_if_skipped()
+            return await self._floor.asker.ask(asked, self._floor.slots)
+        except (ProblemError, ConfigError) as error:
+            # The prompt cannot be made for this problem; the others may still be asked about.
+            self._leave(asked.key.attempt)
+            await self._floor.judge.skip(self._problem.id, str(error))
+            raise NoAttemptError(str(error)) from None
+        except BaseException:
+            self._leave(asked.key.attempt)
+            raise
+
+    async def _judge(self, attempt: Attempt, twin: Attempt | None) -> Attempt:
+        judge = self._floor.judge
+        if attempt.evaluation is not None:
+            judge.report(attempt, recorded=True)
+            return attempt
+        if twin is not None:
+            return await judge.reuse(attempt, twin)
+        case = Case(self._problem, attempt, self.code(attempt), begun=lambda: self._leave(attempt.id))
+        return await judge.judge(case, self._floor.workers)
+
+    def _refuse_if_skipped(self) -> None:
+        if why := self._floor.judge.refusal(self._problem.id):
+            raise NoAttemptError(why)
+
+    def _leave(self, attempt: str) -> None:
+        if attempt in self._places:
+            self._places.remove(attempt)
+            self._floor.room.release()

@@ -1,0 +1,247 @@
+"""Judges replies in the worker threads, each candidate once; a failing machine is noted, never scored."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from kernelwright.agent.archive import RunLog
+from kernelwright.agent.records.attempt_log import Attempt, EvaluatorFailed, ProblemSkipped, RunEnd
+from kernelwright.agent.records.provenance import now
+from kernelwright.agent.runner.events import (
+    AttemptName,
+    EvaluatorTrouble,
+    Event,
+    Judged,
+    Judging,
+    Skipped,
+    StageEntered,
+)
+from kernelwright.agent.runner.stop_conditions import Halt
+from kernelwright.agent.runner.worker_pool import Workers
+from kernelwright.agent.strategies import NoAttemptError
+from kernelwright.evaluator import (
+    Candidate,
+    ConfigError,
+    Evaluation,
+    EvaluationConfig,
+    EvaluatorError,
+    MachineError,
+    Problem,
+    ProblemError,
+    Stage,
+    Status,
+)
+
+STRIKES = 3
+"""Failures after which a problem is left alone, and problems failing in a row after which a run stops."""
+
+LONGEST_MESSAGE = 1000
+"""Characters kept of what the evaluator says when it fails."""
+
+Evaluate: TypeAlias = Callable[[Problem, Candidate, EvaluationConfig, Callable[[Stage], None]], Evaluation]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One reply to judge."""
+
+    problem: Problem
+    attempt: Attempt
+    code: str | None
+    begun: Callable[[], None]
+    """Called in the event loop when a worker takes the case up."""
+
+
+class Judge:
+    """The one door to the evaluator. Lives in one event loop."""
+
+    def __init__(
+        self,
+        log: RunLog,
+        config: EvaluationConfig,
+        evaluate: Evaluate | None,
+        halt: Halt,
+        emit: Callable[[Event], None],
+    ) -> None:
+        self.failures = 0
+        """Replies that could not be judged."""
+        self.skipped: dict[str, str] = {}
+        """Problem id to why it cannot be judged."""
+        self._log = log
+        self._config = config
+        self._evaluate = evaluate
+        self._halt = halt
+        self._emit = emit
+        self._strikes: Counter[str] = Counter()
+        """Failures by problem."""
+        self._failing: set[str] = set()
+        """Problems, or attempts where it was the machine, that failed since the last verdict."""
+        self._running: set[str] = set()
+        self._under_way: dict[tuple[str, str], asyncio.Task[Attempt]] = {}
+        self._judged: dict[tuple[str, str], str] = {}
+        """Problem and candidate to the attempt that was judged; of this process, whose hardware is one."""
+
+    @property
+    def in_flight(self) -> int:
+        """Evaluations going on right now."""
+        return len(self._running)
+
+    def refusal(self, problem: str) -> str:
+        """Why nothing more of a problem is judged, and need not be asked for; empty where it is."""
+        if self._strikes[problem] >= STRIKES:
+            return f"the evaluator failed {STRIKES} times on {problem}"
+        return self.skipped.get(problem, "")
+
+    async def judge(self, case: Case, workers: Workers) -> Attempt:
+        """Evaluate and record; the same candidate for the same problem gets the verdict it got before.
+
+        Raises:
+            NoAttemptError: the evaluator failed, it cannot be judged, or nothing is to be judged now.
+            OSError: the log cannot be written.
+        """
+        if case.code is None:
+            return await self._record(case.attempt, without_code(case, self._config))
+        if self._evaluate is None:
+            raise NoAttemptError("left to be judged later")
+        candidate = Candidate(source=case.code, backend=case.attempt.key.backend)
+        place = case.problem.sha, candidate.sha
+        if place in self._under_way:
+            case.begun()
+            return await self.reuse(case.attempt, await asyncio.shield(self._under_way[place]))
+        judged = self._log.find(self._judged.get(place, ""))
+        if judged is not None:
+            return await self.reuse(case.attempt, judged)
+        self._under_way[place] = asyncio.ensure_future(self._put(case, candidate, self._evaluate, workers))
+        try:
+            verdict = await self._under_way[place]
+        finally:
+            del self._under_way[place]
+        self._judged[place] = verdict.id
+        return verdict
+
+    async def reuse(self, attempt: Attempt, twin: Attempt) -> Attempt:
+        """Give an attempt the verdict of another whose candidate is the same."""
+        evaluation = self._log.archive.evaluation(twin)
+        if evaluation is None:
+            raise NoAttemptError(f"attempt {twin.id} was not judged")
+        return await self._record(attempt, evaluation, reused_from=twin.id)
+
+    def report(self, attempt: Attempt, *, recorded: bool) -> None:
+        """Tell the watcher of a verdict."""
+        if attempt.evaluation is None:
+            return
+        line = attempt.evaluation
+        self._emit(
+            Judged(
+                of=AttemptName.of(attempt.key),
+                status=line.score.status,
+                speedup=line.score.speedup,
+                detail=line.score.detail,
+                reused=line.reused_from is not None,
+                recorded=recorded,
+            )
+        )
+
+    async def skip(self, problem: str, message: str) -> None:
+        """Give up a problem that cannot be judged with these settings."""
+        if problem not in self.skipped:
+            self.skipped[problem] = message
+            line = ProblemSkipped(at=now(), problem=problem, message=message)
+            await asyncio.to_thread(self._log.append, line)
+            self._emit(Skipped(problem, message))
+
+    async def _put(self, case: Case, candidate: Candidate, evaluate: Evaluate, workers: Workers) -> Attempt:
+        loop = asyncio.get_running_loop()
+        name = AttemptName.of(case.attempt.key)
+
+        def begin() -> None:
+            self._running.add(name.attempt)
+            case.begun()
+            self._emit(Judging(name))
+
+        def enter(stage: Stage) -> None:
+            _tell(loop, lambda: self._emit(StageEntered(name, stage)))
+
+        def work() -> Evaluation:
+            if self._halt.is_judging_over:
+                raise NoAttemptError(self._halt.reason)
+            _tell(loop, begin)
+            return evaluate(case.problem, candidate, self._config, enter)
+
+        try:
+            evaluation = await self._guarded(case, workers, work)
+        finally:
+            self._running.discard(name.attempt)
+        return await self._record(case.attempt, evaluation)
+
+    async def _guarded(self, case: Case, workers: Workers, work: Callable[[], Evaluation]) -> Evaluation:
+        problem = case.problem.id
+        if why := self.refusal(problem):
+            raise NoAttemptError(why)
+        try:
+            evaluation = await workers.run(problem, work)
+        except NoAttemptError:
+            raise
+        except (ProblemError, ConfigError) as error:
+            await self.skip(problem, str(error))
+            raise NoAttemptError(str(error)) from None
+        except Exception as error:  # noqa: BLE001 - a seam: what the evaluator raises is recorded, not scored
+            raise await self._failure(case, error) from None
+        self._failing.clear()
+        return evaluation
+
+    async def _failure(self, case: Case, error: Exception) -> NoAttemptError:
+        attempt, problem = case.attempt, case.problem.id
+        name = "" if isinstance(error, EvaluatorError) else f"{type(error).__name__}: "
+        message = f"{name}{error}"[:LONGEST_MESSAGE]
+        self.failures += 1
+        if isinstance(error, MachineError):
+            self._failing.add(attempt.id)
+        else:
+            self._strikes[problem] += 1
+            self._failing.add(problem)
+        line = EvaluatorFailed(at=now(), attempt=attempt.id, message=message)
+        await asyncio.to_thread(self._log.append, line)
+        self._emit(EvaluatorTrouble(AttemptName.of(attempt.key), message))
+        if len(self._failing) >= STRIKES:
+            # One problem alone may be what it cannot deal with; it does not end what others have begun.
+            self._halt.set(RunEnd.BROKEN, f"the evaluator failed {STRIKES} times in a row: {message}")
+        return NoAttemptError(message)
+
+    async def _record(
+        self, attempt: Attempt, evaluation: Evaluation, *, reused_from: str | None = None
+    ) -> Attempt:
+        judged = await asyncio.to_thread(
+            self._log.record_evaluation, attempt, evaluation, reused_from=reused_from
+        )
+        self._halt.set_if_full(self._log)
+        self.report(judged, recorded=False)
+        return judged
+
+
+def without_code(case: Case, config: EvaluationConfig) -> Evaluation:
+    """The verdict on a reply that held no candidate; the evaluator is not troubled with it."""
+    line = case.attempt.completion
+    return Evaluation(
+        status=Status(line.outcome),
+        stage=Stage.SCREEN,
+        detail="; ".join(line.notes) or line.rule.replace("_", " "),
+        problem=case.problem.id,
+        problem_sha=case.problem.sha,
+        candidate_sha="",
+        backend=case.attempt.key.backend,
+        config=config,
+        evaluated_at=now(),
+    )
+
+
+def _tell(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+    try:
+        loop.call_soon_threadsafe(callback)
+    except RuntimeError:
+        # The loop is closed: the process is ending and nobody watches any more.
+        return

@@ -1,0 +1,225 @@
+"""Works through a run: every assignment of its plan, side by side, until done, spent, broken or interrupted.
+
+Replies are awaited in one event loop, evaluations run in worker threads, and a bounded room between them
+keeps the asking from running far ahead. What happened is in the log before it counts, so a run that was
+killed at any point goes on where it was: its strategies run again from the start, and the log answers what
+it knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kernelwright.agent.archive import RunLog
+from kernelwright.agent.records.attempt_log import AssignmentFinished, RunEnd
+from kernelwright.agent.records.budgets import Ledger
+from kernelwright.agent.records.messages import Provider
+from kernelwright.agent.records.provenance import now
+from kernelwright.agent.runner import events
+from kernelwright.agent.runner.assignment import Desk, Floor
+from kernelwright.agent.runner.attempt_evaluator import Evaluate, Judge
+from kernelwright.agent.runner.kernel_keeper import BuildsPlainly, Keeper
+from kernelwright.agent.runner.plan import Plan, Task, budget_of, read_plan, tasks
+from kernelwright.agent.runner.requester import Asker
+from kernelwright.agent.runner.shutdown import Trouble, close_run, interrupts
+from kernelwright.agent.runner.stop_conditions import Halt
+from kernelwright.agent.runner.worker_pool import Workers
+from kernelwright.agent.strategies import Exemplar, Imported, Prompts
+from kernelwright.agent.workspace import Workspace
+from kernelwright.evaluator import ConfigError, Problem
+
+
+def ignore(event: events.Event) -> None:
+    """Watch nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A run, and all it needs to be worked through."""
+
+    log: RunLog
+    workspace: Workspace
+    providers: Mapping[str, Provider] | None
+    """By the name of the model they are to be asked for; None asks nobody, and works with what there is."""
+    evaluate: Evaluate | None
+    """Judges one candidate; called in several threads at once. None leaves that to a later process."""
+    prompts: Prompts
+    builds_plainly: BuildsPlainly | None = None
+    """Says whether a kernel also builds with torch's own headers; None where nobody can."""
+    exemplars: Mapping[str, tuple[Exemplar, ...]] = field(default_factory=dict)
+    """Kept kernels that openings show, by `plan.shown_for`."""
+    completions: int = 8
+    """Questions at once."""
+    evaluators: int = 1
+    """Evaluations at once."""
+    backlog: int = 8
+    """Replies that may wait to be judged before no more are asked for."""
+    on_event: Callable[[events.Event], None] = ignore
+    """Called in the thread that runs the batch."""
+
+    def run(self) -> events.RunSummary:
+        """Work until the run stops, and say how it ended.
+
+        Ctrl-C once: nothing more is asked, what is in flight is waited for and recorded. Twice: at once.
+
+        Raises:
+            KeyboardInterrupt: interrupted twice; the log is whole and the run can be resumed.
+            OSError: the log or `generated/` cannot be written; what was recorded is safe.
+            ValueError: the plan names a model that has no provider.
+        """
+        return asyncio.run(_Shift(self).work())
+
+
+class _Shift:
+    """One process's work on a run."""
+
+    def __init__(self, batch: Batch) -> None:
+        log = batch.log
+        self._batch = batch
+        self._plan: Plan = read_plan(log.archive, log.run)
+        asks = batch.providers is not None and not isinstance(self._plan.strategy, Imported)
+        missing = [model.name for model in self._plan.models if model.name not in (batch.providers or {})]
+        if asks and missing:
+            raise ValueError(f"no provider for {', '.join(missing)}")
+        self._emit = batch.on_event
+        self._halt = Halt()
+        self._problems: dict[str, Problem] = log.archive.problems(log.run)
+        self._ledger = Ledger(budget_of(log), log.index.spent())
+        self._asker = Asker(log, batch.providers, self._ledger, self._halt, self._emit)
+        self._judge = Judge(log, self._plan.config, batch.evaluate, self._halt, self._emit)
+        self._waiting = {seen.problem for seen in log.index.attempts.values() if seen.evaluation is None}
+        """Problems with replies that are still to be judged; a spent budget does not stop that."""
+        self._complete = True
+
+    async def work(self) -> events.RunSummary:
+        """All assignments that an earlier process did not finish."""
+        batch, index = self._batch, self._batch.log.index
+        everything = list(tasks(self._plan))
+        todo = [task for task in everything if task.key not in index.finished]
+        self._emit(
+            events.RunOpened(
+                run_id=batch.log.run,
+                assignments=len(everything),
+                finished=len(everything) - len(todo),
+                attempts_planned=sum(task.strategy.planned for task in everything),
+                resumed_attempts=len(index.attempts),
+                judges=batch.evaluate is not None,
+            )
+        )
+        workers = Workers(batch.evaluators)
+        try:
+            with interrupts(self._interrupt):
+                await self._work_through(todo, workers)
+        finally:
+            workers.close()
+            providers = (batch.providers or {}).values()
+            for provider in {id(provider): provider for provider in providers}.values():
+                await provider.close()
+        summary = await asyncio.to_thread(self._close)
+        self._emit(events.RunClosed(summary))
+        return summary
+
+    async def _work_through(self, todo: list[Task], workers: Workers) -> None:
+        batch = self._batch
+        floor = Floor(
+            plan=self._plan,
+            log=batch.log,
+            prompts=batch.prompts,
+            asker=self._asker,
+            judge=self._judge,
+            keeper=Keeper(
+                batch.log,
+                batch.workspace,
+                self._halt,
+                self._emit,
+                batch.builds_plainly if self._plan.plain_build else None,
+            ),
+            workers=workers,
+            exemplars=batch.exemplars,
+            room=asyncio.Semaphore(batch.completions + batch.backlog),
+            slots=asyncio.Semaphore(batch.completions),
+        )
+        for name, message in self._impossible():
+            await self._judge.skip(name, message)
+        queue = iter(todo)
+        width = min(len(todo), batch.completions + batch.backlog + batch.evaluators)
+        hands = [asyncio.ensure_future(self._take(queue, floor)) for _ in range(width)]
+        try:
+            await asyncio.gather(*hands)
+        finally:
+            for hand in hands:
+                hand.cancel()
+            await asyncio.gather(*hands, return_exceptions=True)
+
+    def _impossible(self) -> Iterator[tuple[str, str]]:
+        for name in self._plan.problems:
+            try:
+                self._problems[name].overrides(self._plan.config.shapes)
+            except ConfigError as error:
+                yield name, str(error)
+
+    async def _take(self, queue: Iterator[Task], floor: Floor) -> None:
+        for task in queue:
+            if self._halt.is_judging_over or (
+                self._halt.is_asking_over and task.problem not in self._waiting
+            ):
+                self._complete = False
+            elif task.problem not in self._judge.skipped:
+                await self._assign(task, floor)
+
+    async def _assign(self, task: Task, floor: Floor) -> None:
+        self._emit(events.AssignmentStarted(*task.key))
+        desk = Desk(floor, task, self._problems[task.problem])
+        attempts = await task.strategy.solve(desk)
+        skipped = task.problem in self._judge.skipped
+        if desk.is_complete and not skipped:
+            line = AssignmentFinished(
+                at=now(),
+                problem=task.problem,
+                backend=task.backend,
+                model=task.model.name,
+                strategy=task.strategy.name,
+                attempts=len(attempts),
+            )
+            await asyncio.to_thread(self._batch.log.append, line)
+        self._complete = self._complete and (desk.is_complete or skipped)
+        speeds = [attempt.speedup for attempt in attempts if attempt.passed and attempt.speedup is not None]
+        self._emit(
+            events.AssignmentFinished(
+                *task.key,
+                attempts=len(attempts),
+                passed=sum(attempt.passed for attempt in attempts),
+                speedup=max(speeds, default=None),
+                complete=desk.is_complete,
+            )
+        )
+
+    def _interrupt(self) -> None:
+        self._halt.set(RunEnd.INTERRUPTED, "interrupted")
+        self._emit(events.Interrupting(self._asker.in_flight, self._judge.in_flight))
+
+    def _close(self) -> events.RunSummary:
+        end, reason = self._end()
+        trouble = Trouble(
+            self._asker.failures, self._judge.failures, self._asker.missing, self._judge.skipped
+        )
+        return close_run(self._batch.log, end, reason, trouble)
+
+    def _end(self) -> tuple[RunEnd, str]:
+        if self._halt.end is not None:
+            return self._halt.end, self._halt.reason
+        if self._complete:
+            return RunEnd.COMPLETE, ""
+        if self._batch.evaluate is None and not self._asker.failures:
+            return RunEnd.ASKED, ""
+        return RunEnd.INCOMPLETE, self._what_is_left()
+
+    def _what_is_left(self) -> str:
+        if self._batch.providers is None:
+            return f"{self._asker.missing} replies are still to come"
+        return (
+            f"{self._asker.failures} questions got no reply and {self._judge.failures} replies no verdict; "
+            "a resume tries them again"
+        )

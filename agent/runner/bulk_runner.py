@@ -1,0 +1,248 @@
+"""Asks in bulk: all samples of a plan go to the Batch API, and replies are recorded as they come back.
+
+That takes hours, so a process need not stay: what was asked lies in the run's folder before it is sent, and
+another process goes on from there, days later. Replies are judged by whoever works on the run afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from kernelwright.agent.archive import RunLog
+from kernelwright.agent.providers.batch_api.batch_jobs import BatchJobs, BatchProgress
+from kernelwright.agent.providers.batch_api.batch_state import Result
+from kernelwright.agent.records.attempt_log import AttemptKey, ProblemSkipped, ProviderFailed, RunEnd
+from kernelwright.agent.records.budgets import Ledger
+from kernelwright.agent.records.messages import CompletionRequest, ProviderError
+from kernelwright.agent.records.provenance import now
+from kernelwright.agent.runner.events import (
+    AttemptName,
+    Event,
+    Interrupting,
+    ProviderTrouble,
+    Replied,
+    RunClosed,
+    RunOpened,
+    RunSummary,
+    Skipped,
+    Waiting,
+)
+from kernelwright.agent.runner.plan import Plan, Task, budget_of, read_plan, shown_for, tasks
+from kernelwright.agent.runner.requester import LONGEST_MESSAGE, STRIKES, Asked, record_reply, request_of
+from kernelwright.agent.runner.shutdown import Trouble, close_run, interrupts
+from kernelwright.agent.runner.stop_conditions import Halt
+from kernelwright.agent.strategies import Exemplar, Prompts, Question, Sample
+from kernelwright.evaluator import ConfigError, Problem, ProblemError
+
+FOLDER: Final = "bulk"
+"""Folder of a run that holds what was asked in bulk."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bulk:
+    """A run of independent samples, asked through the Batch API."""
+
+    log: RunLog
+    jobs: BatchJobs
+    """Made with `attempt_of(log.run)` as its key, in the folder `FOLDER` of the run."""
+    prompts: Prompts
+    exemplars: Mapping[str, tuple[Exemplar, ...]] = field(default_factory=dict)
+    """Kept kernels that openings show, by `plan.shown_for`."""
+    on_event: Callable[[Event], None]
+    poll_s: float = 60.0
+    waits: bool = True
+    """Whether to stay until every reply has come; else once around, and back."""
+
+    def run(self) -> RunSummary:
+        """Submit what was not submitted, and collect what is there.
+
+        Ctrl-C once: batches under way go on without us, and are found again.
+
+        Raises:
+            KeyboardInterrupt: interrupted twice.
+            OSError: the log or the run's folder cannot be written.
+            ValueError: the plan's strategy is not independent sampling.
+        """
+        return asyncio.run(_Errand(self).work())
+
+
+def attempt_of(run: str) -> Callable[[CompletionRequest], str]:
+    """Names a request in batches by its attempt, so that it is the same one whatever its prompt became."""
+    return lambda request: _key(run, request).attempt
+
+
+class _Errand:
+    """One process's work on a bulk run."""
+
+    def __init__(self, bulk: Bulk) -> None:
+        self._bulk = bulk
+        self._log = bulk.log
+        self._jobs = bulk.jobs
+        self._plan: Plan = read_plan(bulk.log.archive, bulk.log.run)
+        if not isinstance(self._plan.strategy, Sample) or self._plan.others:
+            raise ValueError(f"only independent samples can be asked in bulk, not {self._plan.strategy.name}")
+        self._samples = self._plan.strategy.samples
+        self._models = {model.name: model for model in self._plan.models}
+        self._halt = Halt()
+        self._wake = asyncio.Event()
+        self._skipped: dict[str, str] = {}
+        self._refused: dict[str, str] = {}
+        """Attempt id to why it will never be answered."""
+
+    async def work(self) -> RunSummary:
+        """Submit, and wait as long as we are to."""
+        everything = list(tasks(self._plan))
+        self._bulk.on_event(
+            RunOpened(
+                run_id=self._log.run,
+                assignments=len(everything),
+                finished=0,
+                attempts_planned=len(everything) * self._samples,
+                resumed_attempts=len(self._log.index.attempts),
+                judges=False,
+            )
+        )
+        try:
+            with interrupts(self._interrupt):
+                await asyncio.to_thread(self._submit, everything)
+                await self._collect()
+        finally:
+            await self._jobs.close()
+        end, reason = self._end()
+        trouble = Trouble(replies=len(self._refused), to_come=self._to_come, skipped=self._skipped)
+        summary = await asyncio.to_thread(close_run, self._log, end, reason, trouble)
+        self._bulk.on_event(RunClosed(summary))
+        return summary
+
+    def _submit(self, everything: list[Task]) -> None:
+        """Write down every request that was not yet; a budget of attempts bounds how many there are."""
+        problems = self._log.archive.problems(self._log.run)
+        limit = budget_of(self._log).attempts
+        known = self._log.index.attempts.keys() | set(self._jobs.keys)
+        requests: list[CompletionRequest] = []
+        for task in everything:
+            keys = [self._attempt(task, sample) for sample in range(self._samples)]
+            missing = [key for key in keys if key.attempt not in known]
+            left = len(missing) if limit is None else limit - len(known) - len(requests)
+            if missing and left > 0:
+                requests += self._compose(task, problems[task.problem], missing[:left])
+        self._jobs.submit(requests)
+
+    def _compose(self, task: Task, problem: Problem, keys: list[AttemptKey]) -> list[CompletionRequest]:
+        try:
+            problem.overrides(self._plan.config.shapes)
+            shown = self._bulk.exemplars.get(shown_for(problem.id, task.backend), ())
+            messages = self._bulk.prompts.opening(problem, task.backend, shown)
+        except (ProblemError, ConfigError) as error:
+            if problem.id not in self._skipped:
+                self._skipped[problem.id] = str(error)
+                self._log.append(ProblemSkipped(at=now(), problem=problem.id, message=str(error)))
+                self._bulk.on_event(Skipped(problem.id, str(error)))
+            return []
+        return [request_of(key, task.model, messages) for key in keys]
+
+    async def _collect(self) -> None:
+        strikes = 0
+        while not self._halt.is_asking_over:
+            trouble = ""
+            try:
+                progress = await self._jobs.advance()
+                strikes = 0
+            except ProviderError as error:
+                progress, trouble = self._jobs.progress, str(error)[:LONGEST_MESSAGE]
+                strikes += 1
+                if error.fatal or strikes >= STRIKES:
+                    self._halt.set(RunEnd.BROKEN, trouble)
+            await asyncio.to_thread(self._record)
+            self._bulk.on_event(_waiting(progress, trouble))
+            if progress.is_done or not self._bulk.waits:
+                return
+            await self._pause()
+
+    async def _pause(self) -> None:
+        try:
+            await asyncio.wait_for(self._wake.wait(), self._bulk.poll_s)
+        except TimeoutError:
+            return
+
+    def _record(self) -> None:
+        for request, result in self._jobs.results():
+            if self._halt.end is RunEnd.BROKEN and self._log.is_disk_full:
+                return
+            key = _key(self._log.run, request)
+            if key.attempt not in self._log.index.attempts:
+                self._take(key, request, result)
+            self._halt.set_if_full(self._log)
+
+    def _take(self, key: AttemptKey, request: CompletionRequest, result: Result) -> None:
+        if result.completion is None:
+            if key.attempt not in self._refused:
+                self._refused[key.attempt] = message = result.error[:LONGEST_MESSAGE]
+                line = ProviderFailed(at=now(), attempt=key.attempt, key=key, message=message)
+                self._log.append(line)
+                self._bulk.on_event(ProviderTrouble(AttemptName.of(key), message))
+            return
+        question = Question(
+            sample=key.sample,
+            turn=0,
+            compose=lambda: request.messages,
+            exemplars=self._plan.exemplars.get(shown_for(key.problem, key.backend), ()),
+        )
+        asked = Asked(key, self._models[key.model], question, Ledger(self._plan.problem_budget))
+        attempt = record_reply(self._log, asked, request, result.completion)
+        self._bulk.on_event(Replied.to(attempt, recorded=False))
+
+    @property
+    def _to_come(self) -> int:
+        progress = self._jobs.progress
+        return progress.requests - progress.answered - progress.failed
+
+    def _end(self) -> tuple[RunEnd, str]:
+        if self._halt.end is not None:
+            return self._halt.end, self._halt.reason
+        if self._to_come:
+            return RunEnd.ASKED, f"{self._to_come} replies are still to come"
+        if self._refused:
+            said = next(iter(self._refused.values()))
+            return RunEnd.INCOMPLETE, f"{len(self._refused)} questions got no reply: {said}"
+        return RunEnd.ASKED, ""
+
+    def _interrupt(self) -> None:
+        self._halt.set(RunEnd.INTERRUPTED, "interrupted; batches under way go on")
+        self._wake.set()
+        self._bulk.on_event(Interrupting(0, 0))
+
+    def _attempt(self, task: Task, sample: int) -> AttemptKey:
+        return AttemptKey(
+            run=self._log.run,
+            problem=task.problem,
+            backend=task.backend,
+            model=task.model.name,
+            strategy=self._plan.strategy.name,
+            sample=sample,
+        )
+
+
+def _key(run: str, request: CompletionRequest) -> AttemptKey:
+    return AttemptKey(
+        run=run,
+        problem=request.problem,
+        backend=request.backend,
+        model=request.model,
+        strategy=Sample().name,
+        sample=request.sample,
+        turn=request.turn,
+    )
+
+
+def _waiting(progress: BatchProgress, trouble: str) -> Waiting:
+    return Waiting(
+        requests=progress.requests,
+        answered=progress.answered,
+        failed=progress.failed,
+        statuses=progress.statuses,
+        trouble=trouble,
+    )

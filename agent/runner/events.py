@@ -1,0 +1,318 @@
+"""What a run tells whoever watches it, as it happens. Nothing here is stored; the log is the record."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+from kernelwright.agent.providers.provider_state import Retrying
+from kernelwright.agent.records.attempt_log import Attempt, AttemptKey, RunEnd
+from kernelwright.agent.records.budgets import Budget
+from kernelwright.agent.records.messages import Usage
+from kernelwright.evaluator import Record, Stage, Status
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptName:
+    """Which attempt an event is about."""
+
+    attempt: str
+    problem: str
+    backend: str
+    model: str
+    strategy: str
+    sample: int
+    turn: int
+
+    @classmethod
+    def of(cls, key: AttemptKey) -> AttemptName:
+        """The name of a key."""
+        return cls(key.attempt, key.problem, key.backend, key.model, key.strategy, key.sample, key.turn)
+
+
+@dataclass(frozen=True, slots=True)
+class RunOpened:
+    """A run begins or goes on."""
+
+    run_id: str
+    assignments: int
+    """Problem, backend and model combinations."""
+    finished: int
+    """Of these, done by an earlier process."""
+    attempts_planned: int
+    """Most attempts the run makes, budgets aside."""
+    resumed_attempts: int
+    """Replies that the log already holds."""
+    judges: bool = True
+    """False when replies are left for a later process to judge."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentStarted:
+    """Work on one problem begins."""
+
+    problem: str
+    backend: str
+    model: str
+    strategy: str
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentFinished:
+    """Work on one problem ended."""
+
+    problem: str
+    backend: str
+    model: str
+    strategy: str
+    attempts: int
+    passed: int
+    speedup: float | None
+    """Of its best kernel."""
+    complete: bool
+    """False when something is left for a resume."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A model is being asked."""
+
+    of: AttemptName
+
+
+@dataclass(frozen=True, slots=True)
+class Replied:
+    """A reply arrived and is recorded."""
+
+    of: AttemptName
+    extraction: str
+    """`CODE`, `NO_CODE` or `TRUNCATED`."""
+    rule: str
+    seconds: float
+    usage: Usage
+    cost_usd: float | None
+    cached: bool
+    """True when it came from the completion cache."""
+    recorded: bool
+    """True when an earlier process had recorded it."""
+
+    @classmethod
+    def to(cls, attempt: Attempt, *, recorded: bool) -> Replied:
+        """The event of an attempt's reply."""
+        line = attempt.completion
+        return cls(
+            of=AttemptName.of(line.key),
+            extraction=line.outcome,
+            rule=line.rule,
+            seconds=line.seconds,
+            usage=line.usage,
+            cost_usd=line.cost_usd,
+            cached=line.cached,
+            recorded=recorded,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Bulk jobs were looked after; their replies take hours."""
+
+    requests: int
+    answered: int
+    failed: int
+    statuses: tuple[str, ...]
+    """What the endpoint says of the batches under way."""
+    trouble: str = ""
+    """Why nothing could be learnt this time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """An evaluation begins."""
+
+    of: AttemptName
+
+
+@dataclass(frozen=True, slots=True)
+class StageEntered:
+    """An evaluation goes on to its next stage."""
+
+    of: AttemptName
+    stage: Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A verdict is recorded."""
+
+    of: AttemptName
+    status: Status
+    speedup: float | None
+    detail: str
+    reused: bool
+    """True when the same candidate had been judged before in this run."""
+    recorded: bool
+    """True when an earlier process had recorded it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderTrouble:
+    """No reply; nothing is scored."""
+
+    of: AttemptName
+    message: str
+    for_good: bool = False
+    """True when its model is not asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatorTrouble:
+    """The evaluator or its machine failed; nothing is scored."""
+
+    of: AttemptName
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A problem cannot be judged with these settings."""
+
+    problem: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A kernel went to `generated/`."""
+
+    of: AttemptName
+    kernel: str
+    folder: str
+    speedup: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A candidate that passed is not kept."""
+
+    of: AttemptName
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetReached:
+    """Nothing more is asked; what was answered is still judged."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupting:
+    """The user asked to stop; what is in flight is waited for."""
+
+    replies: int
+    evaluations: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """What came of a run, everything its log holds counted."""
+
+    run_id: str
+    end: RunEnd
+    reason: str
+    """One line for people; empty when the run is complete."""
+    attempts: int = 0
+    evaluated: int = 0
+    passed: int = 0
+    kept: int = 0
+    provider_failures: int = 0
+    """In this process."""
+    evaluator_failures: int = 0
+    """In this process."""
+    to_come: int = 0
+    """Replies that batches may still bring."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Problem id to why it was skipped."""
+    cost_usd: Decimal = Decimal(0)
+    """Of the replies whose cost is known."""
+    unpriced: int = 0
+    """Replies whose cost nobody knows."""
+    budget: Budget = field(default_factory=Budget)
+    """What the run may spend, limits set by a resume included."""
+    remembered: int = 0
+    """Replies that came from the completion cache."""
+    usage: Usage = field(default_factory=Usage)
+    seconds: float = 0.0
+    """Wall time, earlier processes included."""
+    best: dict[str, float] = field(default_factory=dict)
+    """Problem id to its best speedup."""
+
+    @property
+    def unevaluated(self) -> int:
+        """Replies that wait for a resume to be judged."""
+        return self.attempts - self.evaluated
+
+    @property
+    def exit_code(self) -> int:
+        """0 something passed, 1 nothing did, 2 no problem was usable, 3 something failed, 130 interrupted."""
+        match self.end:
+            case RunEnd.INTERRUPTED:
+                return 130
+            case RunEnd.BROKEN:
+                return 3
+            case RunEnd.ASKED:
+                return 0
+            case RunEnd.INCOMPLETE:
+                return 0 if self.passed else 3
+            case RunEnd.COMPLETE | RunEnd.BUDGET:
+                failed = 2 if self.skipped and not self.evaluated else 1
+                return 0 if self.passed else failed
+
+
+@dataclass(frozen=True, slots=True)
+class RunClosed:
+    """The run stopped."""
+
+    summary: RunSummary
+
+
+Event: TypeAlias = (
+    RunOpened
+    | AssignmentStarted
+    | AssignmentFinished
+    | Asking
+    | Replied
+    | Waiting
+    | Judging
+    | StageEntered
+    | Judged
+    | Retrying
+    | ProviderTrouble
+    | EvaluatorTrouble
+    | Skipped
+    | Kept
+    | Refused
+    | BudgetReached
+    | Interrupting
+    | RunClosed
+)
+
+
+def event_line(event: Event) -> str:
+    """An event as one JSON object: its name under `event`, the time now under `at` (ISO 8601, UTC)."""
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return json.dumps({"event": type(event).__name__, "at": at, **_plain(event)})
+
+
+def _plain(value: object) -> Any:  # Any: whatever JSON can hold
+    if isinstance(value, Record):
+        return {name: _plain(held) for name, held in value}
+    if isinstance(value, Decimal):
+        return float(value)
+    if dataclasses.is_dataclass(value):
+        return {entry.name: _plain(getattr(value, entry.name)) for entry in dataclasses.fields(value)}
+    return value

@@ -1,0 +1,118 @@
+"""Keeps what passed: the kernel to `generated/`, and a line about it to the log."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable
+from typing import TypeAlias
+
+from kernelwright.agent.archive import RunLog
+from kernelwright.agent.records.attempt_log import Attempt, KernelKept, KernelRefused, RunEnd
+from kernelwright.agent.records.provenance import now
+from kernelwright.agent.runner.events import AttemptName, Event, Kept, Refused
+from kernelwright.agent.runner.stop_conditions import Halt
+from kernelwright.agent.workspace import Kernel, Provenance, Workspace
+from kernelwright.evaluator import Evaluation, EvaluatorError, PlainBuild
+
+BuildsPlainly: TypeAlias = Callable[[Evaluation], PlainBuild]
+
+
+class Keeper:
+    """Keeps kernels one at a time. Lives in one event loop."""
+
+    def __init__(
+        self,
+        log: RunLog,
+        workspace: Workspace,
+        halt: Halt,
+        emit: Callable[[Event], None],
+        builds_plainly: BuildsPlainly | None = None,
+    ) -> None:
+        self._log = log
+        self._workspace = workspace
+        self._halt = halt
+        self._emit = emit
+        self._builds_plainly = builds_plainly
+        self._turn = asyncio.Lock()
+
+    async def keep(self, attempt: Attempt) -> None:
+        """Keep an attempt that passed, unless it is kept already or another's verdict was reused for it.
+
+        What does not build with torch's own headers is refused. Where keeping fails the run stops; a resume
+        keeps it then.
+        """
+        judged = attempt.evaluation
+        if (
+            not attempt.passed
+            or judged is None
+            or judged.reused_from is not None
+            or self._is_settled(attempt)
+        ):
+            return
+        plain = await asyncio.to_thread(self._build, attempt)
+        async with self._turn:
+            if self._is_settled(attempt):
+                return
+            try:
+                event = await asyncio.to_thread(self._settle, attempt, plain)
+            except OSError as error:
+                if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                    self._halt.set_full(self._workspace.generated)
+                else:
+                    self._halt.set(RunEnd.BROKEN, f"cannot keep a kernel: {error}")
+                return
+        self._emit(event)
+
+    def _is_settled(self, attempt: Attempt) -> bool:
+        seen = self._log.index.attempts[attempt.id]
+        return seen.kept or seen.refused
+
+    def _build(self, attempt: Attempt) -> PlainBuild:
+        if self._builds_plainly is None:
+            return PlainBuild(ok=None)
+        try:
+            return self._builds_plainly(self._read(attempt)[1])
+        except EvaluatorError as error:
+            return PlainBuild(ok=None, why=str(error))
+
+    def _settle(self, attempt: Attempt, plain: PlainBuild) -> Kept | Refused:
+        name = AttemptName.of(attempt.key)
+        if plain.ok is False:
+            message = f"it does not build with torch's own headers: {plain.why}"
+            self._log.append(KernelRefused(at=now(), attempt=attempt.id, message=message))
+            return Refused(name, message)
+        kernel = self._keep(attempt, plain)
+        return Kept(name, kernel.id, str(kernel.folder), attempt.speedup)
+
+    def _keep(self, attempt: Attempt, plain: PlainBuild) -> Kernel:
+        source, evaluation = self._read(attempt)
+        kernel = self._workspace.keep(source, evaluation, provenance(attempt), builds_plainly=plain.ok)
+        folder = kernel.folder.relative_to(self._workspace.root).as_posix()
+        self._log.append(KernelKept(at=now(), attempt=attempt.id, kernel=kernel.id, folder=folder))
+        return kernel
+
+    def _read(self, attempt: Attempt) -> tuple[str, Evaluation]:
+        archive = self._log.archive
+        source, evaluation = archive.code(attempt), archive.evaluation(attempt)
+        if source is None or evaluation is None:
+            raise ValueError(f"attempt {attempt.id} passed without code or evaluation")
+        return source, evaluation
+
+
+def provenance(attempt: Attempt) -> Provenance:
+    """Where an attempt's kernel comes from."""
+    line, key = attempt.completion, attempt.key
+    return Provenance(
+        run=key.run,
+        attempt=attempt.id,
+        provider=line.provider,
+        model=key.model,
+        answered_by=line.answered_by,
+        strategy=key.strategy,
+        sample=key.sample,
+        turn=key.turn,
+        completed_at=line.completed_at,
+        license=line.license,
+        origin=line.origin,
+    )

@@ -1,0 +1,221 @@
+"""Asks models: within the budgets, so many at once, and records each reply the moment it arrives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kernelwright.agent.archive import Answer, RunLog, cost_of
+from kernelwright.agent.extraction.extract import extract
+from kernelwright.agent.records.attempt_log import Attempt, AttemptKey, ProviderFailed, RunEnd
+from kernelwright.agent.records.budgets import BudgetReachedError, Hold, Ledger
+from kernelwright.agent.records.messages import (
+    Completion,
+    CompletionRequest,
+    Message,
+    Provider,
+    ProviderError,
+)
+from kernelwright.agent.records.provenance import now
+from kernelwright.agent.records.tokens import estimate_tokens
+from kernelwright.agent.runner.events import (
+    Asking,
+    AttemptName,
+    BudgetReached,
+    Event,
+    ProviderTrouble,
+    Replied,
+)
+from kernelwright.agent.runner.plan import ModelChoice
+from kernelwright.agent.runner.stop_conditions import Halt
+from kernelwright.agent.strategies import AssignmentSpentError, NoAttemptError, Question
+
+STRIKES = 10
+"""Failures in a row, without any reply in between, after which a model is not asked again."""
+
+LONGEST_MESSAGE = 1000
+"""Characters kept of a provider's complaint; some answer with a web page."""
+
+ESTIMATE_MARGIN = 1.5
+"""Prompt tokens are estimated to about a fifth; a bound must not be below the truth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question on its way: what it is, whom it goes to, and which budget of its own it counts against."""
+
+    key: AttemptKey
+    model: ModelChoice
+    question: Question
+    ledger: Ledger
+
+
+class Asker:
+    """The one door to the providers. Lives in one event loop."""
+
+    def __init__(
+        self,
+        log: RunLog,
+        providers: Mapping[str, Provider] | None,
+        ledger: Ledger,
+        halt: Halt,
+        emit: Callable[[Event], None],
+    ) -> None:
+        self.failures = 0
+        """Questions without a reply."""
+        self.missing = 0
+        """Questions that nobody was asked, because nobody is to be."""
+        self.in_flight = 0
+        self._log = log
+        self._providers = providers
+        self._known = providers or {}
+        self._ledger = ledger
+        self._halt = halt
+        self._emit = emit
+        self._strikes: dict[str, int] = {}
+        self._gone: dict[str, str] = {}
+        """Model to why it is not asked again."""
+
+    def recall(self, asked: Asked) -> Attempt | None:
+        """The attempt, if an earlier process recorded its reply."""
+        attempt = self._log.find(asked.key.attempt)
+        if attempt is not None:
+            _book(asked.ledger, attempt)
+            self._report(attempt, recorded=True)
+        return attempt
+
+    async def ask(self, asked: Asked, slots: asyncio.Semaphore) -> Attempt:
+        """Ask, record and report.
+
+        Raises:
+            NoAttemptError: no reply, a spent budget, or the run is stopping.
+            OSError: the log cannot be written.
+        """
+        request = request_of(asked.key, asked.model, asked.question.compose())
+        holds = await self._admit(asked, _bound_tokens(request))
+        try:
+            async with slots:
+                self.refuse_if_over(asked.model.name)
+                completion = await self._complete(asked, request)
+            attempt = await asyncio.to_thread(record_reply, self._log, asked, request, completion)
+            self._halt.set_if_full(self._log)
+            for ledger, _ in holds:
+                _book(ledger, attempt)
+        finally:
+            for ledger, hold in holds:
+                ledger.release(hold)
+        self._report(attempt, recorded=False)
+        return attempt
+
+    def refuse_if_over(self, model: str) -> None:
+        """Raise unless a question may still be asked.
+
+        Raises:
+            NoAttemptError: the run is stopping, the model has failed too often, or nobody is to be asked.
+        """
+        if self._providers is None:
+            self.missing += 1
+            raise NoAttemptError("nobody is asked")
+        if self._halt.is_asking_over:
+            raise NoAttemptError(self._halt.reason)
+        if model in self._gone:
+            raise NoAttemptError(self._gone[model])
+
+    async def _admit(self, asked: Asked, bound_tokens: int | None) -> list[tuple[Ledger, Hold]]:
+        try:
+            own = await asked.ledger.admit(bound_tokens)
+        except BudgetReachedError as error:
+            raise AssignmentSpentError(str(error)) from None
+        try:
+            return [(asked.ledger, own), (self._ledger, await self._ledger.admit(bound_tokens))]
+        except BudgetReachedError as error:
+            asked.ledger.release(own)
+            if self._halt.set(RunEnd.BUDGET, str(error)):
+                self._emit(BudgetReached(str(error)))
+            raise NoAttemptError(str(error)) from None
+
+    async def _complete(self, asked: Asked, request: CompletionRequest) -> Completion:
+        name = asked.model.name
+        self._emit(Asking(AttemptName.of(asked.key)))
+        self.in_flight += 1
+        try:
+            completion = await self._known[name].complete(request)
+        except ProviderError as error:
+            self.failures += 1
+            message = str(error)[:LONGEST_MESSAGE]
+            self._strike(name, error.fatal, message)
+            line = ProviderFailed(at=now(), attempt=asked.key.attempt, key=asked.key, message=message)
+            await asyncio.to_thread(self._log.append, line)
+            self._emit(ProviderTrouble(AttemptName.of(asked.key), message, for_good=name in self._gone))
+            self._stop_if_hopeless()
+            raise NoAttemptError(message) from None
+        finally:
+            self.in_flight -= 1
+        self._strikes[name] = 0
+        self._gone.pop(name, None)
+        return completion
+
+    def _strike(self, model: str, for_good: bool, message: str) -> None:
+        strikes = self._strikes[model] = self._strikes.get(model, 0) + 1
+        if for_good:
+            self._gone[model] = message
+        elif strikes >= STRIKES:
+            self._gone[model] = f"no reply {STRIKES} times in a row: {message}"
+
+    def _stop_if_hopeless(self) -> None:
+        if all(name in self._gone for name in self._known):
+            self._halt.set(RunEnd.BROKEN, "; ".join(dict.fromkeys(self._gone.values())))
+
+    def _report(self, attempt: Attempt, *, recorded: bool) -> None:
+        self._emit(Replied.to(attempt, recorded=recorded))
+
+
+def request_of(key: AttemptKey, model: ModelChoice, messages: tuple[Message, ...]) -> CompletionRequest:
+    """What is sent for an attempt."""
+    sampling = model.sampling
+    if sampling.seed is not None:
+        # One seed for all would make every independent sample the same reply.
+        sampling = sampling.model_copy(update={"seed": sampling.seed + key.sample})
+    return CompletionRequest(
+        model=model.name,
+        messages=messages,
+        sampling=sampling,
+        problem=key.problem,
+        backend=key.backend,
+        sample=key.sample,
+        turn=key.turn,
+    )
+
+
+def record_reply(log: RunLog, asked: Asked, request: CompletionRequest, completion: Completion) -> Attempt:
+    """Write down a reply and what it holds.
+
+    Raises:
+        ArchiveError: the log holds one already.
+        OSError: the log cannot be written.
+    """
+    found = extract(completion.text, finish_reason=completion.finish_reason, reasoning=completion.reasoning)
+    answer = Answer(
+        request=request,
+        completion=completion,
+        extraction=found,
+        parents=asked.question.parents,
+        exemplars=asked.question.exemplars,
+        license=asked.model.license,
+        origin=asked.model.origin,
+    )
+    return log.record_completion(asked.key, answer)
+
+
+def _book(ledger: Ledger, attempt: Attempt) -> None:
+    ledger.book(cost_of(attempt.completion), typical=not attempt.completion.cached)
+
+
+def _bound_tokens(request: CompletionRequest) -> int | None:
+    """The most tokens a question can use; None when the reply's length is open."""
+    longest = request.sampling.max_tokens
+    if longest is None:
+        return None
+    prompt = sum(estimate_tokens(message.content) for message in request.messages)
+    return longest + int(prompt * ESTIMATE_MARGIN)

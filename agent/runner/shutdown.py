@@ -1,0 +1,90 @@
+"""How a run's process ends: Ctrl-C is heard, the last line is written, and what came of it is summed up."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from kernelwright.agent.archive import RunLog
+from kernelwright.agent.records.attempt_log import RunEnd, RunFinished
+from kernelwright.agent.records.provenance import now
+from kernelwright.agent.runner.events import RunSummary
+from kernelwright.agent.runner.plan import budget_of
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What went wrong in one process."""
+
+    replies: int = 0
+    """Questions without a reply."""
+    verdicts: int = 0
+    """Replies that could not be judged."""
+    to_come: int = 0
+    """Questions that were asked, or are to be, by others than this process."""
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    """Problem id to why it was skipped."""
+
+
+def close_run(log: RunLog, end: RunEnd, reason: str, trouble: Trouble) -> RunSummary:
+    """Write a run's last line, and sum up everything its log holds.
+
+    Raises:
+        OSError: the log cannot be written.
+    """
+    log.append(RunFinished(at=now(), end=end, reason=reason))
+    index, spent = log.index, log.index.spent()
+    return RunSummary(
+        run_id=log.run,
+        end=end,
+        reason=reason,
+        attempts=len(index.attempts),
+        evaluated=sum(seen.evaluation is not None for seen in index.attempts.values()),
+        passed=sum(seen.passed for seen in index.attempts.values()),
+        kept=sum(seen.kept for seen in index.attempts.values()),
+        provider_failures=trouble.replies,
+        evaluator_failures=trouble.verdicts,
+        to_come=trouble.to_come,
+        skipped=dict(trouble.skipped),
+        cost_usd=spent.cost_usd,
+        unpriced=index.unpriced,
+        budget=budget_of(log),
+        remembered=index.remembered,
+        usage=index.usage(),
+        seconds=spent.seconds,
+        best=index.best(),
+    )
+
+
+@contextmanager
+def interrupts(stop: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C, SIGTERM and a lost terminal ask to stop; the second one stops.
+
+    Under `nohup` a lost terminal asks nothing. Only the main thread can be asked.
+    """
+    loop = asyncio.get_running_loop()
+    asked = False
+
+    def interrupt() -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        stop()
+
+    heeded = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
+    signals = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if heeded else []))
+    try:
+        for number in signals:
+            loop.add_signal_handler(number, interrupt)
+    except (ValueError, RuntimeError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)

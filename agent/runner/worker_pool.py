@@ -1,0 +1,101 @@
+"""A few threads that evaluate, and their way back into the event loop.
+
+They are daemons, so that a second Ctrl-C ends the process without waiting for an evaluation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kernelwright.evaluator import Evaluation
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    topic: str
+    work: Callable[[], Evaluation]
+    loop: asyncio.AbstractEventLoop
+    done: asyncio.Future[Evaluation]
+
+
+class Workers:
+    """Runs evaluations, each in a thread of its own turn.
+
+    What is opened for a problem serves one evaluation at a time and stays for a while: problems of late come
+    first, those at work last, and otherwise who came first.
+    """
+
+    def __init__(self, count: int) -> None:
+        """Start the threads; `close` ends them once they are idle."""
+        self._changed = threading.Condition()
+        self._jobs: list[_Job] = []
+        self._at_work: Counter[str] = Counter()
+        self._of_late: list[str] = []
+        self._remembered = max(2, count)
+        self._closed = False
+        for number in range(count):
+            threading.Thread(target=self._serve, name=f"evaluation-{number}", daemon=True).start()
+
+    async def run(self, topic: str, work: Callable[[], Evaluation]) -> Evaluation:
+        """Run one evaluation of a problem and wait for it; its exceptions are raised here."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Evaluation] = loop.create_future()
+        with self._changed:
+            self._jobs.append(_Job(topic, work, loop, done))
+            self._changed.notify()
+        return await done
+
+    def close(self) -> None:
+        """Let every thread end after what is waiting."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _serve(self) -> None:
+        while (job := self._next()) is not None:
+            try:
+                result: Evaluation | BaseException = job.work()
+            except BaseException as error:  # noqa: BLE001 - carried to the loop, which raises it there
+                result = error
+            with self._changed:
+                self._at_work[job.topic] -= 1
+                self._of_late = [*(each for each in self._of_late if each != job.topic), job.topic]
+                del self._of_late[: -self._remembered]
+            _settle(job, result)
+
+    def _next(self) -> _Job | None:
+        with self._changed:
+            while True:
+                self._jobs = [job for job in self._jobs if not job.done.cancelled()]
+                if self._jobs:
+                    # The first of those that are equal.
+                    job = min(self._jobs, key=self._order)
+                    self._jobs.remove(job)
+                    self._at_work[job.topic] += 1
+                    return job
+                if self._closed:
+                    return None
+                self._changed.wait()
+
+    def _order(self, job: _Job) -> tuple[bool, bool]:
+        return self._at_work[job.topic] > 0, job.topic not in self._of_late
+
+
+def _settle(job: _Job, result: Evaluation | BaseException) -> None:
+    def unless_gone() -> None:
+        if job.done.done():
+            return
+        if isinstance(result, BaseException):
+            job.done.set_exception(result)
+        else:
+            job.done.set_result(result)
+
+    try:
+        job.loop.call_soon_threadsafe(unless_gone)
+    except RuntimeError:
+        # The loop is closed: the process is ending, and what was not recorded is judged on resume.
+        return

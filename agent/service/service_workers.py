@@ -1,0 +1,128 @@
+"""Threads that judge what the desk hands them, each on one device."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from kernelwright.agent.service.evaluation_queue import Desk, Work
+from kernelwright.agent.service.store import StoreError
+from kernelwright.evaluator import (
+    Candidate,
+    ConfigError,
+    Evaluation,
+    EvaluationConfig,
+    EvaluatorError,
+    MachineError,
+    Problem,
+    ProblemError,
+    Stage,
+    Stop,
+    Stopped,
+)
+
+LONGEST_MESSAGE: Final = 4000
+"""Characters kept of why something failed."""
+_LOG = logging.getLogger(__name__)
+
+
+class Judging(Protocol):
+    """What `Evaluator.evaluate` does."""
+
+    def __call__(
+        self,
+        problem: Problem,
+        candidate: Candidate,
+        config: EvaluationConfig,
+        *,
+        on_stage: Callable[[Stage], None],
+        stop: Stop,
+    ) -> Evaluation:
+        """Judge one candidate; raises `EvaluatorError` when nothing can be said about it."""
+        ...
+
+
+def kinds(devices: Sequence[str]) -> dict[str, int]:
+    """How many of these devices are of each kind, `cpu` or `cuda`."""
+    return dict(Counter(device.partition(":")[0] for device in devices))
+
+
+class Workers:
+    """One thread for each place in `devices`; a device that should work on two at once is named twice."""
+
+    def __init__(self, desk: Desk, evaluate: Judging, devices: Sequence[str]) -> None:
+        self._desk = desk
+        self._evaluate = evaluate
+        # Daemons, so that a second signal ends the process without waiting for an evaluation.
+        self._threads = [
+            threading.Thread(target=self._serve, args=(device,), name=f"judge-{number}-{device}", daemon=True)
+            for number, device in enumerate(devices)
+        ]
+
+    @property
+    def alive(self) -> int:
+        """Threads at work or waiting for it."""
+        return sum(thread.is_alive() for thread in self._threads)
+
+    @property
+    def count(self) -> int:
+        """Threads there should be."""
+        return len(self._threads)
+
+    def start(self) -> None:
+        """Begin to judge; the desk's draining ends it."""
+        for thread in self._threads:
+            thread.start()
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait until all have ended; whether they did."""
+        deadline = time.monotonic() + timeout_s
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        return not self.alive
+
+    def _serve(self, device: str) -> None:
+        while (work := self._desk.take(device.partition(":")[0])) is not None:
+            try:
+                self._judge(work, device)
+            except StoreError as error:
+                _LOG.error("evaluation %s is left to the next service: %s", work.id[:12], error)
+
+    def _judge(self, work: Work, device: str) -> None:
+        content = work.content
+        try:
+            evaluation = self._evaluate(
+                content.problem,
+                content.candidate,
+                content.config.model_copy(update={"device": device}),
+                on_stage=work.enter,
+                stop=work.stop,
+            )
+        except Stopped:
+            self._desk.put_back(work)
+        except Exception as error:  # noqa: BLE001 - a seam: what the evaluator raises is recorded, not scored
+            name = "" if isinstance(error, EvaluatorError) else f"{type(error).__name__}: "
+            message = f"{name}{error}"[:LONGEST_MESSAGE]
+            _LOG.error(
+                "evaluation %s on %s failed: %s", work.id[:12], device, " ".join(message.split())[:300]
+            )
+            self._desk.fail(work, _whose(error), message)
+        else:
+            _LOG.info("evaluation %s on %s: %s", work.id[:12], device, evaluation.status)
+            self._desk.finish(work, evaluation)
+
+
+def _whose(error: Exception) -> str:
+    match error:
+        case ProblemError():
+            return "problem"
+        case ConfigError():
+            return "config"
+        case MachineError():
+            return "machine"
+        case _:
+            return "evaluator"

@@ -1,0 +1,77 @@
+"""Where a live model is and what opens it: the only reader of keys and addresses from the environment."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Final
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator
+
+from kernelwright.agent.cli.terminal.failures import Usage
+
+KEY_VARIABLES: Final = ("KERNELWRIGHT_API_KEY", "OPENAI_API_KEY")
+"""Ours first, then the one that every OpenAI client reads."""
+
+URL_VARIABLES: Final = ("KERNELWRIGHT_BASE_URL", "OPENAI_BASE_URL")
+
+
+def api_key() -> str:
+    """The endpoint's key; empty when there is none."""
+    return os.environ.get(key_variable(), "").strip()
+
+
+def key_variable() -> str:
+    """The variable the key comes from, or should come from."""
+    return _first_set(KEY_VARIABLES) or KEY_VARIABLES[-1]
+
+
+def key_in(variable: str | None) -> str:
+    """The key that a variable named by the user holds.
+
+    Raises:
+        Usage: it is not set.
+    """
+    if variable is None:
+        return ""
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise Usage(f"{variable} is not set; a fallback's key_env names the variable that holds its key")
+    return key
+
+
+def base_url() -> str | None:
+    """The endpoint's address, where the environment names one.
+
+    Raises:
+        Usage: there is a secret in it.
+    """
+    name = _first_set(URL_VARIABLES)
+    if name is None:
+        return None
+    try:
+        return _without_secret(os.environ[name].strip())
+    except ValueError as error:
+        raise Usage(f"{name} {error}") from None
+
+
+def _without_secret(address: str) -> str:
+    """The address itself.
+
+    Raises:
+        ValueError: it names a user or holds a password.
+    """
+    if "@" in urlsplit(address).netloc:
+        raise ValueError(
+            "holds a user or a password, and addresses are kept with runs; "
+            f"put the key into {KEY_VARIABLES[0]} or the variable that key_env names"
+        )
+    return address
+
+
+Address = Annotated[str, AfterValidator(_without_secret)]
+"""Of an endpoint, to be kept: without secrets."""
+
+
+def _first_set(names: tuple[str, ...]) -> str | None:
+    return next((name for name in names if os.environ.get(name, "").strip()), None)

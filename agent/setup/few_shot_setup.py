@@ -1,0 +1,113 @@
+"""Kept kernels for prompts to show: chosen when a run begins, read again whenever it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelwright.agent.archive import Archive, ArchiveError
+from kernelwright.agent.cli.terminal.failures import say
+from kernelwright.agent.prompting.few_shot import Known, nearest, traits, usable
+from kernelwright.agent.runner import Plan
+from kernelwright.agent.runner.plan import shown_for
+from kernelwright.agent.setup.problem_lookup import installed_problems
+from kernelwright.agent.strategies import Exemplar
+from kernelwright.agent.workspace import Kernel, Workspace
+from kernelwright.evaluator import (
+    ConfigError,
+    Description,
+    EvaluationConfig,
+    Evaluator,
+    Problem,
+    ProblemError,
+    find_problems,
+    read_problem,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson:
+    """What kernels are to be chosen for."""
+
+    problems: Sequence[Problem]
+    backends: Sequence[str]
+    config: EvaluationConfig
+    count: int
+    """Kernels for each problem."""
+    own: bool
+    """Whether a problem's own kernels may be among them."""
+
+
+def choose(workspace: Workspace, lesson: Lesson, cache: Path | None) -> dict[str, tuple[str, ...]]:
+    """The kernels that openings show, ids by `shown_for`; assignments without any are left out.
+
+    Raises:
+        EvaluatorError: this machine has no sandbox to look at problems in.
+    """
+    if lesson.count == 0:
+        return {}
+    kept = workspace.kernels(lambda _, error: say(f"left out: {error}"))
+    kernels = [kernel for kernel in kept if usable(kernel, lesson.config)]
+    sources = {problem.sha: problem for problem in _sources(workspace.archive(), lesson.problems, kernels)}
+    chosen: dict[str, tuple[str, ...]] = {}
+    with Evaluator(cache=cache) as evaluator:
+        known = [
+            Known(kernel, problem, traits(problem, _describe(evaluator, problem, kernel.best.config)))
+            for kernel in kernels
+            if (problem := sources.get(kernel.record.problem_sha)) is not None
+        ]
+        for problem in lesson.problems:
+            mine = traits(problem, _describe(evaluator, problem, lesson.config))
+            for backend in lesson.backends:
+                fitting = [one for one in known if one.kernel.record.backend == backend]
+                found = nearest(problem, mine, fitting, lesson.count, own=lesson.own)
+                if found:
+                    chosen[shown_for(problem.id, backend)] = tuple(kernel.id for kernel in found)
+    return chosen
+
+
+def load(workspace: Workspace, plan: Plan) -> Mapping[str, tuple[Exemplar, ...]]:
+    """The kernels that a plan's openings show.
+
+    Raises:
+        ArchiveError: one is gone, or damaged.
+    """
+    return {
+        place: tuple(_exemplar(workspace.kernel(name)) for name in names)
+        for place, names in plan.exemplars.items()
+    }
+
+
+def exemplars_for(workspace: Workspace, lesson: Lesson, cache: Path | None) -> tuple[Exemplar, ...]:
+    """The kernels to show for a lesson of one problem and one backend.
+
+    Raises:
+        ArchiveError, EvaluatorError: as `choose`.
+    """
+    names = [name for chosen in choose(workspace, lesson, cache).values() for name in chosen]
+    return tuple(_exemplar(workspace.kernel(name)) for name in names)
+
+
+def _exemplar(kernel: Kernel) -> Exemplar:
+    return Exemplar(code=kernel.source, evaluation=kernel.best, kernel=kernel.id)
+
+
+def _sources(archive: Archive, given: Sequence[Problem], kernels: Iterable[Kernel]) -> Iterator[Problem]:
+    """Problems that kept kernels may be for: installed ones, those of their runs, and those at hand."""
+    yield from map(read_problem, find_problems([installed_problems()]))
+    runs = {kernel.record.provenance.run for kernel in kernels} & set(archive.runs())
+    for run in sorted(name for name in runs if name is not None):
+        # A damaged run only means that nothing is known of its problems.
+        with suppress(ArchiveError, ProblemError):
+            yield from archive.problems(run).values()
+    yield from given
+
+
+def _describe(evaluator: Evaluator, problem: Problem, config: EvaluationConfig) -> Description | None:
+    try:
+        return evaluator.describe(problem, config)
+    except ConfigError:
+        # Sizes of a name that this version of the problem does not have.
+        return None

@@ -1,0 +1,84 @@
+"""Opens the prompts of a run: which folder, for which target, with which software."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+from kernelwright.agent.cli.terminal.failures import say
+from kernelwright.agent.prompting.hardware_facts import Hardware, find_target, this_machine
+from kernelwright.agent.prompting.problem_facts import facts_of
+from kernelwright.agent.prompting.prompts import ProblemFacts, Setting, TemplatePrompts, installed_prompts
+from kernelwright.evaluator import EvaluationConfig, Evaluator, EvaluatorError, Problem, find_backend
+
+
+def open_prompts(
+    config: EvaluationConfig,
+    backends: Sequence[str],
+    target: str | None = None,
+    *,
+    facts: Mapping[str, ProblemFacts] = MappingProxyType({}),
+) -> TemplatePrompts:
+    """The prompts for these backends on a named target, or on this machine.
+
+    Raises:
+        ConfigError: unknown backend or target, or no such device here.
+    """
+    folder = installed_prompts()
+    named = find_target(target, folder) if target else None
+    hardware: dict[str, Hardware] = {}
+    for name in backends:
+        kind = find_backend(name).device
+        meant = named if named is not None and named.kind == kind else None
+        hardware[kind] = meant or this_machine(_kind(kind), folder)
+        if named is not None and meant is None:
+            say(f"--target {target} is a GPU; prompts for {name} speak of this machine's CPU")
+    versions = _versions("cuda" in hardware)
+    return TemplatePrompts(folder, Setting(config=config, hardware=hardware, versions=versions, facts=facts))
+
+
+def known_facts(
+    problems: Iterable[Problem], config: EvaluationConfig, cache: Path | None
+) -> dict[str, ProblemFacts]:
+    """What prompts can say of each problem's sizes; where that cannot be told they say nothing of them.
+
+    Raises:
+        ConfigError: the policy cannot be.
+    """
+    found: dict[str, ProblemFacts] = {}
+    with Evaluator(cache=cache) as evaluator:
+        for problem in problems:
+            if config.shapes is not None and config.shapes not in problem.shapes:
+                continue
+            try:
+                facts = facts_of(evaluator.describe(problem, config))
+            except EvaluatorError as error:
+                say(f"prompts go without the problems' sizes: {error}")
+                return {}
+            if facts is not None:
+                found[problem.id] = facts
+    return found
+
+
+def _kind(device: str) -> Literal["cpu", "cuda"]:
+    return "cpu" if device == "cpu" else "cuda"
+
+
+def _versions(with_cuda: bool) -> dict[str, str]:
+    found = {}
+    with suppress(PackageNotFoundError):
+        found["PyTorch"] = version("torch")
+    nvcc = shutil.which("nvcc") if with_cuda else None
+    if nvcc is not None:
+        answer = subprocess.run([nvcc, "--version"], capture_output=True, text=True, timeout=30, check=False)
+        release = re.search(r"release (\S+),", answer.stdout)
+        if release:
+            found["CUDA"] = release[1]
+    return found

@@ -1,0 +1,205 @@
+"""What a run was asked to do: one record from a TOML file and flags, kept with the run as TOML again."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, JsonValue, ValidationError
+
+from kernelwright.agent.cli.terminal.failures import Usage
+from kernelwright.agent.cli.terminal.options import explain
+from kernelwright.agent.records.budgets import Budget
+from kernelwright.agent.records.messages import Sampling
+from kernelwright.agent.setup.credentials import Address
+from kernelwright.evaluator import EvaluationConfig, Record
+
+
+class ProviderKind(StrEnum):
+    """Who answers."""
+
+    OPENAI = "openai"
+    REPLAY = "replay"
+
+
+class EndpointChoice(Record):
+    """An endpoint besides the one that `base_url` names."""
+
+    base_url: Address = Field(pattern=r"^https?://[^/\s]+")
+    model: str | None = None
+    """What it calls the model; None asks for the name that the run gives."""
+    key_env: str | None = None
+    """Environment variable that holds its key; None sends no key."""
+
+
+class RunSettings(Record):
+    """Everything `kernelwright run` can be told, except where its secrets come from."""
+
+    problems: tuple[str, ...] = ()
+    """Files, folders, ids or levels."""
+    backends: tuple[str, ...] = ("cuda",)
+    """How kernels are written."""
+    target: str | None = None
+    """Hardware that prompts speak of; None means this machine's."""
+    models: tuple[str, ...] = ()
+    """Whom to ask; each gets every problem."""
+    licenses: dict[str, str] = {}
+    """Licence of a model's replies, by model; recorded with every attempt."""
+    provider: ProviderKind | None = None
+    """None: `openai` when a key or a base URL is there, else `replay`."""
+    base_url: Address | None = None
+    """An OpenAI-compatible endpoint; None: $KERNELWRIGHT_BASE_URL, $OPENAI_BASE_URL, or OpenAI's own."""
+    endpoints: dict[str, EndpointChoice] = {}
+    """Endpoints of models that have their own, by model: {base_url = "…", model = "…", key_env = "…"}. There
+    `model` is what the endpoint calls it, and `key_env` names the environment variable that holds the key."""
+    fallbacks: tuple[EndpointChoice, ...] = ()
+    """Asked in this order when the endpoint cannot answer; each as in `endpoints`."""
+    batch_api: bool = False
+    """Whether independent samples are asked in bulk, through the Batch API."""
+    fresh: bool = False
+    """Whether to ask anew what the completion cache could answer."""
+    recordings: str | None = None
+    """Folder the replay server answers from; None means ours."""
+    stream: bool = True
+    """Whether replies are asked for as streams."""
+    sampling: Sampling = Sampling()
+    """How models are asked to sample."""
+    strategy: Literal["sample", "refine", "evolve"] = "refine"
+    """What to ask next."""
+    options: dict[str, JsonValue] = {}
+    """Fields of the strategy."""
+    compared: dict[Literal["sample", "refine", "evolve"], dict[str, JsonValue]] = {}
+    """Strategies that an experiment compares, each with its fields, instead of `strategy` and `options`."""
+    evaluation: EvaluationConfig = EvaluationConfig()
+    """How candidates are judged."""
+    budget: Budget = Budget()
+    """For the whole run."""
+    problem_budget: Budget = Budget()
+    """For each problem, model and backend."""
+    completions: int = Field(default=8, ge=1, le=4096)
+    """Replies awaited at once."""
+    requests_per_minute: float | None = Field(default=None, gt=0)
+    """What the endpoint allows, where it says so."""
+    tokens_per_minute: float | None = Field(default=None, gt=0)
+    """Prompt and completion tokens, where the endpoint bounds them."""
+    prices: tuple[str, ...] = ()
+    """Price tables (TOML files) that come before ours, agent/providers/prices.toml."""
+    evaluators: int | None = Field(default=None, ge=1, le=256)
+    """Candidates judged at once, None as many as keep the devices busy; timing is exclusive in any case."""
+    plain_build: bool = True
+    """Whether a kernel must also build with torch's own headers to be kept; costs half a minute for each."""
+    few_shot: int = Field(default=0, ge=0, le=16)
+    """Kept kernels of like problems that openings show."""
+    few_shot_own: bool = False
+    """Whether a problem's own kept kernels may be among them."""
+    seed: int = 0
+    """Seeds what strategies choose at random; sent to no model."""
+
+
+def read_settings(path: Path | None, given: Mapping[str, object]) -> RunSettings:
+    """Settings from a TOML file with what the command line gave on top; nested tables merge.
+
+    Raises:
+        Usage: unreadable, not TOML, or a value that cannot be.
+    """
+    written: dict[str, object] = {}
+    if path is not None:
+        try:
+            written = tomllib.loads(path.read_text("utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise Usage(f"cannot read settings {path}: {error}") from None
+        except tomllib.TOMLDecodeError as error:
+            raise Usage(f"settings {path} are not TOML: {error}") from None
+    return _check(merge(written, given), path)
+
+
+def parse_assignments(texts: Sequence[str]) -> dict[str, object]:
+    """The settings that `--set` gives, each a line of TOML.
+
+    Raises:
+        Usage: one is not.
+    """
+    found: dict[str, object] = {}
+    for text in texts:
+        try:
+            found = merge(found, tomllib.loads(text))
+        except tomllib.TOMLDecodeError as error:
+            raise Usage(
+                f"--set {text!r} is not NAME = VALUE in TOML: {error}; examples: --set sampling.top_p=0.9, "
+                "--set 'licenses.MODEL = \"MIT\"'"
+            ) from None
+    return found
+
+
+def parse_settings(text: str) -> RunSettings:
+    """Settings as a run stored them.
+
+    Raises:
+        Usage: not settings of this version.
+    """
+    return _check(tomllib.loads(text), None)
+
+
+def to_toml(settings: RunSettings) -> str:
+    """The settings as TOML, defaults left out."""
+    lines: list[str] = []
+    _write_table(settings.model_dump(mode="json", exclude_defaults=True, exclude_none=True), "", lines)
+    return "\n".join(lines).strip() + "\n"
+
+
+def _check(values: Mapping[str, object], path: Path | None) -> RunSettings:
+    try:
+        return RunSettings.model_validate(values)
+    except ValidationError as error:
+        place = f"settings {path}: " if path else ""
+        raise Usage(f"{place}{explain(error)}") from None
+
+
+def merge(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:
+    """Two tables of settings as one; where both say something the upper one counts."""
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            merged[key] = merge(old, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _write_table(table: Mapping[str, object], name: str, lines: list[str]) -> None:
+    plain = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
+    if name and (plain or not table):
+        lines += ["", f"[{name}]"]
+    lines += [f"{_key(key)} = {as_value(value)}" for key, value in plain.items()]
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            _write_table(value, f"{name}.{_key(key)}" if name else _key(key), lines)
+
+
+def as_value(value: object) -> str:
+    """A value as TOML writes it.
+
+    Raises:
+        Usage: TOML has no such value.
+    """
+    match value:
+        case bool() | int() | str():
+            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        case float():
+            return repr(value)
+        case list() | tuple():
+            return f"[{', '.join(as_value(item) for item in value)}]"
+        case Mapping():
+            return f"{{{', '.join(f'{_key(key)} = {as_value(item)}' for key, item in value.items())}}}"
+        case _:
+            raise Usage(f"settings cannot hold {value!r}: TOML has no such value")
+
+
+def _key(name: str) -> str:
+    bare = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if bare else as_value(name)

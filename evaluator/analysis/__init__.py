@@ -1,0 +1,1 @@
+"""Pure functions over candidates and tool output: no process is started here, torch is never imported."""

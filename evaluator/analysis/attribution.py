@@ -1,0 +1,177 @@
+"""Who did the work: the candidate's own kernels or a library's. Pure functions of trace, symbols and source.
+
+The trace was taken beside the candidate and is its claim, so a track is advice. No trace never gives `own`,
+and where the built libraries contradict the trace the track is `mixed`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from kernelwright.evaluator.analysis.elf_symbols import Symbols
+from kernelwright.evaluator.schema.evaluation import Attribution
+from kernelwright.evaluator.schema.python_syntax import parse_python
+
+_OWN_SHARE: Final = 0.95
+_LIBRARY_SHARE: Final = 0.05
+_SHOWN: Final = 8
+_LIBRARY: Final = re.compile(
+    r"(?:at|c10|cub|thrust|cudnn)::|cublas|cudnn|nvjet_|splitKreduce|cutlass_\d|cutlass__|"
+    r"(?:volta|turing|ampere|hopper|blackwell|sm\d+)_\w*(?:gemm|gemv|xmma|conv|cudnn)|"
+    r"triton_(?:poi|red|per|spl|for|unk|tem)_"
+)
+"""Kernels of these are a library's or a compiler's, even where a candidate's library instantiates them, or
+its source has a function of that name. The last are those that torch.compile writes."""
+_NEUTRAL: Final = re.compile(
+    r"Memcpy|Memset|aten::(empty\w*|new_\w+|zeros\w*|view\w*|_unsafe_view|reshape\w*|as_strided\w*|t|transpose|permute|"
+    r"expand\w*|select|slice|narrow|squeeze|unsqueeze|contiguous|resolve_\w+|detach|alias|lift_fresh|to|_to_copy|"
+    r"copy_|clone|fill_|zero_|resize_|set_|item|_local_scalar_dense)$"
+)
+"""Moving and allocating, which both an own kernel and a library call need."""
+_OPERATOR: Final = re.compile(r"(aten|mkldnn|mkl|quantized|prims|torchvision|onednn)::")
+_AUTHORING: Final = frozenset(("jit", "kernel", "prim_func"))
+"""In the decorator of a function that a kernel language compiles; `torch.jit` writes no kernels."""
+_DECLARATION: Final = 400
+"""Characters of a CUDA kernel's declaration that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What ran, summed over one call."""
+
+    kind: str
+    """`kernel` on a GPU; `operator` or `call`, the rest of the call, on a CPU."""
+    name: str
+    ms: float
+
+
+def attribute(events: Sequence[Event], symbols: Symbols, source: str, *, trouble: str = "") -> Attribution:
+    """The track of a candidate; `trouble` says why there is no trace."""
+    named = kernel_names(source)
+    own_ms = library_ms = 0.0
+    own: list[Event] = []
+    others: list[Event] = []
+    for event in events:
+        if event.ms <= 0 or _NEUTRAL.match(event.name):
+            continue
+        if _is_own(event, symbols, named):
+            own_ms += event.ms
+            own.append(event)
+        else:
+            library_ms += event.ms if event.kind != "call" else 0.0
+            others.append(event)
+    if own_ms + library_ms <= 0:
+        return _without_trace(symbols, named, trouble)
+    share = own_ms / (own_ms + library_ms)
+    track = "own" if share >= _OWN_SHARE else "library" if share <= _LIBRARY_SHARE else "mixed"
+    path = "profiler, symbols"
+    if track == "own" and symbols.uses:
+        track = "mixed"
+        path = f"profiler; but the library names {', '.join(symbols.uses[:3])}"
+    return Attribution(track=track, own_share=round(share, 4), kernels=_shown(own, others), source=path)
+
+
+def kernel_names(source: str) -> frozenset[str]:
+    """Names of kernels that a source defines: CUDA in its strings, decorated Python functions."""
+    return frozenset((*_cuda_names(source), *_python_names(source)))
+
+
+def _cuda_names(source: str) -> Iterator[str]:
+    for declaration in source.split("__global__")[1:]:
+        head = re.sub(r"__launch_bounds__\s*\([^)]*\)", "", declaration[:_DECLARATION])
+        name = re.search(r"\b(\w++)\s*+\(", head)
+        if name is not None:
+            yield name[1]
+
+
+def _python_names(source: str) -> frozenset[str]:
+    try:
+        return frozenset(kernel_functions(parse_python(source)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+
+
+def kernel_functions(tree: ast.Module) -> Iterator[str]:
+    """Names of functions that a kernel language compiles: decorated, or passed to what decorates."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name, decorator_list=marks) if any(map(_is_authoring, marks)):
+                yield name
+            case ast.Call(func=mark, args=[ast.Name(id=name), *_]) if _is_authoring(mark):
+                yield name
+            case _:
+                continue
+
+
+def _is_authoring(mark: ast.expr) -> bool:
+    """Whether a decorator is a kernel language's; its arguments may say anything."""
+    words = _dotted(mark.func if isinstance(mark, ast.Call) else mark)
+    return any(word in _AUTHORING and before != "torch" for before, word in pairwise(("", *words)))
+
+
+def _dotted(named: ast.expr) -> list[str]:
+    """The words of `a.b.c`, or those after what is not a name; as many as a hostile author likes."""
+    words = []
+    while isinstance(named, ast.Attribute):
+        words.append(named.attr)
+        named = named.value
+    if isinstance(named, ast.Name):
+        words.append(named.id)
+    return words[::-1]
+
+
+def base_name(kernel: str) -> str:
+    """`scale` of `void my::scale<float, 4>(float*, int)`."""
+    text = re.sub(r"^(void|int|float)\s+", "", kernel.replace("(anonymous namespace)::", ""))
+    return re.split(r"[<(]", text, maxsplit=1)[0].rpartition("::")[2].strip()
+
+
+def _is_own(event: Event, symbols: Symbols, named: frozenset[str]) -> bool:
+    if event.kind == "call":
+        # What no operator accounts for is the interpreter's work, unless the candidate built a library.
+        return symbols.libraries > 0
+    if event.kind == "operator":
+        return symbols.libraries > 0 and "::" in event.name and not _OPERATOR.match(event.name)
+    plain = event.name.removeprefix("void ").replace("(anonymous namespace)::", "")
+    if _LIBRARY.match(plain):
+        return False
+    base = base_name(event.name)
+    if base in named or any(name in named for name in _generated_from(base)):
+        return True
+    encoded = re.compile(rf"(?<!\d){len(base)}{re.escape(base)}")
+    return bool(base) and any(base == symbol or encoded.search(symbol) for symbol in symbols.defines)
+
+
+def _generated_from(kernel: str) -> Iterator[str]:
+    """Names a kernel's function may have, by what compilers make of them.
+
+    Older Triton adds a signature (`add_0d1d2c`), TileLang `_kernel` and a number, the CuTe DSL a prefix and
+    the types of all arguments.
+    """
+    signed = re.fullmatch(r"(\w+)_\d[0-9a-z]*", kernel)
+    if signed is not None:
+        yield signed[1]
+    tiled = re.fullmatch(r"(\w+?)_kernel(?:_\d+)?", kernel)
+    if tiled is not None:
+        yield tiled[1]
+    if kernel.startswith("kernel_cutlass_"):
+        words = kernel.removeprefix("kernel_cutlass_").split("_")
+        yield from ("_".join(words[:count]) for count in range(1, len(words) + 1))
+
+
+def _without_trace(symbols: Symbols, named: frozenset[str], trouble: str) -> Attribution:
+    """From what was built alone: nothing built and nothing named is a library's work, else unknown."""
+    track = "unknown" if symbols.libraries or named else "library"
+    return Attribution(track=track, source=f"symbols; no trace{': ' + trouble if trouble else ''}")
+
+
+def _shown(own: Iterable[Event], others: Iterable[Event]) -> tuple[str, ...]:
+    """The longest events, marked with whose they are."""
+    marked = [(event.ms, f"own: {event.name}") for event in own]
+    marked += [(event.ms, f"library: {event.name}") for event in others if event.kind != "call"]
+    return tuple(text[:160] for _, text in sorted(marked, reverse=True)[:_SHOWN])

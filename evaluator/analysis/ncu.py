@@ -1,0 +1,202 @@
+"""The driver's side of counting: NVIDIA's ncu reads a GPU's hardware counters for one call of a candidate.
+
+Counters tell what a kernel waits for; they decide nothing. Where the driver keeps them for administrators
+nothing is counted, because a candidate is never given a right for it. Metric names are those of the Nsight
+Compute documentation.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import shutil
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from kernelwright.evaluator.analysis.sanitizers import unseen_binds
+from kernelwright.evaluator.sandbox import SandboxPolicy
+from kernelwright.evaluator.schema.evaluation import KernelCounters
+
+COUNTERS: Final = "ncu"
+"""The name under which a process is started to be counted."""
+_LOG_BYTES: Final = 4 << 20
+_MOST_LAUNCHES: Final = 16
+_MOST_KERNELS: Final = 4
+_MOST_STALLS: Final = 3
+_LEAST_STALL: Final = 0.5
+"""Cycles an instruction waits for one reason, below which the reason is not worth a word."""
+_DRIVER_PARAMETERS: Final = Path("/proc/driver/nvidia/params")
+_TIME: Final = "gpu__time_duration.sum"
+_PERCENTS: Final = {
+    "compute_percent": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+    "memory_percent": "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
+    "dram_percent": "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+    "l2_percent": "lts__throughput.avg.pct_of_peak_sustained_elapsed",
+    "l1_percent": "l1tex__throughput.avg.pct_of_peak_sustained_active",
+    "tensor_percent": "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active",
+    "active_warps_percent": "sm__warps_active.avg.pct_of_peak_sustained_active",
+}
+_RATIOS: Final = {
+    "sectors_per_load": "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio",
+    "sectors_per_store": "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio",
+}
+_TAKEN: Final = {
+    "registers": "launch__registers_per_thread",
+    "shared_bytes": "launch__shared_mem_per_block",
+    "block_threads": "launch__block_size",
+    "blocks": "launch__grid_size",
+}
+_CONFLICTS: Final = (
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+)
+_STALL: Final = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+_STALLS: Final = {
+    "long_scoreboard": "global or local memory",
+    "short_scoreboard": "shared memory or special functions",
+    "barrier": "a barrier",
+    "mio_throttle": "room in the shared-memory queue",
+    "lg_throttle": "room in the global-memory queue",
+    "math_pipe_throttle": "a busy arithmetic pipe",
+    "wait": "a fixed latency",
+    "not_selected": "other warps that were ready",
+    "membar": "a memory fence",
+    "gmma": "tensor core products",
+}
+_REFUSED: Final = re.compile(r"ERR_NVGPUCTRPERM|[Ll]ibraryNotLoaded|==ERROR==[^\n]*")
+
+
+def find_ncu() -> Path | None:
+    """The ncu program of this machine."""
+    homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
+    places = [Path(home) / "bin" / "ncu" for home in (*homes, "/usr/local/cuda", "/opt/cuda") if home]
+    found = shutil.which("ncu")
+    places = ([Path(found)] if found else []) + places
+    return next((path.resolve() for path in places if os.access(path, os.X_OK)), None)
+
+
+def why_not(ncu: Path | None, *, parameters: Path = _DRIVER_PARAMETERS) -> str:
+    """Why nothing can be counted here; empty when it can be tried."""
+    if ncu is None:
+        return "ncu is not installed; it is part of the CUDA toolkit (Nsight Compute)"
+    try:
+        restricted = "RmProfilingAdminOnly: 1" in parameters.read_text()
+    except OSError:
+        restricted = False
+    if restricted:
+        return "the driver keeps counters for administrators (NVreg_RestrictProfilingToAdminUsers=1)"
+    return ""
+
+
+@dataclass(slots=True)
+class Count:
+    """One process under ncu: how it starts, and what was counted."""
+
+    ncu: Path
+    tool: str = COUNTERS
+    log: int = field(init=False)
+    """Descriptor of ncu's own log, an anonymous file; candidates print elsewhere."""
+    libraries: list[Path] = field(default_factory=list)
+    """What was built for the process."""
+    sources: dict[str, str] = field(default_factory=dict)
+    """Texts that were compiled, by file name."""
+
+    def __post_init__(self) -> None:
+        self.log = os.memfd_create("counters")
+
+    def command(self, argv: list[str]) -> list[str]:
+        """The command that runs `argv` under ncu, which counts between profiler start and stop only."""
+        options = [
+            "--csv",
+            "--page",
+            "raw",
+            "--print-units",
+            "base",
+            "--log-file",
+            f"/proc/self/fd/{self.log}",
+        ]
+        options += ["--profile-from-start", "off", "--clock-control", "none", "--cache-control", "all"]
+        options += ["--target-processes", "application-only", "--launch-count", str(_MOST_LAUNCHES)]
+        return [str(self.ncu), *options, "--metrics", ",".join(_metrics()), *argv]
+
+    def policy(self, policy: SandboxPolicy) -> SandboxPolicy:
+        """A contestant's bounds, with the tool in sight."""
+        return replace(
+            policy,
+            nested=True,
+            environment={**policy.environment, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"},
+            binds=(*policy.binds, *unseen_binds([self.ncu.parent], policy.binds)),
+        )
+
+    def report(self, output: str, source: str) -> dict[str, Any]:  # Any: JSON for the referee
+        """What was counted as the referee hears it, or why nothing was."""
+        del source
+        log = os.pread(self.log, _LOG_BYTES, 0).decode("utf-8", "replace")
+        kernels = read_counters(log)
+        refused = _REFUSED.search(log + output)
+        silent = f"ncu wrote no counters; printed was: {(log or output)[-300:].strip()}"
+        return {
+            "complete": bool(kernels),
+            "why": "" if kernels else refused[0] if refused else silent,
+            "findings": [],
+            "counters": [kernel.model_dump(mode="json") for kernel in kernels],
+        }
+
+    def close(self) -> None:
+        """Give the log's memory back."""
+        os.close(self.log)
+
+
+def read_counters(log: str) -> list[KernelCounters]:
+    """The kernels of an ncu log in CSV, the longest first; launches of one kernel are one entry."""
+    lines = log.splitlines()
+    start = next((index for index, line in enumerate(lines) if line.startswith('"ID"')), None)
+    if start is None:
+        return []
+    launches: defaultdict[str, list[dict[str, float]]] = defaultdict(list)
+    for row in csv.DictReader(lines[start:]):
+        if (row.get("ID") or "").isdigit():  # the row below the heading names units
+            launches[row.get("Kernel Name") or "?"].append(_numbers(row))
+    kernels = [_kernel(name, rows) for name, rows in launches.items()]
+    return sorted(kernels, key=lambda kernel: -kernel.milliseconds)[:_MOST_KERNELS]
+
+
+def _metrics() -> Iterable[str]:
+    yield _TIME
+    for names in (_PERCENTS, _RATIOS, _TAKEN):
+        yield from names.values()
+    yield from _CONFLICTS
+    yield from (_STALL.format(reason) for reason in _STALLS)
+
+
+def _numbers(row: Mapping[str, str | None]) -> dict[str, float]:
+    """The metrics of one launch that are numbers."""
+    numbers = {}
+    for name, text in row.items():
+        try:
+            numbers[name] = float((text or "").replace(",", ""))
+        except ValueError:
+            continue
+    return numbers
+
+
+def _kernel(name: str, launches: list[dict[str, float]]) -> KernelCounters:
+    """One kernel; of several launches the longest stands for all but the time."""
+    longest = max(launches, key=lambda row: row.get(_TIME, 0.0))
+    taken = {key: longest.get(metric) for key, metric in _TAKEN.items()}
+    conflicts, wavefronts = (longest.get(metric) for metric in _CONFLICTS)
+    stalls = {words: longest.get(_STALL.format(reason), 0.0) for reason, words in _STALLS.items()}
+    worst = sorted(stalls.items(), key=lambda item: -item[1])[:_MOST_STALLS]
+    return KernelCounters(
+        kernel=name,
+        launches=len(launches),
+        milliseconds=sum(row.get(_TIME, 0.0) for row in launches) / 1e6,
+        **{key: longest.get(metric) for key, metric in (_PERCENTS | _RATIOS).items()},
+        **{key: None if value is None else int(value) for key, value in taken.items()},
+        conflict_share=conflicts / wavefronts if conflicts is not None and wavefronts else None,
+        stalls={words: round(cycles, 2) for words, cycles in worst if cycles >= _LEAST_STALL},
+    )

@@ -1,0 +1,297 @@
+"""The driver's side of sanitizing: this machine's tools, how a process starts under one, whose a fault is.
+
+A candidate runs inside the process that is watched, so a clean report is advice. Only what a tool says of
+code that the candidate wrote convicts, and only where it cannot be a quirk of the tool.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from kernelwright.evaluator.analysis.sanitizer_reports import (
+    STACK_FORMAT,
+    Fault,
+    Frame,
+    Kind,
+    Reading,
+    read_address_sanitizer,
+    read_compute_sanitizer,
+)
+from kernelwright.evaluator.sandbox import Bind, SandboxPolicy, python_binds
+from kernelwright.evaluator.sandbox.isolation.mounts import SYSTEM
+from kernelwright.evaluator.schema.evaluation import Status
+
+ADDRESS: Final = "address"
+"""The tool of the CPU: AddressSanitizer and UndefinedBehaviorSanitizer in one process."""
+DEVICE_TOOLS: Final = ("memcheck", "racecheck", "synccheck", "initcheck")
+"""Tools of compute-sanitizer, the most telling first."""
+_MEMORY_FACTOR: Final = 2
+_LOG_BYTES: Final = 4 << 20
+_MOST_FINDINGS: Final = 12
+_TOOL_OPTIONS: Final = {
+    # Padding, because memory right behind an allocation may belong to the next one.
+    "memcheck": ("--leak-check", "no", "--report-api-errors", "no", "--padding", "4096"),
+    "racecheck": ("--racecheck-report", "analysis"),
+}
+_ASAN: Final = (
+    "detect_leaks=0:halt_on_error=1:abort_on_error=1:detect_odr_violation=0:alloc_dealloc_mismatch=0:"
+    "allocator_may_return_null=1:malloc_context_size=4:quarantine_size_mb=64:detect_container_overflow=0"
+)
+_UBSAN: Final = "print_stacktrace=1:halt_on_error=0"
+_PRELOAD: Final = (
+    "import ctypes, os, sys; ctypes.CDLL(None).personality(0x40000);"
+    " os.environ['LD_PRELOAD'] = sys.argv[1]; os.execv(sys.argv[2], sys.argv[2:])"
+)
+"""Starts the real program with fixed addresses: shadow memory of older runtimes collides with random ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sanitizers:
+    """What this machine can sanitize with."""
+
+    compute: Path | None
+    """The compute-sanitizer program."""
+    preload: tuple[Path, ...]
+    """AddressSanitizer's runtime and what must be loaded right behind it; empty without one."""
+
+    def missing(self, device: str) -> str:
+        """Why a device's candidates cannot be sanitized here; empty when they can."""
+        if device == "cpu":
+            return "" if self.preload else "the C++ compiler brings no AddressSanitizer runtime (libasan.so)"
+        return "" if self.compute else "compute-sanitizer is not installed; it is part of the CUDA toolkit"
+
+
+@cache
+def find_sanitizers(compiler: Path | None) -> Sanitizers:
+    """Look for compute-sanitizer and for the runtime of this C++ compiler."""
+    return Sanitizers(_find_compute_sanitizer(), _find_runtime(compiler) if compiler else ())
+
+
+@dataclass(slots=True)
+class Watch:
+    """One process under one tool: how it starts, and what the tool made of it."""
+
+    sanitizers: Sanitizers
+    tool: str
+    log: int = field(init=False)
+    """Descriptor of the tool's own log, an anonymous file; candidates print elsewhere."""
+    libraries: list[Path] = field(default_factory=list)
+    """What was built for the process."""
+    sources: dict[str, str] = field(default_factory=dict)
+    """Texts that were compiled, by file name."""
+
+    def __post_init__(self) -> None:
+        self.log = os.memfd_create("report")
+
+    def command(self, argv: list[str]) -> list[str]:
+        """The command that runs `argv` under the tool."""
+        if self.tool == ADDRESS:
+            libraries = " ".join(map(str, self.sanitizers.preload))
+            return [sys.executable, "-I", "-S", "-c", _PRELOAD, libraries, *argv]
+        options = ["--tool", self.tool, "--log-file", f"/proc/self/fd/{self.log}", "--print-limit", "1000"]
+        options += ["--show-backtrace", "device", "--check-exit-code", "no", "--launch-timeout", "60"]
+        options += ["--target-processes", "application-only", *_TOOL_OPTIONS.get(self.tool, ())]
+        return [str(self.sanitizers.compute), *options, *argv]
+
+    def policy(self, policy: SandboxPolicy) -> SandboxPolicy:
+        """A contestant's bounds, wide enough for the tool."""
+        added = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+        needed = [self.sanitizers.compute.parent] if self.sanitizers.compute else []
+        if self.tool == ADDRESS:
+            form = f"stack_trace_format='{STACK_FORMAT}'"
+            added = {"ASAN_OPTIONS": f"{_ASAN}:{form}", "UBSAN_OPTIONS": f"{_UBSAN}:{form}"}
+            needed = list(self.sanitizers.preload)
+        return replace(
+            policy,
+            nested=True,
+            environment={**policy.environment, **added},
+            memory_bytes=policy.memory_bytes * _MEMORY_FACTOR,
+            binds=(*policy.binds, *unseen_binds(needed, policy.binds)),
+        )
+
+    def report(self, output: str, source: str) -> dict[str, Any]:  # Any: JSON for the referee
+        """The tool's report as the referee hears it: whether it is complete, and findings with a status."""
+        if self.tool == ADDRESS:
+            reading = read_address_sanitizer(output)
+        else:
+            log = os.pread(self.log, _LOG_BYTES, 0).decode("utf-8", "replace")
+            reading = read_compute_sanitizer(log)
+            if not log:
+                reading = replace(
+                    reading, why=f"the tool wrote nothing; printed was: {output[-300:].strip()}"
+                )
+        author = Author(source, tuple(path.read_bytes() for path in self.libraries if path.exists()))
+        return judge_reading(self.tool, reading, author, self.sources)
+
+    def close(self) -> None:
+        """Give the log's memory back."""
+        os.close(self.log)
+
+
+_LIBRARY_FOLDER: Final = "/libraries/"
+"""In the path of everything that was built for a contestant; see `Staging.built_folder`."""
+_FOREIGN_NAMESPACES: Final = frozenset(
+    ("at", "c10", "torch", "cub", "thrust", "cuda", "cutlass", "cudnn", "std")
+)
+_HEADER_LIBRARIES: Final = frozenset(("cub", "thrust", "cuda"))
+"""NVIDIA's own code, compiled into a candidate's library; racecheck has known false alarms there."""
+_UNFOLLOWED_BARRIERS: Final = re.compile(
+    r"mbarrier\.|\bbar\.(?:sync|arrive|red)|\bbarrier\.|cp\.async\.bulk|wgmma\.|tcgen05\."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """A candidate as the possible author of faulty code."""
+
+    source: str
+    libraries: tuple[bytes, ...]
+    """Contents of what was built for it."""
+
+    def wrote(self, frame: Frame) -> bool:
+        """Whether a stack frame lies in the candidate's own code, compiled from its text."""
+        if frame.module:
+            return _LIBRARY_FOLDER in frame.module
+        path = _qualified(frame.function)
+        if not path:
+            return bool(frame.place) and not frame.place.startswith("/")
+        mangled = "".join(f"{len(part)}{part}" for part in path).encode()
+        if any(mangled in library for library in self.libraries):
+            return True
+        plain = b"\0" + path[-1].encode() + b"\0"
+        if len(path) == 1 and any(plain in library for library in self.libraries):
+            return True
+        pattern = rf"__global__[^;{{]*?\b{re.escape(path[-1])}\s*\("
+        return path[0] not in _FOREIGN_NAMESPACES and re.search(pattern, self.source) is not None
+
+    def generated(self, frame: Frame) -> bool:
+        """Whether a kernel was made from a function of the candidate by a compiler such as Triton's."""
+        path = _qualified(frame.function)
+        return len(path) == 1 and re.search(rf"\bdef {re.escape(path[0])}\b", self.source) is not None
+
+    @property
+    def writes_barriers(self) -> bool:
+        """Whether the source has barriers in PTX, which racecheck does not follow."""
+        return _UNFOLLOWED_BARRIERS.search(self.source) is not None
+
+
+def judge_reading(
+    tool: str, reading: Reading, author: Author, sources: Mapping[str, str]
+) -> dict[str, Any]:  # Any: JSON for the referee
+    """Attach a status to each fault that convicts; everything else is a remark."""
+    complete, why = reading.complete, reading.why
+    findings = []
+    for fault in reading.faults:
+        status = _status(fault, author)
+        if status is Status.RACE and author.writes_barriers:
+            status = None
+            complete, why = False, "racecheck does not follow barriers written in PTX, and saw races"
+        mine = any(author.wrote(frame) or author.generated(frame) for frame in fault.frames)
+        text = (
+            f"{tool}: {_describe(fault, author, sources)}{'' if mine else ' (not in code of the candidate)'}"
+        )
+        findings.append({"status": status.value if status else "", "text": text})
+    findings.sort(key=lambda finding: not finding["status"])
+    return {"complete": complete, "why": why, "findings": findings[:_MOST_FINDINGS]}
+
+
+def _status(fault: Fault, author: Author) -> Status | None:
+    """What a fault convicts a candidate of."""
+    if not fault.severe:
+        return None
+    written = any(author.wrote(frame) for frame in fault.frames)
+    match fault.kind:
+        case Kind.MEMORY:
+            own = written or any(author.generated(frame) for frame in fault.frames)
+            return Status.MEMORY_ERROR if own else None
+        case Kind.RACE:
+            inside_headers = all(
+                _HEADER_LIBRARIES.intersection(_qualified(frame.function)[:1]) for frame in fault.frames
+            )
+            return Status.RACE if written and not inside_headers else None
+        case Kind.UNINITIALIZED | Kind.BARRIER | Kind.UNDEFINED | Kind.OTHER:
+            return None
+
+
+def _describe(fault: Fault, author: Author, sources: Mapping[str, str]) -> str:
+    """One line for people and models: what, where, the source line, and about which address."""
+    own = [frame for frame in fault.frames if author.wrote(frame)] or list(fault.frames)
+    named = [frame for frame in own if frame.function] or own
+    places = []
+    for frame in named[: 2 if fault.kind is Kind.RACE else 1]:
+        name = frame.function.partition("(")[0].strip() if len(frame.function) > 80 else frame.function
+        line = _line_at(frame.place, sources)
+        place = f" ({Path(frame.place).name}{f': {line}' if line else ''})" if frame.place else ""
+        places.append(f"{name}{place}".strip())
+    where = f", {' and '.join(places)}" if places else ""
+    return f"{fault.headline}{where}{f'; {fault.detail}' if fault.detail else ''}"[:700]
+
+
+def _line_at(place: str, sources: Mapping[str, str]) -> str:
+    """The text of a line that was compiled."""
+    name, _, number = Path(place).name.rpartition(":")
+    text = next((text for path, text in sources.items() if Path(path).name == name), "")
+    lines = text.splitlines()
+    if not number.isdigit() or not 0 < int(number) <= len(lines):
+        return ""
+    return f"`{lines[int(number) - 1].strip()[:120]}`"
+
+
+@cache
+def _qualified(function: str) -> tuple[str, ...]:
+    """Namespaces and name of a demangled function: `void a::f<int>(int*)` is `("a", "f")`."""
+    text = re.sub(r"^\[clone (.*)\] .*", r"\1", function).replace("(anonymous namespace)::", "")
+    name = re.split(r"[<(]", text, maxsplit=1)[0].strip().rpartition(" ")[2]
+    return tuple(part for part in name.split("::") if re.fullmatch(r"[\w$]+", part))
+
+
+def unseen_binds(needed: Iterable[Path], binds: Iterable[Bind]) -> tuple[Bind, ...]:
+    """Binds for what a sandbox does not see anyway."""
+    seen = [*map(Path, SYSTEM), *(bind.target or bind.source for bind in (*python_binds(), *binds))]
+    return tuple(Bind(path) for path in needed if not any(path.is_relative_to(folder) for folder in seen))
+
+
+def _find_compute_sanitizer() -> Path | None:
+    homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
+    found = shutil.which("compute-sanitizer")
+    places = [Path(found)] if found else []
+    for home in (*homes, "/usr/local/cuda", "/opt/cuda"):
+        if home:
+            folders = ("bin", "compute-sanitizer", "extras/compute-sanitizer")
+            places += [Path(home) / folder / "compute-sanitizer" for folder in folders]
+    spec = importlib.util.find_spec("nvidia")
+    for root in spec.submodule_search_locations or () if spec else ():
+        places += sorted(Path(root).glob("*/compute-sanitizer/compute-sanitizer"))
+    return next((path.resolve() for path in places if os.access(path, os.X_OK)), None)
+
+
+def _find_runtime(compiler: Path) -> tuple[Path, ...]:
+    """libasan and, behind it, libstdc++: without it the first exception thrown ends the process."""
+    libraries = []
+    for name in ("libasan.so", "libstdc++.so.6"):
+        try:
+            answer = subprocess.run(
+                [compiler, f"-print-file-name={name}"],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=True,
+                stdin=subprocess.DEVNULL,
+            )
+        except (OSError, subprocess.SubprocessError):
+            return ()
+        path = Path(answer.stdout.strip())
+        if not path.is_absolute() or not path.exists():
+            return ()
+        libraries.append(path.resolve())
+    return tuple(libraries)

@@ -1,0 +1,97 @@
+"""Screening: reads a candidate's text. Advice, except for what breaks the contract."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from itertools import islice
+from typing import Final
+
+from kernelwright.evaluator.analysis.attribution import kernel_functions
+from kernelwright.evaluator.backends.registry import Backend, find_backend
+from kernelwright.evaluator.schema.candidate import Candidate
+from kernelwright.evaluator.schema.evaluation import Finding
+from kernelwright.evaluator.schema.python_syntax import parse_python
+
+MAX_SOURCE_BYTES: Final = 8 << 20
+_MOST_SENT_BYTES: Final = 24 << 20
+"""As JSON, where a character takes six bytes or more if it is not ASCII or cannot be printed: a source and
+what goes with it must fit one message."""
+_MOST_REMARKS: Final = 50
+
+_REMARKS: Final = (
+    ("subprocess", re.compile(r"\bsubprocess\b|\bos\.system\b|\bpopen\b"), "starts other programs"),
+    ("network", re.compile(r"\bsocket\b|\burllib\b|\brequests\b"), "mentions the network; there is none"),
+    ("patching", re.compile(r"\bsetattr\s*\(\s*(torch|time)|^\s*(torch|time)\.[\w.]+\s*=[^=]"), "assigns into a library"),  # noqa: E501
+    ("frames", re.compile(r"\b_getframe\b|\bgc\.get_objects\b|\bgc\.get_referrers\b"), "looks at other code's objects"),  # noqa: E501
+    ("compiler", re.compile(r"\btorch\.compile\b|\btorch\.jit\b"), "leans on a compiler of torch"),
+    ("data_ptr_key", re.compile(r"\[\s*\w+\.data_ptr\(\)\s*\]"), "keeps something under an input's address"),
+)  # fmt: skip
+
+_WORDS: Final = re.compile("subprocess|system|popen|socket|urllib|requests|torch|time|_getframe|gc|data_ptr")
+"""A line without any of them earns no remark: looked for first, as there may be millions of lines."""
+
+
+def screen(candidate: Candidate) -> tuple[Finding, ...]:
+    """Findings in source order; a fatal one means the candidate cannot be run at all."""
+    source = candidate.source
+    if len(source.encode("utf-8", "surrogatepass")) > MAX_SOURCE_BYTES:
+        return (_fatal("size", None, f"the source is larger than {MAX_SOURCE_BYTES} bytes"),)
+    if len(json.dumps(source)) > _MOST_SENT_BYTES:
+        return (_fatal("size", None, f"the source is larger than {_MOST_SENT_BYTES} bytes as JSON"),)
+    if not source.strip():
+        return (_fatal("empty", None, "the candidate is empty"),)
+    try:
+        source.encode("utf-8")
+        tree = parse_python(source)
+    except SyntaxError as error:
+        return (_fatal("syntax", error.lineno, f"not valid Python: {error.msg}"),)
+    except (ValueError, RecursionError, MemoryError) as error:
+        return (_fatal("syntax", None, f"not valid Python: {error}"),)
+    if not _defines_model(tree):
+        return (_fatal("contract", None, "the module defines no ModelNew at its top level"),)
+    try:
+        return (*_remarks(source), *_without_kernel(tree, find_backend(candidate.backend)))
+    except (RecursionError, MemoryError):  # remarks are advice
+        return ()
+
+
+def _defines_model(tree: ast.Module) -> bool:
+    """Whether `ModelNew` is bound somewhere: class, assignment, import, under `if` or `try`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(name="ModelNew") | ast.FunctionDef(name="ModelNew"):
+                return True
+            case ast.Name(id="ModelNew", ctx=ast.Store()):
+                return True
+            case ast.alias(name=name, asname=asname) if (asname or name) == "ModelNew":
+                return True
+            case _:
+                continue
+    return False
+
+
+def _remarks(source: str) -> list[Finding]:
+    """The first ones: any number of lines may earn one."""
+    found = (
+        Finding(rule=rule, line=number, message=message)
+        for number, line in enumerate(source.splitlines(), 1)
+        if line and _WORDS.search(line)
+        for rule, expression, message in _REMARKS
+        if expression.search(line.partition("#")[0])
+    )
+    return list(islice(found, _MOST_REMARKS))
+
+
+def _without_kernel(tree: ast.Module, backend: Backend) -> list[Finding]:
+    """A remark where a backend's kernels are decorated functions and the module has none."""
+    if not backend.decorators or any(True for _ in kernel_functions(tree)):
+        return []
+    marks = " or ".join(f"@{mark}" for mark in backend.decorators)
+    message = f"no function of the module is marked {marks}: {backend.language} has nothing to compile"
+    return [Finding(rule="no_kernel", message=message)]
+
+
+def _fatal(rule: str, line: int | None, message: str) -> Finding:
+    return Finding(rule=rule, line=line, message=message, fatal=True)

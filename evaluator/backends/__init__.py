@@ -1,0 +1,1 @@
+"""The kernel languages: what each needs of the machine, and how it is recognised."""

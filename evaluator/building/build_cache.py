@@ -1,0 +1,238 @@
+"""Content-addressed store of builds: read-only entries, published atomically, bounded in size.
+
+Only the trusted side writes here. An entry is a folder `<key>/` with `entry.json` and, where the build
+succeeded, `built.so`; a folder appears complete or not at all, whoever is killed when. What it was built from
+may join it later.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from kernelwright.evaluator.schema.errors import MachineError
+from kernelwright.evaluator.schema.record import Record
+
+DEFAULT_MAX_BYTES: Final = 20 << 30
+_IN_USE_S: Final = 600.0
+"""Entries used this recently are never evicted: somebody may be about to open one."""
+_FULLNESS_AFTER_EVICTION: Final = 0.9
+
+
+class Entry(Record):
+    """What is known of one build."""
+
+    ok: bool
+    log: str = ""
+    retry: bool = False
+    """The failure may be our headers' fault: another tier must decide."""
+    sha256: str = ""
+    """Of `built.so`."""
+    size: int = 0
+    """Of `built.so`, bytes."""
+
+
+class BuildCache:
+    """The store of one folder; safe to share between threads and processes."""
+
+    def __init__(self, root: Path, *, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+        self.root = root
+        self._entries = root / "entries"
+        self._staging = root / "staging"
+        self._locks = root / "locks"
+        self._max_bytes = max_bytes
+        with _disk_faults(root):
+            for folder in (self._entries, self._staging, self._locks):
+                folder.mkdir(parents=True, exist_ok=True)
+
+    def find(self, key: str) -> Entry | None:
+        """The entry of a key, or None; a damaged one is removed and counts as absent."""
+        folder = self._folder(key)
+        try:
+            entry = Entry.model_validate_json((folder / "entry.json").read_bytes())
+            intact = not entry.ok or _sha256_file(self.shared_object(key)) == entry.sha256
+        except FileNotFoundError:
+            return None
+        except (OSError, ValidationError):
+            intact = False
+        if not intact:
+            with _disk_faults(folder):
+                self._remove(folder)
+            return None
+        _touch(folder)
+        return entry
+
+    def has(self, key: str) -> bool:
+        """Whether there is an entry, sound or not."""
+        return (self._folder(key) / "entry.json").exists()
+
+    def shared_object(self, key: str) -> Path:
+        """Where the built library of a successful entry lies."""
+        return self._folder(key) / "built.so"
+
+    def note_request(self, key: str, text: str) -> None:
+        """Keep beside an entry what it was built from, so that it can be built in another way."""
+        path = self._folder(key) / "request.json"
+        if path.exists():
+            return
+        with _disk_faults(path), self.staged() as folder:
+            _write_synced(folder / path.name, text.encode())
+            with suppress(FileNotFoundError):  # evicted meanwhile
+                (folder / path.name).rename(path)
+
+    def request(self, key: str) -> str | None:
+        """What an entry was built from, if that is still known."""
+        try:
+            return (self._folder(key) / "request.json").read_text()
+        except FileNotFoundError:
+            return None
+
+    @contextmanager
+    def staged(self) -> Iterator[Path]:
+        """A private folder on the store's file system, gone afterwards unless published."""
+        with _disk_faults(self._staging):
+            self._sweep_staging()
+            folder = self._staging / f"{os.getpid()}-{time.monotonic_ns()}"
+            folder.mkdir()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def put_in_place(self, folder: Path, target: Path) -> None:
+        """Give a staged folder its final name, readable to every sandbox; the first of two wins.
+
+        Raises:
+            MachineError: the store cannot be written.
+        """
+        with _disk_faults(target):
+            for path in (folder, *folder.rglob("*")):
+                path.chmod(0o755 if path.is_dir() else 0o444)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if not target.exists():
+                folder.rename(target)
+
+    def publish(self, key: str, folder: Path, entry: Entry) -> None:
+        """Turn a staged folder into the entry of a key; the first of two publishers wins.
+
+        Raises:
+            MachineError: the disk is full or the store cannot be written.
+        """
+        with _disk_faults(self._entries):
+            _write_synced(folder / "entry.json", entry.model_dump_json().encode())
+            if entry.ok:
+                _sync(folder / "built.so")
+                (folder / "built.so").chmod(0o444)
+            target = self._folder(key)
+            target.parent.mkdir(exist_ok=True)
+            if not target.exists():
+                folder.rename(target)
+                _sync(target.parent)
+            self._evict()
+
+    @contextmanager
+    def building(self, key: str) -> Iterator[None]:
+        """Hold the right to build a key; other threads and processes wait here."""
+        path = self._locks / key
+        with _disk_faults(self._locks):
+            descriptor = _lock(path)
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+            os.close(descriptor)
+
+    def _folder(self, key: str) -> Path:
+        return self._entries / key[:2] / key
+
+    def _remove(self, folder: Path) -> None:
+        """Take an entry out of sight first, then delete it, so that no half entry is ever seen."""
+        grave = self._staging / f"{os.getpid()}-{time.monotonic_ns()}-evicted"
+        try:
+            folder.rename(grave)
+        except FileNotFoundError:
+            return
+        shutil.rmtree(grave, ignore_errors=True)
+
+    def _evict(self) -> None:
+        used = [(path, path.stat().st_mtime, _size(path)) for path in self._entries.glob("*/*")]
+        total = sum(size for _, _, size in used)
+        if total <= self._max_bytes:
+            return
+        now = time.time()
+        for path, when, size in sorted(used, key=lambda item: item[1]):
+            if total <= self._max_bytes * _FULLNESS_AFTER_EVICTION or now - when < _IN_USE_S:
+                break
+            self._remove(path)
+            total -= size
+
+    def _sweep_staging(self) -> None:
+        """Delete what killed processes left behind."""
+        for folder in self._staging.iterdir():
+            owner = folder.name.partition("-")[0]
+            if owner != str(os.getpid()) and not Path("/proc", owner).exists():
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _disk_faults(place: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise MachineError(f"the build cache at {place} cannot be used: {error.strerror or error}") from error
+
+
+def _lock(path: Path) -> int:
+    """Take an exclusive lock on a file that its holder deletes; the file locked is the one on the disk."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            if os.fstat(descriptor).st_ino == path.stat().st_ino:
+                return descriptor
+        except FileNotFoundError:
+            pass
+        os.close(descriptor)
+
+
+def _sha256_file(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _write_synced(path: Path, content: bytes) -> None:
+    with path.open("wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _touch(folder: Path) -> None:
+    try:
+        os.utime(folder)
+    except OSError:
+        return  # evicted or read-only: the entry stays as old as it was
+
+
+def _size(folder: Path) -> int:
+    try:
+        return sum(path.stat().st_size for path in folder.iterdir())
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,248 @@
+"""The lean headers made ready for one installed torch: a header tree and the helper library it links with.
+
+Made once per machine, torch and compiler, in the build sandbox, proved by a self-test, and kept beside the
+build cache. Where any of that fails there is no toolbox, and builds use torch's real headers.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from kernelwright.evaluator.building.build_plan import (
+    OUTPUT,
+    PRECOMPILABLE,
+    Headers,
+    Plan,
+    identity_of,
+    plan_build,
+)
+from kernelwright.evaluator.building.build_request import BuildRequest
+from kernelwright.evaluator.building.flags import Flags
+from kernelwright.evaluator.building.lean_headers.aten_operators import Operator, read_functions, read_methods
+from kernelwright.evaluator.building.lean_headers.torch_objects import restate
+from kernelwright.evaluator.building.sandboxed_build import BuildSandbox
+from kernelwright.evaluator.building.toolchain import Toolchain
+from kernelwright.evaluator.schema.record import sha256_text
+
+SOURCES: Final = Path(__file__).parent
+_OWN: Final = "kernelwright"
+_SUFFIXES: Final = (".h", ".cpp", ".txt", ".py")
+_LAYOUT_MARK: Final = struct.pack("<QQ", 0x6B65726E656C7772, 0x696768746C61796F)
+_LAYOUT_NAMES: Final = (
+    "KW_NUMEL_OFFSET",
+    "KW_SIZES_OFFSET",
+    "KW_STORAGE_OFFSET_OFFSET",
+    "KW_INLINE_DIMENSIONS",
+    "KW_UNDEFINED_SCALAR_TYPE",
+)
+"""What `helper/tensor.cpp` measured, in its order."""
+_HELPER_FLAGS: Final = (
+    "-O1",
+    "-fPIC",
+    "-fno-strict-aliasing",
+    "-fno-access-control",
+    "-ffunction-sections",
+    "-w",
+)
+
+_TYPES: Final = ("tensor.h", "dispatch.h", "parallel.h")
+_ALL: Final = (*_TYPES, "bindings.h", "library.h", "functional.h")
+_CUDA: Final = (*_TYPES, "cuda.h")
+FORWARDERS: Final = MappingProxyType(
+    {
+        "torch/extension.h": _ALL,
+        "torch/torch.h": _ALL,
+        "torch/all.h": _TYPES,
+        "torch/types.h": _TYPES,
+        "torch/python.h": _ALL,
+        "torch/library.h": (*_TYPES, "library.h"),
+        "torch/csrc/utils/pybind.h": _ALL,
+        "torch/nn/functional.h": (*_TYPES, "functional.h"),
+        "pybind11/pybind11.h": ("bindings.h",),
+        "pybind11/stl.h": ("bindings.h",),
+        "ATen/ATen.h": _TYPES,
+        "ATen/Tensor.h": _TYPES,
+        "ATen/core/Tensor.h": _TYPES,
+        "ATen/Functions.h": _TYPES,
+        "ATen/TensorIndexing.h": _TYPES,
+        "ATen/Dispatch.h": ("dispatch.h",),
+        "ATen/Parallel.h": ("parallel.h",),
+        "ATen/AccumulateType.h": ("scalars.h",),
+        "ATen/OpMathType.h": ("scalars.h",),
+        "ATen/ceil_div.h": ("cuda.h",),
+        "c10/util/Half.h": ("scalars.h",),
+        "c10/util/BFloat16.h": ("scalars.h",),
+        "c10/core/ScalarType.h": ("scalars.h",),
+        "c10/util/Optional.h": ("values.h",),
+        "c10/util/ArrayRef.h": ("values.h",),
+        "c10/core/Device.h": ("values.h",),
+        "c10/core/TensorOptions.h": ("values.h",),
+        "c10/util/Exception.h": ("checks.h",),
+        "c10/macros/Macros.h": ("checks.h",),
+        "ATen/cuda/CUDAContext.h": _CUDA,
+        "ATen/cuda/CUDAContextLight.h": _CUDA,
+        "ATen/cuda/CUDABlas.h": _CUDA,
+        "ATen/cuda/CUDAUtils.h": _CUDA,
+        "ATen/cuda/Exceptions.h": _CUDA,
+        "ATen/cuda/Atomic.cuh": _CUDA,
+        "ATen/cuda/DeviceUtils.cuh": _CUDA,
+        "ATen/cuda/detail/KernelUtils.h": _CUDA,
+        "c10/cuda/CUDAException.h": _CUDA,
+        "c10/cuda/CUDAFunctions.h": _CUDA,
+        "c10/cuda/CUDAGuard.h": _CUDA,
+        "c10/cuda/CUDAStream.h": _CUDA,
+    }
+)
+"""Torch's header names that candidates include, and which lean headers stand in for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Toolbox:
+    """A finished toolbox."""
+
+    folder: Path
+    toolchain: Toolchain
+
+    @property
+    def include_dir(self) -> Path:
+        """The header tree: what `<torch/extension.h>` and its kin resolve to."""
+        return self.folder / "include"
+
+    def headers(self) -> Headers:
+        """The lean tier: nothing of torch's own include folders is on the path, so the two never mix."""
+        sections = ("-Wl,--gc-sections", "-Wl,--exclude-libs,ALL", "-Wl,-Bsymbolic")
+        return Headers(
+            tier="lean",
+            include_dirs=(self.include_dir,),
+            link=(
+                str(self.folder / "helper.a"),
+                f"-L{self.toolchain.torch.lib_dir}",
+                "-Wl,--no-as-needed",
+                "-ltorch_python",
+                *sections,
+            ),
+            cuda_link=(),
+            version=self.folder.name,
+            first=PRECOMPILABLE,
+        )
+
+
+class UnfitToolbox(Exception):
+    """The lean headers do not fit this torch or compiler; the message says why."""
+
+
+def toolbox_key(toolchain: Toolchain) -> str:
+    """Content address: everything a toolbox is made from."""
+    own = [path for path in sorted(SOURCES.rglob("*")) if path.suffix in _SUFFIXES]
+    texts = [path.read_text() for path in own]
+    return sha256_text("\0".join([*texts, identity_of(toolchain, toolchain.cuda, str(toolchain.torch.root))]))
+
+
+def make_toolbox(folder: Path, sandbox: BuildSandbox, *, timeout_s: float) -> Toolbox:
+    """Fill an empty folder: compile the helper, write the header tree, prove both.
+
+    Raises:
+        UnfitToolbox: this torch or compiler does not fit.
+        MachineError: the sandbox failed.
+    """
+    toolchain = sandbox.toolchain
+    files, plan = _read_helper(toolchain)
+    archive = folder / "helper.a"
+    made = sandbox.run(plan, archive, timeout_s=timeout_s, workers=3)
+    if not made.ok:
+        raise UnfitToolbox(made.log)
+    archive.chmod(0o444)
+    for name, text in (files | _forwarders() | {f"{_OWN}/layout.h": _layout(archive.read_bytes())}).items():
+        path = folder / "include" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    toolbox = Toolbox(folder, toolchain)
+    _prove(toolbox, sandbox, timeout_s)
+    return toolbox
+
+
+def _prove(toolbox: Toolbox, sandbox: BuildSandbox, timeout_s: float) -> None:
+    """Build the self-test with the toolbox and run it against torch."""
+    request = BuildRequest(
+        name="selftest",
+        files={"selftest.cpp": (SOURCES / "selftest.cpp").read_text()},
+        sources=("selftest.cpp",),
+    )
+    plan = plan_build(
+        request, Flags(cxx=["-O2"]), toolchain=sandbox.toolchain, headers=toolbox.headers(), architecture=None
+    )
+    library = toolbox.folder / "selftest.so"
+    made = sandbox.seeing(toolbox.folder).run(plan, library, timeout_s=timeout_s, workers=1)
+    if not made.ok:
+        raise UnfitToolbox(f"the self-test does not compile: {made.log}")
+    library.chmod(0o755)
+    script = SOURCES / "selftest.py"
+    argv = (sys.executable, "-I", str(script), str(library))
+    if said := sandbox.passes(argv, (script, library), timeout_s=timeout_s):
+        raise UnfitToolbox(f"the self-test fails: {said}")
+    library.unlink()
+
+
+def _read_helper(toolchain: Toolchain) -> tuple[dict[str, str], Plan]:
+    """The header files with this torch's operators in them, and the plan that compiles the helper."""
+    include = toolchain.torch.include_dirs[0]
+    names = (SOURCES / "operators.txt").read_text().split()
+    functions, methods = read_functions(include, names), read_methods(include, names)
+    definitions = [operator.definition(method=False) for operator in functions]
+    definitions += [operator.definition(method=True) for operator in methods]
+    headers = {f"{_OWN}/{path.name}": path.read_text() for path in sorted((SOURCES / _OWN).glob("*.h"))}
+    headers[f"{_OWN}/functions.inc"] = _lines(functions, method=False)
+    headers[f"{_OWN}/methods.inc"] = _lines(methods, method=True)
+    helper = {f"helper/{path.name}": path.read_text() for path in sorted((SOURCES / "helper").iterdir())}
+    helper["helper/definitions.inc"] = "\n".join(definitions)
+    helper["helper/operators.inc"] = "\n".join(
+        f"#include <ATen/ops/{name}.h>" for name in names if (include / f"ATen/ops/{name}.h").exists()
+    )
+    helper["helper/objects.inc"] = restate(include)
+    return headers, _plan_helper(toolchain, headers | helper)
+
+
+def _lines(operators: list[Operator], *, method: bool) -> str:
+    return "\n".join(operator.declaration(method=method) for operator in operators)
+
+
+def _plan_helper(toolchain: Toolchain, files: dict[str, str]) -> Plan:
+    torch, cuda = toolchain.torch, toolchain.cuda
+    units = ["tensor", "operators", "python", "library"]
+    folders = [*torch.include_dirs, toolchain.python_include]
+    if cuda and torch.has_library("c10_cuda"):
+        units.append("cuda")
+        folders += cuda.include_dirs
+    common = [str(toolchain.cxx.path), f"-std={torch.cxx_standard}", *_HELPER_FLAGS, "-I.", "-Ihelper"]
+    common += [word for folder in folders for word in ("-isystem", str(folder))]
+    common.append(f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.cxx11_abi)}")
+    return Plan(
+        tier="helper",
+        files=files,
+        compile=tuple((*common, "-c", f"helper/{unit}.cpp", "-o", f"{unit}.o") for unit in units),
+        link=("ar", "rcs", OUTPUT, *(f"{unit}.o" for unit in units)),
+        module_name="",
+        identity="",
+    )
+
+
+def _layout(archive: bytes) -> str:
+    """Where a tensor keeps its shape, as the compiled helper recorded it."""
+    start = archive.find(_LAYOUT_MARK)
+    if start < 0:
+        raise UnfitToolbox("the helper does not say how tensors are laid out")
+    values = struct.unpack_from(f"<{len(_LAYOUT_NAMES)}Q", archive, start + len(_LAYOUT_MARK))
+    lines = [f"#define {name} {value}" for name, value in zip(_LAYOUT_NAMES, values, strict=True)]
+    return "\n".join(["#ifndef KW_LAYOUT_H", "#define KW_LAYOUT_H", *lines, "#endif", ""])
+
+
+def _forwarders() -> dict[str, str]:
+    def text(parts: tuple[str, ...]) -> str:
+        return "".join(f"#include <{_OWN}/{name}>\n" for name in ("layout.h", *parts, "names.h"))
+
+    return {name: text(parts) for name, parts in FORWARDERS.items()}

@@ -1,0 +1,1 @@
+"""The driver: starts referees and contestants, hands out devices, serves the referees' requests."""

@@ -1,0 +1,58 @@
+"""Ends an evaluation from another thread: whoever asked for it no longer wants it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kernelwright.evaluator.sandbox import Sandboxed
+from kernelwright.evaluator.schema.errors import Stopped
+
+
+class Stop:
+    """One evaluation's stop switch; once set it stays so. Usable from any thread."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._is_set = False
+        self._referee: Sandboxed | None = None
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the evaluation is to end."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Kill the referee, so that `evaluate` raises `Stopped`; a build or a wait for a device ends first.
+
+        Raises:
+            MachineError: the referee cannot be killed.
+        """
+        with self._guard:
+            self._is_set = True
+            if self._referee is not None:
+                self._referee.kill()
+
+    @contextmanager
+    def reaching(self, referee: Sandboxed) -> Iterator[None]:
+        """Let the switch kill this referee while the block lasts.
+
+        Raises:
+            Stopped: the switch is set, whatever else went wrong because of it.
+        """
+        with self._guard:
+            if not self._is_set:
+                self._referee = referee
+        try:
+            if not self._is_set:
+                yield
+        except Exception:
+            if not self._is_set:
+                raise
+        finally:
+            # Waits for a kill under way, so that a killed referee is never taken for a live one.
+            with self._guard:
+                self._referee = None
+        if self._is_set:
+            raise Stopped("the evaluation was stopped; nothing is scored")

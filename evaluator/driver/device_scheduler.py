@@ -1,0 +1,77 @@
+"""Which evaluations use a device now: the least busy one is chosen, and where memory is short some wait."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from kernelwright.evaluator.driver.cancellation import Stop
+from kernelwright.evaluator.schema.errors import Stopped
+
+_GLANCE_S = 1.0
+
+
+class Crowd:
+    """Evaluations by device; usable from any thread."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._busy: Counter[str] = Counter()
+        self._waiting: Counter[str] = Counter()
+        self._claims: Counter[str] = Counter()
+        """Evaluations that want a device for themselves, or have it: nobody else enters."""
+
+    def enter(self, devices: Iterable[str], *, warm: Callable[[str], bool], stop: Stop) -> str:
+        """The least busy device, a warm one if it can be; counted as busier until `leave`.
+
+        Raises:
+            Stopped: `stop` was set.
+        """
+        with self._changed:
+            device = min(devices, key=lambda one: (self._claims[one] > 0, self._busy[one], not warm(one)))
+            while self._claims[device]:
+                self._pause(stop)
+            self._busy[device] += 1
+        return device
+
+    def leave(self, device: str) -> None:
+        """An evaluation on a device is over."""
+        with self._changed:
+            self._busy[device] -= 1
+            self._changed.notify_all()
+
+    def is_shared(self, device: str) -> bool:
+        """Whether anybody else is on a device, to one who is."""
+        with self._changed:
+            return self._busy[device] > 1
+
+    @contextmanager
+    def alone(self, device: str, stop: Stop) -> Iterator[None]:
+        """Be the only one on a device, once all others have left it or wait for the same; one at a time.
+
+        Raises:
+            Stopped: `stop` was set while it waited.
+        """
+        with self._changed:
+            self._claims[device] += 1
+            self._waiting[device] += 1
+        try:
+            with self._changed:
+                try:
+                    while self._busy[device] > self._waiting[device]:
+                        self._pause(stop)
+                finally:
+                    self._waiting[device] -= 1
+                    self._changed.notify_all()
+            yield
+        finally:
+            with self._changed:
+                self._claims[device] -= 1
+                self._changed.notify_all()
+
+    def _pause(self, stop: Stop) -> None:
+        self._changed.wait(_GLANCE_S)
+        if stop.is_set:
+            raise Stopped("the evaluation was stopped; nothing is scored")

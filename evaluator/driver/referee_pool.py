@@ -1,0 +1,130 @@
+"""Referees that wait for the next candidate of their problem, and evaluations that wait for a referee."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Final
+
+from kernelwright.evaluator.driver.cancellation import Stop
+from kernelwright.evaluator.driver.referee_client import RefereeHandle
+from kernelwright.evaluator.schema.errors import Stopped
+
+_OPENING_S: Final = {"cpu": 8.0, "cuda": 30.0}
+"""About what it takes until a new referee has judged its first candidate, beyond what a warm one takes."""
+_GLANCE_S: Final = 0.5
+
+
+@dataclass(slots=True)
+class _Problem:
+    """The referees of one problem, policy and device."""
+
+    idle: list[RefereeHandle] = field(default_factory=list)
+    at_work: int = 0
+    """Taken, or being opened."""
+    opening: int = 0
+    """Of those, what has not judged anything yet."""
+    waited_s: float = 0.0
+    """Seconds that evaluations have waited, together, since the last one was opened."""
+
+
+class IdleReferees:
+    """Idle referees by problem, policy and device; usable from any thread.
+
+    An evaluation whose problem has a referee at work waits for it. Once such waiting has cost what opening
+    another one costs, one is opened: never more than twice what it would have cost to know beforehand.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._problems: OrderedDict[str, _Problem] = OrderedDict()
+        self._changed = threading.Condition()
+        self._closed = False
+
+    def has(self, key: str) -> bool:
+        """Whether one waits under a key."""
+        with self._changed:
+            return key in self._problems and bool(self._problems[key].idle)
+
+    def take(self, key: str, device: str, stop: Stop) -> RefereeHandle | None:
+        """One that waits under a key, or will soon; None to open another. `keep` or `lose` has to follow.
+
+        Raises:
+            Stopped: `stop` was set while it waited.
+        """
+        price_s = _OPENING_S[device.partition(":")[0]]
+        with self._changed:
+            while self._waits(problem := self._problems.setdefault(key, _Problem()), price_s):
+                began = time.monotonic()
+                self._changed.wait(_GLANCE_S)
+                if stop.is_set:
+                    raise Stopped("the evaluation was stopped; nothing is scored")
+                if not problem.opening:  # until it has judged something nobody knows whether waiting is long
+                    problem.waited_s += time.monotonic() - began
+            problem.at_work += 1
+            if problem.idle:
+                return problem.idle.pop()
+            problem.waited_s = 0.0
+            problem.opening += 1
+            return None
+
+    @staticmethod
+    def _waits(problem: _Problem, price_s: float) -> bool:
+        return not problem.idle and problem.at_work > 0 and problem.waited_s < price_s
+
+    def keep(self, key: str, referee: RefereeHandle, *, opened: bool) -> None:
+        """One that was taken, or opened instead, has judged; of too many the longest unused goes."""
+        surplus: list[RefereeHandle] = []
+        with self._changed:
+            problem = self._left(key, opened=opened)
+            problem.idle.append(referee)
+            self._problems.move_to_end(key)
+            most = 0 if self._closed else self._limit
+            while sum(len(each.idle) for each in self._problems.values()) > most:
+                surplus.append(next(each for each in self._problems.values() if each.idle).idle.pop(0))
+            self._tidy()
+        for extra in surplus:
+            extra.close()
+
+    def lose(self, key: str, *, opened: bool) -> None:
+        """One that was taken, or opened instead, is gone."""
+        with self._changed:
+            self._left(key, opened=opened)
+            self._tidy()
+
+    def dismiss(self, device: str) -> bool:
+        """End those of a device, for the memory they hold there; whether there were any."""
+        with self._changed:
+            ended = [one for each in self._problems.values() for one in each.idle if one.device == device]
+            for each in self._problems.values():
+                each.idle = [one for one in each.idle if one.device != device]
+            self._tidy()
+        for referee in ended:
+            referee.close()
+        return bool(ended)
+
+    def close(self) -> None:
+        """End all, and whoever comes back later."""
+        with self._changed:
+            self._closed = True
+            ended = [one for each in self._problems.values() for one in each.idle]
+            for each in self._problems.values():
+                each.idle = []
+            self._tidy()
+        for referee in ended:
+            referee.close()
+
+    def _left(self, key: str, *, opened: bool) -> _Problem:
+        """The problem of one that is at work no more."""
+        problem = self._problems[key]
+        problem.at_work -= 1
+        problem.opening -= opened
+        self._changed.notify_all()
+        return problem
+
+    def _tidy(self) -> None:
+        """Forget problems that have no referee any more."""
+        for key in [key for key, each in self._problems.items() if not each.idle and not each.at_work]:
+            del self._problems[key]

@@ -1,0 +1,157 @@
+"""What sandboxed processes of ours run from: a read-only copy of just the modules their side needs."""
+
+from __future__ import annotations
+
+import compileall
+import itertools
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from kernelwright.evaluator.host.hardware import gpu_nodes, visible_name, wait_policy
+from kernelwright.evaluator.sandbox import Bind, SandboxPolicy, python_binds
+from kernelwright.evaluator.sandbox.process.cleanup import owner_name
+from kernelwright.evaluator.schema.config import EvaluationConfig, SandboxTier
+
+_PACKAGE = Path(__file__).parents[1]
+_SERIAL = itertools.count(1)
+_CONTESTANT_PARTS = ("ipc", "contestant", "devices")
+_INSIDE = Path("/kernelwright")
+_REFEREE_MEMORY_GIB = 64
+_SCRATCH_BYTES = 1 << 30
+_OTHER_TASKS = 64
+"""Of a contestant, beside the threads torch computes with: CUDA's, autograd's, a compiler's."""
+
+_CONTESTANT_MAIN = "from kernelwright.evaluator.contestant.executor import main"
+_REFEREE_MAIN = "from kernelwright.evaluator.referee.entry import main"
+
+
+class Staging:
+    """Folders on the host that sandboxes see read-only."""
+
+    def __init__(self, tier: SandboxTier) -> None:
+        self._tier = tier
+        # The name lets the next launcher sweep the folder when this process is killed.
+        self.root = Path(tempfile.mkdtemp(prefix=f"{owner_name(next(_SERIAL))}staging-"))
+        self.root.chmod(0o755)
+        contestant, referee = (self._package_of(side) for side in ("contestant", "referee"))
+        contestant.mkdir(parents=True)
+        (contestant / "__init__.py").touch()
+        # Every process started from here imports what is compiled once.
+        compileall.compile_dir(_PACKAGE, quiet=2)
+        for part in _CONTESTANT_PARTS:
+            shutil.copytree(_PACKAGE / part, contestant / part)
+        shutil.copytree(_PACKAGE, referee)
+        # What the package offers its users would bring all of the driver along.
+        (referee / "__init__.py").write_text("")
+        for path in self.root.rglob("*"):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+
+    def _package_of(self, side: str) -> Path:
+        """The evaluator's folder in the image of one side, below an empty `kernelwright` package."""
+        parent = self.root / side / "kernelwright"
+        parent.mkdir(parents=True)
+        (parent / "__init__.py").touch()
+        return parent / "evaluator"
+
+    def built_folder(self, name: str) -> Path:
+        """A fresh folder one contestant finds its built libraries in."""
+        folder = self.root / "libraries" / name
+        folder.mkdir(parents=True)
+        folder.chmod(0o755)
+        return folder
+
+    def seen(self, path: Path) -> Path:
+        """Where a sandboxed process sees a path below the root."""
+        if self._tier is not SandboxTier.BUBBLEWRAP:
+            return path
+        return _INSIDE / path.relative_to(self.root)
+
+    def bind(self, path: Path) -> Bind:
+        """Show a path below the root."""
+        return Bind(path, self.seen(path))
+
+    def command(self, side: str, fd: int) -> list[str]:
+        """How to start a `contestant` or `referee` that speaks on descriptor `fd`."""
+        main = _CONTESTANT_MAIN if side == "contestant" else _REFEREE_MAIN
+        folder = self.seen(self.root / side)
+        # What is imported stays: looking through it for garbage, then or later, takes a tenth of the time to
+        # start each time.
+        imports = f"import gc, sys; gc.disable(); sys.path.insert(0, {str(folder)!r}); {main}"
+        program = f"{imports}; gc.freeze(); gc.enable(); main()"
+        # Like -I, but for the environment, which is wholly ours and fixes the hash seed.
+        return [sys.executable, "-s", "-P", "-B", "-W", "ignore", "-c", program, str(fd)]
+
+    def contestant_policy(
+        self, config: EvaluationConfig, *, device: str, libraries: Path, threads: int
+    ) -> SandboxPolicy:
+        """Bounds of a process that runs foreign code."""
+        limits = config.limits
+        return SandboxPolicy(
+            tier=self._tier,
+            binds=(*python_binds(), self.bind(self.root / "contestant"), self.bind(libraries)),
+            devices=gpu_nodes(device),
+            environment=_environment(threads, device),
+            memory_bytes=int(limits.memory_gib * 2**30),
+            # On hosts of very many cores torch alone takes that many.
+            processes=max(limits.processes, threads + _OTHER_TASKS),
+            file_bytes=limits.file_mib << 20,
+            scratch_bytes=limits.file_mib << 20,
+        )
+
+    def referee_policy(self, *, device: str, threads: int) -> SandboxPolicy:
+        """Bounds of the process that runs the problem."""
+        return SandboxPolicy(
+            tier=self._tier,
+            binds=(*python_binds(), self.bind(self.root / "referee")),
+            devices=gpu_nodes(device),
+            # Nothing is timed in it; threads that spin for each other are slow where cores are shared.
+            # Its temporaries are large and many: new pages for each would take longer than the arithmetic.
+            environment=_environment(threads, device)
+            | {"OMP_WAIT_POLICY": "passive", "MALLOC_MMAP_THRESHOLD_": str(1 << 30)},
+            memory_bytes=_REFEREE_MEMORY_GIB << 30,
+            processes=1024,
+            # Memory shared with contestants on a CPU counts as a file.
+            file_bytes=_REFEREE_MEMORY_GIB << 30,
+            scratch_bytes=_SCRATCH_BYTES,
+        )
+
+    def close(self) -> None:
+        """Remove the folders."""
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+def _environment(threads: int, device: str) -> dict[str, str]:
+    """The whole environment of a sandboxed process of ours; no secret is ever in it."""
+    environment = {
+        "PATH": "/usr/local/cuda/bin:/usr/local/bin:/usr/bin:/bin",
+        "HOME": "/tmp",
+        "USER": "kernelwright",
+        "LANG": "C.UTF-8",
+        "OMP_NUM_THREADS": str(threads),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUNBUFFERED": "1",
+        # Dictionaries laid out alike in every process: one reason less for their times to differ.
+        "PYTHONHASHSEED": "0",
+        # Freed memory is kept, as on a GPU. Whether malloc gives it back, and calls then wait for new pages,
+        # would hang on what a process did before.
+        "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+        "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+        "KINETO_LOG_LEVEL": "99",
+        # Looking through every installed package for other devices' backends is a tenth of importing torch.
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+        "TORCHINDUCTOR_CACHE_DIR": "/tmp/inductor",
+        "TRITON_CACHE_DIR": "/tmp/triton",
+        "TILELANG_CACHE_DIR": "/tmp/tilelang",
+        "TILELANG_PRINT_ON_COMPILATION": "0",
+        # Worker processes cost seconds to start and would outlive the compilation they help with.
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        **wait_policy(),
+    }
+    if device != "cpu":
+        environment["CUDA_VISIBLE_DEVICES"] = visible_name(device)
+        environment["CUDA_MODULE_LOADING"] = "LAZY"
+        # A longer queue: timed calls wait in it for their inputs.
+        environment["CUDA_SCALE_LAUNCH_QUEUES"] = "4x"
+    return environment

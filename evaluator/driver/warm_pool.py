@@ -1,0 +1,133 @@
+"""Processes started ahead, each handed over once: torch imported, device open, no foreign code seen."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from kernelwright.evaluator.driver.process_launcher import Launched, Starter
+from kernelwright.evaluator.ipc.channel import ChannelError
+from kernelwright.evaluator.schema.errors import EvaluatorError
+
+STOCK: Final = {"cpu": 2, "cuda": 4}
+"""How many of a kind are kept: a candidate and a baseline; on a GPU for several evaluations at once."""
+_CORES_EACH: Final = 2
+"""Of what is started at once; importing torch keeps one busy, and others evaluate beside us."""
+_SETTLE_S: Final = 10.0
+
+
+class Spares:
+    """A stock of processes of one kind; usable from any thread."""
+
+    def __init__(self, make: Callable[[], Launched], *, stock: int) -> None:
+        self._make = make
+        self._stock = stock
+        self._ready: list[Launched] = []
+        self._coming = 0
+        self._wanted = 0
+        self._most = max(stock, len(os.sched_getaffinity(0)) // _CORES_EACH)
+        self._closed = False
+        self._changed = threading.Condition()
+
+    def take(self, *, wait: bool) -> Launched | None:
+        """One that is ready or, with `wait`, about to be; None tells the caller to start its own.
+
+        Never wait while holding the device: what is coming may need it first.
+        """
+        with self._changed:
+            self._wanted = max(0, self._wanted - 1)
+            while not self._closed:
+                while self._ready:
+                    spare = self._ready.pop(0)
+                    if spare.process.sandboxed.poll() is None:
+                        return spare
+                    spare.discard()
+                if not (wait and self._coming):
+                    break
+                self._changed.wait()
+        return None
+
+    def expect(self, count: int) -> None:
+        """Begin to start what will be taken soon, all at once and beyond the stock, where cores allow."""
+        with self._changed:
+            self._wanted += count
+        self.replenish()
+
+    def keep(self, stock: int) -> None:
+        """Hold at least so many from now on."""
+        with self._changed:
+            self._stock = max(self._stock, stock)
+            self._most = max(self._most, stock)
+
+    def replenish(self) -> None:
+        """Fill the stock up, without waiting for that."""
+        with self._changed:
+            stock = min(self._stock + self._wanted, self._most)
+            missing = 0 if self._closed else max(0, stock - len(self._ready) - self._coming)
+            self._coming += missing
+        for _ in range(missing):
+            threading.Thread(target=self._add, name="spare", daemon=True).start()
+
+    def close(self) -> None:
+        """End all that wait; what is still starting ends itself, and `settle` waits for that."""
+        with self._changed:
+            self._closed = True
+            ready, self._ready = self._ready, []
+            self._changed.notify_all()
+        for spare in ready:
+            spare.discard()
+
+    def settle(self) -> None:
+        """After `close` and the launcher's, which ends what was starting: wait until all have noticed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._coming == 0, timeout=_SETTLE_S)
+
+    def _add(self) -> None:
+        """Start one; what goes wrong shows again, and is raised, where a process is started on demand."""
+        made: Launched | None = None
+        with suppress(EvaluatorError, ChannelError, OSError):
+            made = self._make()
+        with self._changed:
+            if made is not None and not self._closed:
+                self._ready.append(made)
+                made = None
+        if made is not None:
+            made.discard()
+        with self._changed:
+            self._coming -= 1
+            self._changed.notify_all()
+
+
+class Stocks:
+    """The spares of every kind an evaluator needs."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, Spares] = {}
+        self._guard = threading.Lock()
+
+    def of(self, starter: Starter) -> Spares:
+        """The stock of a starter's kind."""
+        stock = STOCK[starter.device.partition(":")[0]]
+        if starter.device == "cpu" and not starter.config.measure:
+            stock = 1  # nobody will ask for a baseline
+        with self._guard:
+            spares = self._kinds.setdefault(starter.kind, Spares(starter.start_ahead, stock=stock))
+        spares.keep(stock)
+        return spares
+
+    def close(self) -> None:
+        """End them all."""
+        with self._guard:
+            kinds = list(self._kinds.values())
+        for spares in kinds:
+            spares.close()
+
+    def settle(self) -> None:
+        """Wait until nothing is starting any more."""
+        with self._guard:
+            kinds = list(self._kinds.values())
+        for spares in kinds:
+            spares.settle()

@@ -1,0 +1,1 @@
+"""This machine: devices, cores, and the lock for exclusive use of a device."""

@@ -1,0 +1,1 @@
+"""Messages and tensors between driver, referee and contestant; owned by neither side."""

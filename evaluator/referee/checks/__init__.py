@@ -1,0 +1,1 @@
+"""Checks beside correctness and time: sanitizers, counters, attribution, roofline."""

@@ -1,0 +1,120 @@
+"""What this device can do at its best, measured and remembered: copying and multiplying."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from kernelwright.evaluator.devices import Device
+from kernelwright.evaluator.referee.worker.worker_process import DriverLink
+
+_COPY_BYTES: Final = {"cpu": 256 << 20, "cuda": 1 << 30}
+_MATRIX: Final = {"cpu": 1024, "cuda": 4096}
+_REPEATS: Final = {"cpu": 5, "cuda": 12}
+_MEASUREMENTS: Final = 3
+"""By different processes, the best of which counts: the machine may have been busy."""
+_MEMORY_SHARE: Final = 0.1
+_UNKNOWN_CACHE_BYTES: Final = 64 << 20
+_CPU_CACHE: Final = Path("/sys/devices/system/cpu/cpu0/cache")
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """One device's best, for one kind of number."""
+
+    bytes_per_ms: float
+    """Read plus written by a large copy."""
+    flops_per_ms: float
+    """Of a large matrix product, a multiply-add counted as two."""
+    cache_bytes: int
+    """Of the last level."""
+
+
+def measure(device: Device, driver: DriverLink, *, math: str, dtype: torch.dtype) -> Rates:
+    """Rates of this device under a math policy, measured here or remembered from an earlier measurement.
+
+    Only to be called while nothing foreign runs on the device: a rate measured too low would convict the
+    honest, and is remembered.
+    """
+    kind = device.torch_device
+    name = torch.cuda.get_device_name(kind) if kind.type == "cuda" else "cpu"
+    about = f"rates:{name}:{torch.__version__}:{math}:{dtype}"
+    stored = driver.call("recall", about=about)
+    known, times = _read(stored), int(stored.get("times") or 0)
+    if known is not None and times >= _MEASUREMENTS:
+        return known
+    found = Rates(_copy_rate(device), _product_rate(device, dtype), cache_bytes(kind))
+    if known is not None:
+        found = Rates(
+            max(known.bytes_per_ms, found.bytes_per_ms),
+            max(known.flops_per_ms, found.flops_per_ms),
+            found.cache_bytes,
+        )
+    driver.call(
+        "remember",
+        about=about,
+        bytes_per_ms=found.bytes_per_ms,
+        flops_per_ms=found.flops_per_ms,
+        cache_bytes=found.cache_bytes,
+        times=times + 1,
+    )
+    return found
+
+
+# Any: what the memory holds, checked here.
+def _read(stored: dict[str, Any]) -> Rates | None:
+    values = [stored.get(name) for name in ("bytes_per_ms", "flops_per_ms", "cache_bytes")]
+    if not all(isinstance(value, (int, float)) and value > 0 for value in values):
+        return None
+    copying, multiplying, cache = (float(value or 0) for value in values)
+    return Rates(copying, multiplying, int(cache))
+
+
+def _copy_rate(device: Device) -> float:
+    kind = device.torch_device.type
+    size = min(_COPY_BYTES[kind], int(device.free_bytes() * _MEMORY_SHARE))
+    source = torch.zeros(size, dtype=torch.uint8, device=device.torch_device)
+    target = torch.ones_like(source)
+    return 2 * size / _best_ms(device, lambda: target.copy_(source))
+
+
+def _product_rate(device: Device, dtype: torch.dtype) -> float:
+    kind = device.torch_device.type
+    size = _MATRIX[kind]
+    left = torch.rand(size, size, device=device.torch_device).to(dtype)
+    right = left.flip(0).contiguous()
+    return 2 * size**3 / _best_ms(device, lambda: torch.mm(left, right))
+
+
+def _best_ms(device: Device, action: Callable[[], object]) -> float:
+    """Shortest of several runs, the first two not counted."""
+    times = []
+    for turn in range(_REPEATS[device.torch_device.type] + 2):
+        timer = device.timer()
+        device.synchronize()
+        timer.start()
+        action()
+        timer.stop()
+        device.synchronize()
+        if turn > 1:
+            times.append(timer.elapsed_ms())
+        elif timer.elapsed_ms() > 1e3:
+            return timer.elapsed_ms()
+    return max(min(times), 1e-6)
+
+
+def cache_bytes(device: torch.device) -> int:
+    """Of the last level of a device's caches."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).L2_cache_size)
+    sizes = [_kibibytes(path) << 10 for path in _CPU_CACHE.glob("index*/size")]
+    return max(sizes, default=_UNKNOWN_CACHE_BYTES)
+
+
+def _kibibytes(path: Path) -> int:
+    text = path.read_text("ascii").strip()
+    return int(text[:-1]) << (10 if text.endswith("M") else 0)

@@ -1,0 +1,74 @@
+"""Hardware counters of one call: a candidate that passed, once more in a fresh process under ncu.
+
+Advice for whoever makes it faster: nothing here convicts, and nothing is raised about the candidate.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from pydantic import ValidationError
+
+from kernelwright.evaluator.devices import open_device
+from kernelwright.evaluator.referee.correctness.shape_variants import evaluated
+from kernelwright.evaluator.referee.correctness.trials import TrialPool
+from kernelwright.evaluator.referee.worker.setup import Construction, Ground, construct, lay_out, load, write
+from kernelwright.evaluator.referee.worker.worker_process import Side, Verdict
+from kernelwright.evaluator.schema.evaluation import Counters, KernelCounters
+
+_LIMIT_S: Final = 60.0
+"""For the counted call: each launch is repeated until all counters are read."""
+_REPORT_S: Final = 20.0
+
+
+class Counting:
+    """Counts for candidates of one problem, at the judged sizes."""
+
+    def __init__(self, ground: Ground, pool: TrialPool) -> None:
+        self._ground = ground
+        self._scene = evaluated(ground, pool, "judged")
+
+    def count(self, source: str, *, compile_s: float) -> Counters:
+        """Count one call; `compile_s` is what its first call may take on top to compile kernels."""
+        missing = str(self._ground.driver.call("counters")["missing"])
+        if missing:
+            return Counters(ran=False, reason=missing)
+        started = time.monotonic()
+        side = Side(self._ground.driver, open_device("cpu"), role="counted", tool="ncu")
+        trouble = ""
+        try:
+            try:
+                self._walk(side, source, compile_s)
+            except Verdict as verdict:
+                trouble = f"the candidate failed under ncu: {verdict.status.value}: {verdict.detail[:300]}"
+            wait_s = 0.0 if side.lost else _REPORT_S
+            report = self._ground.driver.call("report", id=side.id, wait_s=wait_s)
+        finally:
+            side.close()
+        try:
+            kernels = tuple(KernelCounters.model_validate(one) for one in report.get("counters", ()))
+        except ValidationError as error:
+            kernels, trouble = (), f"ncu's numbers make no sense: {str(error)[:200]}"
+        return Counters(
+            ran=bool(kernels),
+            reason="" if kernels else trouble or str(report["why"]),
+            kernels=kernels,
+            seconds=round(time.monotonic() - started, 2),
+        )
+
+    def _walk(self, side: Side, source: str, compile_s: float) -> None:
+        """Load, construct, call once, and once more with the counters on.
+
+        Raises:
+            Verdict: the candidate failed on the way.
+        """
+        ground, scene = self._ground, self._scene
+        side.setup(device=ground.device_name, threads=ground.threads, math=ground.math, sharing="cpu")
+        load(ground, side, source, class_name="ModelNew")
+        construct(ground, side, Construction(class_name="ModelNew", model="m", seed=scene.seed, vary=False))
+        lane = lay_out(side, "count", scene.arguments, scene.output, 1, private=True)
+        write(side, lane.input_slots, scene.arguments.leaves, 0)
+        ground.driver.call("hold", exclusive=False)
+        side.ask({"op": "count", "layout": "count", "model": "m"}, _LIMIT_S + compile_s)
+        side.ask({"op": "finish"}, _REPORT_S)

@@ -1,0 +1,148 @@
+"""What a time is held against: the reference's counted work, bytes that must move, the device's rates."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+from torch import nn
+
+from kernelwright.evaluator.analysis.plausibility import floor_ms, roofline_ms, speed_of_light
+from kernelwright.evaluator.ipc.tensor_tree import flatten
+from kernelwright.evaluator.referee.checks.device_peaks import Rates, cache_bytes, measure
+from kernelwright.evaluator.referee.correctness.trials import TrialPool
+from kernelwright.evaluator.referee.reference.dynamo_stub import uncompiled
+from kernelwright.evaluator.referee.reference.flop_counter import Work
+from kernelwright.evaluator.referee.reference.flop_counter import count as count_work
+from kernelwright.evaluator.referee.reference.reference import Arguments, copied
+from kernelwright.evaluator.referee.worker.setup import Ground
+from kernelwright.evaluator.schema.errors import ProblemError
+from kernelwright.evaluator.schema.evaluation import Plausibility
+
+_SECTOR_BYTES: Final = 32
+"""The least a GPU fetches from memory."""
+_SAMPLED: Final = 16
+
+
+class Assessor:
+    """Assesses times of one problem's candidates."""
+
+    def __init__(self, ground: Ground, pool: TrialPool) -> None:
+        self._ground = ground
+        self._pool = pool
+        self._rates: Rates | None = None
+        self._work = Work()
+        self._certain_bytes: int | None = None
+
+    def count(self) -> None:
+        """Count the work of a call, once; the device may be shared meanwhile."""
+        model, arguments = self._pool.draws[0].model, self._pool.bases[0].arguments
+        try:
+            answer = self._ground.reference.answer
+            self._work = count_work(copied(model), _copied(arguments), answer=answer)
+        except (RuntimeError, TypeError):
+            self._work = Work(complete=False)
+        device = self._ground.device.torch_device
+        if device.type == "cuda":
+            everything = self._work.read_bytes + self._work.written_bytes
+            if everything > 2 * cache_bytes(device):
+                self._certain_bytes = certain_bytes(model, arguments)
+
+    def measure(self) -> None:
+        """Find out what the device can do; to be called while nothing foreign runs on it."""
+        model, arguments = self._pool.draws[0].model, self._pool.bases[0].arguments
+        self._rates = measure(
+            self._ground.device, self._ground.driver, math=self._ground.math, dtype=_dtype(arguments, model)
+        )
+
+    def assess(self, measured_ms: float) -> Plausibility | None:
+        """The record of a time; None before `measure`."""
+        if self._rates is None:
+            return None
+        rates, work = self._rates, self._work
+        moved = work.read_bytes + work.written_bytes
+        fastest = roofline_ms(
+            moved, work.flops, bytes_per_ms=rates.bytes_per_ms, flops_per_ms=rates.flops_per_ms
+        )
+        floor = None
+        if self._certain_bytes is not None:
+            floor = floor_ms(
+                self._certain_bytes, cache_bytes=rates.cache_bytes, bytes_per_ms=rates.bytes_per_ms
+            )
+        return Plausibility(
+            bytes_moved=moved,
+            flops=work.flops if work.complete else None,
+            certain_bytes=self._certain_bytes,
+            floor_ms=floor,
+            speed_of_light=speed_of_light(fastest, measured_ms) if work.complete else None,
+            gigabytes_per_s=rates.bytes_per_ms / 1e6,
+            teraflops=rates.flops_per_ms / 1e9,
+        )
+
+
+def certain_bytes(model: nn.Module, arguments: Arguments) -> int:
+    """Bytes any kernel must read or write: inputs the answer provably depends on, outputs it must compute.
+
+    Dependence is a gradient that is not zero, at the grain memory is fetched in; where there are no gradients
+    nothing is certain about the inputs. Outputs that only repeat inputs could be views.
+    """
+    floating = [leaf.is_floating_point() for leaf in arguments.leaves]
+    leaves = [
+        leaf.detach().clone().requires_grad_() if wanted else leaf.clone()
+        for leaf, wanted in zip(arguments.leaves, floating, strict=True)
+    ]
+    inputs = [leaf for leaf in leaves if leaf.requires_grad]
+    args, kwargs = arguments.with_leaves(leaves).values()
+    try:
+        with uncompiled(), torch.enable_grad():
+            _, outputs = flatten(copied(model)(*args, **kwargs), numbers_as_tensors=True)
+            written = sum(_computed_bytes(leaf.detach(), arguments.leaves) for leaf in outputs)
+            graded = [leaf for leaf in outputs if leaf.requires_grad]
+            if not (inputs and graded):
+                return written
+            grads = torch.autograd.grad(
+                graded, inputs, [torch.randn_like(leaf) for leaf in graded], allow_unused=True
+            )
+    except (ProblemError, RuntimeError, TypeError):
+        return 0
+    originals = [leaf for leaf, wanted in zip(arguments.leaves, floating, strict=True) if wanted]
+    read: dict[int, int] = {}
+    for leaf, grad in zip(originals, grads, strict=True):
+        if grad is not None:
+            key = leaf.untyped_storage()._cdata
+            read[key] = max(read.get(key, 0), min(_touched_bytes(grad), leaf.untyped_storage().nbytes()))
+    return written + sum(read.values())
+
+
+def _touched_bytes(grad: torch.Tensor) -> int:
+    """Bytes of the sectors that hold a gradient that is not zero."""
+    flags = grad.reshape(-1) != 0
+    per_sector = max(1, _SECTOR_BYTES // grad.element_size()) if grad.is_contiguous() else 1
+    whole = flags[: flags.numel() // per_sector * per_sector].view(-1, per_sector)
+    return int(whole.any(1).sum()) * per_sector * grad.element_size()
+
+
+def _computed_bytes(output: torch.Tensor, inputs: list[torch.Tensor]) -> int:
+    """Bytes of an output, unless its values can be found among the inputs."""
+    if output.numel() == 0:
+        return 0
+    # Whole numbers only: a float cannot name every element of a large tensor, and may round past its end.
+    places = torch.arange(_SAMPLED, device=output.device) * (output.numel() - 1) // (_SAMPLED - 1)
+    sample = output.flatten()[places]
+    found = sum(
+        any(bool((leaf == value).any()) for leaf in inputs if leaf.dtype == output.dtype) for value in sample
+    )
+    if found > _SAMPLED // 2:
+        return 0
+    return min(output.numel() * output.element_size(), output.untyped_storage().nbytes())
+
+
+def _copied(arguments: Arguments) -> Arguments:
+    return arguments.with_leaves([leaf.clone() for leaf in arguments.leaves])
+
+
+def _dtype(arguments: Arguments, model: nn.Module) -> torch.dtype:
+    """The floating type most of the problem's numbers have."""
+    tensors = [*arguments.leaves, *model.parameters()]
+    floating = [tensor for tensor in tensors if tensor.is_floating_point()]
+    return max(floating, key=torch.Tensor.numel).dtype if floating else torch.float32

@@ -1,0 +1,332 @@
+"""The sanitize stage: a passed candidate again, in fresh processes under tools that watch memory and threads.
+
+An error convicts only when it lies in the candidate's own code, at the sizes it is judged on: memory errors
+that smaller sizes show must show there too, because a candidate may be made for its sizes. Races found by
+racecheck convict at any size the candidate runs at. A report that breaks off says nothing either way.
+
+On a CPU a clean report on what passed is remembered: the same module need not be looked at twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import torch
+
+from kernelwright.evaluator.devices import open_device
+from kernelwright.evaluator.driver.measurement_cache import VERDICT
+from kernelwright.evaluator.referee.checks.stress import Stress
+from kernelwright.evaluator.referee.correctness.shape_variants import Scene, evaluated, smaller
+from kernelwright.evaluator.referee.correctness.trials import TrialPool
+from kernelwright.evaluator.referee.worker.setup import Construction, Ground, construct, lay_out, load, write
+from kernelwright.evaluator.referee.worker.worker_process import Side, Verdict
+from kernelwright.evaluator.schema.config import Sanitize
+from kernelwright.evaluator.schema.evaluation import Sanitization, Status
+from kernelwright.evaluator.schema.record import sha256_text
+
+_CALLS: Final = 2
+_REPORT_S: Final = 20.0
+_STRESS_S: Final = 4.0
+_COMPILE_S: Final = 120.0
+"""On top where every process compiles the candidate's kernels again."""
+_CALL_S: Final = 60.0
+_LARGEST_ELEMENTS: Final = {"cpu": 1 << 22, "cuda": 1 << 20}
+"""Above this a tool gets smaller sizes, unless the candidate is known to be quick."""
+_SLOWDOWN: Final = 60.0
+"""What host code takes longer with its checks on and little optimisation."""
+_GENERATED: Final = re.compile(r"\b(?:triton|tilelang|cutlass|cupy|numba|_compile_kernel|nvrtc)\b")
+"""Ways to write a kernel that ask us for no build."""
+_DEVICE_TOOLS: Final = ("memcheck", "racecheck", "synccheck", "initcheck")
+_NOTHING: Final = "the candidate built nothing of its own to run the tools on"
+
+
+@dataclass(frozen=True, slots=True)
+class Trip:
+    """One process under one tool."""
+
+    tool: str
+    scene: Scene
+    complete: bool
+    why: str
+    """Why the report is not complete."""
+    trouble: str
+    """How the candidate failed beside what the tool says; empty when it ran to the end."""
+    convictions: list[tuple[Status, str]]
+    remarks: list[str]
+    builds: int
+
+    @property
+    def label(self) -> str:
+        """Tool and sizes."""
+        return f"{self.tool} ({self.scene.name})"
+
+
+@dataclass(slots=True)
+class _Record:
+    """What is known so far."""
+
+    tools: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    convictions: list[tuple[Status, str]] = field(default_factory=list)
+    needed: bool = True
+
+    def add(self, trip: Trip, *, convict: bool = True) -> None:
+        """Take over what a trip found."""
+        if trip.complete:
+            self.tools.append(trip.label)
+        else:
+            self.missing.append(f"{trip.label}: {trip.why}")
+        if convict:
+            self.convictions += trip.convictions
+        else:
+            self.remarks += [f"{text} (at {trip.scene.name} sizes only)" for _, text in trip.convictions]
+        self.remarks += trip.remarks
+
+    def finished(self, seconds: float) -> Sanitization:
+        """The record of it all."""
+        convicts, reason = self.convictions[0] if self.convictions else (None, "; ".join(self.missing))
+        if not self.needed:
+            reason = _NOTHING
+        texts = [text for _, text in self.convictions]
+        return Sanitization(
+            ran=self.needed and (bool(convicts) or not self.missing),
+            reason=reason,
+            needed=self.needed,
+            convicts=convicts,
+            tools=tuple(self.tools),
+            findings=tuple(dict.fromkeys([*texts, *self.remarks])),
+            seconds=round(seconds, 2),
+        )
+
+
+class Sanitizer:
+    """Sanitizes candidates of one problem."""
+
+    def __init__(self, ground: Ground, pool: TrialPool, *, name: str, limit_s: float) -> None:
+        """`name` is what the judged sizes are called; `limit_s` bounds each candidate, builds not counted."""
+        self._ground = ground
+        self._scene = evaluated(ground, pool, name)
+        self._pool = pool
+        self._limit_s = limit_s
+        self._kind = ground.device.torch_device.type
+        self._smaller: list[Scene] | None = None
+        self._deadline = 0.0
+        self._sides: dict[str, Side] = {}
+
+    def postpone(self, wanted: Sanitize, source: str, builds: int) -> Sanitization | None:
+        """What an evaluation records when it leaves this stage out; None when it does not."""
+        if _has_nothing_of_its_own(source, builds):
+            return Sanitization(ran=False, reason=_NOTHING, needed=False)
+        if wanted is Sanitize.OFF:
+            return Sanitization(ran=False, reason="switched off")
+        if wanted is Sanitize.AUTO and self._kind == "cpu":
+            reason = "left until the kernel is to be kept: on a CPU it costs another build"
+            return Sanitization(ran=False, reason=reason)
+        return None
+
+    def sanitize(
+        self, source: str, *, builds: int | None = None, call_ms: float | None = None
+    ) -> Sanitization:
+        """Look at one candidate; `builds` and `call_ms` are what is known of it from its evaluation."""
+        missing = str(self._ground.driver.call("sanitizers")["missing"])
+        if missing:
+            return Sanitization(ran=False, reason=missing)
+        kept = self._remembered(source) if call_ms is not None else None
+        if kept is not None:
+            return kept
+        started = time.monotonic()
+        self._deadline = started + self._limit_s + (_COMPILE_S if _GENERATED.search(source) else 0.0)
+        record = _Record()
+        if builds is not None and _has_nothing_of_its_own(source, builds):
+            record.needed = False
+        else:
+            self._let_go()
+            with contextlib.ExitStack() as stack:
+                self._start_ahead(stack)
+                look = self._host if self._kind == "cpu" else self._device
+                look(source, record, call_ms)
+        found = record.finished(time.monotonic() - started)
+        if call_ms is not None:
+            self._remember(source, found)
+        return found
+
+    def _remembered(self, source: str) -> Sanitization | None:
+        """The clean report on a candidate that was right and timed, from an evaluation before this one."""
+        if self._kind != "cpu":
+            return None
+        kept = self._ground.driver.call("recall", about=self._about(source)).get("sanitization")
+        if not isinstance(kept, dict):
+            return None
+        return Sanitization.model_validate(kept).model_copy(update={"remembered": True, "seconds": 0.0})
+
+    def _remember(self, source: str, found: Sanitization) -> None:
+        if self._kind == "cpu" and found.ran and found.convicts is None:
+            facts = {"sanitization": found.model_dump(mode="json")}
+            self._ground.driver.call("remember", about=self._about(source), **facts)
+
+    def _about(self, source: str) -> str:
+        """Everything that decides what the tools see, but for the evaluator and the compiler."""
+        ground, reference = self._ground, self._ground.reference
+        overrides = json.dumps(ground.overrides, sort_keys=True, default=repr)
+        parts = [source, reference.source, overrides, self._scene.name, ground.dtype, ground.math]
+        parts += [str(reference.backward is not None), str(self._limit_s), torch.__version__]
+        return f"{VERDICT}sanitized:{sha256_text(json.dumps(parts))}"
+
+    def _start_ahead(self, stack: contextlib.ExitStack) -> None:
+        """Start every process now: importing torch under a tool takes longer than what follows."""
+        stack.callback(self._discard_sides)
+        tools = ("address",) if self._kind == "cpu" else _DEVICE_TOOLS
+        self._sides = {tool: self._watched(tool) for tool in tools}
+        left = self._left()
+        self._stress = Stress(
+            self._ground, self._pool, seconds=max(1.0, min(_STRESS_S, left / 4)), call_s=min(_CALL_S, left)
+        )
+        stack.callback(self._stress.close)
+
+    def _host(self, source: str, record: _Record, call_ms: float | None) -> None:
+        """AddressSanitizer at the judged sizes where that is bearable, then the plain build under stress."""
+        for scene in self._scenes(fast=self._is_quick(call_ms)):
+            trip = self._trip("address", scene, source)
+            if trip.convictions or not trip.trouble:
+                break
+        if trip.convictions and scene is not self._scene:
+            again = self._trip("address", self._scene, source)
+            record.add(trip, convict=False)
+            trip = again
+        record.add(trip)
+        if not record.convictions:
+            self._examine(source, record, trip)
+
+    def _device(self, source: str, record: _Record, call_ms: float | None) -> None:
+        """memcheck at the judged sizes, the slower tools at smaller ones."""
+        del call_ms
+        trip = self._trip("memcheck", self._scene, source)
+        record.add(trip)
+        if record.convictions:
+            return
+        if trip.trouble or not _has_nothing_of_its_own(source, trip.builds):
+            for tool in _DEVICE_TOOLS[1:]:
+                for scene in self._scenes(fast=False):
+                    trip = self._trip(tool, scene, source)
+                    if trip.convictions or not trip.trouble:
+                        break
+                record.add(trip)
+                if record.convictions:
+                    return
+        self._examine(source, record, trip)
+
+    def _examine(self, source: str, record: _Record, trip: Trip) -> None:
+        """Stress, which also shows whether a candidate does in sight of a tool what it does otherwise."""
+        status, text = self._stress.examine(source)
+        if status is not None:
+            record.convictions.append((status, text))
+        elif text:
+            record.remarks.append(text)
+        if _has_nothing_of_its_own(source, self._stress.builds):
+            record.needed = False
+        elif self._stress.builds and not trip.builds:
+            record.missing.append("the candidate built nothing while a tool watched it")
+
+    def _is_quick(self, call_ms: float | None) -> bool:
+        if call_ms is None:
+            return False
+        return call_ms * _SLOWDOWN * _CALLS / 1e3 < self._limit_s / 4
+
+    def _scenes(self, *, fast: bool) -> Iterator[Scene]:
+        """Sizes to try, until the candidate runs at one of them; the judged ones are the last resort."""
+        if not fast and self._scene.elements > _LARGEST_ELEMENTS[self._kind]:
+            if self._smaller is None:
+                self._smaller = list(smaller(self._scene))
+            yield from self._smaller[:2]
+        yield self._scene
+
+    def _let_go(self) -> None:
+        """Between two processes a GPU is free for whoever waits to time; a CPU is at work all along."""
+        if self._kind == "cuda":
+            self._ground.driver.call("release")
+        else:
+            self._ground.driver.call("hold", exclusive=False)
+
+    def _left(self) -> float:
+        return max(1.0, self._deadline - time.monotonic())
+
+    def _trip(self, tool: str, scene: Scene, source: str) -> Trip:
+        """Run a candidate under a tool and hear what the tool says."""
+        side = self._sides.pop(tool, None) or self._watched(tool)
+        trouble = ""
+        try:
+            try:
+                self._walk(side, scene, source)
+            except Verdict as verdict:
+                trouble = f"{verdict.status.value}: {verdict.detail}"
+            wait_s = self._end(side, tool)
+            report = self._ground.driver.call("report", id=side.id, wait_s=wait_s)
+        finally:
+            side.close()
+            self._let_go()
+        return _trip(tool, scene, trouble, report, side.builds)
+
+    def _end(self, side: Side, tool: str) -> float:
+        """Let the process end in good order where its tool reports at the end; seconds to wait for that."""
+        if tool == "address" or side.lost:
+            return 0.0
+        left = min(_REPORT_S, self._left())
+        with contextlib.suppress(Verdict):
+            side.ask({"op": "finish"}, left)
+        return left
+
+    def _watched(self, tool: str) -> Side:
+        """A process under a tool, in memory shared with the host: CUDA IPC may not work under it."""
+        return Side(self._ground.driver, open_device("cpu"), role="sanitized", tool=tool)
+
+    def _discard_sides(self) -> None:
+        while self._sides:
+            side = self._sides.popitem()[1]
+            self._ground.driver.call("report", id=side.id, wait_s=0.0)
+            side.close()
+
+    def _walk(self, side: Side, scene: Scene, source: str) -> None:
+        """Load, construct and call, with arguments in private memory.
+
+        Raises:
+            Verdict: the candidate failed on the way.
+        """
+        ground = replace(scene.ground, load_s=self._left())
+        side.setup(device=ground.device_name, threads=ground.threads, math=ground.math, sharing="cpu")
+        before = time.monotonic()
+        load(ground, side, source, class_name="ModelNew")
+        if side.builds:
+            self._deadline += time.monotonic() - before
+        self._deadline += float(self._ground.driver.call("hold", exclusive=False)["waited_s"])
+        construct(ground, side, Construction(class_name="ModelNew", model="m", seed=scene.seed, vary=False))
+        lane = lay_out(side, "sanitize", scene.arguments, scene.output, 1, private=True)
+        write(side, lane.input_slots, scene.arguments.leaves, 0)
+        for _ in range(_CALLS):
+            ran = side.run("sanitize", model="m", first=0, count=1, timeout_s=self._left())
+            if ran.complaint:
+                raise Verdict(Status.WRONG_SHAPE, ran.complaint)
+
+
+def _has_nothing_of_its_own(source: str, builds: int) -> bool:
+    return builds == 0 and not _GENERATED.search(source)
+
+
+def _trip(tool: str, scene: Scene, trouble: str, report: dict[str, Any], builds: int) -> Trip:
+    convictions = [
+        (Status(finding["status"]), str(finding["text"]))
+        for finding in report["findings"]
+        if finding["status"]
+    ]
+    remarks = [str(finding["text"]) for finding in report["findings"] if not finding["status"]]
+    complete, why = bool(report["complete"]), str(report["why"])
+    if trouble and not convictions:
+        reasons = [why, f"the candidate failed under it: {trouble[:300]}"]
+        complete, why = False, "; ".join(filter(None, reasons))
+    return Trip(tool, scene, complete or bool(convictions), why, trouble, convictions, remarks, builds)

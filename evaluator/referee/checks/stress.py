@@ -1,0 +1,182 @@
+"""Races that no tool names: the plain build, called again and again under more threads than there are cores.
+
+A race shows as answers that are wrong now and then, or wrong differently each time. Answers that are wrong
+alike every time are something else, such as work divided for a fixed number of threads, and convict nobody.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Final
+
+import torch
+
+from kernelwright.evaluator.ipc.tensor_layout import view
+from kernelwright.evaluator.referee.correctness.comparison import Comparison, compare
+from kernelwright.evaluator.referee.correctness.trial_cache import Trial
+from kernelwright.evaluator.referee.correctness.trials import TrialPool
+from kernelwright.evaluator.referee.reference.reference import same_answers
+from kernelwright.evaluator.referee.worker.call_buffers import Lane
+from kernelwright.evaluator.referee.worker.setup import Construction, Ground, construct, lay_out, load, write
+from kernelwright.evaluator.referee.worker.worker_process import Side, Verdict
+from kernelwright.evaluator.schema.evaluation import Status
+
+_FEWEST_THREADS: Final = 4
+_MOST_THREADS: Final = 65
+_FEWEST_CALLS: Final = 3
+_MOST_CALLS: Final = 40
+_PATIENCE: Final = 3
+"""Where calls are slow: how many times their time is spent before numbers of threads are left out."""
+_LOAD_SIZE: Final = 2048
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Calls under one number of threads."""
+
+    right: int = 0
+    wrong: list[Comparison] = field(default_factory=list)
+    first_wrong: list[torch.Tensor] | None = None
+    differing: bool = False
+    """Whether two wrong answers to the same question differ."""
+
+    @property
+    def is_race(self) -> bool:
+        """Wrong only now and then, or wrong in different ways."""
+        return bool(self.wrong) and (self.right > 0 or self.differing)
+
+
+class Stress:
+    """Looks for races of one candidate by calling it; its process starts at once, to be ready when needed."""
+
+    def __init__(self, ground: Ground, pool: TrialPool, *, seconds: float, call_s: float) -> None:
+        """`seconds` is spent calling, start-up not counted; `call_s` bounds one call."""
+        self._ground = ground
+        self._pool = pool
+        self._seconds = seconds
+        self._call_s = call_s
+        self._trial: Trial = pool.bases[0]
+        self._kind = ground.device.torch_device.type
+        self._right: list[torch.Tensor] | None = None
+        """The last answer that was compared and found right."""
+        self._counts = self._thread_counts()
+        self._side = Side(ground.driver, ground.device, role="sanitized", threads=self._counts[0])
+
+    @property
+    def builds(self) -> int:
+        """Extensions the candidate asked for."""
+        return self._side.builds
+
+    def close(self) -> None:
+        """End the process."""
+        self._side.close()
+
+    def examine(self, source: str) -> tuple[Status | None, str]:
+        """A conviction with its reason; else a remark, empty when nothing stood out."""
+        counts = self._counts
+        try:
+            lane = self._ready(source)
+            if lane is None:
+                return None, "stress: wrong at once in a fresh process; not examined"
+            tallies: dict[int, _Tally] = {}
+            until = time.monotonic() + _PATIENCE * self._seconds
+            for count in counts:
+                if tallies and time.monotonic() > until:
+                    break
+                tallies[count] = self._call(lane, count)
+        except Verdict as verdict:
+            return (
+                None,
+                f"stress with up to {counts[0]} threads: {verdict.status.value}: {verdict.detail[:300]}",
+            )
+        return _conclude(tallies)
+
+    def _thread_counts(self) -> tuple[int, ...]:
+        """Numbers of threads, most first: what a first call allocates for threads must do for later ones."""
+        if self._kind != "cpu":
+            return (self._ground.threads,)
+        most = max(_FEWEST_THREADS, self._ground.threads, min(2 * self._ground.threads, _MOST_THREADS))
+        return tuple(sorted({most, 4, 3, 2, 1}, reverse=True))
+
+    def _ready(self, source: str) -> Lane | None:
+        """Construct as verification does, by seed or by state; None when neither is right."""
+        ground, draw, side, most = self._ground, self._pool.draws[0], self._side, self._counts[0]
+        side.setup(device=ground.device_name, threads=most, math=ground.math)
+        load(ground, side, source, class_name="ModelNew")
+        ground.driver.call("hold", exclusive=False)
+        lane = lay_out(side, "stress", self._trial.arguments, self._trial.expected.output, 1)
+        for state in (None, draw.model.state_dict()):
+            wanted = Construction(
+                class_name="ModelNew", model="m", seed=draw.seed, vary=draw.vary, state=state
+            )
+            construct(ground, side, wanted)
+            # The first call has most threads: whatever it allocates for them lasts for later ones.
+            for count in (most, ground.threads):
+                side.ask({"op": "threads", "count": count}, self._call_s)
+                if any(self._once(lane)[0].mismatch is None for _ in range(_FEWEST_CALLS)):
+                    return lane
+            if not draw.model.state_dict():
+                break
+        return None
+
+    def _call(self, lane: Lane, count: int) -> _Tally:
+        self._side.ask({"op": "threads", "count": count}, self._call_s)
+        tally = _Tally()
+        until = time.monotonic() + self._seconds / len(self._counts)
+        for number in range(_MOST_CALLS):
+            if number >= _FEWEST_CALLS and time.monotonic() > until:
+                break
+            comparison, outputs = self._once(lane)
+            if comparison.mismatch is None:
+                tally.right += 1
+                continue
+            tally.wrong.append(comparison)
+            if tally.first_wrong is None:
+                tally.first_wrong = outputs
+            else:
+                tally.differing |= not same_answers(tally.first_wrong, outputs)
+        return tally
+
+    def _once(self, lane: Lane) -> tuple[Comparison, list[torch.Tensor]]:
+        side = self._side
+        write(side, lane.input_slots, self._trial.arguments.leaves, 0)
+        self._ground.device.synchronize()
+        self._disturb()
+        ran = side.run("stress", model="m", first=0, count=1, timeout_s=self._call_s)
+        if ran.complaint:
+            raise Verdict(Status.WRONG_SHAPE, ran.complaint)
+        outputs = [view(side.blocks[slot["block"]].data, slot, 0).clone() for slot in lane.output_slots]
+        if self._right is not None and same_answers(self._right, outputs):
+            return Comparison(0.0, None), outputs
+        comparison = compare(self._trial.expected, outputs, limit=self._trial.limit, trial="stress")
+        if comparison.mismatch is None:
+            self._right = outputs
+        return comparison, outputs
+
+    def _disturb(self) -> None:
+        """Keep a GPU busy from here, so that blocks of the candidate start in another order than usual."""
+        if self._kind == "cpu":
+            return
+        work = torch.ones(_LOAD_SIZE, _LOAD_SIZE, device=self._ground.device.torch_device)
+        for _ in range(4):
+            work = work @ work * 1e-4
+
+
+def _conclude(tallies: dict[int, _Tally]) -> tuple[Status | None, str]:
+    for count, tally in tallies.items():
+        if tally.is_race:
+            calls = tally.right + len(tally.wrong)
+            mismatch = tally.wrong[0].mismatch
+            much = f"; {mismatch.wrong} of {mismatch.total} values, {mismatch.pattern}" if mismatch else ""
+            return (
+                Status.RACE,
+                f"stress: {len(tally.wrong)} of {calls} calls with {count} threads were wrong{much}",
+            )
+    fixed = [count for count, tally in tallies.items() if tally.wrong]
+    if fixed:
+        return (
+            None,
+            f"stress: always wrong alike with {', '.join(map(str, fixed))} threads: made for other numbers",
+        )
+    return None, ""

@@ -1,0 +1,1 @@
+"""Verification: secret trials, tolerances, comparison of outputs."""

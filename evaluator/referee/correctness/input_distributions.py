@@ -1,0 +1,159 @@
+"""Inputs other than a problem's own: variations of its draws, and what timed calls start from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+
+from kernelwright.evaluator.referee.correctness.trial_cache import Trial
+from kernelwright.evaluator.referee.reference.input_structure import keeper, variable
+
+AROUND, BELOW, NEAR = (2 / 3, 4 / 3), (1 / 2, 1.0), (0.98, 1.0)
+"""Smallest factors on inputs of timed calls; near is for references that stay finite on nothing else."""
+FEWEST_SCATTERED: Final = 32
+"""Elements an input needs for signs and spikes: of a scalar an answer may not stay finite on all of them."""
+_SPIKES: Final = (8.0, 16.0)
+_SPIKED: Final = (256, 16384)
+"""At least and at most one spike in so many elements, and about one in a row."""
+
+Variant = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """What timed calls start from, and how far they go from there."""
+
+    trials: list[Trial]
+    between: tuple[float, float]
+    """Elements are multiplied by secret factors of this size."""
+    signed: bool
+    """The factors have secret signs too."""
+    spiked: int = 0
+    """One in so many elements stands out, at secret places; 0 where none may."""
+
+    def factors(self, shape: Sequence[int], generator: torch.Generator, device: torch.device) -> torch.Tensor:
+        """Secret float32 factors of elements.
+
+        Those that stand out keep bounds learned of an element, and sums over some of the elements, from
+        holding for the next call.
+        """
+        count = math.prod(shape)
+        smallest, largest = self.between
+        drawn = _uniform(count, generator, device)
+        if not self.signed:
+            drawn.abs_()
+        drawn.mul_(largest - smallest).add_(drawn.sign(), alpha=smallest)
+        if self.spiked and count >= FEWEST_SCATTERED:
+            wanted = max(1, count // self.spiked)
+            places, sizes = _scattered(count, wanted, generator, device)
+            lowest, highest = _SPIKES
+            drawn[places] *= sizes.mul_(highest - lowest).add_(lowest)
+        return drawn.view(shape)
+
+    def scatter(self, values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        """An input as timed calls are given it."""
+        factors = self.factors(values.shape, generator, values.device)
+        if values.numel() < FEWEST_SCATTERED:
+            factors = factors.abs()
+        return values * factors.to(values.dtype)
+
+
+def _uniform(count: int, generator: torch.Generator, device: torch.device) -> torch.Tensor:
+    """Numbers between -1 and 1, none of them 0, of 16 random bits each: drawing 32 takes much longer."""
+    words = torch.empty(count // 4 + 1, dtype=torch.int64, device=device)
+    words.random_(-(2**63), None, generator=generator)
+    return words.view(torch.int16)[:count].to(torch.float32).add_(0.5).mul_(2.0**-15)
+
+
+def _scattered(
+    length: int, wanted: int, generator: torch.Generator, device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Places below a length in rising order, and a number from 0 to 1 for each.
+
+    A place that is drawn twice has one number: which of two writes comes last differs from time to time, and
+    inputs that are drawn again must be the same.
+    """
+    places = torch.randint(length, (wanted,), generator=generator, device=device).sort().values
+    numbers = torch.rand(wanted, generator=generator, device=device)
+    return places, numbers[torch.searchsorted(places, places)]
+
+
+def _zero_mean(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Random signs: terms cancel along every dimension, whatever rows and columns have in common."""
+    signs = (
+        2 * torch.randint(0, 2, values.shape, generator=generator, dtype=torch.int8, device=values.device) - 1
+    )
+    return values * signs
+
+
+def _large(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    del generator
+    return values * 16
+
+
+def _tiny(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    del generator
+    return values * 2.0**-12
+
+
+def _sparse(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """One element in sixteen stands out; the rest are small but not equal, or long sums would err in step."""
+    kept = torch.rand(values.shape, generator=generator, device=values.device) < 1 / 16
+    return torch.where(kept, values, values * 2.0**-8)
+
+
+def _outliers(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    return _poke(values, generator, count=max(1, values.numel() // 1024), factor=8.0)
+
+
+def _near_duplicate(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    return _poke(values, generator, count=3, factor=4.0)
+
+
+def _poke(values: torch.Tensor, generator: torch.Generator, *, count: int, factor: float) -> torch.Tensor:
+    """A copy with a few elements, at secret places, far out: no two alike, and zeros stay."""
+    changed = values.clone().contiguous()
+    flat = changed.view(-1)
+    places, more = _scattered(flat.numel(), min(count, flat.numel()), generator, values.device)
+    reach = float(values.abs().max()) or 1.0
+    flat[places] = torch.where(flat[places] == 0, 0.0, (factor * reach * (1 + more)).to(values.dtype))
+    return changed.as_strided(values.shape, values.stride()) if values.is_contiguous() else changed
+
+
+VARIANTS: dict[str, Variant] = {
+    "near_duplicate": _near_duplicate,
+    "zero_mean": _zero_mean,
+    "sparse": _sparse,
+    "large": _large,
+    "tiny": _tiny,
+    "outliers": _outliers,
+}
+
+
+VARIED: Final = {
+    "near_duplicate": "the problem's own with three elements far out",
+    "zero_mean": "the problem's own with random signs",
+    "sparse": "the problem's own with most elements much smaller",
+    "large": "the problem's own, 16 times as large",
+    "tiny": "the problem's own, 4096 times smaller",
+    "outliers": "the problem's own with some elements far out",
+}
+"""What each variant is, for people; the reference stays finite on it."""
+
+
+def varied(variant: Variant, leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """An input varied, as far as its structure lets it."""
+    if not variable(leaf):
+        return leaf
+    return keeper(leaf)(variant(leaf, generator))
+
+
+def row(leaves: Iterable[torch.Tensor]) -> int:
+    """Elements one of which may stand out: about those of the longest row of an input."""
+    fewest, most = _SPIKED
+    longest = max((leaf.shape[-1] for leaf in leaves if leaf.dim() and variable(leaf)), default=fewest)
+    return min(max(longest, fewest), most)

@@ -1,0 +1,95 @@
+"""Other sizes of a problem, which no prompt promises: is a right candidate right there too?
+
+The answer is recorded and decides nothing: a kernel may be made for its sizes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+import torch
+
+from kernelwright.evaluator.referee.correctness.comparison import compare
+from kernelwright.evaluator.referee.correctness.op_trace import terms_of
+from kernelwright.evaluator.referee.correctness.shape_variants import Scene, evaluated, versions
+from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
+from kernelwright.evaluator.referee.correctness.trial_cache import Solved, Trial
+from kernelwright.evaluator.referee.correctness.trials import TrialPool
+from kernelwright.evaluator.referee.correctness.verification import poison_outputs, read_outputs
+from kernelwright.evaluator.referee.worker.setup import Construction, Ground, construct, lay_out, write
+from kernelwright.evaluator.referee.worker.worker_process import Side, Verdict
+from kernelwright.evaluator.schema.errors import ProblemError
+from kernelwright.evaluator.schema.evaluation import Status
+
+_MOST: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """One size with its right answer."""
+
+    scene: Scene
+    trial: Trial
+
+
+class OtherSizes:
+    """Tries candidates of one problem at sizes they were not asked for."""
+
+    def __init__(self, ground: Ground, pool: TrialPool, *, name: str, call_s: float) -> None:
+        """`name` is what the judged sizes are called; `call_s` bounds a call."""
+        self._scene = evaluated(ground, pool, name)
+        self._call_s = call_s
+        self._held: list[_Held] | None = None
+
+    def try_on(self, side: Side) -> dict[str, Status]:
+        """What a verified candidate would earn, by the sizes' name; empty where the problem has no others.
+
+        The side may be gone afterwards.
+        """
+        if self._held is None:
+            self._held = list(islice(self._known(), _MOST))
+        found: dict[str, Status] = {}
+        for number, held in enumerate(self._held):
+            if side.lost:
+                break
+            with contextlib.suppress(torch.OutOfMemoryError):
+                found[held.scene.name] = self._earned(side, held, f"sizes{number}")
+        return found
+
+    def _known(self) -> Iterator[_Held]:
+        for scene in versions(self._scene):
+            # What fits alone may not fit beside what a referee holds, or what others do.
+            with contextlib.suppress(ProblemError, torch.OutOfMemoryError):
+                yield _Held(scene, _trial(scene))
+
+    def _earned(self, side: Side, held: _Held, name: str) -> Status:
+        try:
+            return self._called(side, held, name)
+        except Verdict as verdict:
+            return verdict.status
+
+    def _called(self, side: Side, held: _Held, name: str) -> Status:
+        scene, trial = held.scene, held.trial
+        construct(scene.ground, side, Construction("ModelNew", name, scene.seed, vary=False))
+        lane = lay_out(side, name, trial.arguments, trial.expected.output, 1)
+        write(side, lane.input_slots, trial.arguments.leaves, 0)
+        poison_outputs(lane, trial, 0)
+        scene.ground.device.synchronize()
+        ran = side.run(name, model=name, first=0, count=1, timeout_s=self._call_s)
+        if ran.complaint:
+            return Status.WRONG_SHAPE if ran.kind == "shape" else Status.WRONG_DTYPE
+        found = compare(trial.expected, read_outputs(lane, 0), limit=trial.limit, trial=trial.name)
+        return Status.PASSED if found.mismatch is None else Status.WRONG_VALUES
+
+
+def _trial(scene: Scene) -> Trial:
+    reference = scene.ground.reference
+    model = reference.model(scene.seed)
+    terms = terms_of(reference, model, scene.arguments)
+    solved = Solved(scene.arguments, expect(reference, model, scene.arguments, scene.ground.math))
+    bound = limit(scene.ground.math, zero_mean=False, terms=terms)
+    return Trial(scene.name, bound, lambda: solved)

@@ -1,0 +1,159 @@
+"""Other versions of a problem: smaller ones for tools that slow a kernel down a thousandfold, or any.
+
+The problem's own `SHAPES` come first, then its integer constants scaled down by a power of two, odd ones
+kept odd. A smaller version counts only if it still is the same problem: it runs, with as many inputs and
+outputs of the same ranks and types.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import torch
+
+from kernelwright.evaluator.referee.correctness.trials import TrialPool
+from kernelwright.evaluator.referee.reference.flop_counter import weigh
+from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
+from kernelwright.evaluator.referee.worker.setup import Ground
+from kernelwright.evaluator.schema.errors import ProblemError
+
+_SCALABLE: Final = 64
+"""Constants up to this are left alone: they are kernel sizes, heads and groups more often than extents."""
+_FLOORS: Final = (128, 64, 32)
+"""Extents are not scaled below: a tiled kernel needs several tiles for its tiles to race."""
+_SHIFT: Final = 5
+_PREFERRED: Final = ("small", "odd")
+_MORE: Final = 2
+_ANYWAY_BYTES: Final = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One version of a problem, ready to be called once."""
+
+    name: str
+    ground: Ground
+    seed: int
+    arguments: Arguments
+    output: Output
+
+    @property
+    def elements(self) -> int:
+        """Elements of all inputs and outputs."""
+        return sum(leaf.numel() for leaf in (*self.arguments.leaves, *self.output.leaves))
+
+
+def evaluated(ground: Ground, pool: TrialPool, name: str) -> Scene:
+    """The version the candidate is judged on."""
+    base = pool.bases[0]
+    return Scene(name, ground, pool.draws[0].seed, base.arguments, base.expected.output)
+
+
+def smaller(scene: Scene) -> Iterator[Scene]:
+    """Versions with fewer elements, the most natural first."""
+    for made in versions(scene):
+        if made.elements < scene.elements:
+            yield made
+
+
+def versions(scene: Scene) -> Iterator[Scene]:
+    """Versions of other sizes that need little more memory than the judged one, the most natural first."""
+    judged = scene.ground.overrides
+    seen = [judged]
+    for name, overrides in _variants(scene.ground.reference.constants(), judged):
+        if overrides and overrides not in seen:
+            seen.append(overrides)
+            made = _build(scene, name, overrides) if _bearable(scene, overrides) else None
+            if made is not None and _same_problem(scene, made) and not _same_sizes(scene, made):
+                yield made
+
+
+def _variants(constants: dict[str, Any], judged: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Names and overrides; `constants` are those in effect, `judged` overrides among them."""
+    shapes = constants.get("SHAPES")
+    if isinstance(shapes, dict):
+        order = [*_PREFERRED, *(name for name in shapes if name not in _PREFERRED)]
+        for name in order:
+            if isinstance(shapes.get(name), dict):
+                yield name, dict(shapes[name])
+    for floor in _FLOORS:
+        smaller_ones = scaled(constants, floor)
+        if smaller_ones:
+            yield f"scaled down to {floor}", judged | smaller_ones
+
+
+def _bearable(scene: Scene, overrides: dict[str, Any]) -> bool:
+    """Whether a version may be run: one that needs far more memory than the judged one may not."""
+    reference, judged = scene.ground.reference, scene.ground.overrides
+    needed, usual = (
+        weigh(reference.problem, reference.source, each, dtype=scene.ground.dtype)
+        for each in (overrides, judged)
+    )
+    if not (needed.complete and usual.complete):
+        return not judged or overrides.keys() >= judged.keys()
+    return needed.peak_bytes <= _MORE * usual.peak_bytes + _ANYWAY_BYTES
+
+
+def scaled(constants: dict[str, Any], floor: int) -> dict[str, Any]:
+    """Overrides that shrink the module's integer constants, and lists of integers, down to a floor."""
+    overrides = {}
+    for name, value in constants.items():
+        small = _scaled(value, floor) if not name.startswith("_") else value
+        if small != value:
+            overrides[name] = small
+    return overrides
+
+
+def _scaled(value: Any, floor: int) -> Any:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int) and value > _SCALABLE:
+        return min(value, max(floor, value >> _SHIFT) | (value & 1))
+    if isinstance(value, (list, tuple)) and value and all(type(item) is int for item in value):
+        return type(value)(_scaled(item, floor) for item in value)
+    return value
+
+
+def _build(scene: Scene, name: str, overrides: dict[str, Any]) -> Scene | None:
+    original, module = scene.ground.reference, sys.modules.get("problem")
+    try:
+        reference = Reference(
+            original.problem, original.source, overrides, device=original.device, dtype="as_is"
+        )
+        reference.dtype = original.dtype
+        with torch.random.fork_rng(devices=[original.device] if original.device.type == "cuda" else []):
+            if original.backward is not None:
+                reference.differentiate(scene.seed)
+            model = reference.model(scene.seed)
+            arguments = reference.inputs(scene.seed)
+            output = reference.call(model, arguments)
+    except ProblemError:
+        return None
+    finally:
+        if module is not None:
+            sys.modules["problem"] = module
+    ground = replace(scene.ground, reference=reference, overrides=overrides)
+    return Scene(name, ground, scene.seed, arguments, output)
+
+
+def _same_sizes(scene: Scene, other: Scene) -> bool:
+    ours, theirs = ((*each.arguments.leaves, *each.output.leaves) for each in (scene, other))
+    return all(one.shape == two.shape for one, two in zip(ours, theirs, strict=True))
+
+
+def _same_problem(scene: Scene, other: Scene) -> bool:
+    kept = scene.arguments.args == other.arguments.args and scene.arguments.kwargs == other.arguments.kwargs
+    pairs = (
+        (scene.arguments.leaves, other.arguments.leaves),
+        (scene.output.leaves, other.output.leaves),
+    )
+    return kept and all(_alike(left, right) for left, right in pairs)
+
+
+def _alike(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
+    return len(left) == len(right) and all(
+        one.dim() == two.dim() and one.dtype == two.dtype for one, two in zip(left, right, strict=True)
+    )

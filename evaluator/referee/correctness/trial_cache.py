@@ -1,0 +1,96 @@
+"""Trials in bounded memory: those used last are kept, others are worked out again when they are needed."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kernelwright.evaluator.referee.correctness.tolerance import Expected
+from kernelwright.evaluator.referee.reference.reference import Arguments
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """One set of inputs with its right answer."""
+
+    arguments: Arguments
+    expected: Expected
+
+    @property
+    def size_bytes(self) -> int:
+        """What it holds."""
+        scales = (scale for scale in self.expected.scales if scale is not None)
+        held = (*self.arguments.leaves, *self.expected.output.leaves, *self.expected.exact, *scales)
+        return sum(leaf.numel() * leaf.element_size() for leaf in held)
+
+
+Solve = Callable[[], Solved]
+
+
+class Shelf:
+    """Keeps what was solved, up to a number of bytes; the last one always."""
+
+    def __init__(self, budget_bytes: int) -> None:
+        self._budget_bytes = budget_bytes
+        self._kept: OrderedDict[Solve, Solved] = OrderedDict()
+        self._largest_bytes = 0
+
+    def fetch(self, solve: Solve) -> Solved:
+        """What `solve` returns: kept, or now; room for it is made first."""
+        found = self._kept.get(solve)
+        if found is None:
+            self._make_room()
+            found = self._kept[solve] = solve()
+            self._largest_bytes = max(self._largest_bytes, found.size_bytes)
+        self._kept.move_to_end(solve)
+        return found
+
+    def look(self, solve: Solve) -> Solved | None:
+        """What was kept of it."""
+        return self._kept.get(solve)
+
+    def drop(self, solve: Solve) -> None:
+        """Keep it no longer."""
+        self._kept.pop(solve, None)
+
+    def _make_room(self) -> None:
+        held = sum(solved.size_bytes for solved in self._kept.values())
+        while self._kept and held + self._largest_bytes > self._budget_bytes:
+            held -= self._kept.popitem(last=False)[1].size_bytes
+
+
+class Trial:
+    """One set of inputs with its right answer, and the limit a candidate's error is held to."""
+
+    def __init__(self, name: str, limit: float, solve: Solve, shelf: Shelf | None = None) -> None:
+        """Without a shelf `solve` is asked every time."""
+        self.name = name
+        self.limit = limit
+        self._solve = solve
+        self._shelf = shelf
+
+    @property
+    def solved(self) -> Solved:
+        """Inputs and answer, which belong together."""
+        return self._shelf.fetch(self._solve) if self._shelf is not None else self._solve()
+
+    @property
+    def arguments(self) -> Arguments:
+        """The inputs."""
+        return self.solved.arguments
+
+    @property
+    def expected(self) -> Expected:
+        """The right answer."""
+        return self.solved.expected
+
+    @property
+    def kept(self) -> Solved | None:
+        """The same, if it need not be worked out."""
+        return self._shelf.look(self._solve) if self._shelf is not None else None
+
+    def forget(self) -> None:
+        """It will not be needed again."""
+        if self._shelf is not None:
+            self._shelf.drop(self._solve)

@@ -1,0 +1,283 @@
+"""Verification: the candidate's outputs on secret trials, under two weight draws, against exact values."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from kernelwright.evaluator.ipc.tensor_layout import view
+from kernelwright.evaluator.referee.correctness.comparison import Comparison, compare
+from kernelwright.evaluator.referee.correctness.input_distributions import VARIED
+from kernelwright.evaluator.referee.correctness.tolerance import Expected, expect
+from kernelwright.evaluator.referee.correctness.trial_cache import Trial
+from kernelwright.evaluator.referee.correctness.trials import Draw, TrialPool
+from kernelwright.evaluator.referee.reference.reference import Reference, same_answers, same_values
+from kernelwright.evaluator.referee.worker.call_buffers import Lane
+from kernelwright.evaluator.referee.worker.setup import (
+    Construction,
+    Ground,
+    call_bytes,
+    construct,
+    lay_out,
+    write,
+)
+from kernelwright.evaluator.referee.worker.worker_process import Side, Verdict
+from kernelwright.evaluator.schema.evaluation import Mismatch, Status, Verification
+
+_SLOTS = 4
+_FEWEST_SLOTS = 2
+"""A later call must leave an earlier answer alone."""
+_MEMORY_SHARE = 0.05
+_RETRIES = 2
+_REMARK_LIMIT = 400
+_SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Whole numbers by their bytes."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What verification has seen so far."""
+
+    trials: int = 0
+    error_ratio: float = 0.0
+    names: tuple[str, ...] = ()
+    weights: str = "none"
+    parameters: str = "none"
+    repeatable: bool | None = None
+
+
+class Verifier:
+    """Verifies one candidate."""
+
+    def __init__(
+        self, ground: Ground, side: Side, pool: TrialPool, *, secret: random.Random, call_s: float
+    ) -> None:
+        self._ground = ground
+        self._side = side
+        self._pool = pool
+        self._secret = secret
+        self._call_s = call_s
+        self.tally = Tally()
+        first = pool.draws[0].trials[0]
+        arguments, output = first.arguments, first.expected.output
+        affordable = int(ground.device.free_bytes() * _MEMORY_SHARE) // max(1, call_bytes(arguments, output))
+        self._slots = max(_FEWEST_SLOTS, min(_SLOTS, affordable))
+        self._lane: Lane = lay_out(side, "verify", arguments, output, self._slots)
+        self.mutation_allowed = ground.reference.mutates(pool.draws[0].model, arguments)
+        """Whether the reference writes to its inputs; what a call leaves in them is then not looked at."""
+
+    def verify(self, trials: int) -> None:
+        """Check both weight draws; afterwards the side holds model `m` of the first draw.
+
+        Raises:
+            Verdict: the candidate is wrong, failed, or changed its inputs.
+        """
+        first, second = self._pool.draws
+        base, *others = first.trials
+        self.tally.weights = self._agree(first, base, model="m")
+        duplicate = [trial for trial in others if trial.name == "near_duplicate"]
+        rest = [trial for trial in others if trial.name != "near_duplicate"]
+        precise = [trial for trial in rest if trial.name == "zero_mean"]
+        rest = [trial for trial in rest if trial.name != "zero_mean"]
+        self._secret.shuffle(rest)
+        chosen = [*duplicate, *precise, *rest][: max(1, trials - 1)]
+        for trial in chosen:
+            self._insist(trial, "m")
+        self._repeat(base)
+        self._hold([base, *chosen][: self._slots])
+        self.tally.parameters = self._agree(second, second.trials[0], model="n")
+        for trial in second.trials[1:]:
+            self._insist(trial, "n")
+
+    def record(self, mismatch: Mismatch | None = None) -> Verification:
+        """What was checked."""
+        backward = self._ground.reference.backward
+        return Verification(
+            trials=self.tally.trials,
+            distributions=tuple(dict.fromkeys(self.tally.names)),
+            weights=self.tally.weights,
+            parameters=self.tally.parameters,
+            error_ratio=self.tally.error_ratio if self.tally.trials else None,
+            limit_ratio=min(trial.limit for trial in self._pool.draws[0].trials),
+            bitwise_repeatable=self.tally.repeatable,
+            gradients=backward.names if backward is not None else (),
+            mismatch=mismatch,
+        )
+
+    def _agree(self, draw: Draw, trial: Trial, *, model: str) -> str:
+        """Construct under the seed, else with the reference's state; wrong only if both are."""
+        self._construct(draw, model, state=None)
+        seeded = self._check(trial, model)
+        if seeded.mismatch is None:
+            return "seed" if any(True for _ in draw.model.parameters()) else "none"
+        state, remark = draw.model.state_dict(), ""
+        if state:
+            try:
+                self._construct(draw, model, state=state)
+            except Verdict as verdict:
+                if verdict.status is not Status.RUNTIME_ERROR or self._side.lost:
+                    raise
+                remark = f"; nor can it be given the reference's weights: {verdict.detail[:_REMARK_LIMIT]}"
+            else:
+                if self._check(trial, model).mismatch is None:
+                    return "state_dict"
+        self._construct(draw, model, state=None)
+        self._insist(trial, model, remark=remark)
+        return "seed"
+
+    def _construct(self, draw: Draw, model: str, *, state: dict[str, torch.Tensor] | None) -> None:
+        wanted = Construction("ModelNew", model, draw.seed, draw.vary, state)
+        construct(self._ground, self._side, wanted)
+
+    def _insist(self, trial: Trial, model: str, *, remark: str = "") -> None:
+        """The candidate must be right on this trial, every time."""
+        comparison = self._check(trial, model)
+        if comparison.mismatch is None:
+            return
+        first, steady = self._outputs(0), True
+        for _ in range(_RETRIES):
+            if self._check(trial, model).mismatch is None:
+                raise self._wrong(
+                    comparison.mismatch, Status.NONDETERMINISTIC, "right on some repeats, wrong on others"
+                )
+            steady = steady and same_answers(first, self._outputs(0))
+        raise self._wrong(comparison.mismatch, Status.WRONG_VALUES, "", steady=steady, remark=remark)
+
+    def _wrong(
+        self, mismatch: Mismatch, status: Status, note: str, *, steady: bool = False, remark: str = ""
+    ) -> Verdict:
+        detail = (
+            f"{_named(mismatch.output)} on {_inputs(mismatch.trial)}: "
+            f"{mismatch.wrong} of {mismatch.total} wrong, "
+            f"error {mismatch.error_ratio:.3g} times the reference's own (limit {mismatch.limit_ratio:.3g}); "
+            f"{mismatch.pattern}{remark}"
+        )
+        return Verdict(
+            status, f"{note}; {detail}" if note else detail, mismatch=mismatch, unsteady=not steady
+        )
+
+    def _check(self, trial: Trial, model: str, *, index: int = 0) -> Comparison:
+        self._publish(trial, index)
+        with _naming(trial):
+            self._run(model, first=index, count=1)
+        self._unchanged(trial, index)
+        comparison = compare(trial.expected, self._outputs(index), limit=trial.limit, trial=trial.name)
+        self.tally.trials += 1
+        if comparison.mismatch is None:
+            self.tally.names += (trial.name,)
+            self.tally.error_ratio = max(self.tally.error_ratio, comparison.error_ratio)
+        return comparison
+
+    def _repeat(self, trial: Trial) -> None:
+        """Same inputs, other address, twice: record whether the bits are the same."""
+        seen = []
+        for index in (self._secret.randrange(1, self._slots), 0):
+            comparison = self._check(trial, "m", index=index)
+            if comparison.mismatch is not None:
+                raise self._wrong(
+                    comparison.mismatch, Status.NONDETERMINISTIC, "right at first, wrong on a repeat"
+                )
+            seen.append(self._outputs(index))
+        self.tally.repeatable = same_answers(*seen)
+
+    def _hold(self, trials: list[Trial]) -> None:
+        """Several calls before any output is read: a later call must not change an earlier answer."""
+        for index, trial in enumerate(trials):
+            self._publish(trial, index)
+        self._run("m", first=0, count=len(trials))
+        answers = in_a_row(self._ground.reference, self._pool.draws[0], trials, self._ground.math)
+        for index, (trial, expected) in enumerate(zip(trials, answers, strict=True)):
+            comparison = compare(expected, self._outputs(index), limit=trial.limit, trial=trial.name)
+            if comparison.mismatch is not None:
+                raise self._wrong(
+                    comparison.mismatch,
+                    Status.WRONG_VALUES,
+                    f"call {index + 1} of {len(trials)} in a row: right alone, changed or left out there",
+                    steady=True,
+                )
+
+    def _publish(self, trial: Trial, index: int) -> None:
+        write(self._side, self._lane.input_slots, trial.arguments.leaves, index)
+        poison_outputs(self._lane, trial, index)
+        self._ground.device.synchronize()
+
+    def _run(self, model: str, *, first: int, count: int) -> None:
+        timeout_s = self._call_s * count
+        if self._ground.device.torch_device.type == "cuda":
+            self._side.ask({"op": "stain"}, timeout_s)
+        ran = self._side.run("verify", model=model, first=first, count=count, timeout_s=timeout_s)
+        if ran.complaint:
+            raise Verdict(Status.WRONG_SHAPE if ran.kind == "shape" else Status.WRONG_DTYPE, ran.complaint)
+
+    def _unchanged(self, trial: Trial, index: int) -> None:
+        if self.mutation_allowed:
+            return
+        for number, (slot, leaf) in enumerate(
+            zip(self._lane.input_slots, trial.arguments.leaves, strict=True)
+        ):
+            now = view(self._side.blocks[slot["block"]].data, slot, index)
+            if not same_values(now, leaf):
+                raise Verdict(Status.INPUT_MUTATED, f"input {number} was changed by the call")
+
+    def _outputs(self, index: int) -> list[torch.Tensor]:
+        return read_outputs(self._lane, index)
+
+
+@contextlib.contextmanager
+def _naming(trial: Trial) -> Iterator[None]:
+    """What fails on varied inputs only may insist on what the problem's own draws have in common."""
+    try:
+        yield
+    except Verdict as verdict:
+        if trial.name in VARIED:
+            verdict.detail += f"; on {_inputs(trial.name)}"
+        raise
+
+
+def _inputs(name: str) -> str:
+    """The inputs of a trial, as people are told of them."""
+    return f"{name} inputs ({VARIED[name]})" if name in VARIED else f"{name} inputs"
+
+
+def in_a_row(reference: Reference, draw: Draw, trials: list[Trial], math_policy: str) -> Iterator[Expected]:
+    """What calls one after another must answer: each finds what those before it left in the buffers."""
+    if not reference.keeps_state:
+        yield from (trial.expected for trial in trials)
+        return
+    model = reference.model(draw.seed, vary=draw.vary)
+    for trial in trials:
+        arguments = trial.arguments
+        yield expect(reference, model, arguments, math_policy)
+        reference.evolve(model, arguments)
+
+
+def read_outputs(lane: Lane, index: int) -> list[torch.Tensor]:
+    """Copies of what a side left as the outputs of call `index`."""
+    blocks = lane.side.blocks
+    return [view(blocks[slot["block"]].data, slot, index).clone() for slot in lane.output_slots]
+
+
+def poison_outputs(lane: Lane, trial: Trial, index: int) -> None:
+    """Put what cannot be the answer where the outputs of call `index` belong."""
+    for slot, exact in zip(lane.output_slots, trial.expected.output.leaves, strict=True):
+        poison(view(lane.side.blocks[slot["block"]].data, slot, index), exact)
+
+
+def _named(path: str) -> str:
+    return f"the {path}" if path.startswith("gradient of") else f"output{path}"
+
+
+def poison(place: torch.Tensor, exact: torch.Tensor) -> None:
+    """Fill an output's memory with what cannot be the answer: NaN, or another value than the expected one."""
+    if place.is_floating_point() or place.is_complex():
+        place.fill_(float("nan"))
+    elif place.dtype == torch.bool:
+        place.copy_(~exact)
+    else:
+        # Torch adds to signed numbers only, of all those that are whole.
+        signed = _SIGNED[exact.element_size()]
+        place.view(signed).copy_(exact.view(signed) + 1)

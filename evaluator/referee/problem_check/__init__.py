@@ -1,0 +1,1 @@
+"""Checks of a problem itself: trivial answers, sensitivity, half precision."""

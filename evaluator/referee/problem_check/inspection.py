@@ -1,0 +1,353 @@
+"""Vetting one problem: weighs it, runs it, and tries cheap wrong answers on it. In a referee of its own."""
+
+from __future__ import annotations
+
+import re
+import time
+import traceback
+from typing import Any, Final
+
+import torch
+from torch import nn
+
+from kernelwright.evaluator.devices import Device, open_device
+from kernelwright.evaluator.ipc.precision import apply_math
+from kernelwright.evaluator.referee.checks.device_peaks import measure
+from kernelwright.evaluator.referee.correctness.op_trace import terms_of
+from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
+from kernelwright.evaluator.referee.correctness.trials import TrialPool
+from kernelwright.evaluator.referee.problem_check.half_precision import Halving
+from kernelwright.evaluator.referee.problem_check.sensitivity import Sensitivity
+from kernelwright.evaluator.referee.problem_check.trivial_answers import (
+    Examiner,
+    alike,
+    differ,
+    of_identity,
+    of_values,
+)
+from kernelwright.evaluator.referee.reference.flop_counter import Work, weigh
+from kernelwright.evaluator.referee.reference.input_structure import computable
+from kernelwright.evaluator.referee.reference.latency import pace
+from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
+from kernelwright.evaluator.referee.worker.worker_process import DriverLink
+from kernelwright.evaluator.schema.config import EvaluationConfig, Math
+from kernelwright.evaluator.schema.errors import ProblemError
+from kernelwright.evaluator.schema.problem_report import ADVICE, Remark, Severity
+
+CALLS: Final = 100
+"""About how often an evaluation calls the reference."""
+_COPIES: Final = 3
+"""Times a call's memory an evaluation needs: reference in float64, and a candidate."""
+_SENSITIVITY_S: Final = 20.0
+_MOST_FIXED: Final = 0.5
+"""Share of a call's work that may hang on parameters alone."""
+_SHORT_MS: Final = 20.0
+_MEMORY: Final = re.compile(r"out of (device )?memory|can't allocate memory|not enough memory")
+_WEIGHTS: Final = (11, 12)
+_INPUTS: Final = (21, 22)
+
+
+UNFIT: Final = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What torch, or the problem, raises where values are of a kind that it cannot compute with."""
+
+
+class _Enough(Exception):
+    """A flaw that makes looking further pointless."""
+
+    def __init__(self, name: str, detail: str) -> None:
+        super().__init__(name)
+        self.name = name
+        self.detail = detail
+
+
+class Vetter:
+    """Vets one problem; collects remarks and numbers."""
+
+    def __init__(self, driver: DriverLink, message: dict[str, Any]) -> None:  # Any: the `vet` message
+        self._message = message
+        self._config = EvaluationConfig.model_validate(message["config"])
+        self._device: Device = open_device(message["device"])
+        self._driver = driver
+        self._work = Work()
+        self._remarks: list[Remark] = []
+        self._guessable: list[str] = []
+        self._numbers: dict[str, float] = {}
+
+    def vet(self) -> dict[str, Any]:
+        """The answer's fields, as JSON."""
+        self._driver.call("begin")
+        apply_math(self._config.math.value)
+        try:
+            if self._fits():
+                self._examine()
+        except ProblemError as error:
+            self._remark("too_big" if _MEMORY.search(str(error)) else "raises", str(error))
+        except torch.OutOfMemoryError as error:
+            self._remark("too_big", f"out of device memory where answers are judged: {error}")
+        except SystemExit as error:
+            self._remark("raises", f"the problem asks to end the process: {error!r}")
+        except _Enough as reason:
+            self._remark(reason.name, reason.detail)
+        except UNFIT as error:
+            line = traceback.format_exception_only(error)[-1].strip()
+            self._remark("raises", f"its values cannot be looked at here: {line}")
+        remarks = list({remark.model_dump_json(): remark for remark in self._remarks}.values())
+        return {
+            "remarks": [remark.model_dump(mode="json") for remark in remarks],
+            "guessable": self._guessable,
+            "memory_bytes": self._work.peak_bytes or None,
+            "flops": self._work.flops if self._work.complete else None,
+            "device_name": _device_name(self._device),
+            **self._numbers,
+        }
+
+    def _fits(self) -> bool:
+        """Whether it may be run at all, by its sizes."""
+        message = self._message
+        self._work = work = weigh(
+            message["problem"], message["source"], message["overrides"], dtype=self._config.dtype.value
+        )
+        is_too_big = lacking(work, self._device.free_bytes())
+        if is_too_big:
+            self._remark("too_big", is_too_big)
+        rates = measure(self._device, self._driver, math=self._config.math.value, dtype=torch.float32)
+        estimated_ms, fixed_ms = (
+            max(flops / rates.flops_per_ms, moved / rates.bytes_per_ms)
+            for flops, moved in ((work.flops, work.moved_bytes), (work.fixed_flops, work.fixed_bytes))
+        )
+        if work.complete:
+            self._numbers["estimated_ms"] = estimated_ms
+        # Twice the limit: a rate measured on a busy machine is no proof.
+        if estimated_ms > 2 * self._longest_ms:
+            self._remark("too_slow", f"a call takes about {estimated_ms / 1e3:.0f} s by its operations alone")
+            return False
+        if work.sums_products:
+            self._remark("redundant_computation", "a product of matrices is summed over its rows or columns")
+        if work.complete and fixed_ms > _MOST_FIXED * estimated_ms:
+            self._remark("fixed_work", f"about {fixed_ms / estimated_ms:.0%} of the work needs no input")
+        return not is_too_big
+
+    def _examine(self) -> None:
+        """Run it and look at the answers."""
+        message = self._message
+        reference = Reference(
+            message["problem"],
+            message["source"],
+            message["overrides"],
+            device=self._device.torch_device,
+            dtype=self._config.dtype.value,
+        )
+        threads = torch.get_num_threads()
+        if self._numbers.get("estimated_ms", _SHORT_MS) < _SHORT_MS:
+            # Threads that wait for each other on a busy machine make short operations many times slower.
+            torch.set_num_threads(1)
+        model, arguments = self._answers(reference)
+        torch.set_num_threads(threads)
+        timed = pace(self._device, model, arguments)
+        self._numbers["measured_ms"] = timed.median_ms
+        slow = timed.remark(self._work.operations)
+        self._remarks += [slow] if slow is not None else []
+
+    def _answers(self, reference: Reference) -> tuple[nn.Module, Arguments]:
+        """Look at inputs, parameters and answers; returns what a call can be timed with."""
+        first, other = self._draws(reference)
+        model = reference.model(_WEIGHTS[0])
+        varied = reference.model(_WEIGHTS[1], vary=True)
+        output = self._first_call(reference, model, first)
+        if not self._work.complete:
+            self._note("not_weighed")
+        self._parameters(model, varied)
+        self._values(output)
+        if reference.mutates(reference.model(_WEIGHTS[0]), first):
+            self._note("mutates_input")
+        if self._repeats(reference, first):
+            answer = reference.call(varied, other)
+            if alike(answer.leaves, output.leaves):
+                self._guesses(reference, (model, first), (varied, other), answer)
+            else:
+                self._remark("varying_output_shape", "two draws of inputs give answers of different shapes")
+        return model, first
+
+    def _draws(self, reference: Reference) -> tuple[Arguments, Arguments]:
+        draws = []
+        seeded = False
+        for seed in _INPUTS:
+            draws.append(reference.inputs(seed))
+            seeded |= torch.initial_seed() != seed
+        first, other = draws
+        same = [
+            index
+            for index, (a, b) in enumerate(zip(first.leaves, other.leaves, strict=False))
+            if a.numel() and torch.equal(a, b)
+        ]
+        if same and seeded:
+            self._remark("fixed_seed", f"get_inputs() seeds the generator; {len(same)} inputs never change")
+        elif same:
+            everything = len(same) == len(first.leaves)
+            text = (
+                "no input" if everything else f"of {len(first.leaves)} inputs, number {_listed(same)} never"
+            )
+            self._remark(
+                "constant_inputs",
+                f"{text} {'ever ' if everything else ''}changes from draw to draw",
+                severity=Severity.FLAW if everything else Severity.NOTE,
+            )
+        return first, other
+
+    def _first_call(self, reference: Reference, model: nn.Module, arguments: Arguments) -> Output:
+        began = time.perf_counter()
+        output = reference.call(model, arguments)
+        self._device.synchronize()
+        took_ms = (time.perf_counter() - began) * 1e3
+        if all(output.numbers):
+            raise _Enough("no_tensor_output", "forward returns Python numbers")
+        if any(leaf.numel() == 0 for leaf in output.leaves):
+            raise _Enough("empty_output", "an output has no element")
+        if took_ms > self._longest_ms:
+            self._numbers["measured_ms"] = took_ms
+            raise _Enough("too_slow", f"a call took {took_ms / 1e3:.1f} s")
+        return output
+
+    def _values(self, output: Output) -> None:
+        for index, leaf in enumerate(output.leaves):
+            if leaf.is_floating_point() or leaf.is_complex():
+                for name, where in (
+                    ("nan_output", leaf.isnan()),
+                    ("infinite_output", computable(leaf).isinf()),
+                ):
+                    share = float(where.double().mean())
+                    if share:
+                        self._remark(name, f"{share:.2%} of output {index}")
+
+    def _parameters(self, model: nn.Module, varied: nn.Module) -> None:
+        """Parameters left at their constants; the second weight draw should have moved them."""
+        other = dict(varied.named_parameters())
+        constant = [
+            (name, name not in other or torch.equal(other[name], parameter))
+            for name, parameter in model.named_parameters()
+            if parameter.numel() > 1 and bool((parameter == parameter.flatten()[0]).all())
+        ]
+        stuck = [name for name, equal in constant if equal]
+        if stuck:
+            self._remark("default_parameters", f"{_listed(stuck)}: one number each, whatever the seed")
+        elif constant:
+            self._note("default_parameters", f"{_listed([name for name, _ in constant])}; varied here")
+
+    def _repeats(self, reference: Reference, arguments: Arguments) -> bool:
+        """Whether the same question gets the same answer."""
+        torch.manual_seed(1)
+        fresh = reference.call(reference.model(_WEIGHTS[0]), arguments)
+        model = reference.model(_WEIGHTS[0])
+        torch.manual_seed(2)
+        again = reference.call(model, arguments)
+        beyond, bits = differ(fresh, again)
+        if beyond:
+            self._remark("nondeterministic", "two calls with the same inputs and weights disagree")
+            return False
+        reference.call(model, arguments)
+        if differ(fresh, reference.call(model, arguments))[0]:
+            self._remark(
+                "depends_on_call_count", "the third call of a model answers differently from its first"
+            )
+            return False
+        if bits:
+            self._note("varies_in_bits", "two calls agree but for rounding")
+        return True
+
+    def _guesses(
+        self,
+        reference: Reference,
+        one: tuple[nn.Module, Arguments],
+        two: tuple[nn.Module, Arguments],
+        answer: Output,
+    ) -> None:
+        model, arguments = one
+        math = self._config.math.value
+        terms = terms_of(reference, model, arguments)
+        expected = expect(reference, model, arguments, math)
+        if not expected.in_double:
+            self._note("no_double_reference")
+        examiner = Examiner(expected, limit(math, zero_mean=False, terms=terms))
+        self._remarks += of_values(examiner, answer)
+        flaws, guessable = of_identity(examiner, arguments)
+        self._remarks += flaws
+        self._guessable += guessable
+        sensitivity = Sensitivity(reference, model, arguments, examiner)
+        sensitivity.deadline = time.monotonic() + _SENSITIVITY_S
+        self._remarks += sensitivity.of_inputs(two[1])
+        self._remarks += sensitivity.of_parameters(two[0])
+        self._guessable += sensitivity.guessable
+        if sensitivity.untried:
+            self._note("not_all_tried", f"{sensitivity.untried} inputs, parameters or buffers")
+        if self._config.math is Math.FP32:
+            halving = Halving(reference, seed=_WEIGHTS[0], terms=terms)
+            self._remarks += halving.of(arguments, examiner)
+            self._guessable += halving.guessable
+
+    @property
+    def _longest_ms(self) -> float:
+        """What a call may take so that an evaluation ends within its limit."""
+        return self._config.limits.total_s * 1e3 / CALLS
+
+    def _remark(self, name: str, detail: str, *, severity: Severity = Severity.FLAW) -> None:
+        self._remarks.append(Remark(name=name, severity=severity, detail=detail))
+
+    def _note(self, name: str, detail: str = "") -> None:
+        self._remark(name, detail, severity=Severity.NOTE)
+
+
+def lacking(work: Work, free: int) -> str:
+    """Why a problem cannot be judged in this much memory, in bytes; empty where it can."""
+    if _COPIES * work.peak_bytes <= free:
+        return ""
+    return (
+        f"a call holds {_gib(work.peak_bytes)}, judging one {_COPIES} times that; "
+        f"{_gib(free)} are free on this device"
+    )
+
+
+def known_flaws(reference: Reference, pool: TrialPool) -> list[str]:
+    """Names of the flaws that show in what a referee computes anyway; for problems nobody has vetted.
+
+    Raises:
+        ProblemError: its answers differ so much from call to call that zeros pass for one.
+    """
+    base, other = pool.bases[0], pool.bases[1]
+    examiner = Examiner(base.expected, base.limit)
+    flaws = []
+    if base.arguments.leaves and all(map(torch.equal, base.arguments.leaves, other.arguments.leaves)):
+        reference.inputs(_INPUTS[0])
+        flaws.append("fixed_seed" if torch.initial_seed() != _INPUTS[0] else "constant_inputs")
+    if differ(base.expected.output, reference.call(pool.draws[0].model, base.arguments))[0]:
+        if examiner.believes([torch.zeros_like(leaf) for leaf in examiner.leaves]).ours:
+            raise ProblemError(
+                "two calls with the same inputs differ so much that zeros pass for an answer: nothing can be "
+                f"judged; {ADVICE['nondeterministic']}"
+            )
+        return [*flaws, "nondeterministic"]
+    elsewhere = pool.draws[1].trials[0].expected.output
+    if alike(elsewhere.leaves, examiner.leaves):
+        flaws += [remark.name for remark in of_values(examiner, elsewhere)]
+    return list(dict.fromkeys(flaws))
+
+
+def _device_name(device: Device) -> str:
+    kind = device.torch_device
+    return torch.cuda.get_device_name(kind) if kind.type == "cuda" else ""
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:,.1f} GiB"
+
+
+def _listed(names: list[Any]) -> str:
+    shown = ", ".join(map(str, names[:4]))
+    return f"{shown} and {len(names) - 4} more" if len(names) > 4 else shown

@@ -1,0 +1,178 @@
+"""Wrong answers anybody could give without computing, and whether they would be believed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+
+from kernelwright.evaluator.referee.correctness.comparison import agrees
+from kernelwright.evaluator.referee.correctness.tolerance import Expected, all_finite
+from kernelwright.evaluator.referee.reference.input_structure import computable
+from kernelwright.evaluator.referee.reference.reference import Arguments, Output
+from kernelwright.evaluator.schema.problem_report import Remark, Severity
+
+LOOSE: Final = 1e-2
+"""Relative and absolute tolerance common in the field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """Who believes an answer."""
+
+    ours: bool
+    """Our own comparison."""
+    loose: bool
+    """An allclose at `LOOSE`, as other tools use."""
+
+    @property
+    def nobody(self) -> bool:
+        """Neither."""
+        return not (self.ours or self.loose)
+
+    def __str__(self) -> str:
+        match self.ours, self.loose:
+            case True, _:
+                return "our own comparison accepts it"
+            case False, True:
+                return f"an allclose at {LOOSE:g} accepts it, our own comparison does not"
+            case _:
+                return "nobody accepts it"
+
+
+class Examiner:
+    """Judges guesses at one right answer."""
+
+    def __init__(self, expected: Expected, limit: float) -> None:
+        self.expected = expected
+        self._limit = limit
+
+    @property
+    def leaves(self) -> list[torch.Tensor]:
+        """The reference's own output tensors."""
+        return self.expected.output.leaves
+
+    def believes(self, guess: list[torch.Tensor]) -> Belief:
+        """Whether a whole answer would pass."""
+        if not alike(guess, self.leaves):
+            return Belief(ours=False, loose=False)
+        loose = all(_close(a, b) for a, b in zip(guess, self.leaves, strict=True))
+        return Belief(ours=agrees(self.expected, guess, limit=self._limit), loose=loose)
+
+    def believes_leaf(self, index: int, guess: torch.Tensor) -> Belief:
+        """Whether an answer would pass that is right but for one tensor."""
+        return self.believes([guess if i == index else leaf for i, leaf in enumerate(self.leaves)])
+
+
+def of_values(examiner: Examiner, other: Output) -> Iterator[Remark]:
+    """Flaws of outputs that one number stands for; `other` answers other inputs under other parameters."""
+    for index, (leaf, another) in enumerate(zip(examiner.leaves, other.leaves, strict=True)):
+        if leaf.numel() == 0:
+            continue
+        where = f"output {index}: " if len(examiner.leaves) > 1 else ""
+        yield from _of_leaf(examiner, index, leaf, another, where)
+
+
+def _of_leaf(
+    examiner: Examiner, index: int, leaf: torch.Tensor, another: torch.Tensor, where: str
+) -> Iterator[Remark]:
+    zeros = examiner.believes_leaf(index, torch.zeros_like(leaf))
+    number = _typical(another)
+    constant = examiner.believes_leaf(index, torch.full_like(leaf, number))
+    exact = not (leaf.is_floating_point() or leaf.is_complex())
+    if exact and (zeros.ours or constant.ours):
+        yield _flaw("constant_output", f"{where}every element is {int(number)}")
+    elif exact:
+        return
+    elif not zeros.nobody:
+        yield _flaw("near_zero_output", f"{where}instead of the answer, return zeros: {zeros}")
+    elif not constant.nobody:
+        name = "constant_output" if constant.ours else "mean_like_output"
+        yield _flaw(name, f"{where}instead of the answer, return {number:.6g} everywhere: {constant}")
+    elif leaf.dim() > 1 and leaf.shape[-1] > 1:
+        means = computable(leaf).mean(-1, keepdim=True).to(leaf.dtype).expand_as(leaf)
+        belief = examiner.believes_leaf(index, means)
+        if not belief.nobody:
+            yield _flaw("mean_like_output", f"{where}instead of a row, return its mean: {belief}")
+
+
+def of_identity(examiner: Examiner, arguments: Arguments) -> tuple[list[Remark], list[str]]:
+    """Whether inputs returned as they are pass for the answer."""
+    beliefs = [
+        _best([examiner.believes_leaf(index, given) for given in arguments.leaves if _same_kind(given, leaf)])
+        for index, leaf in enumerate(examiner.leaves)
+    ]
+    if all(belief.ours for belief in beliefs):
+        return [
+            _flaw("identity", "instead of the answer, return the input: our own comparison accepts it")
+        ], []
+    return [], ["identity"] if all(belief.ours or belief.loose for belief in beliefs) else []
+
+
+def differ(left: Output, right: Output) -> tuple[bool, bool]:
+    """Whether two answers to one question differ: beyond rounding, and in any bit."""
+    if not alike(left.leaves, right.leaves):
+        return True, True
+    beyond = bits = False
+    for a, b in zip(left.leaves, right.leaves, strict=True):
+        if _equal(a, b):
+            continue
+        bits = True
+        beyond |= not a.is_floating_point() or _distance(a, b) > max(1e-3, 16 * torch.finfo(a.dtype).eps)
+    return beyond, bits
+
+
+def alike(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
+    """Whether two answers have the same shapes and types."""
+    return len(left) == len(right) and all(_same_kind(a, b) for a, b in zip(left, right, strict=True))
+
+
+def _same_kind(left: torch.Tensor, right: torch.Tensor) -> bool:
+    return left.shape == right.shape and left.dtype == right.dtype
+
+
+def _distance(left: torch.Tensor, right: torch.Tensor) -> float:
+    """Root mean square of the difference over that of the values; infinite where NaN or infinity moved."""
+    a, b = left.double(), right.double()
+    if all_finite(a) and all_finite(b):
+        return float((a - b).square().mean().sqrt()) / max(float(a.square().mean().sqrt()), 1e-30)
+    both = a.isfinite() & b.isfinite()
+    if not _equal(torch.where(both, 0.0, a), torch.where(both, 0.0, b)):
+        return float("inf")
+    size = float(torch.where(both, a, 0.0).square().mean().sqrt())
+    return float(torch.where(both, a - b, 0.0).square().mean().sqrt()) / max(size, 1e-30)
+
+
+def _equal(left: torch.Tensor, right: torch.Tensor) -> bool:
+    if not left.is_floating_point():
+        return torch.equal(left, right)
+    return bool(((left == right) | (left.isnan() & right.isnan())).all())
+
+
+def _close(guess: torch.Tensor, leaf: torch.Tensor) -> bool:
+    if not (leaf.is_floating_point() or leaf.is_complex()):
+        return torch.equal(guess, leaf)
+    guess, leaf = computable(guess), computable(leaf)
+    off = (guess - leaf).abs()
+    if all_finite(off):
+        return bool((off <= LOOSE + LOOSE * leaf.abs()).all())
+    return torch.allclose(guess, leaf, rtol=LOOSE, atol=LOOSE, equal_nan=True)
+
+
+def _typical(leaf: torch.Tensor) -> float:
+    """The number to say if one number must do."""
+    if not leaf.is_floating_point():
+        return float(leaf.flatten()[0].real) if leaf.numel() else 0.0
+    leaf = computable(leaf)
+    finite = leaf[leaf.isfinite()]
+    return float(finite.double().mean()) if finite.numel() else 0.0
+
+
+def _best(beliefs: list[Belief]) -> Belief:
+    return Belief(ours=any(b.ours for b in beliefs), loose=any(b.loose for b in beliefs))
+
+
+def _flaw(name: str, detail: str) -> Remark:
+    return Remark(name=name, severity=Severity.FLAW, detail=detail)

@@ -1,0 +1,1 @@
+"""The reference model: its outputs, shapes, cost and latency."""

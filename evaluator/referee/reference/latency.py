@@ -1,0 +1,119 @@
+"""How long a call takes where nothing is at stake: warm inputs, no opponent, no candidate."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import nn
+
+from kernelwright.evaluator.devices import Device
+from kernelwright.evaluator.referee.reference.reference import Arguments, Reference
+from kernelwright.evaluator.schema.problem_report import Remark, Severity
+
+_TIMING_S: Final = 0.4
+_MOST: Final = 50
+_BATCH_MS: Final = 1.0
+_LEAST_MS: Final = 0.02
+_LAUNCHES: Final = 3
+_GLIMPSES: Final = 3
+_LONG_S: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Times of one model and of the smallest operation there is."""
+
+    median_ms: float
+    least_ms: float
+    launch_ms: float
+
+    def remark(self, operations: int) -> Remark | None:
+        """Whether a call takes long enough to be worth timing, and whether launching is what it times."""
+        bar_ms = max(_LEAST_MS, _LAUNCHES * self.launch_ms)
+        if self.least_ms < bar_ms:
+            text = (
+                f"a call takes {self.least_ms * 1e3:.1f} µs; below {bar_ms * 1e3:.0f} µs launching dominates"
+            )
+            return Remark(name="too_small", severity=Severity.FLAW, detail=text)
+        launching_ms = operations * self.launch_ms
+        if launching_ms > self.least_ms / 2:
+            text = f"launching {operations} operations takes {launching_ms:.3g} of {self.least_ms:.3g} ms"
+            return Remark(name="launch_bound", severity=Severity.NOTE, detail=text)
+        return None
+
+
+def pace(device: Device, model: nn.Module, arguments: Arguments) -> Pace:
+    """Time a model's calls."""
+    args, kwargs = arguments.with_leaves([leaf.clone() for leaf in arguments.leaves]).values()
+    cell = torch.zeros(1, device=device.torch_device)
+    with torch.no_grad():
+        times = _times_ms(device, lambda: model(*args, **kwargs))
+        launches = _times_ms(device, lambda: cell.add_(1))
+    return Pace(statistics.median(times), min(times), min(launches))
+
+
+@contextlib.contextmanager
+def with_threads(count: int) -> Iterator[None]:
+    """So many threads for a while; how many there were before, whatever is set meanwhile."""
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(count)
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@contextlib.contextmanager
+def fewer_threads(reference: Reference) -> Iterator[None]:
+    """One thread for a while, where the reference's calls take no longer with it.
+
+    Threads that wait for each other on a busy machine make short operations many times slower.
+    """
+    threads = torch.get_num_threads()
+    with with_threads(threads):
+        if reference.device.type == "cpu" and threads > 1:
+            torch.set_num_threads(_handy(reference, threads))
+        yield
+
+
+def _handy(reference: Reference, threads: int) -> int:
+    model, arguments = reference.model(0), reference.inputs(0)
+
+    def taken_s(calls: int) -> float:
+        began = time.perf_counter()
+        for _ in range(calls):
+            reference.call(model, arguments)
+        return time.perf_counter() - began
+
+    if taken_s(1) > _LONG_S:
+        return threads
+    together_s = taken_s(_GLIMPSES)
+    torch.set_num_threads(1)
+    return 1 if taken_s(_GLIMPSES) <= together_s else threads
+
+
+def _times_ms(device: Device, call: Callable[[], object]) -> list[float]:
+    """Milliseconds per call of several batches."""
+    times: list[float] = []
+    size = 1
+    until = time.perf_counter() + _TIMING_S
+    while not times or (time.perf_counter() < until and len(times) < _MOST):
+        device.synchronize()
+        timer = device.timer()
+        timer.start()
+        for _ in range(size):
+            call()
+        timer.stop()
+        device.synchronize()
+        took_ms = timer.elapsed_ms()
+        if took_ms < _BATCH_MS and size < _MOST:
+            size *= 4
+        else:
+            times.append(took_ms / size)
+    return times

@@ -1,0 +1,76 @@
+"""Describes a problem from one call on tensors without data: nothing is computed, whatever its sizes."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from torch import nn
+
+from kernelwright.evaluator.referee.reference.flop_counter import Accountant
+from kernelwright.evaluator.referee.reference.reference import Arguments, Reference
+from kernelwright.evaluator.schema.errors import ProblemError
+
+_HIDDEN = (ProblemError, RuntimeError, TypeError, ValueError, NotImplementedError, AttributeError, IndexError)
+"""What a model may raise that asks a tensor without data for its values."""
+
+
+def warm_up() -> None:
+    """Import what the first call on such a tensor imports (seconds of it), so that children find it there."""
+    torch.nn.functional.gelu(torch.empty(2, device="meta"))
+
+
+def describe(message: dict[str, Any]) -> dict[str, Any]:  # Any: JSON
+    """The fields of a `Description`, as far as they can be told.
+
+    Raises:
+        ProblemError: the problem cannot be imported.
+    """
+    accountant = Accountant()
+    meta = torch.device("meta")
+    found: dict[str, Any] = {}
+    with meta:
+        reference = Reference(
+            message["problem"], message["source"], message["overrides"], device=meta, dtype=message["dtype"]
+        )
+        try:
+            model, arguments = reference.model(0), reference.inputs(0)
+            found["inputs"] = _inputs(model, arguments)
+            found["parameters"] = [_facts(name, tensor) for name, tensor in model.named_parameters()]
+            accountant.own([*model.parameters(), *model.buffers()], arguments.leaves)
+            args, kwargs = arguments.values()
+            with accountant, torch.no_grad():
+                output = model(*args, **kwargs)
+            found["outputs"] = _outputs(output)
+            accountant.finish([leaf for leaf in _leaves(output) if isinstance(leaf, torch.Tensor)])
+            found["bytes_moved"] = accountant.work.read_bytes + accountant.work.written_bytes
+            found["flops"] = accountant.work.flops or None
+        except _HIDDEN:
+            return found
+    return found
+
+
+def _inputs(model: nn.Module, arguments: Arguments) -> list[dict[str, Any]]:
+    """Inputs by the names that `forward` gives them, where each argument is one tensor."""
+    args, kwargs = arguments.values()
+    names = [*inspect.signature(model.forward).parameters]
+    if len(args) <= len(names) and all(isinstance(value, torch.Tensor) for value in args):
+        named = [*zip(names, args, strict=False), *kwargs.items()]
+        return [_facts(name, value) for name, value in named if isinstance(value, torch.Tensor)]
+    return [_facts("", leaf) for leaf in arguments.leaves]
+
+
+def _outputs(output: object) -> list[dict[str, Any]]:
+    return [_facts("", leaf) for leaf in _leaves(output) if isinstance(leaf, torch.Tensor)]
+
+
+def _leaves(output: object) -> list[Any]:
+    from torch.utils._pytree import tree_leaves
+
+    return list(tree_leaves(output))
+
+
+def _facts(name: str, tensor: torch.Tensor) -> dict[str, Any]:
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return {"name": name, "dtype": dtype, "shape": list(tensor.shape)}

@@ -1,0 +1,70 @@
+"""Answers of the reference when its inputs and parameters move by roundoffs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+from torch import nn
+
+from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference, copied
+from kernelwright.evaluator.schema.errors import ProblemError
+
+_CHUNK_ELEMENTS: Final = 1 << 24
+_HALF_BYTES: Final = 2
+
+
+def movable(model: nn.Module, arguments: Arguments) -> bool:
+    """Whether there is anything to move: floating inputs, parameters or buffers."""
+    tensors = (*arguments.leaves, *model.parameters(), *model.buffers())
+    return any(tensor.is_floating_point() for tensor in tensors)
+
+
+def moved(
+    reference: Reference,
+    model: nn.Module,
+    arguments: Arguments,
+    roundoff: float,
+    *,
+    in_double: bool,
+    draw: int = 0,
+) -> Output:
+    """The answer when inputs and parameters are moved by a roundoff of random sign.
+
+    From draw 1 on by parts of it, buffers too, and half precision is widened where the move would be lost.
+    """
+    generator = torch.Generator(device=reference.device).manual_seed(20_261_121 + draw)
+
+    def move(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point() or tensor.element_size() == 1:
+            return tensor
+        narrow = draw > 0 and tensor.element_size() == _HALF_BYTES
+        own = torch.float32 if narrow else tensor.dtype
+        wide = tensor.detach().to(torch.float64 if in_double else own, copy=True)
+        for part in torch.split(wide.view(-1), _CHUNK_ELEMENTS) if wide.is_contiguous() else (wide,):
+            part.mul_(_factors(part, roundoff, generator, parts=bool(draw)))
+        return wide
+
+    moved_model = copied(model).double() if in_double else copied(model)
+    for tensor in (*moved_model.parameters(), *(moved_model.buffers() if draw else ())):
+        tensor.data = move(tensor.data)
+    moved_arguments = arguments.with_leaves([move(leaf) for leaf in arguments.leaves])
+    if in_double:
+        return reference.in_double(moved_model, moved_arguments) or reference.call(model, arguments)
+    try:
+        return reference.call(moved_model, moved_arguments)
+    except ProblemError:
+        if draw == 0:
+            raise
+        # It insists on half precision somewhere.
+        return reference.call(model, arguments)
+
+
+def _factors(like: torch.Tensor, roundoff: float, generator: torch.Generator, *, parts: bool) -> torch.Tensor:
+    if parts:
+        shares = torch.rand(like.shape, generator=generator, device=like.device, dtype=like.dtype)
+        # From a half to all of it, to and fro: less would be lost where the reference rounds to 24 bits.
+        shares = torch.where(shares < 1 / 2, shares - 1, shares)
+        return shares.mul_(roundoff).add_(1)
+    signs = torch.randint(0, 2, like.shape, generator=generator, device=like.device, dtype=torch.int8)
+    return signs.to(like.dtype).mul_(2).sub_(1).mul_(roundoff).add_(1)

@@ -1,0 +1,398 @@
+"""The reference: a problem's module, run here and nowhere near a candidate."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import inspect
+import linecache
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parameter import is_lazy
+
+from kernelwright.evaluator.ipc.gradients import OUTPUT, Backward, named_parameters
+from kernelwright.evaluator.ipc.model_init import construct, seed_everything
+from kernelwright.evaluator.ipc.model_state import State
+from kernelwright.evaluator.ipc.tensor_tree import Tree, flatten, unflatten
+from kernelwright.evaluator.referee.reference.float64_mode import Widening
+from kernelwright.evaluator.schema.errors import DeviceFull, ProblemError
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """Arguments of one call: their structure, and their tensors in order."""
+
+    args: Tree
+    kwargs: Tree
+    leaves: list[torch.Tensor]
+    cotangents: int = 0
+    """How many of the leaves, at their end, are no arguments but what outputs are differentiated with."""
+    ordered: frozenset[int] = frozenset()
+    """Short leaves whose numbers are in order in every draw, which is seen only where there are several."""
+
+    @property
+    def given(self) -> list[torch.Tensor]:
+        """The leaves without cotangents."""
+        return self.leaves[: len(self.leaves) - self.cotangents]
+
+    @property
+    def varying(self) -> list[torch.Tensor]:
+        """The leaves whose numbers may come in any order."""
+        return [leaf for index, leaf in enumerate(self.leaves) if index not in self.ordered]
+
+    def with_leaves(self, leaves: list[torch.Tensor]) -> Arguments:
+        """The same structure around other tensors."""
+        return replace(self, leaves=leaves)
+
+    def values(self) -> tuple[list[Any], dict[str, Any]]:
+        """Positional and keyword arguments, ready to call with."""
+        leaf = self.leaves.__getitem__
+        return unflatten(self.args, leaf), unflatten(self.kwargs, leaf)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a call returned: structure, tensors, and which of them were plain numbers."""
+
+    tree: Tree
+    leaves: list[torch.Tensor]
+    numbers: list[bool]
+    backward: Backward | None = None
+    """Which gradients are among them."""
+
+
+def same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether all elements are equal, NaN and NaN too."""
+    return torch.equal(one, other) or bool(((one == other) | ((one != one) & (other != other))).all())
+
+
+def same_answers(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
+    """Whether the tensors of two answers are equal, one by one."""
+    return all(map(same_values, some, others))
+
+
+def copied(model: nn.Module) -> nn.Module:
+    """A copy of a model; what it worked out from its parameters, which torch does not copy, as plain values.
+
+    Raises:
+        ProblemError: it holds something that has no copy.
+    """
+    held = (value for module in model.modules() for value in vars(module).values())
+    worked_out = {id(tensor): tensor.detach().clone() for tensor in _tensors(held) if not tensor.is_leaf}
+    try:
+        return copy.deepcopy(model, dict[int, Any](worked_out))
+    except (AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+        raise ProblemError(
+            f"Model cannot be copied: {type(error).__name__}: {error}; "
+            "make what has no copy in forward or outside of the model, and detach tensors that it keeps"
+        ) from error
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """Tensors among values and in the lists, tuples and dictionaries among them."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, dict):
+            yield from _tensors(value.values())
+        elif isinstance(value, (list, tuple)):
+            yield from _tensors(value)
+
+
+def _doubled(dtype: torch.dtype) -> torch.dtype:
+    """The widest dtype of the same kind; of whole numbers, itself."""
+    if dtype.is_complex:
+        return torch.complex128
+    return torch.float64 if dtype.is_floating_point else dtype
+
+
+def _double(model: nn.Module) -> nn.Module:
+    """A model in double precision, complex parameters and buffers too, which `double` leaves alone."""
+    model = model.double()
+    for tensor in (*model.parameters(), *model.buffers()):
+        if tensor.is_complex():
+            tensor.data = tensor.data.to(torch.complex128)
+    return model
+
+
+def _takes(taker: Callable[..., Any], args: Sequence[Any], kwargs: dict[Any, Any]) -> bool:
+    """Whether something can be called with these arguments, by its signature."""
+    try:
+        inspect.signature(taker).bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _detached(value: Any) -> Any:
+    """A nested value whose tensors hold on to no graph."""
+    tree, leaves = flatten(value)
+    return unflatten(tree, [leaf.detach() for leaf in leaves].__getitem__)
+
+
+class Reference:
+    """A problem's `Model`, `get_inputs` and `get_init_inputs`, on one device and in one dtype."""
+
+    def __init__(
+        self, problem: str, source: str, overrides: dict[str, Any], *, device: torch.device, dtype: str
+    ) -> None:
+        self.problem = problem
+        self.device = device
+        self.dtype = {"as_is": None, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[
+            dtype
+        ]
+        self.source = source
+        self.backward: Backward | None = None
+        """The gradients that belong to a call; None where only outputs do."""
+        self.keeps_state = False
+        """Whether a call was seen to write to the model's buffers: later ones may answer otherwise."""
+        self.decides = False
+        """Whether a call was seen to round, compare or choose among floating numbers: answers may jump."""
+        self.half: torch.dtype | None = None
+        """Half precision that operations of a call were seen to answer in."""
+        self.rounds = False
+        """Whether such roundings are meant: without them the answer is another."""
+        self.together: dict[int, int] = {}
+        """Elements of one group that were seen to jump together, by output."""
+        self._cotangents: list[tuple[torch.Size, torch.dtype]] = []
+        self._draws_on_device = device.type == "cuda"
+        self._module = types.ModuleType("problem")
+        filename = f"<problem {problem}>"
+        linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+        with self._blaming("cannot be imported"):
+            sys.modules["problem"] = self._module
+            exec(compile(source, filename, "exec", dont_inherit=True), vars(self._module))
+        vars(self._module).update(overrides)
+
+    def constants(self) -> dict[str, Any]:
+        """The module's names and what they stand for, overrides included."""
+        return dict(vars(self._module))
+
+    def init_arguments(self) -> Arguments:
+        """What `Model` and `ModelNew` are constructed with; a dictionary means keyword arguments.
+
+        `[[...], {...}]`, a list and a dictionary, is read as positional and keyword arguments, unless `Model`
+        takes only the two themselves.
+        """
+        get = getattr(self._module, "get_init_inputs", None)
+        with self._blaming("get_init_inputs() failed"):
+            value = get() if get is not None else []
+        arguments = self._arguments(value, "get_init_inputs()", self._module.Model)
+        return arguments.with_leaves([leaf.to(self.device) for leaf in arguments.leaves])
+
+    def inputs(self, seed: int) -> Arguments:
+        """Fresh inputs under a secret seed, on the device, floating tensors cast to the chosen dtype."""
+        if self._draws_on_device:
+            try:
+                with torch.device(self.device):
+                    return self._drawn(seed)
+            except ProblemError:
+                # A generator of its own, numpy, or another tie to the CPU: drawn as its author wrote it.
+                self._draws_on_device = False
+        return self._drawn(seed)
+
+    def _drawn(self, seed: int) -> Arguments:
+        seed_everything(seed)
+        with self._blaming("get_inputs() failed"):
+            forward = functools.partial(self._module.Model.forward, None)
+            arguments = self._arguments(self._module.get_inputs(), "get_inputs()", forward)
+        arguments = arguments.with_leaves(
+            [self.cast(leaf.detach()).to(self.device) for leaf in arguments.leaves]
+        )
+        if self.backward is None:
+            return arguments
+        # Secret even where `get_inputs` seeds torch's own generator.
+        generator = torch.Generator(self.device).manual_seed(seed ^ 1)
+        drawn = [
+            torch.randn(shape, generator=generator, device=self.device).to(dtype)
+            for shape, dtype in self._cotangents
+        ]
+        return Arguments(arguments.args, arguments.kwargs, [*arguments.leaves, *drawn], len(drawn))
+
+    def differentiate(self, seed: int) -> None:
+        """From here on a call also gives the gradients of floating inputs and of parameters.
+
+        Raises:
+            ProblemError: no output carries a gradient, or it arrives at no input and no parameter.
+        """
+        model, arguments = self.model(seed), self.inputs(seed)
+        leaves = [leaf.requires_grad_() if leaf.is_floating_point() else leaf for leaf in arguments.leaves]
+        args, kwargs = arguments.with_leaves(leaves).values()
+        with self._blaming("forward failed where gradients are asked for"), torch.enable_grad():
+            _, outputs = flatten(model(*args, **kwargs), numbers_as_tensors=True)
+        graded = [index for index, leaf in enumerate(outputs) if leaf.requires_grad]
+        if not graded:
+            raise ProblemError(
+                f"problem {self.problem}: no output carries a gradient; judge it without --backward"
+            )
+        inputs = [index for index, leaf in enumerate(leaves) if leaf.requires_grad]
+        named = named_parameters(model)
+        with self._blaming("backward failed"):
+            found = torch.autograd.grad(
+                [outputs[index] for index in graded],
+                [*(leaves[index] for index in inputs), *named.values()],
+                [torch.ones_like(outputs[index]) for index in graded],
+                allow_unused=True,
+            )
+        parameters = [
+            name for name, grad in zip(named, found[len(inputs) :], strict=True) if grad is not None
+        ]
+        inputs = [index for index, grad in zip(inputs, found, strict=False) if grad is not None]
+        if not (inputs or parameters):
+            raise ProblemError(
+                f"problem {self.problem}: a gradient arrives at no input and no parameter; "
+                "judge it without --backward"
+            )
+        shapes = tuple(tuple(named[name].shape) for name in parameters)
+        self._cotangents = [(outputs[index].shape, outputs[index].dtype) for index in graded]
+        self.backward = Backward(tuple(graded), tuple(inputs), tuple(parameters), shapes)
+
+    def model(self, seed: int, *, vary: bool = False) -> nn.Module:
+        """A fresh reference model under a weight seed."""
+        args, kwargs = self.init_arguments().values()
+        with self._blaming("Model could not be constructed"):
+            model: nn.Module = construct(self._module.Model, args, kwargs, seed, vary=vary)
+            model = model.to(self.device)
+            model = model.to(self.dtype) if self.dtype is not None else model
+        if any(map(is_lazy, (*model.parameters(), *model.buffers()))):
+            self._settle(model, seed)
+        return model
+
+    def _settle(self, model: nn.Module, seed: int) -> None:
+        """Let a first call decide on the shapes of a model, with the random numbers a contestant's has."""
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices):
+            arguments = self.inputs(seed)
+        self.evolve(model, arguments)
+
+    def cast(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Floating tensors to the chosen dtype, others untouched."""
+        return tensor.to(self.dtype) if self.dtype is not None and tensor.is_floating_point() else tensor
+
+    def call(self, model: nn.Module, arguments: Arguments) -> Output:
+        """Call on copies of the arguments; the model's buffers are put back afterwards."""
+        return self._spend(model, arguments.with_leaves([leaf.clone() for leaf in arguments.leaves]))
+
+    def evolve(self, model: nn.Module, arguments: Arguments) -> None:
+        """Call on copies of the arguments; the model's buffers stay as the call leaves them."""
+        with self._blaming("forward failed"), torch.no_grad():
+            self.answer(model, arguments.with_leaves([leaf.clone() for leaf in arguments.leaves]))
+
+    def _spend(self, model: nn.Module, arguments: Arguments) -> Output:
+        """Call on these very tensors."""
+        before = State(model)
+        with self._blaming("forward failed"), torch.no_grad():
+            value = self.answer(model, arguments)
+            tree, leaves = flatten(value, numbers_as_tensors=True)
+            tensors = {id(leaf) for leaf in flatten(value)[1]}
+        if not leaves:
+            raise ProblemError(f"problem {self.problem}: forward returned no tensor")
+        self._insist_on_dense(leaves, "forward returned")
+        if before.has_changed:
+            self.keeps_state = True
+            if before.lends(leaves):
+                raise ProblemError(
+                    f"problem {self.problem}: forward returns a buffer that the next call writes to; "
+                    "return a copy of it"
+                )
+            before.restore()
+        numbers = [id(leaf) not in tensors for leaf in leaves]
+        # A number comes back from a contestant in memory of the device.
+        leaves = [
+            leaf.to(self.device) if number else leaf for leaf, number in zip(leaves, numbers, strict=True)
+        ]
+        return Output(tree, leaves, numbers, self.backward)
+
+    def _insist_on_dense(self, leaves: list[torch.Tensor], whence: str) -> None:
+        for leaf in leaves:
+            if leaf.layout is not torch.strided or leaf.is_nested or leaf.is_quantized:
+                kind = str(leaf.dtype if leaf.is_quantized else leaf.layout).removeprefix("torch.")
+                kind = "nested" if leaf.is_nested else kind
+                raise ProblemError(
+                    f"problem {self.problem}: {whence} a {kind} tensor; "
+                    "only dense ones can be handed over and compared"
+                )
+
+    def answer(self, model: nn.Module, arguments: Arguments) -> Any:
+        """What one call on these very tensors returns: its value, or value and gradients."""
+        if self.backward is None:
+            args, kwargs = arguments.values()
+            return model(*args, **kwargs)
+        leaves = [self.backward.leaf(index, leaf) for index, leaf in enumerate(arguments.given)]
+        cotangents = arguments.leaves[len(leaves) :]
+        args, kwargs = arguments.with_leaves([*leaves, *cotangents]).values()
+        found = self.backward.call(model, args, kwargs, leaves=leaves, cotangents=cotangents)
+        return {name: _detached(value) if name == OUTPUT else value for name, value in found.items()}
+
+    def mutates(self, model: nn.Module, arguments: Arguments) -> bool:
+        """Whether the reference itself writes to its inputs."""
+        copies = arguments.with_leaves([leaf.clone() for leaf in arguments.leaves])
+        args, kwargs = copies.values()
+        before = State(model)
+        with torch.no_grad():
+            model(*args, **kwargs)
+            before.restore()
+        return any(
+            not same_values(before, after)
+            for before, after in zip(arguments.leaves, copies.leaves, strict=True)
+        )
+
+    def in_double(self, model: nn.Module, arguments: Arguments) -> Output | None:
+        """The same call in float64 throughout, but where it insists on less; None where it cannot run so."""
+        wide = None if self.rounds else self._in_double(model, arguments, Widening())
+        return wide or self._in_double(model, arguments, contextlib.nullcontext())
+
+    def _in_double(
+        self, model: nn.Module, arguments: Arguments, how: contextlib.AbstractContextManager[object]
+    ) -> Output | None:
+        doubled = arguments.with_leaves(
+            [leaf.to(_doubled(leaf.dtype), copy=True) for leaf in arguments.leaves]
+        )
+        default = torch.get_default_dtype()
+        try:
+            torch.set_default_dtype(torch.float64)
+            wide = _double(copied(model))
+            with how:
+                output = self._spend(wide, doubled)
+        except (ProblemError, TypeError, RuntimeError):
+            return None
+        finally:
+            torch.set_default_dtype(default)
+        if any(leaf.dtype != _doubled(leaf.dtype) for leaf in output.leaves):
+            return None
+        return output
+
+    def _arguments(self, value: Any, origin: str, taker: Callable[..., Any]) -> Arguments:
+        """What an author returned, as arguments of whoever takes them."""
+        args, kwargs = ([], value) if isinstance(value, dict) else (value, {})
+        if not isinstance(args, (list, tuple)):
+            args = [args]
+        is_pair = len(args) == 2 and isinstance(args[0], (list, tuple)) and isinstance(args[1], dict)
+        if is_pair and (_takes(taker, *args) or not _takes(taker, args, {})):
+            args, kwargs = args
+        with self._blaming(f"{origin} returned something unusable"):
+            tree, leaves = flatten([list(args), kwargs])
+        self._insist_on_dense(leaves, f"{origin} returned")
+        return Arguments(tree["v"][0], tree["v"][1], leaves)
+
+    @contextlib.contextmanager
+    def _blaming(self, action: str) -> Iterator[None]:
+        try:
+            yield
+        except ProblemError:
+            raise
+        except torch.OutOfMemoryError:
+            raise DeviceFull(
+                f"problem {self.problem}: out of device memory; choose smaller --shapes"
+            ) from None
+        except Exception as error:
+            raise ProblemError(
+                f"problem {self.problem}: {action}: {type(error).__name__}: {error}"
+            ) from error

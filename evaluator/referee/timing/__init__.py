@@ -1,0 +1,1 @@
+"""Interleaved timing of candidate and baselines, and the speedup."""

@@ -1,0 +1,50 @@
+"""A verified candidate in another process: for a second opinion on how long it takes on a GPU."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from kernelwright.evaluator.referee.correctness.trials import Draw
+from kernelwright.evaluator.referee.worker.setup import Construction, Ground, construct, load, start
+from kernelwright.evaluator.referee.worker.worker_process import Side
+
+
+@dataclass(slots=True)
+class Afresh:
+    """A second process of a candidate, which begins when it is asked for; `close` ends it."""
+
+    ground: Ground
+    first: Side
+    """The process it was verified in, stopped from then on."""
+    source: str
+    draw: Draw
+    """The weights it is timed with."""
+    from_state: bool
+    """Whether it takes them from the reference's state; else it draws them under the same seed."""
+    total_s: float
+    _side: Side | None = field(default=None, init=False)
+
+    def side(self) -> Side:
+        """A process that holds model `m` as the first did, with the device to itself.
+
+        Raises:
+            Verdict: the candidate failed on the way.
+        """
+        driver = self.ground.driver
+        self.first.freeze()
+        driver.call("release")  # what is starting ahead waits for it
+        side = self._side = start(self.ground, role="timed")
+        side.compile_s = self.first.compile_s
+        driver.call("hold", exclusive=False)
+        side.deadline = time.monotonic() + self.total_s
+        load(self.ground, side, self.source, class_name="ModelNew")
+        state = self.draw.model.state_dict() if self.from_state else None
+        construct(self.ground, side, Construction("ModelNew", "m", self.draw.seed, self.draw.vary, state))
+        side.deadline += float(driver.call("hold", exclusive=True)["waited_s"])
+        return side
+
+    def close(self) -> None:
+        """End the process, if there is one."""
+        if self._side is not None:
+            self._side.close()

@@ -1,0 +1,1 @@
+"""A process under the referee's command, and how it is set up."""

@@ -1,0 +1,1 @@
+"""Isolation tiers: bubblewrap, Landlock, seccomp, control groups."""

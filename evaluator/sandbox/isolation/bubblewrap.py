@@ -1,0 +1,136 @@
+"""Tier 1: the bubblewrap command line of a policy: mounts and namespaces. The rest is done inside."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from kernelwright.evaluator.sandbox.isolation.mounts import python_binds, system_binds, system_links
+from kernelwright.evaluator.sandbox.isolation.sandbox_policy import Bind, SandboxPolicy
+
+USER_NAME: Final = "sandbox"
+NOBODY: Final = "65534"
+ANSWER_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bubblewrap:
+    """The installed program."""
+
+    path: Path
+    version: str
+    options: frozenset[str]
+    """Every option its help names; old versions lack some."""
+
+
+@cache
+def find_bubblewrap() -> Bubblewrap | None:
+    """The program on PATH; None without one that answers."""
+    found = shutil.which("bwrap")
+    if found is None:
+        return None
+    try:
+        version, options = (
+            subprocess.run(
+                (found, option), capture_output=True, text=True, timeout=ANSWER_S, check=False
+            ).stdout
+            for option in ("--version", "--help")
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return Bubblewrap(Path(found), version.split()[-1], frozenset(re.findall(r"--[a-z0-9-]+", options)))
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptors:
+    """What bubblewrap reads and writes while it starts."""
+
+    passwd: int
+    group: int
+    information: int
+    """Where it tells the pid of the program inside."""
+
+
+def arguments(
+    program: Bubblewrap, policy: SandboxPolicy, uid: int | None, descriptors: Descriptors
+) -> list[str]:
+    """Everything before the command.
+
+    With a `uid` (under root) there is no user namespace: the program inside keeps the three capabilities it
+    needs to become that user, and drops them.
+    """
+    words = ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    words += ["--hostname", USER_NAME, "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv"]
+    words += ["--cap-drop", "ALL"]
+    if uid is None:
+        words += ["--unshare-user"]
+        if os.getuid() == 0:
+            words += ["--uid", NOBODY, "--gid", NOBODY]
+    else:
+        words += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP"]
+    for name, target in system_links():
+        words += ["--symlink", target, name]
+    words += ["--proc", "/proc", "--dev", "/dev"]
+    words += _scratch(program, "/tmp", policy.scratch_bytes)
+    words += _scratch(program, "/dev/shm", policy.scratch_bytes)
+    binds = (*system_binds(devices=bool(policy.devices)), *python_binds(), *policy.binds)
+    ordered = _ordered(binds)
+    words += _parents(["/etc/passwd", *(str(bind.target or bind.source) for bind in ordered)])
+    for bind in ordered:
+        words += [
+            "--bind" if bind.writable else "--ro-bind",
+            str(bind.source),
+            str(bind.target or bind.source),
+        ]
+    for descriptor, target in ((descriptors.passwd, "/etc/passwd"), (descriptors.group, "/etc/group")):
+        words += ["--perms", "0644", "--ro-bind-data", str(descriptor), target]
+    words += ["--info-fd", str(descriptors.information)]
+    words += _devices(policy)
+    return [*words, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
+
+
+def users(uid: int) -> tuple[bytes, bytes]:
+    """A /etc/passwd and a /etc/group that know one user."""
+    passwd = f"{USER_NAME}:x:{uid}:{uid}::/tmp:/bin/sh\n"
+    return passwd.encode(), f"{USER_NAME}:x:{uid}:\n".encode()
+
+
+def read_child(information: int) -> int | None:
+    """The pid of the program inside, from the descriptor that bubblewrap writes to; None if it failed."""
+    text = b""
+    while piece := os.read(information, 4096):
+        text += piece
+    found = re.search(rb'"child-pid": *(\d+)', text)
+    return int(found[1]) if found else None
+
+
+def _scratch(program: Bubblewrap, folder: str, size_bytes: int) -> list[str]:
+    size = ["--size", str(size_bytes)] if "--size" in program.options else []
+    return ["--perms", "1777", *size, "--tmpfs", folder]
+
+
+def _parents(targets: list[str]) -> Iterator[str]:
+    """Folders above the targets; those that bubblewrap would make by itself are closed to other users."""
+    above = {parent for target in targets for parent in Path(target).parents}
+    for folder in sorted(above - {Path("/")}, key=lambda folder: folder.parts):
+        yield from ("--perms", "0755", "--dir", str(folder))
+
+
+def _devices(policy: SandboxPolicy) -> Iterator[str]:
+    for device in policy.devices:
+        yield from ("--dev-bind", str(device), str(device))
+    if policy.devices:
+        yield from ("--ro-bind-try", "/proc/driver/nvidia", "/proc/driver/nvidia")
+
+
+def _ordered(binds: tuple[Bind, ...]) -> list[Bind]:
+    """One bind for each target, the last named, parents before what lies in them."""
+    by_target = {bind.target or bind.source: bind for bind in binds}
+    return [by_target[target] for target in sorted(by_target, key=lambda target: target.parts)]

@@ -1,0 +1,158 @@
+"""What this machine offers to sandboxes, found by starting one of each tier."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from kernelwright.evaluator.sandbox.isolation import landlock, seccomp
+from kernelwright.evaluator.sandbox.isolation.bubblewrap import find_bubblewrap
+from kernelwright.evaluator.sandbox.isolation.sandbox_policy import SandboxPolicy, SandboxProbe, TierProbe
+from kernelwright.evaluator.sandbox.process.launcher import Launcher, hierarchies
+from kernelwright.evaluator.sandbox.process.sandboxed_process import Sandboxed
+from kernelwright.evaluator.sandbox.process.startup import gives_users
+from kernelwright.evaluator.schema.config import SandboxTier
+from kernelwright.evaluator.schema.errors import MachineError
+
+TRIAL_S = 30.0
+MIB = 1 << 20
+INSTALL: Final = "install bubblewrap (apt-get install bubblewrap)"
+LAST_RESORT: Final = "pass --sandbox none for candidates you trust"
+NAMESPACE_GAPS: Final = (
+    ("pid", "no process namespace: processes are found and killed by their parentage"),
+    ("mount", "no /tmp of a limited size: a watchdog measures its scratch folder"),
+    ("net", "no network namespace: only the system-call filter stands between it and the network"),
+    ("ipc", "shares System V IPC and POSIX queues with the host"),
+)
+
+
+@cache
+def probe() -> SandboxProbe:
+    """Try every tier once; the answer is kept for the life of the process."""
+    with Launcher() as launcher:
+        bubblewrapped = _probe_bubblewrap(launcher)
+        confined, features = _probe_confined(launcher)
+    program = find_bubblewrap()
+    groups = hierarchies()
+    return SandboxProbe(
+        tiers=MappingProxyType(
+            {
+                SandboxTier.BUBBLEWRAP: bubblewrapped,
+                SandboxTier.CONFINED: confined,
+                SandboxTier.NONE: TierProbe(works=True, reason="", gaps=NONE_GAPS),
+            }
+        ),
+        bubblewrap=program.path if program else None,
+        bubblewrap_version=program.version if program else "",
+        user_namespaces="user" in features or _has_user_namespaces(),
+        landlock_abi=landlock.abi(),
+        seccomp=seccomp.architecture() is not None,
+        limits=groups.limits,
+        freezer=groups.freezing,
+        dedicated_uid=gives_users(SandboxTier.BUBBLEWRAP),
+    )
+
+
+NONE_GAPS: Final = ("everything this user can reach: files, network, processes, the driver's memory",)
+
+
+def strongest(requested: SandboxTier | None) -> SandboxTier:
+    """The tier to use; never chooses `none` by itself.
+
+    Raises:
+        MachineError: the tier asked for, or every tier worth the name, does not work here.
+    """
+    if requested is SandboxTier.NONE:
+        return requested
+    tiers = probe().tiers
+    if requested is not None:
+        if tiers[requested].works:
+            return requested
+        raise MachineError(f"the {requested} sandbox does not work here: {tiers[requested].reason}")
+    for tier in (SandboxTier.BUBBLEWRAP, SandboxTier.CONFINED):
+        if tiers[tier].works:
+            return tier
+    raise MachineError(f"no sandbox works here: {INSTALL}, or {LAST_RESORT}")
+
+
+def _probe_bubblewrap(launcher: Launcher) -> TierProbe:
+    if find_bubblewrap() is None:
+        return TierProbe(works=False, reason=f"bubblewrap is not installed: {INSTALL}, or {LAST_RESORT}")
+    if seccomp.architecture() is None:
+        return TierProbe(works=False, reason=f"no system-call filter for this processor; {LAST_RESORT}")
+    try:
+        _try(launcher, SandboxTier.BUBBLEWRAP)
+    except MachineError as error:
+        return TierProbe(works=False, reason=f"{error}; allow user namespaces, or {LAST_RESORT}")
+    gaps = [*_common_gaps(), *_limit_gaps()]
+    if os.geteuid() == 0 and not gives_users(SandboxTier.BUBBLEWRAP):
+        gaps.insert(0, "runs as root of a user namespace: files of root that it sees count as its own")
+    return TierProbe(works=True, reason="", gaps=tuple(gaps))
+
+
+def _probe_confined(launcher: Launcher) -> tuple[TierProbe, frozenset[str]]:
+    if not landlock.abi() or seccomp.architecture() is None:
+        reason = f"this kernel has no Landlock, so files would lie open: {INSTALL}, or {LAST_RESORT}"
+        return TierProbe(works=False, reason=reason), frozenset()
+    try:
+        trial = _try(launcher, SandboxTier.CONFINED)
+    except MachineError as error:
+        return TierProbe(works=False, reason=f"{error}; {INSTALL}, or {LAST_RESORT}"), frozenset()
+    features = trial.features
+    gaps = [gap for name, gap in NAMESPACE_GAPS if name not in features]
+    if os.geteuid() == 0 and trial.report.uid == "own":
+        gaps.append("runs as root, without capabilities: other users cannot reach the interpreter's folder")
+    gaps.append("file names and metadata outside its binds can be seen (stat), contents cannot be read")
+    if landlock.abi() < 6 and "pid" not in features and trial.report.uid == "own":
+        gaps.append("may kill processes of the same user, its reaper included (Landlock before version 6)")
+    return TierProbe(works=True, reason="", gaps=(*gaps, *_common_gaps(), *_limit_gaps())), features
+
+
+def _try(launcher: Launcher, tier: SandboxTier) -> Sandboxed:
+    """Run the interpreter in a tier.
+
+    Raises:
+        MachineError: it did not run.
+    """
+    policy = SandboxPolicy(
+        tier=tier,
+        memory_bytes=512 * MIB,
+        processes=64,
+        file_bytes=16 * MIB,
+        scratch_bytes=16 * MIB,
+        environment={},
+    )
+    trial = launcher.start((sys.executable, "-I", "-c", "print('fine')"), policy)
+    ended = trial.wait(TRIAL_S) or trial.kill()
+    if ended.returncode != 0 or trial.output() != "fine\n":
+        raise MachineError(f"a trial program {ended.reason}: {trial.output().strip() or 'no output'}")
+    return trial
+
+
+def _common_gaps() -> list[str]:
+    """What no tier stops."""
+    return [
+        "faults of the kernel and of device drivers",
+        "side channels: shared caches, memory bandwidth, clock speed",
+        "reading what python_binds() shows: the interpreter, its packages and /opt",
+    ]
+
+
+def _limit_gaps() -> list[str]:
+    if hierarchies().limits != "rlimits":
+        return []
+    return ["memory beyond its limit for up to a tenth of a second: no writable cgroup, only a watchdog"]
+
+
+def _has_user_namespaces() -> bool:
+    """What the kernel's settings say; a security module may still object, which starting a tier shows."""
+    switches = {"/proc/sys/user/max_user_namespaces": "0", "/proc/sys/kernel/unprivileged_userns_clone": "0"}
+    if not Path("/proc/self/ns/user").exists():
+        return False
+    return not any(
+        Path(file).exists() and Path(file).read_text().strip() == off for file, off in switches.items()
+    )

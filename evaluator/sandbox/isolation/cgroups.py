@@ -1,0 +1,268 @@
+"""Control groups: which hierarchies this process may use, and one group for each sandbox.
+
+Version 2 bounds memory and tasks where those controllers are delegated; version 1 where its hierarchies are
+writable. Freezing and killing need no controller, so a version 2 group may serve beside version 1 limits.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelwright.evaluator.sandbox.process import cleanup
+
+FREEZE_PATIENCE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchies:
+    """Folders below which a sandbox's groups are made; None where this machine offers none."""
+
+    memory: Path | None = None
+    """Version 1 memory controller."""
+    pids: Path | None = None
+    """Version 1 pids controller."""
+    freezer: Path | None = None
+    """Version 1 freezer."""
+    unified: Path | None = None
+    """Version 2."""
+    unified_limits: bool = False
+    """Version 2 has the memory and pids controllers there."""
+
+    @property
+    def limits(self) -> str:
+        """What bounds memory and tasks: `cgroup v2`, `cgroup v1` or `rlimits`."""
+        if self.unified_limits:
+            return "cgroup v2"
+        return "cgroup v1" if self.memory and self.pids else "rlimits"
+
+    @property
+    def freezing(self) -> str:
+        """What freezes a tree: `cgroup v2`, `cgroup v1` or `signals`."""
+        if self.unified:
+            return "cgroup v2"
+        return "cgroup v1" if self.freezer else "signals"
+
+    def folders(self) -> tuple[Path, ...]:
+        """The distinct folders in use."""
+        used = (self.memory, self.pids, self.freezer, self.unified)
+        return tuple(dict.fromkeys(folder for folder in used if folder))
+
+
+def find_hierarchies() -> Hierarchies:
+    """Try what is mounted with a short-lived process; costs a few milliseconds."""
+    own = _own_groups()
+    mounts = _mounts()
+    unified, limits = _find_unified(own, mounts)
+    memory = pids = freezer = None
+    if not limits:
+        memory = _usable(_folder("memory", own, mounts), "memory.limit_in_bytes")
+        pids = _usable(_folder("pids", own, mounts), "pids.max")
+    if unified is None:
+        freezer = version_1_freezer()
+    return Hierarchies(memory, pids, freezer, unified, limits)
+
+
+def version_1_freezer() -> Path | None:
+    """The version 1 freezer, which `find_hierarchies` passes over where version 2 can freeze."""
+    return _usable(_folder("freezer", _own_groups(), _mounts()), "freezer.state")
+
+
+class ControlGroup:
+    """One sandbox's groups in every hierarchy in use."""
+
+    def __init__(self, hierarchies: Hierarchies, name: str) -> None:
+        self._hierarchies = hierarchies
+        self._folders = tuple(folder / name for folder in hierarchies.folders())
+        self._memory = hierarchies.memory and hierarchies.memory / name
+        self._unified = hierarchies.unified and hierarchies.unified / name
+        self._freezer = hierarchies.freezer and hierarchies.freezer / name
+        self._pids = hierarchies.pids and hierarchies.pids / name
+        for folder in self._folders:
+            folder.mkdir(exist_ok=True)
+
+    @property
+    def bounds_memory(self) -> bool:
+        """Whether the tree's memory is bounded here."""
+        return bool(self._memory or self._hierarchies.unified_limits)
+
+    @property
+    def bounds_tasks(self) -> bool:
+        """Whether the tree's tasks are bounded here."""
+        return bool(self._pids or self._hierarchies.unified_limits)
+
+    @property
+    def freezes(self) -> bool:
+        """Whether the tree can be frozen here."""
+        return bool(self._unified or self._freezer)
+
+    def bound(self, *, memory_bytes: int, tasks: int) -> None:
+        """Set the limits; a limit of the machine that is lower still holds."""
+        if self._unified and self._hierarchies.unified_limits:
+            (self._unified / "memory.max").write_text(str(memory_bytes))
+            (self._unified / "pids.max").write_text(str(tasks))
+            cleanup.write(f"{self._unified}/memory.swap.max", "0")
+        if self._memory:
+            (self._memory / "memory.limit_in_bytes").write_text(str(memory_bytes))
+            cleanup.write(f"{self._memory}/memory.memsw.limit_in_bytes", str(memory_bytes))
+        if self._pids:
+            (self._pids / "pids.max").write_text(str(tasks))
+
+    def add(self, pid: int) -> None:
+        """Move a process in, unless it is; what it starts from then on stays in.
+
+        Often takes ten milliseconds, in which the kernel waits for all processors.
+        """
+        for folder in self._folders:
+            if pid not in cleanup.members(str(folder)):
+                (folder / "cgroup.procs").write_text(str(pid))
+
+    def freeze(self) -> None:
+        """Stop every task; returns once they have stopped.
+
+        Raises:
+            TimeoutError: a task would not stop within five seconds.
+        """
+        if self._unified:
+            (self._unified / "cgroup.freeze").write_text("1")
+            self._await(self._unified / "cgroup.events", "frozen 1")
+        elif self._freezer:
+            (self._freezer / "freezer.state").write_text("FROZEN")
+            self._await(self._freezer / "freezer.state", "FROZEN")
+
+    def thaw(self) -> None:
+        """Let every task run again."""
+        if self._unified:
+            (self._unified / "cgroup.freeze").write_text("0")
+        elif self._freezer:
+            (self._freezer / "freezer.state").write_text("THAWED")
+
+    def kill(self) -> None:
+        """Kill every process in it."""
+        for folder in self._folders[-1:]:
+            cleanup.kill_cgroup(str(folder))
+
+    def tasks(self) -> int | None:
+        """Live tasks, threads included; None where nothing counts them."""
+        for folder in self._folders:
+            names = ("cgroup.threads",) if folder == self._unified else ("tasks",)
+            for name in names:
+                return len((folder / name).read_text().split())
+        return None
+
+    def memory_kills(self) -> int:
+        """How often the kernel killed a process for this group's memory limit."""
+        if self._unified and self._hierarchies.unified_limits:
+            return _field(self._unified / "memory.events", "oom_kill")
+        return _field(self._memory / "memory.oom_control", "oom_kill") if self._memory else 0
+
+    def peak_memory_bytes(self) -> int | None:
+        """The most memory it held, page cache included; None where nothing counted."""
+        if self._unified and self._hierarchies.unified_limits:
+            file = self._unified / "memory.peak"
+        elif self._memory:
+            file = self._memory / "memory.max_usage_in_bytes"
+        else:
+            return None
+        return int(file.read_text()) if file.exists() else None
+
+    def remove(self) -> bool:
+        """Kill what is left and remove the groups; False when something will not die."""
+        gone = [cleanup.remove_cgroup(str(folder)) for folder in reversed(self._folders)]
+        return all(gone)
+
+    def _await(self, file: Path, text: str) -> None:
+        deadline = time.monotonic() + FREEZE_PATIENCE_S
+        pause = 0.00005
+        while text not in file.read_text():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{file} did not say {text!r} within {FREEZE_PATIENCE_S} s")
+            time.sleep(pause)
+            pause = min(0.01, pause * 2)
+
+
+def _field(file: Path, name: str) -> int:
+    for line in file.read_text().splitlines():
+        key, _, value = line.partition(" ")
+        if key == name:
+            return int(value)
+    return 0
+
+
+def _own_groups() -> dict[str, str]:
+    """Controller name (empty for version 2) to this process's group."""
+    file = Path("/proc/self/cgroup")
+    groups = {}
+    for line in file.read_text().splitlines() if file.exists() else ():
+        _, controllers, group = line.split(":", 2)
+        groups.update(dict.fromkeys(controllers.split(","), group))
+    return groups
+
+
+def _mounts() -> dict[str, tuple[Path, str]]:
+    """Controller name (empty for version 2) to mount point and the group shown at it."""
+    mounts = {}
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        fields, (kind, _, options) = before.split(), after.split()[:3]
+        if kind == "cgroup2":
+            mounts[""] = (Path(fields[4]), fields[3])
+        elif kind == "cgroup":
+            mounts.update({option: (Path(fields[4]), fields[3]) for option in options.split(",")})
+    return mounts
+
+
+def _folder(controller: str, own: dict[str, str], mounts: dict[str, tuple[Path, str]]) -> Path | None:
+    """Where this process's own group of a hierarchy is visible."""
+    if controller not in mounts or controller not in own:
+        return None
+    point, root = mounts[controller]
+    group = own[controller]
+    below = group.removeprefix(root.rstrip("/")) if group.startswith(root) else "/"
+    folder = point / below.strip("/")
+    return folder if folder.is_dir() else point
+
+
+def _find_unified(own: dict[str, str], mounts: dict[str, tuple[Path, str]]) -> tuple[Path | None, bool]:
+    """A usable version 2 folder and whether memory and tasks can be bounded below it.
+
+    Controllers reach the children of a group that hands them down, so the own group is tried, then its
+    parent; moving there needs write access to both, which delegation gives.
+    """
+    folder = _folder("", own, mounts)
+    if folder is None:
+        return None, False
+    point = mounts[""][0]
+    for parent in dict.fromkeys((folder, folder.parent if folder != point else folder)):
+        enabled = parent / "cgroup.subtree_control"
+        if (
+            enabled.exists()
+            and {"memory", "pids"} <= set(enabled.read_text().split())
+            and _usable(parent, "memory.max")
+        ):
+            return parent, True
+    return _usable(folder, "cgroup.freeze"), False
+
+
+def _usable(folder: Path | None, file: str) -> Path | None:
+    """The folder, if a group can be made in it, has the file, and takes a process of ours."""
+    if folder is None:
+        return None
+    trial = folder / f"{cleanup.owner_name(0)}trial-{time.monotonic_ns()}"
+    try:
+        trial.mkdir()
+    except OSError:
+        return None
+    try:
+        argv = (sys.executable, "-I", "-S", "-c", "input()")
+        with subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as sleeper:
+            try:
+                works = (trial / file).exists() and cleanup.write(f"{trial}/cgroup.procs", str(sleeper.pid))
+            finally:
+                sleeper.kill()
+    finally:
+        cleanup.remove_cgroup(str(trial))
+    return folder if works else None

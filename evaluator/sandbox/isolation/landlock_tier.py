@@ -1,0 +1,120 @@
+"""Tier 2, without bubblewrap: paths that Landlock leaves open, and covers where mounts are allowed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from kernelwright.evaluator.sandbox.isolation import landlock
+from kernelwright.evaluator.sandbox.isolation.mounts import python_binds, system_binds
+from kernelwright.evaluator.sandbox.isolation.sandbox_policy import Bind, SandboxPolicy
+from kernelwright.evaluator.schema.errors import ConfigError, MachineError
+
+SCRATCH: Final = ("/tmp", "/dev/shm")
+DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+SHARED_PROC: Final = tuple(
+    f"/proc/{name}"
+    for name in (
+        "self",
+        "cpuinfo",
+        "meminfo",
+        "stat",
+        "version",
+        "loadavg",
+        "filesystems",
+        "modules",
+        "devices",
+        "sys/kernel",
+        "sys/vm",
+        "driver/nvidia",
+    )
+)
+"""What may be read of a /proc that shows the host's processes."""
+
+
+def check_targets(binds: tuple[Bind, ...]) -> None:
+    """Refuse binds that would have to show a path elsewhere.
+
+    Raises:
+        ConfigError: only bubblewrap can move a path.
+    """
+    for bind in binds:
+        if bind.target is not None and bind.target.resolve() != bind.source.resolve():
+            raise ConfigError(f"only the bubblewrap sandbox can show {bind.source} at {bind.target}")
+
+
+def restriction(
+    policy: SandboxPolicy, features: frozenset[str], scratch: Path | None
+) -> Mapping[str, object] | None:
+    """The Landlock ruleset of a policy; None without Landlock."""
+    if not landlock.abi():
+        return None
+    if "mount" not in features:
+        _check_nesting(policy.binds)
+    return landlock.restriction(_rights(policy, features, scratch), network="net" in features)
+
+
+def mounts(policy: SandboxPolicy, uid: int | None) -> Mapping[str, object]:
+    """Folders to cover with empty ones, and the paths to mount again: what a cover hides, and every bind."""
+    options = dict.fromkeys(SCRATCH, f"size={policy.scratch_bytes},mode=1777")
+    options["/run"] = "size=64k,mode=755"
+    binds = visible(policy)
+    if uid is not None:
+        closed = {folder for bind in binds if (folder := closed_ancestor(bind.source))}
+        apart = {str(folder) for folder in closed if not any(map(folder.is_relative_to, options))}
+        options |= dict.fromkeys(sorted(apart), "size=64k,mode=755")
+    shown: dict[Path, bool] = {}
+    for bind in binds:
+        source = bind.source.resolve()
+        if bind in policy.binds or any(source.is_relative_to(folder) for folder in options):
+            shown[source] = shown.get(source, False) or bind.writable
+    rows = [(str(path), shown[path]) for path in sorted(shown, key=lambda path: path.parts)]
+    return {"covers": list(options.items()), "visible": rows}
+
+
+def visible(policy: SandboxPolicy) -> tuple[Bind, ...]:
+    """Every bind of a policy, the allow-list included."""
+    return (*system_binds(devices=bool(policy.devices)), *python_binds(), *policy.binds)
+
+
+def closed_ancestor(path: Path) -> Path | None:
+    """The outermost folder above a path that others may not enter."""
+    for folder in reversed(path.resolve().parents):
+        if not folder.stat().st_mode & 0o001:
+            return folder
+    return None
+
+
+def relocated(text: str, scratch: Path) -> str:
+    """A path below /tmp, where the sandbox has no /tmp of its own but a scratch folder."""
+    if text == "/tmp" or text.startswith("/tmp/"):
+        return f"{scratch}{text.removeprefix('/tmp')}"
+    return text
+
+
+def _check_nesting(binds: tuple[Bind, ...]) -> None:
+    """Refuse what Landlock cannot say: that something inside a writable folder is read-only."""
+    for outer in binds:
+        for inner in binds:
+            if outer.writable and not inner.writable and inner.source.is_relative_to(outer.source):
+                raise MachineError(
+                    f"{inner.source} cannot be read-only inside writable {outer.source} without a mount "
+                    "namespace: install bubblewrap"
+                )
+
+
+def _rights(
+    policy: SandboxPolicy, features: frozenset[str], scratch: Path | None
+) -> Iterator[tuple[str, int]]:
+    for bind in visible(policy):
+        yield str(bind.source), landlock.READ | (landlock.WRITE if bind.writable else 0)
+    private_proc = {"pid", "mount"} <= features
+    for path in ("/proc",) if private_proc else SHARED_PROC:
+        own = private_proc or path == "/proc/self"
+        yield path, landlock.PROCESS if own else landlock.READ_FILE | landlock.READ_DIR
+    for folder in SCRATCH if "mount" in features else (os.fspath(scratch),) if scratch else ():
+        yield folder, landlock.WRITE
+    for device in (*DEVICES, *policy.devices):
+        yield str(device), landlock.DEVICE

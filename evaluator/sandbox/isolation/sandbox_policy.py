@@ -1,0 +1,100 @@
+"""What a caller asks of a sandbox and what it hears back: plain data, no behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kernelwright.evaluator.schema.config import SandboxTier
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """A host path that a sandbox may see.
+
+    Only bubblewrap can show a path elsewhere: the other tiers refuse a `target` that is not the same file.
+    Where the sandbox has a uid of its own (under root) a writable source is given to that uid, recursively,
+    and a read-only one must be readable by others.
+    """
+
+    source: Path
+    target: Path | None = None
+    """Where it appears inside; None means at its own path."""
+    writable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxPolicy:
+    """What one sandboxed program may see and use; the system allow-list is added to `binds`."""
+
+    tier: SandboxTier
+    memory_bytes: int
+    """Resident memory of the whole tree, its scratch files included where a cgroup counts them."""
+    processes: int
+    """Tasks (processes and threads) of the whole tree."""
+    file_bytes: int
+    """Size of one file."""
+    scratch_bytes: int
+    """Size of /tmp, and again of /dev/shm."""
+    environment: Mapping[str, str]
+    """The complete environment: nothing is inherited."""
+    binds: tuple[Bind, ...] = ()
+    devices: tuple[Path, ...] = ()
+    """Device nodes to pass; when there are any, /sys and /proc/driver/nvidia are visible too."""
+    working_directory: str = "/tmp"
+    cpu_s: float | None = None
+    """CPU time of one process."""
+    niceness: int = 0
+    """How far its processes stand back where cores are short, 0 to 19."""
+    nested: bool = False
+    """Allow ptrace among the sandbox's own processes, and reserving far more memory than is used: for
+    debuggers, compute-sanitizer and AddressSanitizer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExitReport:
+    """How a sandboxed program ended."""
+
+    returncode: int | None
+    """Exit status; None when a signal ended it."""
+    signal: int | None
+    """The signal that ended it."""
+    out_of_memory: bool
+    """Its memory limit ended it; `reason` says whether that was counted or guessed."""
+    peak_memory_bytes: int | None
+    """Most memory the tree held, or its largest process where nothing counted the tree; None if unknown."""
+    reason: str
+    """One line for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class TierProbe:
+    """Whether a tier works here."""
+
+    works: bool
+    reason: str
+    """Why it does not, with the way out; empty when it works."""
+    gaps: tuple[str, ...] = ()
+    """What the tier cannot stop on this machine, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxProbe:
+    """What this machine offers to sandboxes."""
+
+    tiers: Mapping[SandboxTier, TierProbe]
+    bubblewrap: Path | None
+    bubblewrap_version: str
+    """Empty without bubblewrap."""
+    user_namespaces: bool
+    landlock_abi: int
+    """0 without Landlock."""
+    seccomp: bool
+    limits: str
+    """What bounds memory and tasks: `cgroup v2`, `cgroup v1` or `rlimits`."""
+    freezer: str
+    """What freezes a tree: `cgroup v2`, `cgroup v1` or `signals`."""
+    dedicated_uid: bool
+    """Whether each sandbox gets a uid of its own (under root)."""
+    notes: tuple[str, ...] = field(default=())

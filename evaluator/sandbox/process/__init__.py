@@ -1,0 +1,1 @@
+"""Sandboxed processes: start, control, freeze, kill, clean up."""

@@ -1,0 +1,221 @@
+"""From an order to a running sandbox: the processes are started, put into their groups and told the plan."""
+
+from __future__ import annotations
+
+import importlib.util
+import marshal
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from kernelwright.evaluator.sandbox.isolation import bubblewrap, landlock_tier, uid_pool
+from kernelwright.evaluator.sandbox.isolation.cgroups import ControlGroup
+from kernelwright.evaluator.sandbox.isolation.sandbox_policy import SandboxPolicy
+from kernelwright.evaluator.sandbox.process import init_plan
+from kernelwright.evaluator.sandbox.process.control_channel import Control, Line, passing_file
+from kernelwright.evaluator.sandbox.process.event_loop import Capture
+from kernelwright.evaluator.sandbox.process.sandboxed_process import Processes, Resources
+from kernelwright.evaluator.sandbox.process.spawn_thread import Spawner
+from kernelwright.evaluator.schema.config import SandboxTier
+from kernelwright.evaluator.schema.errors import MachineError
+
+PATIENCE_S = 60.0
+SYS_ADMIN = 21
+OWN_PROCESSES = 2
+"""Monitor and init, which a group counts too."""
+INSIDE = Path(__file__).with_name("init.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One program to start."""
+
+    argv: Sequence[str]
+    policy: SandboxPolicy
+    fds: tuple[int, ...]
+
+
+def gives_users(tier: SandboxTier) -> bool:
+    """Whether a sandbox of this tier gets a user of its own here."""
+    if tier is SandboxTier.NONE or not uid_pool.may_switch():
+        return False
+    return tier is SandboxTier.CONFINED or uid_pool.has_capabilities(SYS_ADMIN)
+
+
+def interpreter() -> str:
+    """The real path of the running interpreter, behind any virtual environment."""
+    return str(Path(sys.executable).resolve())
+
+
+@cache
+def compiled_inside() -> bytes:
+    """The program inside as byte code: compiling it takes longer than starting the interpreter."""
+    code = compile(INSIDE.read_bytes(), INSIDE.name, "exec", dont_inherit=True)
+    return importlib.util.MAGIC_NUMBER + bytes(12) + marshal.dumps(code)
+
+
+def spawn(
+    order: Order, resources: Resources, spawner: Spawner, *, inside: int, output: int
+) -> subprocess.Popen[bytes]:
+    """Start the processes around the program; they wait for the plan.
+
+    `inside` is a descriptor with the byte code, `output` the one to print to.
+
+    Raises:
+        MachineError: bubblewrap is missing, or cannot be executed.
+    """
+    control = resources.control
+    command = [interpreter(), "-I", "-S", "-B", f"/proc/self/fd/{inside}", str(control.child)]
+    command.append(order.policy.tier.value)
+    passed = (control.child, inside, *order.fds)
+    try:
+        if order.policy.tier is SandboxTier.BUBBLEWRAP:
+            return _spawn_bubblewrap(order.policy, resources, spawner, command, output=output, fds=passed)
+        monitor = spawner.spawn(command, stdin=subprocess.DEVNULL, stdout=output, fds=passed)
+    except OSError as error:
+        raise MachineError(f"cannot start a sandbox: {error}") from error
+    finally:
+        control.close_child()
+    _bound(resources.group, order.policy, monitor.pid)
+    return monitor
+
+
+def introduce(
+    order: Order, monitor: subprocess.Popen[bytes], resources: Resources, capture: Capture, owner: str
+) -> tuple[Processes, int | None]:
+    """Meet the program inside and have it start the one asked for; also tells the user it became.
+
+    Raises:
+        MachineError: something failed on the way.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+    policy = order.policy
+    hello = _expect(resources.control, "hello", capture, deadline)
+    _bound(resources.group, policy, hello.pid)
+    features = frozenset(hello.rest.split())
+    if policy.tier is SandboxTier.BUBBLEWRAP and resources.lease is None:
+        features |= {"user"}
+    uid = _user(resources, policy, features)
+    if "mount" not in features:
+        resources.scratch = _make_scratch(owner)
+    _hand_over(policy, resources.scratch, uid)
+    group = resources.group
+    setting = init_plan.Setting(
+        features=features,
+        uid=uid,
+        scratch=resources.scratch,
+        memory_bounded=bool(group and group.bounds_memory),
+        tasks_bounded=bool(group and group.bounds_tasks),
+        freezes_by_signals=not (group and group.freezes),
+    )
+    resources.control.send(init_plan.plan(order.argv, policy, order.fds, setting))
+    worker = _expect(resources.control, "worker", capture, deadline)
+    _expect(resources.control, "started", capture, deadline)
+    return Processes(monitor, hello.pid, worker.pid, features), uid
+
+
+def _spawn_bubblewrap(
+    policy: SandboxPolicy,
+    resources: Resources,
+    spawner: Spawner,
+    command: list[str],
+    *,
+    output: int,
+    fds: tuple[int, ...],
+) -> subprocess.Popen[bytes]:
+    program = bubblewrap.find_bubblewrap()
+    if program is None:
+        raise MachineError("bubblewrap is not installed: apt-get install bubblewrap")
+    uid = resources.lease.uid if resources.lease else None
+    passwd, group = bubblewrap.users(os.getuid() if uid is None else uid)
+    told, information = os.pipe()
+    files = [passing_file("passwd", passwd), passing_file("group", group), information]
+    try:
+        words = bubblewrap.arguments(program, policy, uid, bubblewrap.Descriptors(*files))
+        files.append(passing_file("arguments", b"\0".join(map(os.fsencode, words))))
+        command = [str(program.path), "--args", str(files[-1]), "--", *command]
+        monitor = spawner.spawn(command, stdin=subprocess.DEVNULL, stdout=output, fds=(*fds, *files))
+    except BaseException:
+        os.close(told)
+        raise
+    finally:
+        for descriptor in files:
+            os.close(descriptor)
+    child = bubblewrap.read_child(told)
+    os.close(told)
+    if child is not None:
+        _bound(resources.group, policy, child)
+    return monitor
+
+
+def _bound(group: ControlGroup | None, policy: SandboxPolicy, pid: int) -> None:
+    """Put a process of the sandbox into its group, early, while the interpreter inside still starts."""
+    if group is None:
+        return
+    try:
+        group.bound(memory_bytes=policy.memory_bytes, tasks=policy.processes + OWN_PROCESSES)
+        group.add(pid)
+    except ProcessLookupError:
+        return
+    except OSError as error:
+        raise MachineError(f"cannot bound a sandbox with its control group: {error}") from error
+
+
+def _expect(control: Control, word: str, capture: Capture, deadline: float) -> Line:
+    """The line that must come next; what bubblewrap or the program inside complained of otherwise."""
+    try:
+        line = control.receive(deadline)
+    except TimeoutError:
+        raise MachineError(f"a sandbox did not start within {PATIENCE_S:.0f} s") from None
+    if line is None:
+        capture.ended.wait(1.0)
+        raise MachineError(f"a sandbox did not start: {capture.text().strip() or 'it died without a word'}")
+    if line.word != word:
+        raise MachineError(f"a sandbox did not start: {line.rest}")
+    return line
+
+
+def _user(resources: Resources, policy: SandboxPolicy, features: frozenset[str]) -> int | None:
+    """The user to become, if there is one and it could reach the interpreter."""
+    if resources.lease is None:
+        return None
+    if policy.tier is SandboxTier.CONFINED and "mount" not in features:
+        reachable = not any(
+            landlock_tier.closed_ancestor(bind.source) for bind in landlock_tier.visible(policy)
+        )
+        return resources.lease.uid if reachable else None
+    return resources.lease.uid
+
+
+def _make_scratch(owner: str) -> Path:
+    """A folder to give away, in one that stays ours: whoever sweeps trusts only what belongs to its user."""
+    folder = Path(tempfile.mkdtemp(prefix=f"{owner}scratch-"))
+    folder.chmod(0o711)
+    (folder / "tmp").mkdir(mode=0o700)
+    return folder / "tmp"
+
+
+def _hand_over(policy: SandboxPolicy, scratch: Path | None, uid: int | None) -> None:
+    """Give the sandbox's own user what it may write, and make sure that it can read the rest."""
+    if uid is None:
+        return
+    for bind in policy.binds:
+        if bind.writable:
+            _give(bind.source, uid)
+        elif not bind.source.stat().st_mode & 0o004:
+            raise MachineError(f"{bind.source} is not readable by the sandbox's own user: chmod o+rX it")
+    if scratch:
+        _give(scratch, uid)
+
+
+def _give(path: Path, uid: int) -> None:
+    os.chown(path, uid, uid, follow_symlinks=False)
+    for _, folders, files, descriptor in os.fwalk(path, follow_symlinks=False):
+        for name in (*folders, *files):
+            os.chown(name, uid, uid, dir_fd=descriptor, follow_symlinks=False)

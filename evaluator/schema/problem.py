@@ -1,0 +1,154 @@
+"""A problem: a KernelBench-format file, read as text and checked without running it.
+
+The file defines `Model`, `get_inputs()` and, if the model takes arguments, `get_init_inputs()`. An optional
+`SHAPES` dictionary, `{"small": {"M": 64}}`, names overrides of module constants. Only the referee runs it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from kernelwright.evaluator.schema.errors import ConfigError, ProblemError
+from kernelwright.evaluator.schema.python_syntax import parse_python
+from kernelwright.evaluator.schema.record import Record, sha256_text
+
+MAX_SOURCE_BYTES = 4 << 20
+
+
+class Problem(Record):
+    """One task: the reference's source and its shape variants."""
+
+    id: str
+    """Folder and file stem, such as `level1/01_square_matmul`; unique within a run."""
+    source: str
+    shapes: dict[str, dict[str, JsonValue]] = {}
+    """Named overrides of module constants, from the file's `SHAPES`."""
+
+    @cached_property
+    def sha(self) -> str:
+        """Content address: SHA-256 of the source."""
+        return sha256_text(self.source)
+
+    @property
+    def name(self) -> str:
+        """The file's stem."""
+        return self.id.rpartition("/")[2]
+
+    def overrides(self, shapes: str | None) -> dict[str, JsonValue]:
+        """Constants to set for a shape name; empty for None.
+
+        Raises:
+            ConfigError: the problem has no such shape name.
+        """
+        if shapes is None:
+            return {}
+        if shapes not in self.shapes:
+            known = ", ".join(self.shapes) or "none"
+            raise ConfigError(f"problem {self.id} has no shapes named {shapes!r}; known: {known}")
+        return self.shapes[shapes]
+
+
+def read_problem(path: Path) -> Problem:
+    """Read and check one file.
+
+    Raises:
+        ProblemError: missing, unreadable, not Python, or without the names the contract asks for.
+    """
+    try:
+        if path.stat().st_size > MAX_SOURCE_BYTES:
+            raise ProblemError(f"{path}: larger than {MAX_SOURCE_BYTES} bytes; not a problem file")
+        source = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProblemError(f"cannot read problem {path}: {error}") from error
+    parent = path.resolve().parent.name
+    return problem_from_source(source, f"{parent}/{path.stem}" if parent.startswith("level") else path.stem)
+
+
+def problem_from_source(source: str, problem_id: str) -> Problem:
+    """Check a problem's text.
+
+    Raises:
+        ProblemError: not Python, or without the names the contract asks for.
+    """
+    try:
+        tree = parse_python(source)
+    except (SyntaxError, ValueError) as error:
+        raise ProblemError(f"problem {problem_id} is not valid Python: {error}") from error
+    names = _top_level_names(tree)
+    missing = [name for name in ("Model", "get_inputs") if name not in names]
+    if missing:
+        raise ProblemError(
+            f"problem {problem_id} does not define {' and '.join(missing)}; "
+            "a KernelBench problem defines Model, get_inputs and get_init_inputs"
+        )
+    shapes = _literal_shapes(tree, problem_id)
+    unknown = sorted({key for override in shapes.values() for key in override} - names)
+    if unknown:
+        raise ProblemError(f"problem {problem_id}: SHAPES overrides unknown constants: {', '.join(unknown)}")
+    return Problem(id=problem_id, source=source, shapes=shapes)
+
+
+def find_problems(paths: Iterable[Path]) -> list[Path]:
+    """Problem files named by files and folders, sorted; folders are searched below.
+
+    Raises:
+        ProblemError: a path does not exist, or a folder holds no problem file.
+    """
+    found: list[Path] = []
+    for path in paths:
+        if path.is_file():
+            found.append(path)
+        elif path.is_dir():
+            files = sorted(
+                file
+                for file in path.rglob("*.py")
+                if not file.name.startswith(("_", "."))
+                and file.is_file()
+                and "class Model" in file.read_text("utf-8", "replace")
+            )
+            if not files:
+                raise ProblemError(f"no problem files (`class Model`) under {path}")
+            found += files
+        else:
+            raise ProblemError(f"no such problem file or folder: {path}")
+    return list(dict.fromkeys(found))
+
+
+def _top_level_names(tree: ast.Module) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef() | ast.FunctionDef():
+                if node in tree.body:
+                    names.add(node.name)
+            case ast.Name(id=name, ctx=ast.Store()):
+                names.add(name)
+            case ast.alias(name=name, asname=asname):
+                names.add(asname or name.partition(".")[0])
+            case _:
+                pass
+    return names
+
+
+def _literal_shapes(tree: ast.Module, problem_id: str) -> dict[str, dict[str, JsonValue]]:
+    for node in tree.body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if not (isinstance(target, ast.Name) and target.id == "SHAPES"):
+            continue
+        value = getattr(node, "value", None)
+        try:
+            shapes = ast.literal_eval(value) if isinstance(value, ast.expr) else None
+        except ValueError:
+            shapes = None
+        if not isinstance(shapes, dict) or not all(isinstance(entry, dict) for entry in shapes.values()):
+            raise ProblemError(
+                f"problem {problem_id}: SHAPES must be a literal dictionary of names to "
+                "dictionaries of module constants"
+            )
+        return shapes
+    return {}

@@ -1,0 +1,86 @@
+"""Two scores of one kernel: reproduced, different, or not comparable."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernelwright.agent.archive.reproduction import Outcome, compare
+from kernelwright.evaluator import Evaluation
+
+
+def score(
+    *,
+    status: str = "PASSED",
+    device: str = "NVIDIA H200",
+    interval: tuple[float, float] = (1.4, 1.6),
+    against: str = "compile",
+    noise: float | None = None,
+    dtype: str = "as_is",
+    problem_sha: str = "p",
+) -> Evaluation:
+    """An evaluation with just what a comparison looks at."""
+    timing = {"median_ms": 1.0, "spread_ms": 0.1, "turns": 8, "calls": 80, "outer_ms": 1.0, "clock": "outer"}
+    speedup = sum(interval) / 2
+    return Evaluation.model_validate(
+        {
+            "status": status,
+            "stage": "decide",
+            "detail": "" if status == "PASSED" else "12 of 64 values",
+            "problem": "level1/01_x",
+            "problem_sha": problem_sha,
+            "candidate_sha": "c",
+            "backend": "cuda",
+            "config": {"dtype": dtype},
+            "speedup": speedup if status == "PASSED" else None,
+            "measurement": {
+                "candidate": timing,
+                "baselines": {against: timing},
+                "speedups": {against: speedup},
+                "against": against,
+                "speedup": speedup,
+                "interval": {"low": interval[0], "high": interval[1]},
+                "noise_floor": noise,
+                "calls_per_batch": 10,
+                "ring_slots": 4,
+            },
+            "environment": {
+                "device": "cuda:0",
+                "device_name": device,
+                "torch": "2",
+                "python": "3",
+                "cpu": "x",
+                "threads": 2,
+                "sandbox": {"tier": "bubblewrap", "limits": "rlimits", "seccomp": True, "uid": "own"},
+            },
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("after", "outcome"),
+    [
+        (score(), Outcome.REPRODUCED),
+        (score(interval=(1.55, 1.8)), Outcome.REPRODUCED),
+        (score(interval=(1.7, 1.8)), Outcome.DIFFERENT),
+        (score(interval=(1.0, 1.2)), Outcome.DIFFERENT),
+        (score(interval=(1.65, 1.8), noise=0.1), Outcome.REPRODUCED),
+        (score(status="WRONG_VALUES"), Outcome.DIFFERENT),
+        (score(status="WRONG_VALUES", device="Tesla T4"), Outcome.DIFFERENT),
+        (score(device="Tesla T4"), Outcome.NOT_COMPARABLE),
+        (score(dtype="bf16"), Outcome.NOT_COMPARABLE),
+        (score(against="eager"), Outcome.NOT_COMPARABLE),
+        (score(problem_sha="q"), Outcome.NOT_COMPARABLE),
+    ],
+)
+def test_a_new_score_is_compared_with_the_kept_one(after: Evaluation, outcome: Outcome) -> None:
+    comparison = compare("k", score(), after)
+    assert comparison.outcome is outcome, comparison.why
+    assert comparison.why
+
+
+def test_a_changed_judge_is_said() -> None:
+    before = score().model_copy(update={"evaluator_sha": "old"})
+    same = compare("k", before, before)
+    other = compare("k", before, before.model_copy(update={"evaluator_sha": "new"}))
+    assert same.outcome is other.outcome is Outcome.REPRODUCED
+    assert "judge" not in same.why and other.why.endswith("; the judge has changed since")

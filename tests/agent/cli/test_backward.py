@@ -1,0 +1,46 @@
+"""Gradients in what a model is told, in policies, and in what is compared with what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kernelwright.agent.cli.terminal import options
+from kernelwright.agent.leaderboard.rows import Policy
+from kernelwright.agent.prompting.prompts import Setting, TemplatePrompts
+from kernelwright.evaluator import Dtype, EvaluationConfig, Math, Passes, find_backend
+
+FOLDER = Path(__file__).parents[3] / "prompts"
+UNSAID = dict.fromkeys(
+    ("device", "shapes", "dtype", "math", "baselines", "sandbox", "time", "sanitize", "limit")
+)
+
+
+@pytest.mark.parametrize("backend", ["cpp", "cuda", "triton", "tilelang", "cute"])
+def test_the_system_message_asks_for_gradients_only_where_they_are_judged(backend: str) -> None:
+    def said(passes: Passes) -> str:
+        setting = Setting(config=EvaluationConfig(passes=passes))
+        return TemplatePrompts(FOLDER, setting).render_system(find_backend(backend))
+
+    asked, plain = said(Passes.FORWARD_BACKWARD), said(Passes.FORWARD)
+    assert "The gradient is asked for too" in asked
+    assert "speedup of `forward` and its gradients together" in asked
+    assert "gradient" not in plain
+    assert plain == TemplatePrompts(FOLDER).render_system(find_backend(backend))
+
+
+@pytest.mark.parametrize(
+    ("flag", "passes"),
+    [(None, Passes.FORWARD), (False, Passes.FORWARD), (True, Passes.FORWARD_BACKWARD)],
+)
+def test_the_flag_becomes_part_of_the_policy(flag: bool | None, passes: Passes) -> None:
+    given = options.policy(**UNSAID, backward=flag)
+    assert options.evaluation_config(given).passes is passes
+
+
+def test_scores_with_gradients_are_no_scores_without() -> None:
+    plain = Policy(math=Math.FP32, dtype=Dtype.AS_IS, shapes="small")
+    graded = Policy(math=Math.FP32, dtype=Dtype.AS_IS, shapes="small", passes=Passes.FORWARD_BACKWARD)
+    assert str(plain) == "fp32, shapes small"
+    assert str(graded) == "fp32, shapes small, with gradients"

@@ -1,0 +1,96 @@
+"""Records as flashinfer-bench describes them."""
+
+from __future__ import annotations
+
+import json
+import resource
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kernelwright.agent.interop.flashinfer import ENTRY, workload, write_records
+from kernelwright.evaluator import EvaluationConfig, Status
+
+if TYPE_CHECKING:
+    from tests.agent.conftest import Make
+
+STATUSES = (Status.PASSED, Status.WRONG_VALUES, Status.COMPILE_ERROR, Status.TAMPERED)
+
+
+def write(folder: Path, make: Make) -> tuple[list[Any], list[Any]]:
+    with make.log(folder) as log:
+        for sample, status in enumerate(STATUSES):
+            make.attempt(log, status, sample=sample, speedup=2.5)
+        make.attempt(log, Status.PASSED, sample=7, speedup=None)
+    assert write_records(log.archive, [log.run], folder / "out").candidates == 5
+    solutions = [
+        json.loads(file.read_text()) for file in sorted((folder / "out").glob("solutions/**/*.json"))
+    ]
+    lines = (folder / "out" / "traces" / "level1_01_add.jsonl").read_text().splitlines()
+    return solutions, [json.loads(line) for line in lines]
+
+
+def test_every_candidate_is_a_solution_and_every_evaluation_a_trace(tmp_path: Path, make: Make) -> None:
+    solutions, traces = write(tmp_path, make)
+    assert len(solutions) == len(traces) == 5
+    assert {trace["solution"] for trace in traces} == {solution["name"] for solution in solutions}
+    for solution in solutions:
+        paths = [source["path"] for source in solution["sources"]]
+        assert solution["spec"]["entry_point"] == f"{ENTRY}::run" and ENTRY in paths
+        assert solution["definition"] == "level1_01_add"
+        for source in solution["sources"]:
+            compile(source["content"], source["path"], "exec")
+    statuses = [trace["evaluation"]["status"] for trace in traces]
+    assert statuses == ["PASSED", "INCORRECT_NUMERICAL", "COMPILE_ERROR", "RUNTIME_ERROR", "PASSED"]
+    for trace in traces:
+        judged = trace["evaluation"]
+        assert ("performance" in judged) is (judged["status"] == "PASSED")
+        assert ("correctness" in judged) is (judged["status"] in ("PASSED", "INCORRECT_NUMERICAL"))
+    assert traces[0]["evaluation"]["performance"]["speedup_factor"] == 2.5
+    assert len({trace["workload"]["uuid"] for trace in traces}) == 1
+
+
+def test_other_terms_are_another_workload(make: Make) -> None:
+    plain, tf32, backward = (
+        EvaluationConfig.model_validate(config)
+        for config in ({}, {"math": "tf32"}, {"passes": "forward_backward"})
+    )
+    ids = {workload(make.evaluation(config=config)) for config in (plain, tf32, backward)}
+    assert len(ids) == 3
+
+
+def test_problems_whose_names_become_one_are_not_mixed(tmp_path: Path, make: Make) -> None:
+    names = ("level1/01_add", "level1_01/add", f"level1/{'x' * 230}a", f"level1/{'x' * 230}b")
+    with make.log(tmp_path, problems=tuple(make.problem(name) for name in names)) as log:
+        for name in names:
+            make.attempt(log, problem=name, model="m" * 4000)
+    written = write_records(log.archive, [log.run], tmp_path / "out")
+    assert (written.candidates, written.left_out) == (3, {"another problem has its name": 1})
+    assert len(list((tmp_path / "out" / "traces").iterdir())) == 3
+
+
+def test_more_problems_than_files_a_process_may_open(tmp_path: Path, make: Make) -> None:
+    names = [f"level1/{number:03}_p" for number in range(60)]
+    with make.log(tmp_path, problems=tuple(make.problem(name) for name in names)) as log:
+        for name in names:
+            make.attempt(log, problem=name)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = 20 + max(int(path.name) for path in Path("/proc/self/fd").iterdir())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    try:
+        written = write_records(log.archive, [log.run], tmp_path / "out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert written.candidates == 60
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_their_own_records_take_ours(tmp_path: Path, make: Make) -> None:
+    data = pytest.importorskip("flashinfer_bench.data", reason="install .[flashinfer]")
+    solutions, traces = write(tmp_path, make)
+    for solution in solutions:
+        assert data.Solution.model_validate(solution).get_entry_symbol() == "run"
+    for trace in traces:
+        data.Trace.model_validate(trace)

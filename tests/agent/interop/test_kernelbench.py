@@ -1,0 +1,177 @@
+"""A KernelBench run folder survives being imported, judged and written again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kernelwright.agent.archive import Archive
+from kernelwright.agent.archive.text_store import Texts
+from kernelwright.agent.interop.handoff import Written, hand_over
+from kernelwright.agent.interop.imports import read_replies
+from kernelwright.agent.interop.imports.reply_recorder import Source, record_replies
+from kernelwright.agent.interop.kernelbench import write_runs
+from kernelwright.evaluator import Problem, Status
+
+if TYPE_CHECKING:
+    from tests.agent.conftest import Make
+
+PROBLEMS = {1: "01_square_matmul", 2: "02_softmax", 12: "12_layer_norm", 20: "20_conv", 100: "100_loss"}
+SAMPLES = 20
+
+
+def write_folder(folder: Path, make: Make) -> dict[str, str]:
+    """One hundred candidates in their layout: names and sources."""
+    folder.mkdir(parents=True)
+    sources = {}
+    for number in PROBLEMS:
+        for sample in range(SAMPLES):
+            name = f"level_1_problem_{number}_sample_{sample}_kernel.py"
+            sources[name] = make.code(f"{number}/{sample}")
+            (folder / name).write_text(sources[name])
+    return sources
+
+
+def judge(archive: Archive, log: Any, make: Make, problems: dict[str, Problem]) -> None:
+    for attempt in list(archive.attempts(log.run)):
+        number = int(attempt.completion.origin.rpartition("_sample_")[2].split("_")[0])
+        status = [Status.PASSED, Status.WRONG_VALUES, Status.COMPILE_ERROR][number % 3]
+        evaluation = make.evaluation(
+            status,
+            1.0 + number,
+            problem=problems[attempt.key.problem],
+            source=archive.code(attempt),
+            backend=attempt.key.backend,
+        )
+        log.record_evaluation(attempt, evaluation)
+
+
+def test_names_ids_and_correctness_survive_the_round_trip(tmp_path: Path, make: Make) -> None:
+    sources = write_folder(tmp_path / "their-model", make)
+    problems = {name: make.problem(name) for name in (f"level1/{stem}" for stem in PROBLEMS.values())}
+    archive = Archive(tmp_path / "runs")
+    replies = list(read_replies(tmp_path / "their-model"))
+    log, taken = record_replies(archive, replies, Source(problems=problems, backend="cpp"))
+    with log:
+        assert len(taken) == 100
+        judge(archive, log, make, problems)
+    written = write_runs(archive, [log.run], tmp_path / "out")
+    (folder,) = (tmp_path / "out" / "runs").iterdir()
+    assert written.candidates == 100 and not written.left_out
+    assert {file.name: file.read_text() for file in folder.glob("*.py")} == sources
+    results = json.loads((folder / "eval_results.json").read_text())
+    assert list(results) == [str(number) for number in PROBLEMS]
+    for entries in results.values():
+        assert [entry["sample_id"] for entry in entries] == list(range(SAMPLES))
+        for entry in entries:
+            assert entry.keys() == {
+                "sample_id",
+                "compiled",
+                "correctness",
+                "metadata",
+                "runtime",
+                "runtime_stats",
+            }
+            assert entry["correctness"] is (entry["sample_id"] % 3 == 0)
+            assert entry["compiled"] is (entry["sample_id"] % 3 != 2)
+            assert (entry["runtime"] > 0) is entry["correctness"]
+    again = {Path(reply.origin).name: reply for reply in read_replies(folder)}
+    assert {name: reply.text for name, reply in again.items()} == sources
+    assert {reply.problem for reply in again.values()} == {f"level1/{number}" for number in PROBLEMS}
+
+
+def test_baselines_are_written_by_device_level_and_problem(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        make.attempt(log, speedup=3.0)
+        make.attempt(log, Status.WRONG_VALUES, sample=1)
+    write_runs(log.archive, [log.run], tmp_path / "out")
+    (file,) = (tmp_path / "out" / "timing").rglob("*.json")
+    assert file.relative_to(tmp_path / "out" / "timing") == Path("Test_CPU/baseline_time_torch.json")
+    timing = json.loads(file.read_text())["level1"]["01_add.py"]
+    assert timing["mean"] == 3.0
+    assert timing.keys() == {"mean", "std", "min", "max", "num_trials", "hardware", "device"}
+
+
+def test_turns_of_a_conversation_become_samples_of_their_own(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        for turn in range(3):
+            make.attempt(log, strategy="refine", turn=turn)
+        make.attempt(log, None, sample=5)
+        make.attempt(log, Status.NO_CODE, sample=6)
+    written = write_runs(log.archive, [log.run], tmp_path / "out")
+    (file,) = (tmp_path / "out").glob("runs/*/eval_results.json")
+    results = json.loads(file.read_text())
+    assert [(row["sample_id"], row["metadata"]["kernelwright_turn"]) for row in results["1"]] == [
+        (0, 0),
+        (1, 1),
+        (2, 2),
+    ]
+    assert written.left_out == {"not judged": 1, "no candidate": 1}
+
+
+def test_baselines_of_all_runs_stand_in_one_file(tmp_path: Path, make: Make) -> None:
+    runs = []
+    for problem in ("level1/01_add", "level1/02_mul"):
+        with make.log(tmp_path, problems=(make.problem(problem),)) as log:
+            make.attempt(log, problem=problem)
+        runs.append(log.run)
+    write_runs(log.archive, runs, tmp_path / "out")
+    (file,) = (tmp_path / "out" / "timing").rglob("*.json")
+    assert list(json.loads(file.read_text())["level1"]) == ["01_add.py", "02_mul.py"]
+
+
+def test_models_whose_names_make_one_folder_name_stay_apart(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        for model in ("org/a", "org_a", "org a"):
+            make.attempt(log, model=model)
+    written = write_runs(log.archive, [log.run], tmp_path / "out")
+    assert written.candidates == 3
+    assert len(list((tmp_path / "out").glob("runs/*/eval_results.json"))) == 3
+
+
+def test_a_damaged_text_costs_its_attempt_alone(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        make.attempt(log)
+        make.attempt(log, sample=1)
+    first = next(log.archive.attempts(log.run))
+    assert first.evaluation is not None
+    Texts(log.folder / "texts").path(first.evaluation.evaluation).unlink()
+    written = write_runs(log.archive, [log.run], tmp_path / "out")
+    assert (written.candidates, written.left_out) == (1, {"a text of it is missing or damaged": 1})
+
+
+def test_what_fails_or_holds_nothing_leaves_no_folder(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        make.attempt(log, None)
+
+    def fail(archive: Archive, runs: Iterable[str], folder: Path) -> Written:
+        (folder / "half").mkdir()
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        hand_over(log.archive, [log.run], tmp_path / "out", fail)
+    written = hand_over(log.archive, [log.run], tmp_path / "out", write_runs)
+    assert (written.candidates, written.left_out) == (0, {"not judged": 1})
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+
+
+def test_a_model_with_a_very_long_name_has_a_folder_too(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        for end in "ab":
+            make.attempt(log, model="m" * 4000 + end)
+    assert write_runs(log.archive, [log.run], tmp_path / "out").candidates == 2
+    assert len(list((tmp_path / "out").glob("runs/*/eval_results.json"))) == 2
+
+
+def test_two_problems_with_one_number_are_not_mixed(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        make.attempt(log, problem="level1/01_add")
+        make.attempt(log, Status.WRONG_VALUES, problem="level1/1_mul")
+    written = write_runs(log.archive, [log.run], tmp_path / "out")
+    assert (written.candidates, written.left_out) == (1, {"another problem has its number": 1})
+    (file,) = (tmp_path / "out").glob("runs/*/eval_results.json")
+    assert [entry["correctness"] for entry in json.loads(file.read_text())["1"]] == [True]

@@ -1,0 +1,133 @@
+"""A package of kernels installs, loads and tests itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kernelwright.agent.interop.package_writer import UnusablePackage, Wanted, write_package
+from kernelwright.agent.workspace import Provenance, Workspace
+from kernelwright.evaluator import Problem, problem_from_source
+
+if TYPE_CHECKING:
+    from kernelwright.agent.workspace import Kernel
+    from tests.agent.conftest import Make
+
+REFERENCE = """import torch
+
+SIZE = 4096
+SHAPES = {"tiny": {"SIZE": 3}}
+
+
+class Model(torch.nn.Module):
+    def __init__(self, rows):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(rows, SIZE))
+
+    def forward(self, x):
+        return x * self.weight + 1
+
+
+def get_inputs():
+    return [torch.randn(2, SIZE)]
+
+
+def get_init_inputs():
+    return [2]
+"""
+KERNEL = """import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, rows):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(rows, {size}))
+
+    def forward(self, x):
+        return 1 + self.weight * x
+"""
+
+
+def kept(folder: Path, make: Make, source: str) -> tuple[Kernel, Problem]:
+    problem = problem_from_source(REFERENCE, "level1/01_scale_add")
+    config = {"shapes": "tiny"}
+    evaluation = make.evaluation(problem=problem, source=source)
+    evaluation = evaluation.model_copy(update={"config": evaluation.config.model_copy(update=config)})
+    provenance = Provenance(model="model-a", license="MIT")
+    return Workspace(folder).keep(source, evaluation, provenance), problem
+
+
+def write(folder: Path, make: Make, source: str, **wanted: Any) -> list[str]:
+    kernel, problem = kept(folder, make, source)
+    name = Wanted(name="my-kernels", **wanted)
+    return write_package([kernel], {problem.sha: problem}, name, folder / "package")
+
+
+def test_a_package_holds_source_reference_score_and_a_test(tmp_path: Path, make: Make) -> None:
+    (name,) = write(tmp_path, make, "class ModelNew:\n    answer = 42\n")
+    script = f"""
+import my_kernels
+assert my_kernels.load({name!r}).answer == 42
+assert my_kernels.score({name!r})["provenance"]["license"] == "MIT"
+assert my_kernels.KERNELS[{name!r}]["problem"] == "level1/01_scale_add"
+"""
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path / "package", check=True, timeout=60)
+    module = tmp_path / "package" / "my_kernels" / name
+    assert (module / "reference.py").read_text() == REFERENCE
+    project = tomllib.loads((tmp_path / "package" / "pyproject.toml").read_text())["project"]
+    assert (project["name"], "torch" in project["dependencies"]) == ("my-kernels", True)
+    assert "2.00× (1.96–2.04, against eager)" in (tmp_path / "package" / "README.md").read_text()
+
+
+def test_a_package_without_its_reference_or_into_a_full_folder_is_refused(tmp_path: Path, make: Make) -> None:
+    kernel, problem = kept(tmp_path, make, "class ModelNew: ...\n")
+    with pytest.raises(UnusablePackage, match="nobody has the reference"):
+        write_package([kernel], {}, Wanted(name="a"), tmp_path / "package")
+    with pytest.raises(UnusablePackage, match="not empty"):
+        write_package([kernel], {problem.sha: problem}, Wanted(name="a"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("1 a", "no package name"),
+        ("", "no package name"),
+        ("1st", "no package name"),
+        ("kernels-", "no package name"),
+        ("größe", "no package name"),
+        ("class", "word of Python's own"),
+        ("torch", "hide another package"),
+        ("Triton", "hide another package"),
+        ("json", "hide another package"),
+        ("tests", "hide another package"),
+    ],
+)
+def test_a_name_that_cannot_be_imported_or_hides_another_is_refused(
+    tmp_path: Path, make: Make, name: str, words: str
+) -> None:
+    kernel, problem = kept(tmp_path, make, "class ModelNew: ...\n")
+    with pytest.raises(UnusablePackage, match=words):
+        write_package([kernel], {problem.sha: problem}, Wanted(name=name), tmp_path / "package")
+    assert not (tmp_path / "package").exists()
+
+
+@pytest.mark.slow
+def test_its_own_test_passes_for_a_right_kernel_and_fails_for_a_wrong_one(tmp_path: Path, make: Make) -> None:
+    right = KERNEL.format(size=3)
+    for name, source in (("right", right), ("wrong", right.replace("1 +", "2 +"))):
+        folder = tmp_path / name
+        folder.mkdir()
+        write(folder, make, source)
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
+        place = folder / "package"
+        environment = {"PYTHONPATH": str(place), "PATH": "/usr/bin:/bin", "HOME": str(folder)}
+        done = subprocess.run(
+            command, cwd=place, env=environment, check=False, capture_output=True, timeout=300
+        )
+        assert done.returncode == (0 if name == "right" else 1), done.stdout.decode()

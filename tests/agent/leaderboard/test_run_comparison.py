@@ -1,0 +1,164 @@
+"""Two runs side by side, from real logs: what counts as a change, and what cannot be compared."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console
+
+from kernelwright.agent.archive import Archive, RunLog
+from kernelwright.agent.leaderboard import Change, RunComparison, compare_runs, render_comparison
+from kernelwright.agent.leaderboard.baselines import baselines_of, share_baselines
+from kernelwright.agent.leaderboard.rows import read_rows
+from kernelwright.evaluator import EvaluationConfig, Math, Status
+
+if TYPE_CHECKING:
+    from tests.agent.conftest import Make
+
+Outcome = tuple[float, float, float] | Status
+"""Speedup, low and high; or how it failed."""
+
+
+@pytest.fixture
+def compared(tmp_path: Path, make: Make) -> Callable[..., RunComparison]:
+    """Compares runs given as outcomes by problem."""
+
+    def write(outcomes: dict[str, list[Outcome]], device: str, **changes: object) -> RunLog:
+        with make.log(tmp_path) as log:
+            for problem, tries in outcomes.items():
+                for sample, outcome in enumerate(tries):
+                    attempt = make.attempt(log, None, problem=problem, sample=sample)
+                    fields: dict[str, object] = {"problem": make.problem(problem), "device": device}
+                    if isinstance(outcome, Status):
+                        fields["status"] = outcome
+                    else:
+                        fields |= {"speedup": outcome[0], "measurement": make.measurement(*outcome)}
+                    log.record_evaluation(attempt, make.evaluation(**{**fields, **changes}))
+        return log
+
+    def compare(
+        before: dict[str, list[Outcome]],
+        after: dict[str, list[Outcome]],
+        *,
+        device: str = "Test CPU",
+        same_baselines: bool = False,
+        **changes: object,
+    ) -> RunComparison:
+        first, second = write(before, "Test CPU"), write(after, device, **changes)
+        rows = read_rows(chain(first.archive.attempts(first.run), first.archive.attempts(second.run)))
+        return compare_runs(rows.judged, first.run, second.run, same_baselines=same_baselines)
+
+    return compare
+
+
+def changes(comparison: RunComparison) -> dict[str, Change]:
+    return {row.problem: row.change for row in comparison.differences}
+
+
+def test_only_intervals_that_do_not_meet_are_a_change(compared: Callable[..., RunComparison]) -> None:
+    before = {"up": [(1.0, 0.9, 1.1)], "down": [(2.0, 1.9, 2.1)], "noise": [(1.0, 0.9, 1.1)]}
+    after = {"up": [(1.2, 1.11, 1.3)], "down": [(1.5, 1.4, 1.89)], "noise": [(1.2, 1.1, 1.3)]}
+    comparison = compared(before, after)
+    assert changes(comparison) == {
+        "up": Change.BETTER,
+        "down": Change.WORSE,
+        "noise": Change.WITHIN_NOISE,
+    }
+    assert comparison.counts == {change: int(change in changes(comparison).values()) for change in Change}
+
+
+def test_the_best_right_attempt_of_each_run_is_compared(compared: Callable[..., RunComparison]) -> None:
+    before = {"p": [(1.0, 0.9, 1.1), (3.0, 2.9, 3.1), Status.WRONG_VALUES]}
+    after = {"p": [Status.COMPILE_ERROR, (3.0, 2.8, 3.2)]}
+    (row,) = compared(before, after).differences
+    assert row.change is Change.WITHIN_NOISE
+    assert row.before is not None and row.after is not None
+    assert (row.before.speedup, row.before.attempts, row.before.passed) == (3.0, 3, 2)
+    assert (row.after.speedup, row.after.attempts, row.after.passed) == (3.0, 2, 1)
+
+
+def test_what_is_solved_lost_and_never_solved_is_told_apart(compared: Callable[..., RunComparison]) -> None:
+    right, wrong = [(2.0, 1.9, 2.1)], [Status.WRONG_VALUES]
+    comparison = compared(
+        {"won": wrong, "lost": right, "never": wrong, "gone": right},
+        {"won": right, "lost": wrong, "never": wrong, "new": right},
+    )
+    assert changes(comparison) == {
+        "won": Change.NEWLY_SOLVED,
+        "lost": Change.NEWLY_LOST,
+        "never": Change.UNSOLVED,
+        "gone": Change.NOT_COMPARABLE,
+        "new": Change.NOT_COMPARABLE,
+    }
+    sides = {row.problem: (row.before is None, row.after is None) for row in comparison.differences}
+    assert sides["gone"] == (False, True) and sides["new"] == (True, False)
+
+
+def test_other_hardware_and_other_terms_are_not_compared(compared: Callable[..., RunComparison]) -> None:
+    one = {"p": [(1.0, 0.9, 1.1)]}
+    for changed in ({"device": "NVIDIA H200"}, {"config": EvaluationConfig(math=Math.TF32)}):
+        comparison = compared(one, {"p": [(9.0, 8.9, 9.1)]}, **changed)
+        assert comparison.counts[Change.NOT_COMPARABLE] == len(comparison.differences) == 2
+
+
+def test_a_changed_problem_is_not_compared(compared: Callable[..., RunComparison], make: Make) -> None:
+    one = {"p": [(1.0, 0.9, 1.1)]}
+    (row,) = compared(one, {"p": [(9.0, 8.9, 9.1)]}, problem_sha="f" * 64).differences
+    assert (row.change, row.why) == (Change.NOT_COMPARABLE, "the problem's source has changed")
+
+
+@pytest.mark.parametrize(("same", "change"), [(True, Change.BETTER), (False, Change.NOT_COMPARABLE)])
+def test_another_fastest_baseline_is_no_matter_where_both_runs_timed_the_same_ones(
+    compared: Callable[..., RunComparison], make: Make, same: bool, change: Change
+) -> None:
+    against = make.measurement(9.0, 8.9, 9.1).model_copy(update={"against": "compile"})
+    one = {"p": [(1.0, 0.9, 1.1)]}
+    (row,) = compared(one, {"p": [(9.0, 8.9, 9.1)]}, same_baselines=same, measurement=against).differences
+    assert row.change is change
+
+
+def test_an_untimed_pass_is_right_but_not_comparable_in_speed(
+    compared: Callable[..., RunComparison], make: Make
+) -> None:
+    one = {"p": [(1.0, 0.9, 1.1)]}
+    (row,) = compared(one, {"p": [(2.0, 1.9, 2.1)]}, speedup=None, measurement=None).differences
+    assert (row.change, row.why) == (
+        Change.NOT_COMPARABLE,
+        "right in both; its speed was not measured both times",
+    )
+
+
+def test_runs_share_baselines_only_when_both_plans_say_so(tmp_path: Path, make: Make) -> None:
+    plans = [
+        '{"config": {"baselines": ["eager", "compile"]}}',
+        '{"config": {"baselines": ["compile", "eager"]}}',
+        '{"config": {"baselines": ["eager"]}}',
+        "{}",
+    ]
+    runs = []
+    for plan in plans:
+        with make.log(tmp_path, plan=plan) as log:
+            runs.append(log.run)
+    archive = Archive(tmp_path / "runs")
+    assert baselines_of(archive, runs[0]) == ("compile", "eager")
+    assert share_baselines(archive, runs[0], runs[1])
+    assert not share_baselines(archive, runs[0], runs[2])
+    assert not share_baselines(archive, runs[3], runs[3])
+
+
+def test_the_terminal_and_json_say_the_same(compared: Callable[..., RunComparison]) -> None:
+    comparison = compared(
+        {"p": [Status.WRONG_VALUES], "q": [(1.0, 0.9, 1.1)]}, {"p": [(2.0, 1.9, 2.1)], "q": [(2.0, 1.9, 2.1)]}
+    )
+    assert RunComparison.model_validate_json(comparison.model_dump_json()) == comparison
+    console = Console(file=io.StringIO(), width=160)
+    console.print(render_comparison(comparison))
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    for words in ("1 newly solved", "1 better", "0 newly lost", "0/1 right", "2.00× 1.90–2.10", "0.80 apart"):
+        assert words in text

@@ -1,0 +1,54 @@
+"""Symbols of built libraries, and of what only claims to be one."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+
+import pytest
+
+from kernelwright.evaluator.analysis.elf_symbols import Symbols, read_symbols
+
+SOURCE = r"""
+extern "C" void cblas_sgemm(int);
+extern "C" const char* text() { return "aten::matmul"; }
+namespace mine { int square(int x) { return x * x; } }
+extern "C" void entry() { cblas_sgemm(mine::square(2)); }
+const char* registered = "_ZN4mine6kernelEPf";
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    compiler = shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    folder = tmp_path_factory.mktemp("built")
+    source = folder / "library.cpp"
+    source.write_text(SOURCE)
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-o", folder / "1-built.so", source], check=True, timeout=120
+    )
+    return folder
+
+
+def test_functions_kernels_and_library_calls_are_found(built):
+    symbols = read_symbols(built)
+    assert symbols.libraries == 1
+    assert {"entry", "_ZN4mine6squareEi", "_ZN4mine6kernelEPf"} <= set(symbols.defines)
+    assert {"cblas_sgemm", "aten::matmul"} <= set(symbols.uses)
+
+
+def test_an_empty_folder_has_none(tmp_path):
+    assert read_symbols(tmp_path) == Symbols()
+
+
+@pytest.mark.parametrize("place", [0x28, 0x3A, 0x3E, 200, 400])
+def test_a_broken_library_defines_less_but_raises_nothing(built, tmp_path, place):
+    data = bytearray((built / "1-built.so").read_bytes())
+    struct.pack_into("<Q", data, place, 2**63 + 12345)
+    (tmp_path / "bad.so").write_bytes(data)
+    (tmp_path / "cut.so").write_bytes(data[: len(data) // 2])
+    (tmp_path / "text.so").write_bytes(b"not a library")
+    assert read_symbols(tmp_path).libraries == 3

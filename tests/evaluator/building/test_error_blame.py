@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kernelwright.evaluator.building.lean_headers.error_blame import blames_headers
+
+HEADERS = (Path("/cache/toolbox/include"),)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "main.cpp:3:5: error: 'undeclared' was not declared in this scope\n    3 | undeclared;",
+        "main.cpp: In function 'int f()':\nmain.cpp:2:16: error: expected ';' before '}' token",
+        'cuda.cu(12): error: identifier "blockIdy" is undefined',
+        'cuda.cu(12): error: expected a ";"\n\n1 error detected in the compilation of "cuda.cu".',
+        'cuda.cu(7): error: no instance of overloaded function "my_max" matches the argument list',
+        "/tmp/cc7.s: Assembler messages:\n/tmp/cc7.s:9: Error: file not found: /etc/shadow",
+        "{standard input}: Assembler messages:\n{standard input}:31: Error: no such instruction: `mvo'",
+        "/usr/bin/ld: cannot find -lnosuch: No such file\ncollect2: error: ld returned 1 exit status",
+        "my/own.h:1:2: error: #error this GPU is too old",
+        # Only the first error counts: what follows it is its echo.
+        "main.cpp:3:5: error: 'x' was not declared\nmain.cpp:9:1: error: 'torch::nn' has not been declared",
+    ],
+)
+def test_an_error_in_the_candidates_own_words_is_the_candidates(log: str) -> None:
+    assert not blames_headers(log, HEADERS)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "main.cpp:4:10: fatal error: torch/nn/functional.h: No such file or directory",
+        "main.cpp:4:10: fatal error: ATen/cpu/vec/vec.h: No such file or directory",
+        "/cache/toolbox/include/kernelwright/values.h:28:42: error: static assertion failed",
+        "In file included from main.cpp:1:\n/cache/toolbox/include/kernelwright/tensor.h:3:1: error: boom",
+        "main.cpp:5:30: error: 'torch::autograd' has not been declared",
+        "main.cpp:5:3: error: 'class kernelwright::Tensor' has no member named 'to_sparse'",
+        "main.cpp:19:9: error: 'class_' is not a member of 'py'",
+        "main.cpp:3:8: error: 'unordered_map' is not a member of 'std'",
+        'cuda.cu(9): error: namespace "std" has no member "mutex"',
+        'cuda.cu(9): error: identifier "cublasSgemm" is undefined',
+        'cuda.cu(9): error: name followed by "::" must be a class or namespace name\n    at::native::f();',
+        "main.cpp:3:8: error: 'AT_DISPATCH_V2' was not declared in this scope",
+        "cc1plus: internal compiler error: Segmentation fault",
+    ],
+)
+def test_an_error_that_real_headers_may_not_show_is_tried_with_them(log: str) -> None:
+    assert blames_headers(log, HEADERS)

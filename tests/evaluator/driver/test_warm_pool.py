@@ -1,0 +1,115 @@
+"""The stock of processes started ahead, with real ones."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from kernelwright.evaluator.driver.process_launcher import Launched, Starter
+from kernelwright.evaluator.driver.runtime_image import Staging
+from kernelwright.evaluator.driver.warm_pool import Spares
+from kernelwright.evaluator.sandbox import Launcher, strongest
+from kernelwright.evaluator.schema.config import EvaluationConfig
+from kernelwright.evaluator.schema.errors import MachineError
+
+
+@pytest.fixture(scope="module")
+def starter() -> Iterator[Starter]:
+    staging = Staging(strongest(None))
+    with Launcher() as launcher:
+        yield Starter(
+            launcher=launcher,
+            staging=staging,
+            config=EvaluationConfig(),
+            device="cpu",
+            threads=1,
+            sanitizers=lambda: pytest.fail("nothing is watched here"),
+        )
+    staging.close()
+
+
+def test_each_is_handed_over_once_and_the_dead_never(starter: Starter) -> None:
+    spares = Spares(starter.start_ahead, stock=2)
+    spares.replenish()
+    first = spares.take(wait=True)
+    assert first is not None
+    assert first.is_set_up
+    second = spares.take(wait=True)
+    assert second is not None
+    assert second.process.number != first.process.number
+    assert spares.take(wait=True) is None
+    for launched in (first, second):
+        launched.discard()
+        assert not launched.process.libraries.exists()
+    spares.close()
+
+
+def test_what_is_expected_is_started_at_once_and_only_once(
+    starter: Starter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))
+    gate, begun = threading.Event(), threading.Semaphore(0)
+
+    def make() -> Launched:
+        begun.release()
+        gate.wait()
+        raise MachineError("none today")
+
+    def beginning(count: int) -> bool:
+        """Whether that many begin, and no more."""
+        return all(begun.acquire(timeout=10) for _ in range(count)) and not begun.acquire(timeout=0.1)
+
+    spares = Spares(make, stock=1)
+    spares.expect(2)
+    assert beginning(3)
+    spares.expect(9)
+    assert beginning(0), "half the cores are at work already"
+    gate.set()
+    assert all(spares.take(wait=True) is None for _ in range(11))
+    spares.settle()
+    spares.replenish()
+    assert beginning(1), "the stock alone, once all that was expected has been asked for"
+    spares.close()
+
+
+def test_one_that_died_waiting_is_passed_over(starter: Starter) -> None:
+    spares = Spares(starter.start_ahead, stock=1)
+    spares.replenish()
+    dead = spares.take(wait=True)
+    assert dead is not None
+    dead.process.sandboxed.kill()
+    again = Spares(lambda: dead, stock=1)
+    again.replenish()
+    assert again.take(wait=True) is None
+    spares.close()
+
+
+def test_what_cannot_be_started_is_left_to_whoever_needs_it() -> None:
+    def fail() -> Launched:
+        raise MachineError("no sandbox")
+
+    spares = Spares(fail, stock=1)
+    spares.replenish()
+    assert spares.take(wait=True) is None
+
+
+def test_closing_ends_what_is_still_starting(starter: Starter) -> None:
+    begun, go_on, made = threading.Event(), threading.Event(), []
+
+    def slowly() -> Launched:
+        begun.set()
+        go_on.wait(10)
+        made.append(starter.start("candidate"))
+        return made[0]
+
+    spares = Spares(slowly, stock=1)
+    spares.replenish()
+    assert begun.wait(10)
+    spares.close()
+    go_on.set()
+    assert spares.take(wait=True) is None
+    while not made or made[0].process.sandboxed.poll() is None:
+        threading.Event().wait(0.01)

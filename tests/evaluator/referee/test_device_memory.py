@@ -1,0 +1,58 @@
+"""Who is to blame when a device's memory runs out."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+
+from kernelwright.evaluator.referee.evaluate_candidate import Judge
+from kernelwright.evaluator.referee.worker.worker_process import Side
+from kernelwright.evaluator.schema.errors import DeviceFull
+
+TOTAL = 100
+
+
+class _Gpu:
+    """A device with so much free memory."""
+
+    torch_device = torch.device("cuda", 0)
+
+    def __init__(self, free: int) -> None:
+        self._free = free
+
+    def free_bytes(self) -> int:
+        return self._free
+
+    def total_bytes(self) -> int:
+        return TOTAL
+
+    def trim(self) -> None:
+        pass
+
+
+def _blamed(free: int, *, alone: bool) -> bool:
+    judge: Any = object.__new__(Judge)
+    judge._ground, judge._alone = SimpleNamespace(device=_Gpu(free)), alone
+    closed: list[bool] = []
+    side = SimpleNamespace(close=lambda: closed.append(True))
+    try:
+        judge._insist_on_room(cast(Side, side), "no room")
+    except DeviceFull:
+        return False
+    finally:
+        assert closed
+    return True
+
+
+@pytest.mark.parametrize(
+    ("without", "alone", "blamed"),
+    [
+        (90, False, False),  # another may have held it, and have ended since
+        (90, True, True),  # nobody else was there: it asked for more than there is
+        (40, False, False),
+        (40, True, False),  # others hold most
+    ],
+)
+def test_who_is_blamed(without, alone, blamed):
+    assert _blamed(without, alone=alone) is blamed

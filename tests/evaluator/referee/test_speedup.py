@@ -1,0 +1,51 @@
+"""What a duel comes to: which baseline counts where a GPU was not the reference's own."""
+
+import random
+from types import SimpleNamespace
+from typing import cast
+
+import torch
+
+from kernelwright.evaluator.devices import Device
+from kernelwright.evaluator.referee.timing.interleaved_timer import Clock, Schedule
+from kernelwright.evaluator.referee.timing.speedup import Known, measurement
+from kernelwright.evaluator.referee.timing.timed_inputs import Ring
+from kernelwright.evaluator.schema.evaluation import Measurement, Timing
+
+GPU = cast(Device, SimpleNamespace(torch_device=torch.device("cuda", 0)))  # only its kind is asked for
+ALONE = Known(solo_ms=1.0, solo_spread_ms=0.002, compile_ratio=None, process_spread=0.002)
+
+
+def _timing(turn_ms: list[float]) -> Timing:
+    middle = sorted(turn_ms)[len(turn_ms) // 2]
+    apart = sorted(abs(turn - middle) for turn in turn_ms)[len(turn_ms) // 2]
+    return Timing(
+        median_ms=middle,
+        spread_ms=apart,
+        turns=len(turn_ms),
+        calls=len(turn_ms),
+        outer_ms=middle,
+        clock="inner",
+        turn_ms=tuple(turn_ms),
+    )
+
+
+def _measured(eager: list[float], known: Known = ALONE) -> Measurement:
+    schedule = Schedule(count=1, target_ms=20.0, max_turns=24, call_timeout_s=5.0)
+    clock = Clock(GPU, cast(Ring, None), schedule, random.Random(1))
+    return measurement(clock, _timing([1.0] * len(eager)), _timing(eager), 1, known)
+
+
+def test_load_on_the_baselines_turns_now_and_then_gains_nothing():
+    drawn = random.Random(1)
+    found = _measured([drawn.choice([1.0, 1.0, 1.3, 1.5, 1.7, 2.0, 2.0]) for _ in range(24)])
+    assert found.contended
+    assert found.speedup == 1.0
+
+
+def test_a_device_that_slowed_down_since_is_no_contention_once_that_is_known():
+    slow = [1.3] * 24
+    assert _measured(slow).contended
+    found = _measured(slow, Known(1.29, 0.002, None, 0.002))
+    assert not found.contended
+    assert found.speedup == 1.3

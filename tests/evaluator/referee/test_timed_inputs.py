@@ -1,0 +1,358 @@
+"""What timed calls are given and how their outputs are compared."""
+
+import random
+from collections.abc import Callable
+from functools import cache
+
+import numpy
+import pytest
+import torch
+
+from kernelwright.evaluator.ipc.tensor_layout import place, stacked
+from kernelwright.evaluator.referee.correctness.discontinuities import Doubt
+from kernelwright.evaluator.referee.correctness.input_distributions import AROUND, BELOW, NEAR, Starts
+from kernelwright.evaluator.referee.correctness.op_trace import terms_of
+from kernelwright.evaluator.referee.correctness.tolerance import Expected, limit
+from kernelwright.evaluator.referee.correctness.trial_cache import Solved, Trial
+from kernelwright.evaluator.referee.correctness.trials import TrialPool
+from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
+from kernelwright.evaluator.referee.timing.timed_inputs import Recipe, Ring, _disagree, _share
+
+TENSOR = {"k": "tensor", "i": 0}
+LOOSE, TIGHT = 192.0, 32.0
+LENGTHS = (64, 4096, 131072)
+PRODUCT = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def forward(self, a, b):
+        return a @ b
+def get_inputs():
+    return [torch.randn(4, {0}), torch.randn({0}, 32)]
+"""
+
+
+def _trial(name: str, limit: float, values: torch.Tensor | None = None) -> Trial:
+    values = torch.randn(8, 64) if values is None else values
+    arguments = Arguments([TENSOR], {}, [values])
+    output = Output(TENSOR, [values.clone()], [False])
+    expected = Expected(output, [values.double()], [torch.full((8,), 1e-7)], in_double=True)
+    return Trial(name, limit, lambda: Solved(arguments, expected))
+
+
+def _ring(
+    *, values: torch.Tensor | None = None, signed: bool = True, between: tuple[float, float] = AROUND
+) -> Ring:
+    trials = [_trial("as_drawn", LOOSE, values), _trial("zero_mean", TIGHT, values)]
+    return Ring(
+        Starts(trials, between, signed),
+        lambda: trials[0].arguments,
+        secret=random.Random(3),
+        limit=LOOSE,
+        inputs_stay=True,
+    )
+
+
+def test_each_base_is_held_to_its_own_limit():
+    ring = _ring()
+    recipe = ring.recipe(16)
+    tight = recipe.bases == 1
+    assert tight.any()
+    assert not tight.all()
+    right = torch.zeros(16, 8, 64)
+    between = 1e-7 * (LOOSE + TIGHT) / 2
+    own = right + between
+    assert "times the rounding error" in ring.disagreement([own], [right], recipe, {})
+    own[tight] = right[tight]
+    assert ring.disagreement([own], [right], recipe, {}) == ""
+
+
+def _published(ring: Ring, count: int = 4) -> torch.Tensor:
+    slots, size = place([torch.empty(8, 64)], count=count, block=0)
+    memory = torch.zeros(size, dtype=torch.uint8)
+    ring.publish(memory, slots, ring.recipe(count))
+    return stacked(memory, slots[0], 0, count)
+
+
+def test_inputs_of_timed_calls_are_far_from_what_they_start_from():
+    values = torch.randn(8, 64)
+    ratios = _published(_ring(values=values)) / values
+    assert ratios.abs().min() >= AROUND[0] - 1e-5
+    assert ratios.abs().max() <= AROUND[1] + 1e-5
+    assert ratios.abs().std() > 0.1
+    assert 0.4 < (ratios > 0).float().mean() < 0.6
+    assert ratios.std() > 0.5
+
+
+def test_inputs_keep_their_signs_where_the_answer_needs_them():
+    values = torch.rand(8, 64)
+    for between in (AROUND, BELOW, NEAR):
+        ratios = _published(_ring(values=values, signed=False, between=between)) / values
+        assert ratios.min() >= between[0] - 1e-5
+        assert ratios.max() <= between[1] + 1e-5
+
+
+def test_masks_and_labels_are_published_as_they_are():
+    labels = (torch.rand(8, 64) < 0.5).float() * 2 - 1
+    ring = _ring(values=labels)
+    assert ring.whole_draws
+    assert torch.equal(_published(ring)[0], labels)
+
+
+def test_no_two_calls_and_no_two_batches_are_given_the_same_inputs():
+    ring = _ring()
+    slots, size = place([torch.empty(8, 64)], count=4, block=0)
+    seen = []
+    for _ in range(3):
+        memory = torch.zeros(size, dtype=torch.uint8)
+        ring.publish(memory, slots, ring.recipe(4))
+        seen += [call.clone() for call in stacked(memory, slots[0], 0, 4)]
+    assert not any(torch.equal(a, b) for at, a in enumerate(seen) for b in seen[:at])
+
+
+def test_few_marks_in_a_mask_cannot_be_left_out():
+    right = torch.zeros(4, 100_000, dtype=torch.bool)
+    right[:, 17] = True
+    assert _disagree(right.clone(), right, None, torch.ones(4)) == ""
+    assert "4 of 400,000" in _disagree(torch.zeros_like(right), right, None, torch.ones(4))
+
+
+def test_a_near_tie_in_very_many_indices_may_go_the_other_way():
+    right = torch.randint(0, 50, (4, 100_000))
+    own = right.clone()
+    own[0, :9] += 1
+    assert _disagree(own, right, None, torch.ones(4)) == ""
+    own[1, :60] += 1
+    assert _disagree(own, right, None, torch.ones(4)) != ""
+
+
+def test_small_jumps_of_a_short_row_are_jumps_too():
+    right, scale, bounds = torch.full((2, 1, 64), 1500.0), torch.full((2, 1), 2.4e-4), torch.full((2,), 520.0)
+    own = right.clone()
+    own[1, 0, 7:9] += torch.tensor([1.0, -1.0])
+    assert "times the rounding error" in _disagree(own, right, scale, bounds)
+    assert _disagree(own, right, scale, bounds, doubt=Doubt(0.0, 2)) == ""
+    own[1, 0, 20:26] -= 1.0
+    assert "times the rounding error" in _disagree(own, right, scale, bounds, doubt=Doubt(0.0, 2))
+
+
+def test_answers_whose_squares_overflow_are_compared_too():
+    right = torch.randn(2, 64, 256) * 1e25
+    scale, bounds = torch.full((2, 64), 1e18, dtype=torch.float64), torch.full((2,), LOOSE)
+    assert _disagree(right * (1 + 1e-7 * torch.randn_like(right)), right, scale, bounds) == ""
+    assert "times the rounding error" in _disagree(right * 1.001, right, scale, bounds)
+
+
+def test_answers_in_double_precision_are_compared_in_it():
+    right = torch.randn(2, 64, 2048, dtype=torch.float64)
+    scale, bounds = torch.full((2, 64), 1e-16, dtype=torch.float64), torch.full((2,), LOOSE)
+    near = right * (1 + 4e-15 * torch.randn_like(right))
+    assert _disagree(near, right, scale, bounds) == ""
+    assert "times the rounding error" in _disagree(right.float().double(), right, scale, bounds)
+
+
+def _reference(source: str) -> Reference:
+    return Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
+
+
+@cache
+def _timed_products(length: int) -> tuple[Ring, Recipe, list[torch.Tensor], list[torch.Tensor]]:
+    """A ring for products of this many terms, and two timed calls' operands."""
+    pool = TrialPool(_reference(PRODUCT.format(length)), math="fp32", secret=random.Random(1))
+    ring = Ring(
+        pool.starts(),
+        pool.fresh,
+        secret=random.Random(2),
+        limit=limit("fp32", zero_mean=False, terms=pool.terms),
+        inputs_stay=True,
+    )
+    slots, size = place([torch.empty(4, length), torch.empty(length, 32)], count=2, block=0)
+    memory, recipe = torch.zeros(size, dtype=torch.uint8), ring.recipe(2)
+    ring.publish(memory, slots, recipe)
+    left, right = (list(stacked(memory, slot, 0, 2)) for slot in slots)
+    return ring, recipe, left, right
+
+
+def _complaint(
+    length: int, product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], *, share: float = 1.0
+) -> str:
+    """What is wrong with a product's timed answers, held to a share of what is allowed."""
+    ring, recipe, left, right = _timed_products(length)
+    exact, own = (
+        torch.stack([multiply(a, b) for a, b in zip(left, right, strict=True)])
+        for multiply in (torch.matmul, product)
+    )
+    calls = slice(0, recipe.count)
+    bounds = ring._bounds(recipe, calls, exact.dtype) * share
+    return _disagree(own, exact, ring._scale(0, recipe, calls), bounds)
+
+
+def _narrow(values: torch.Tensor) -> torch.Tensor:
+    """Rounded to the ten bits of mantissa that TF32 and half precision have."""
+    return (values.view(torch.int32) + 0x1000 & ~0x1FFF).view(torch.float32)
+
+
+def _one_after_another(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    terms = (a.unsqueeze(-1) * b).numpy()
+    return torch.from_numpy(numpy.add.accumulate(terms, axis=1, dtype=numpy.float32)[:, -1])
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_narrow_operands_are_found_when_timed_however_long_the_sum(length):
+    assert "times the rounding error" in _complaint(length, lambda a, b: _narrow(a) @ _narrow(b))
+    assert "times the rounding error" in _complaint(length, lambda a, b: _narrow(a) @ b)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_honest_sums_stay_far_inside_when_timed(length):
+    assert _complaint(length, _one_after_another, share=1 / 6) == ""
+    assert _complaint(length, lambda a, b: (a.double() @ b.double()).float(), share=1 / 6) == ""
+
+
+def test_what_is_summed_up_after_a_product_may_err_as_sums_do():
+    product = _reference(PRODUCT.format(64))
+    summed = _reference(PRODUCT.format(64).replace("a @ b", "(a @ b).mean()").replace("(4,", "(4096,"))
+    few, many = (
+        terms_of(reference, reference.model(1), reference.inputs(1)) for reference in (product, summed)
+    )
+    assert few == 64
+    assert many > 1000 * few
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_narrow_answers_are_held_to_a_few_roundings_when_timed(dtype):
+    exact = torch.randn(4, 64, 64)
+    scale, bounds = torch.zeros(4, 64), torch.full((4,), 24.0)
+    rounded = exact.to(dtype)
+    assert _disagree((exact * (1 + torch.finfo(dtype).eps)).to(dtype), rounded, scale, bounds) == ""
+    sampled = (exact * (1 + 8 * torch.finfo(dtype).eps)).to(dtype)
+    assert "rounding error" in _disagree(sampled, rounded, scale, bounds)
+
+
+def test_eight_bits_are_compared_like_any_other_numbers():
+    right = torch.randn(4, 8, 64).to(torch.float8_e4m3fn)
+    scale, bounds = torch.full((4, 8), 1e-3), torch.full((4,), 4.0)
+    assert _disagree(right.clone(), right, scale, bounds) == ""
+    assert "rounding error" in _disagree((-right.float()).to(right.dtype), right, scale, bounds)
+
+
+ROWS = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def forward(self, x):
+        return {0}
+def get_inputs():
+    return [{1}]
+"""
+
+
+def _timed_inputs(source: str, shape: tuple[int, ...], count: int = 4) -> tuple[Ring, torch.Tensor]:
+    """What the calls of a batch are given."""
+    pool = TrialPool(_reference(source), math="fp32", secret=random.Random(5))
+    ring = Ring(pool.starts(), pool.fresh, secret=random.Random(6), limit=LOOSE, inputs_stay=True)
+    slots, size = place([torch.empty(shape)], count=count, block=0)
+    memory = torch.zeros(size, dtype=torch.uint8)
+    ring.publish(memory, slots, ring.recipe(count))
+    return ring, stacked(memory, slots[0], 0, count)
+
+
+def test_bounds_learned_of_an_element_do_not_hold_for_the_next_call():
+    _, given = _timed_inputs(ROWS.format("x.argmax(-1)", "torch.rand(64, 1024) + 1"), (64, 1024))
+    most = 2 * AROUND[1]
+    beyond = given.abs() > most
+    assert 16 <= int(beyond[0].sum()) <= 160
+    assert not any(torch.equal(beyond[0], other) for other in beyond[1:])
+
+
+def test_nothing_stands_out_where_the_reference_would_not_stay_finite():
+    _, given = _timed_inputs(ROWS.format("torch.log(8 - x.abs())", "torch.rand(64, 1024) + 1"), (64, 1024))
+    assert given.abs().max() < 8
+
+
+def test_zeros_of_a_graph_are_others_in_every_call():
+    source = ROWS.format("x @ x", "(torch.rand(64, 64) < 0.1).float() * torch.rand(64, 64)")
+    ring, given = _timed_inputs(source, (64, 64))
+    assert not ring.whole_draws
+    zeros = given == 0
+    assert not any(torch.equal(zeros[0], other) for other in zeros[1:])
+    assert not any(torch.equal(call == 0, zeros[0]) for call in _timed_inputs(source, (64, 64))[1][1:])
+
+
+def test_zeros_that_every_draw_has_stay():
+    source = ROWS.format("x @ x", "torch.randn(64, 64).tril()")
+    ring, given = _timed_inputs(source, (64, 64))
+    assert ring.most_calls(1000) == 1000
+    assert not given.triu(1).any()
+
+
+@pytest.mark.parametrize(
+    "function", ["torch.exp(x / 4).sum(-1)", "torch.softmax(x, -1)", "torch.logsumexp(x, -1)"]
+)
+def test_answers_that_few_inputs_decide_are_compared_fairly(function):
+    """In double precision, and in single with another order: both are honest."""
+    source = ROWS.format(function, "torch.randn(128, 2048)")
+    ring, given = _timed_inputs(source, (128, 2048))
+    namespace: dict[str, object] = {}
+    exec(f"import torch\ndef call(x):\n    return {function}", namespace)
+    call = namespace["call"]
+    recipe = ring.recipe(4)
+    right = torch.stack([call(x) for x in given])
+    for own in (
+        torch.stack([call(x.double()).float() for x in given]),
+        torch.stack([call(x.flip(-1)) for x in given]),
+    ):
+        own = own.flip(-1) if own.dim() == 3 and not torch.allclose(own, right, rtol=1e-3) else own
+        assert ring.disagreement([own], [right], recipe, {}) == ""
+    sampled = torch.stack([call(torch.cat([x[:, ::2], x[:, ::2]], -1)) for x in given])
+    assert ring.disagreement([sampled], [right], recipe, {}) != ""
+
+
+def test_the_largest_groups_tell_how_scales_grow_with_size():
+    exact = torch.tensor([[1.0], [2.0], [1e-9]]).expand(3, 64).double()
+    assert _share(torch.tensor([1e-7, 4e-7, 1e-7]), exact) == pytest.approx(2e-7)
+
+
+@pytest.mark.parametrize("rows", range(1, 40))
+def test_groups_of_one_size_and_groups_of_zeros_have_a_share_too(rows):
+    for value in (0.1, 0.3, 1 / 3, 0.7, 7.7):
+        assert _share(torch.full((rows,), 1e-7), torch.full((rows, 64), value).double()) > 0
+    assert _share(torch.full((rows,), 1e-38), torch.zeros(rows, 64).double()) == 0
+
+
+def test_as_many_whole_numbers_may_go_either_way_as_verification_found_to():
+    right = torch.randint(0, 50, (4, 10_000))
+    own = right.clone()
+    own[0, :100] += 1
+    assert _disagree(own, right, None, torch.ones(4)) != ""
+    assert _disagree(own, right, None, torch.ones(4), doubt=Doubt(0.004, 0)) == ""
+    own[1, :100] += 1
+    assert _disagree(own, right, None, torch.ones(4), doubt=Doubt(0.004, 0)) != ""
+
+
+def test_a_few_elements_may_jump_where_verification_saw_some_and_nowhere_else():
+    right, scale, bounds = torch.randn(2, 64, 512), torch.full((2, 64), 1e-7), torch.full((2,), LOOSE)
+    own = right.clone()
+    own[1, 5, 7:9] += 1.0
+    assert "times the rounding error" in _disagree(own, right, scale, bounds)
+    assert _disagree(own, right, scale, bounds, doubt=Doubt(0.0, 1)) == ""
+    own[0, 5, 7] += 1.0
+    assert "times the rounding error" in _disagree(own, right, scale, bounds, doubt=Doubt(0.0, 1))
+    own = right + 3e-3 * torch.randn_like(right)
+    assert "times the rounding error" in _disagree(own, right, scale, bounds, doubt=Doubt(0.02, 64))
+    own = right.clone()
+    own[1, 5, 7] = float("nan")
+    assert "NaN" in _disagree(own, right, scale, bounds, doubt=Doubt(0.02, 64))
+
+
+def test_a_call_may_go_the_other_way_as_a_whole_but_not_call_after_call():
+    scale, bounds, doubt = torch.full((1, 1), 1e-7), torch.full((1,), LOOSE), Doubt(0.0, 512)
+
+    def complaint(error: float) -> str:
+        right = torch.randn(1, 1, 512)
+        return _disagree(right + error, right, scale, bounds, doubt=doubt)
+
+    assert [complaint(1.0) for _ in range(2)] == ["", ""]
+    assert "times the rounding error" in complaint(1.0)
+    assert [complaint(0.0) for _ in range(100)] == [""] * 100
+    assert complaint(1.0) == ""

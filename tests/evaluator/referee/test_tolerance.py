@@ -1,0 +1,193 @@
+"""Decisions that hang on rounding have several right answers, and only those."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+from kernelwright.evaluator.referee.correctness.comparison import compare
+from kernelwright.evaluator.referee.correctness.tolerance import Expected
+from kernelwright.evaluator.referee.correctness.trial_cache import Trial
+from kernelwright.evaluator.referee.correctness.trials import TrialPool
+from kernelwright.evaluator.referee.reference.reference import Reference
+
+SOURCE = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weight", torch.tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1))
+    def forward(self, x, *more):
+        {body}
+def get_inputs():
+    {inputs}
+"""
+ROUNDED = SOURCE.format(
+    body="s = x.abs().amax(-1, keepdim=True) / 127; return torch.round(x / s) * s",
+    inputs="x = torch.randn(64, 256); x[:, 0] = 127.0; x[3, 7] = 3.5; return [x]",
+)
+NEAREST = SOURCE.format(
+    body="return more[0][(x[:, None] - more[0]).square().sum(-1).argmin(1)]",
+    inputs="c = torch.randn(32, 8); c[0], c[1] = 9.0, 11.0; x = torch.randn(512, 8); x[3] = 10.0; "
+    "return [x, c]",
+)
+NARROW = SOURCE.format(
+    body="s = x.float().abs().amax(-1, keepdim=True) / 127; return torch.round(x.float() / s).char(), s",
+    inputs="return [torch.randn(256, 1024, dtype=torch.bfloat16)]",
+)
+GRAY = SOURCE.format(
+    body="return (x.float() * self.weight).sum(1).round().clamp(0, 255).byte()",
+    inputs="return [torch.randint(0, 256, (4, 3, 256, 256), dtype=torch.uint8)]",
+)
+BINS = SOURCE.format(
+    body="return torch.histc(x, 64, -3, 3)",
+    inputs="x = torch.randn(100_000); x[:3] = torch.tensor([0.375, 0.75, -1.5]); return [x]",
+)
+WIDENED = SOURCE.format(
+    body="return (x @ more[0]).float()",
+    inputs="return [torch.randn(64, 256, dtype=torch.bfloat16), torch.randn(256, 64, dtype=torch.bfloat16)]",
+)
+SMOOTH = SOURCE.format(body="return torch.relu(x).softmax(-1)", inputs="return [torch.randn(32, 64)]")
+
+
+def _pool(source: str) -> TrialPool:
+    reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
+    return TrialPool(reference, math="fp32", secret=random.Random(5))
+
+
+def _accepts(trial: Trial, *outputs: torch.Tensor) -> bool:
+    return compare(trial.expected, list(outputs), limit=trial.limit, trial="t").mismatch is None
+
+
+def _with(expected: Expected, place: tuple[int, ...], value: float | torch.Tensor) -> torch.Tensor:
+    output = expected.output.leaves[0].clone()
+    output[place] = value
+    return output
+
+
+def test_a_tie_may_be_rounded_either_way_and_no_other() -> None:
+    trial = _pool(ROUNDED).bases[0]
+    for value in (3.0, 4.0):
+        assert _accepts(trial, _with(trial.expected, (3, 7), value))
+    for value in (2.0, 3.5, 5.0, 0.0, float("nan")):
+        assert not _accepts(trial, _with(trial.expected, (3, 7), value))
+    settled = float(trial.expected.output.leaves[0][3, 9])
+    for value in (settled + 1, settled - 1):
+        assert not _accepts(trial, _with(trial.expected, (3, 9), value))
+
+
+def test_of_two_as_near_either_may_be_taken_and_no_other() -> None:
+    trial = _pool(NEAREST).bases[0]
+    codes = trial.arguments.leaves[1]
+    assert _accepts(trial, _with(trial.expected, (3,), codes[0]))
+    assert _accepts(trial, _with(trial.expected, (3,), codes[1]))
+    assert not _accepts(trial, _with(trial.expected, (3,), codes[2]))
+    assert not _accepts(trial, _with(trial.expected, (3,), 0.0))
+    assert not _accepts(trial, _with(trial.expected, (4,), codes[0]))
+    second = (
+        (trial.arguments.leaves[0][:, None] - codes).square().sum(-1).topk(2, largest=False).indices[:, 1]
+    )
+    assert not _accepts(trial, codes[second])
+
+
+def test_narrower_arithmetic_before_a_decision_is_still_found() -> None:
+    trial = _pool(ROUNDED).bases[0]
+    (x,) = trial.arguments.leaves
+    s = x.abs().amax(-1, keepdim=True) / 127
+    assert _accepts(trial, torch.round(x * (1 / s)) * s)
+    assert not _accepts(trial, torch.round((x / s).bfloat16().float()) * s)
+    assert not _accepts(trial, torch.floor(x / s) * s)
+
+
+def test_ties_of_narrow_inputs_may_go_either_way() -> None:
+    trial = _pool(NARROW).bases[0]
+    (x,) = trial.arguments.leaves
+    rounded, s = trial.expected.output.leaves
+    largest = x.float().abs().amax(-1, keepdim=True)
+    other = torch.round(x.float() * (127 / largest)).char()
+    assert not torch.equal(other, rounded)
+    assert _accepts(trial, other, s)
+    assert not _accepts(trial, torch.round(x.float() * (127 / largest) + 0.01).char(), s)
+    assert not _accepts(trial, torch.round((x / s.bfloat16()).float()).char(), s)
+
+
+def test_whole_numbers_that_hang_on_a_buffer_alone_have_ties_too() -> None:
+    trial = _pool(GRAY).bases[0]
+    red, green, blue = trial.arguments.leaves[0].float().unbind(1)
+    own = 0.114 * blue + 0.587 * green + 0.299 * red
+    assert not torch.equal(own.round().byte(), trial.expected.output.leaves[0])
+    assert _accepts(trial, own.round().byte())
+    assert not _accepts(trial, (own + 0.02).round().byte())
+
+
+@pytest.mark.parametrize(("source", "decides"), [(ROUNDED, True), (NEAREST, True), (SMOOTH, False)])
+def test_only_what_decides_is_looked_at_for_jumps(source: str, decides: bool) -> None:
+    pool = _pool(source)
+    jumps = [jump for trial in pool.draws[0].trials for jump in trial.expected.jumps]
+    assert any(jump is not None for jump in jumps) is decides
+
+
+def test_what_jumps_nearly_everywhere_is_held_to_one_answer() -> None:
+    source = SOURCE.format(body="return torch.frac(x * 2.0**26)", inputs="return [torch.randn(32, 64)]")
+    assert _pool(source).bases[0].expected.jumps == [None]
+
+
+def test_a_jump_that_no_draw_meets_is_found_on_the_way_to_farther_inputs() -> None:
+    source = NEAREST.replace("x[3] = 10.0; ", "").replace("512", "1024")
+    pool = _pool(source)
+    jumps = [trial.expected.jumps[0] for trial in pool.starts().trials]
+    assert [(jump.share, jump.most) for jump in jumps if jump is not None][-1] == (0.0, 8)
+
+
+def test_what_only_looks_like_deciding_has_no_jumps() -> None:
+    source = SOURCE.format(body="return x - x.max(-1).values[:, None]", inputs="return [torch.randn(64, 64)]")
+    trials = _pool(source).draws[0].trials
+    assert all(trial.expected.jumps == [None] for trial in trials)
+
+
+@pytest.mark.parametrize("kind", ["float64", "complex128"])
+def test_who_asks_for_double_precision_throughout_gets_it(kind):
+    drawn = f"torch.randn(32, 512, dtype=torch.{kind})"
+    source = SOURCE.format(body="return x @ more[0].mT", inputs=f"return [{drawn}, {drawn}]")
+    wide = getattr(torch, kind)
+    narrow = torch.complex64 if wide.is_complex else torch.float32
+    for trial in _pool(source.replace("0.587, 0.114]", "0.587, 0.114], dtype=torch.float64")).draws[0].trials:
+        left, right = trial.arguments.leaves
+        assert not _accepts(trial, (left.to(narrow) @ right.to(narrow).mT).to(wide))
+        one_after_another = sum(left[:, [k]] * right[:, k] for k in range(512))
+        assert isinstance(one_after_another, torch.Tensor)
+        assert _accepts(trial, one_after_another)
+
+
+def test_who_keeps_some_in_single_precision_may_compute_in_it():
+    drawn = "torch.randn(32, 512, dtype=torch.float64)"
+    source = SOURCE.format(body="return x @ more[0].mT", inputs=f"return [{drawn}, {drawn}]")
+    trial = _pool(source).bases[0]
+    left, right = trial.arguments.leaves
+    assert _accepts(trial, (left.float() @ right.float().mT).double())
+
+
+def test_a_narrow_product_that_is_widened_may_be_computed_in_more_and_not_in_less() -> None:
+    for trial in _pool(WIDENED).draws[0].trials:
+        x, weight = trial.arguments.leaves
+        assert _accepts(trial, x.float() @ weight.float())
+        assert _accepts(trial, (x @ weight).float())
+        assert not _accepts(trial, x[:, :-4].float() @ weight[:-4].float())
+        assert not _accepts(trial, (x @ weight).to(torch.float8_e4m3fn).float())
+
+
+def test_a_number_at_the_border_of_two_bins_may_be_counted_in_either() -> None:
+    trial = _pool(BINS).bases[0]
+    (x,) = trial.arguments.leaves
+    assert trial.expected.jumps[0] is not None
+    exact = trial.expected.output.leaves[0]
+    lower = exact.clone()
+    lower[36] -= 1  # 0.375 is where it begins
+    lower[35] += 1
+    assert _accepts(trial, lower)
+    lower[35] += 1
+    assert not _accepts(trial, lower)
+    assert not _accepts(trial, torch.histc(x.bfloat16().float(), 64, -3, 3))
