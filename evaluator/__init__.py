@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kernelwright.evaluator.backends.registry import BACKENDS, Backend, check_packages, find_backend
-from kernelwright.evaluator.building.full_header_check import PlainBuild
-from kernelwright.evaluator.driver.cancellation import Stop
+from kernelwright.evaluator.building.full_header_check import FullHeaderBuild
+from kernelwright.evaluator.driver.cancellation import CancelToken
 from kernelwright.evaluator.driver.preflight import check_ready
-from kernelwright.evaluator.evaluator import Evaluator, default_cache, evaluate, source_sha
+from kernelwright.evaluator.evaluator import Evaluator, default_cache, evaluate
 from kernelwright.evaluator.host.hardware import evaluations_at_once, gpus, resolve_devices
 from kernelwright.evaluator.kernel_library import load_kernel
 from kernelwright.evaluator.sandbox import probe
@@ -21,11 +21,11 @@ from kernelwright.evaluator.schema.config import (
     Sanitize,
 )
 from kernelwright.evaluator.schema.errors import (
+    Cancelled,
     ConfigError,
     EvaluatorError,
     MachineError,
     ProblemError,
-    Stopped,
 )
 from kernelwright.evaluator.schema.evaluation import (
     Counters,
@@ -39,25 +39,28 @@ from kernelwright.evaluator.schema.evaluation import (
     Status,
 )
 from kernelwright.evaluator.schema.problem import Problem, find_problems, problem_from_source, read_problem
-from kernelwright.evaluator.schema.problem_report import ADVICE, Remark, Severity, Vetting
-from kernelwright.evaluator.schema.problem_signature import Description, TensorFacts
+from kernelwright.evaluator.schema.problem_report import ADVICE, ProblemFlaw, ProblemReport, Severity
+from kernelwright.evaluator.schema.problem_signature import ProblemSignature, TensorFacts
 from kernelwright.evaluator.schema.python_syntax import parse_python
 from kernelwright.evaluator.schema.record import Record, sha256_text
+from kernelwright.evaluator.schema.source_version import source_sha
 
 __all__ = [
     "ADVICE",
     "BACKENDS",
     "Backend",
+    "CancelToken",
+    "Cancelled",
     "Candidate",
     "ConfigError",
     "Counters",
-    "Description",
     "Dtype",
     "Evaluation",
     "EvaluationConfig",
     "Evaluator",
     "EvaluatorError",
     "Finding",
+    "FullHeaderBuild",
     "KernelCounters",
     "Limits",
     "MachineError",
@@ -65,21 +68,19 @@ __all__ = [
     "Measurement",
     "Mismatch",
     "Passes",
-    "PlainBuild",
     "Problem",
     "ProblemError",
+    "ProblemFlaw",
+    "ProblemReport",
+    "ProblemSignature",
     "Record",
-    "Remark",
     "SandboxTier",
     "Sanitization",
     "Sanitize",
     "Severity",
     "Stage",
     "Status",
-    "Stop",
-    "Stopped",
     "TensorFacts",
-    "Vetting",
     "check_packages",
     "check_ready",
     "default_cache",

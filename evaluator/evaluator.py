@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Self
 
 from kernelwright.evaluator.analysis.static_checks import screen
 from kernelwright.evaluator.backends.registry import check_packages
 from kernelwright.evaluator.building.builder import Builder
-from kernelwright.evaluator.building.full_header_check import PlainBuild, build_plainly
-from kernelwright.evaluator.driver.cancellation import Stop
-from kernelwright.evaluator.driver.device_scheduler import Crowd
-from kernelwright.evaluator.driver.evaluation_job import Job
-from kernelwright.evaluator.driver.measurement_cache import FileMemory
-from kernelwright.evaluator.driver.problem_inspector import Inspector, flaws_of
-from kernelwright.evaluator.driver.referee_client import RefereeHandle, Workshop
-from kernelwright.evaluator.driver.referee_pool import IdleReferees
-from kernelwright.evaluator.driver.runtime_image import Staging
-from kernelwright.evaluator.driver.stage_timer import OnStage, Stages
-from kernelwright.evaluator.host.gpu_state import DeviceStates
+from kernelwright.evaluator.building.full_header_check import FullHeaderBuild, build_plainly
+from kernelwright.evaluator.driver.cancellation import CancelToken
+from kernelwright.evaluator.driver.device_scheduler import DeviceScheduler
+from kernelwright.evaluator.driver.evaluation_job import EvaluationJob
+from kernelwright.evaluator.driver.measurement_cache import MeasurementCache
+from kernelwright.evaluator.driver.problem_inspector import ProblemInspector, flaws_of
+from kernelwright.evaluator.driver.referee_client import EvaluatorResources, RefereeClient
+from kernelwright.evaluator.driver.referee_pool import RefereePool
+from kernelwright.evaluator.driver.runtime_image import RuntimeImage
+from kernelwright.evaluator.driver.stage_timer import OnStage, StageTimer
+from kernelwright.evaluator.host.gpu_state import GpuStates
 from kernelwright.evaluator.host.hardware import (
     cpu_name,
     gpu_of,
@@ -44,12 +41,12 @@ from kernelwright.evaluator.schema.config import EvaluationConfig, SandboxTier
 from kernelwright.evaluator.schema.errors import DeviceFull
 from kernelwright.evaluator.schema.evaluation import Environment, Evaluation, Sanitization, Stage, Status
 from kernelwright.evaluator.schema.problem import Problem
-from kernelwright.evaluator.schema.problem_report import Vetting
-from kernelwright.evaluator.schema.problem_signature import Description
+from kernelwright.evaluator.schema.problem_report import ProblemReport
+from kernelwright.evaluator.schema.problem_signature import ProblemSignature
+from kernelwright.evaluator.schema.source_version import distribution_version, source_sha
 
 _IDLE_REFEREES = 2
-_BUILDS = "cpp_extension"
-"""A source that names torch's builder is going to need what fast builds need."""
+_BUILDS = "cpp_extension"  # a source that names torch's builder will need what fast builds need
 
 
 class Evaluator:
@@ -61,10 +58,10 @@ class Evaluator:
         self._cache = (cache or default_cache()).absolute()
         self._launcher = Launcher()
         self._guard = threading.Lock()
-        self._workshops: dict[SandboxTier, Workshop] = {}
-        self._idle = IdleReferees(idle_referees)
-        self._inspectors: dict[tuple[SandboxTier, str, int | None], list[Inspector]] = {}
-        self._crowd = Crowd()
+        self._workshops: dict[SandboxTier, EvaluatorResources] = {}
+        self._idle = RefereePool(idle_referees)
+        self._inspectors: dict[tuple[SandboxTier, str, int | None], list[ProblemInspector]] = {}
+        self._crowd = DeviceScheduler()
         self._closed = False
 
     def evaluate(
@@ -74,7 +71,7 @@ class Evaluator:
         config: EvaluationConfig | None = None,
         *,
         on_stage: OnStage | None = None,
-        stop: Stop | None = None,
+        stop: CancelToken | None = None,
     ) -> Evaluation:
         """Judge one candidate on one problem.
 
@@ -86,7 +83,7 @@ class Evaluator:
             EvaluatorError: the evaluator itself failed; nothing is scored.
         """
         config = config or EvaluationConfig()
-        stages = Stages(on_stage)
+        stages = StageTimer(on_stage)
         check_packages(candidate.backend)
         problem.overrides(config.shapes)
         stages.enter(Stage.SCREEN)
@@ -104,7 +101,7 @@ class Evaluator:
                 findings=findings,
                 stage_seconds=stages.seconds(),
             )
-        job = Job(on_stage=stages.enter, stop=stop or Stop())
+        job = EvaluationJob(on_stage=stages.enter, stop=stop or CancelToken())
         device = self._crowd.enter(
             resolve_devices(config.device, candidate.backend),
             warm=lambda one: self._idle.has(_key(problem, config, one)),
@@ -118,10 +115,15 @@ class Evaluator:
         return judged.model_copy(update={"findings": findings, "stage_seconds": stages.seconds()})
 
     def _judged(
-        self, problem: Problem, candidate: Candidate, config: EvaluationConfig, device: str, job: Job
+        self,
+        problem: Problem,
+        candidate: Candidate,
+        config: EvaluationConfig,
+        device: str,
+        job: EvaluationJob,
     ) -> Evaluation:
         """Judge a candidate that is worth running, on a device."""
-        states = DeviceStates(device)
+        states = GpuStates(device)
         states.note("before")
         announce = job.on_stage
 
@@ -162,8 +164,13 @@ class Evaluator:
         )
 
     def _roomy_answer(
-        self, problem: Problem, candidate: Candidate, config: EvaluationConfig, device: str, job: Job
-    ) -> tuple[RefereeHandle, Message]:
+        self,
+        problem: Problem,
+        candidate: Candidate,
+        config: EvaluationConfig,
+        device: str,
+        job: EvaluationJob,
+    ) -> tuple[RefereeClient, Message]:
         """What `_answer` says once the device has room: idle referees go first, then we wait for others."""
         try:
             return self._answer(problem, candidate, config, device, job)
@@ -181,8 +188,13 @@ class Evaluator:
             return self._answer(problem, candidate, config, device, job)
 
     def _answer(
-        self, problem: Problem, candidate: Candidate, config: EvaluationConfig, device: str, job: Job
-    ) -> tuple[RefereeHandle, Message]:
+        self,
+        problem: Problem,
+        candidate: Candidate,
+        config: EvaluationConfig,
+        device: str,
+        job: EvaluationJob,
+    ) -> tuple[RefereeClient, Message]:
         """A referee's answer, and the referee."""
         with self._referee(problem, config, device, job) as referee:
             answer = referee.judge(candidate, job)
@@ -202,12 +214,12 @@ class Evaluator:
         check_packages(candidate.backend)
         problem.overrides(config.shapes)
         device = resolve_device(config.device, candidate.backend)
-        job = Job(on_stage=lambda stage: None, alone=True)
+        job = EvaluationJob(on_stage=lambda stage: None, alone=True)
         with self._referee(problem, config, device, job) as referee:
             answer = referee.sanitize(candidate, job)
         return Sanitization.model_validate(answer["sanitization"])
 
-    def builds_plainly(self, evaluation: Evaluation) -> PlainBuild:
+    def builds_plainly(self, evaluation: Evaluation) -> FullHeaderBuild:
         """Whether what a candidate built here also builds with torch's own headers, as it will elsewhere.
 
         Raises:
@@ -215,7 +227,7 @@ class Evaluator:
         """
         return build_plainly(self._workshop(strongest(evaluation.config.sandbox)).builder, evaluation)
 
-    def vet(self, problem: Problem, config: EvaluationConfig | None = None) -> Vetting:
+    def vet(self, problem: Problem, config: EvaluationConfig | None = None) -> ProblemReport:
         """Look for flaws in a problem; those found mark its later scores on this machine.
 
         Raises:
@@ -226,9 +238,9 @@ class Evaluator:
         config = config or EvaluationConfig()
         device = resolve_device(config.device, "cuda" if gpus() else "cpp")
         with self._inspector(config, device) as inspector:
-            return inspector.vet(problem, config, version=_version())
+            return inspector.vet(problem, config, version=distribution_version())
 
-    def describe(self, problem: Problem, config: EvaluationConfig | None = None) -> Description:
+    def describe(self, problem: Problem, config: EvaluationConfig | None = None) -> ProblemSignature:
         """What a problem is, by its sizes alone; nothing of it is computed. Remembered by content.
 
         Raises:
@@ -242,21 +254,21 @@ class Evaluator:
         key = f"description:1:{problem.id}:{problem.sha}:{config.shapes}:{config.dtype}"
         known = memory.recall(key).get("description")
         if known is not None:
-            return Description.model_validate(known)
+            return ProblemSignature.model_validate(known)
         with self._inspector(config, "cpu") as inspector:
             found = inspector.describe(problem, config)
         memory.remember(key, {"description": found.model_dump(mode="json")})
         return found
 
     @contextmanager
-    def _inspector(self, config: EvaluationConfig, device: str) -> Iterator[Inspector]:
+    def _inspector(self, config: EvaluationConfig, device: str) -> Iterator[ProblemInspector]:
         """An idle inspector of a device, or a new one."""
         tier = strongest(config.sandbox)
         with self._guard:
             idle = self._inspectors.setdefault((tier, device, config.threads), [])
             inspector = idle.pop() if idle else None
         if inspector is None:
-            inspector = Inspector(self._workshop(tier), device, wanted_threads=config.threads)
+            inspector = ProblemInspector(self._workshop(tier), device, wanted_threads=config.threads)
         try:
             yield inspector
         finally:
@@ -288,27 +300,29 @@ class Evaluator:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _workshop(self, tier: SandboxTier) -> Workshop:
+    def _workshop(self, tier: SandboxTier) -> EvaluatorResources:
         with self._guard:
             if tier not in self._workshops:
                 builder = Builder(cache=self._cache / "builds", launcher=self._launcher, tier=tier)
-                memory = FileMemory(
+                memory = MeasurementCache(
                     self._cache / "baselines",
                     judge=lambda: f"{source_sha()}:{tier.value}:{builder.toolchain.cxx.identity}",
                 )
-                self._workshops[tier] = Workshop(self._launcher, builder, Staging(tier), memory)
+                self._workshops[tier] = EvaluatorResources(
+                    self._launcher, builder, RuntimeImage(tier), memory
+                )
             return self._workshops[tier]
 
     def _flaws_of(
-        self, problem: Problem, config: EvaluationConfig, device: str, referee: RefereeHandle
+        self, problem: Problem, config: EvaluationConfig, device: str, referee: RefereeClient
     ) -> tuple[str, ...]:
         memory = self._workshop(strongest(config.sandbox)).memory
         return flaws_of(memory, problem, config, device, referee.facts["flaws"])
 
     @contextmanager
     def _referee(
-        self, problem: Problem, config: EvaluationConfig, device: str, job: Job
-    ) -> Iterator[RefereeHandle]:
+        self, problem: Problem, config: EvaluationConfig, device: str, job: EvaluationJob
+    ) -> Iterator[RefereeClient]:
         """A referee of this problem and policy, for one candidate; kept for the next unless that failed."""
         key = _key(problem, config, device)
         idle = self._idle.take(key, device, job.stop)
@@ -316,7 +330,7 @@ class Evaluator:
         try:
             if referee is None:
                 workshop = self._workshop(strongest(config.sandbox))
-                referee = RefereeHandle(workshop, problem, config, device, job)
+                referee = RefereeClient(workshop, problem, config, device, job)
             yield referee
         except BaseException:
             if referee is not None:
@@ -352,7 +366,7 @@ def _evaluation(
         candidate_sha=candidate.sha,
         backend=candidate.backend,
         config=config,
-        evaluator_version=_version(),
+        evaluator_version=distribution_version(),
         evaluator_sha=source_sha(),
         evaluated_at=datetime.now(UTC).isoformat(timespec="seconds"),
         **fields,
@@ -360,13 +374,12 @@ def _evaluation(
 
 
 def _environment(
-    config: EvaluationConfig, device: str, referee: RefereeHandle, state: dict[str, str]
+    config: EvaluationConfig, device: str, referee: RefereeClient, state: dict[str, str]
 ) -> Environment:
-    gpu = gpu_of(device)
     return Environment(
         device=device,
         device_name=referee.facts["device_name"] or cpu_name(),
-        driver=gpu.driver if gpu else "",
+        driver=gpu.driver if (gpu := gpu_of(device)) else "",
         torch=referee.facts["torch"],
         cuda=referee.facts["cuda"],
         python=platform.python_version(),
@@ -385,22 +398,3 @@ def default_cache() -> Path:
     """Where finished builds and everything else that is remembered lies, unless told otherwise."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "kernelwright"
-
-
-def _version() -> str:
-    """The installed distribution's version; unknown when run from a bare copy of the source."""
-    try:
-        return metadata.version("kernelwright")
-    except metadata.PackageNotFoundError:
-        return "unknown"
-
-
-@cache
-def source_sha() -> str:
-    """Whose verdicts these are: a hash of every source file of this package, names included."""
-    digest = hashlib.sha256()
-    package = Path(__file__).parent
-    for path in sorted(package.rglob("*")):
-        if path.suffix in (".py", ".h", ".cpp") and path.is_file():
-            digest.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:16]

@@ -11,7 +11,7 @@ SAME: Final = ("device", "passes", "shapes", "dtype", "math")
 """Policy fields that two scores must share to be compared; devices by kind, not by number."""
 
 
-class Outcome(StrEnum):
+class ReproductionOutcome(StrEnum):
     """What judging again showed."""
 
     REPRODUCED = "reproduced"
@@ -19,12 +19,12 @@ class Outcome(StrEnum):
     NOT_COMPARABLE = "not comparable"
 
 
-class Comparison(Record):
+class Reproduction(Record):
     """One kernel's score, then and now."""
 
     kernel: str
     problem: str
-    outcome: Outcome
+    outcome: ReproductionOutcome
     why: str
     """One line for people."""
     before: Evaluation | None
@@ -33,56 +33,68 @@ class Comparison(Record):
     """None where it could not be judged again."""
 
 
-def compare(kernel: str, before: Evaluation, after: Evaluation) -> Comparison:
+def compare(kernel: str, before: Evaluation, after: Evaluation) -> Reproduction:
     """Compare a kept score with a new one of the same kernel."""
     outcome, why = _decide(before, after)
     if before.evaluator_sha and before.evaluator_sha != after.evaluator_sha:
         why += "; the judge has changed since"
-    return Comparison(
+    return Reproduction(
         kernel=kernel, problem=before.problem, outcome=outcome, why=why, before=before, after=after
     )
 
 
-def not_comparable(kernel: str, before: Evaluation, why: str) -> Comparison:
+def not_comparable(kernel: str, before: Evaluation, why: str) -> Reproduction:
     """A kernel that could not be judged again here."""
-    return Comparison(
-        kernel=kernel, problem=before.problem, outcome=Outcome.NOT_COMPARABLE, why=why, before=before
+    return Reproduction(
+        kernel=kernel,
+        problem=before.problem,
+        outcome=ReproductionOutcome.NOT_COMPARABLE,
+        why=why,
+        before=before,
     )
 
 
-def damaged(kernel: str, why: str) -> Comparison:
+def damaged(kernel: str, why: str) -> Reproduction:
     """A kernel that is no longer what was scored."""
-    return Comparison(kernel=kernel, problem="-", outcome=Outcome.DIFFERENT, why=why, before=None)
+    return Reproduction(
+        kernel=kernel, problem="-", outcome=ReproductionOutcome.DIFFERENT, why=why, before=None
+    )
 
 
-def _decide(before: Evaluation, after: Evaluation) -> tuple[Outcome, str]:
+def _decide(before: Evaluation, after: Evaluation) -> tuple[ReproductionOutcome, str]:
     if before.problem_sha != after.problem_sha:
-        return Outcome.NOT_COMPARABLE, "the problem's source has changed"
+        return ReproductionOutcome.NOT_COMPARABLE, "the problem's source has changed"
     if after.status is not Status.PASSED:
-        return Outcome.DIFFERENT, f"{after.status}: {after.detail}".rstrip(": ")
+        return ReproductionOutcome.DIFFERENT, f"{after.status}: {after.detail}".rstrip(": ")
     then, now = before.environment, after.environment
     if then is None or now is None or then.device_name != now.device_name:
         there = then.device_name if then else "an unknown device"
         here = now.device_name if now else "an unknown device"
-        return Outcome.NOT_COMPARABLE, f"passed; was measured on {there}, this is {here}"
+        return ReproductionOutcome.NOT_COMPARABLE, f"passed; was measured on {there}, this is {here}"
     changed = [name for name in SAME if _policy(before, name) != _policy(after, name)]
     if changed:
-        return Outcome.NOT_COMPARABLE, f"passed under another policy: {', '.join(changed)}"
+        return ReproductionOutcome.NOT_COMPARABLE, f"passed under another policy: {', '.join(changed)}"
     return _decide_speed(before, after)
 
 
-def _decide_speed(before: Evaluation, after: Evaluation) -> tuple[Outcome, str]:
+def _decide_speed(before: Evaluation, after: Evaluation) -> tuple[ReproductionOutcome, str]:
     then, now = before.measurement, after.measurement
     if then is None or now is None:
-        return Outcome.REPRODUCED, "passed; its speed was not measured both times"
+        return ReproductionOutcome.REPRODUCED, "passed; its speed was not measured both times"
     if then.against != now.against and now.against not in then.baselines:
-        return Outcome.NOT_COMPARABLE, f"passed; speedup was against {then.against}, now {now.against}"
+        return (
+            ReproductionOutcome.NOT_COMPARABLE,
+            f"passed; speedup was against {then.against}, now {now.against}",
+        )
     slack = (then.noise_floor or 0.0) + (now.noise_floor or 0.0)
     apart = max(now.interval.low - then.interval.high, then.interval.low - now.interval.high)
     seen = f"{then.speedup:.2f}× then, {now.speedup:.2f}× now"
     if apart <= slack:
-        return Outcome.REPRODUCED, f"{seen}; the intervals meet"
-    return Outcome.DIFFERENT, f"{seen}; the intervals are {apart:.2f} apart, noise explains {slack:.2f}"
+        return ReproductionOutcome.REPRODUCED, f"{seen}; the intervals meet"
+    return (
+        ReproductionOutcome.DIFFERENT,
+        f"{seen}; the intervals are {apart:.2f} apart, noise explains {slack:.2f}",
+    )
 
 
 def _policy(evaluation: Evaluation, name: str) -> str:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from kernelwright.agent.archive.archive_errors import ArchiveError, StrangerError, UnknownRun
 from kernelwright.agent.archive.attempts import fold
 from kernelwright.agent.archive.log import parse, read_lines
-from kernelwright.agent.archive.text_store import Texts
+from kernelwright.agent.archive.text_store import TextStore
 from kernelwright.agent.records.attempt_log import (
     AnyLine,
     Attempt,
@@ -151,7 +151,7 @@ class Archive:
         Raises:
             ArchiveError: its file is missing or damaged.
         """
-        return Texts(self.folder / run / TEXTS).get(text)
+        return TextStore(self.folder / run / TEXTS).get(text)
 
     def messages(self, completion: CompletionRecorded) -> tuple[Message, ...]:
         """The prompt, as it was sent."""

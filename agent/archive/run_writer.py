@@ -18,7 +18,7 @@ from kernelwright.agent.archive.log import LogFile, parse, read_lines
 from kernelwright.agent.archive.log_index import Index
 from kernelwright.agent.archive.run_reader import LOG, TEXTS, Archive, refuse_stranger
 from kernelwright.agent.archive.score_fields import score
-from kernelwright.agent.archive.text_store import Texts
+from kernelwright.agent.archive.text_store import TextStore
 from kernelwright.agent.extraction.extract import Extraction
 from kernelwright.agent.records.attempt_log import (
     AnyLine,
@@ -71,7 +71,7 @@ def begin_run(
     run = f"{run_stamp()}-{secrets.token_hex(2)}"
     hidden = archive.folder / f".{run}"
     hidden.mkdir(parents=True)
-    texts = Texts(hidden / TEXTS, sync=sync)
+    texts = TextStore(hidden / TEXTS, sync=sync)
     started = RunStarted(
         at=now(),
         run=run,
@@ -122,7 +122,7 @@ class RunLog:
         self.folder = archive.folder / run
         self.index = Index()
         self._guard = threading.RLock()
-        self._texts = Texts(self.folder / TEXTS, sync=sync)
+        self._texts = TextStore(self.folder / TEXTS, sync=sync)
         self._log = LogFile(self.folder / LOG, sync=sync)
         try:
             self._ballast = Ballast(self.folder / "ballast")

@@ -17,7 +17,7 @@ PENDING = "pending"
 """Folder of half-written texts; whoever holds the run's lock may empty it."""
 
 
-class Texts:
+class TextStore:
     """The texts of one run."""
 
     def __init__(self, folder: Path, *, sync: bool = True) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from kernelwright.agent.archive import Archive
 from kernelwright.agent.datasets.export_settings import Settings
 from kernelwright.agent.datasets.select.archive_reader import Reader, Tally
-from kernelwright.agent.datasets.select.attempt_stage import Stage
-from kernelwright.agent.datasets.write.dataset_card import Facts, card, manifest
+from kernelwright.agent.datasets.select.attempt_stage import AttemptStage
+from kernelwright.agent.datasets.write.dataset_card import CardFacts, card, manifest
 from kernelwright.agent.datasets.write.features import CONFIGS
 from kernelwright.agent.datasets.write.message_texts import Texts
 from kernelwright.agent.datasets.write.row_emitter import Emitter
@@ -45,13 +45,13 @@ def export(archive: Archive, out: Path, settings: Settings, *, workspace: Path =
 
 def _write(archive: Archive, folder: Path, settings: Settings, command: str) -> Exported:
     tables = Tables(folder, CONFIGS[settings.format], parquet=settings.parquet)
-    with Stage(folder / "stage.sqlite") as stage:
+    with AttemptStage(folder / "stage.sqlite") as stage:
         reader = Reader(archive, settings, stage)
         reader.read()
         with tables:
             texts = Texts(archive, settings.reasoning)
             Emitter(archive, settings, stage, reader, tables, texts).emit()
-        facts = Facts(
+        facts = CardFacts(
             settings=settings,
             tally=reader.tally,
             rows=tables.counts,

@@ -55,7 +55,7 @@ _TRIES: Final = 12
 """Places from which unfenced code is tried to be read."""
 
 
-class Outcome(StrEnum):
+class ExtractionOutcome(StrEnum):
     """Whether a reply holds a candidate."""
 
     CODE = "CODE"
@@ -102,7 +102,7 @@ class Rule(StrEnum):
 class Extraction(Record):
     """What a reply holds."""
 
-    outcome: Outcome
+    outcome: ExtractionOutcome
     code: str = ""
     """The candidate's source; empty unless the outcome is `CODE`."""
     rule: Rule
@@ -113,11 +113,11 @@ class Extraction(Record):
     def status(self) -> Status | None:
         """The status of an attempt that ends here; None when there is code to judge."""
         match self.outcome:
-            case Outcome.CODE:
+            case ExtractionOutcome.CODE:
                 return None
-            case Outcome.NO_CODE:
+            case ExtractionOutcome.NO_CODE:
                 return Status.NO_CODE
-            case Outcome.TRUNCATED:
+            case ExtractionOutcome.TRUNCATED:
                 return Status.TRUNCATED
 
 
@@ -361,26 +361,28 @@ def _code(found: _Found, notes: list[str], *, cut: bool) -> Extraction:
     # A module may end in a continued blank line: without that line it would not parse.
     code = found.code.strip("\n").rstrip().rstrip("\\ \t\n") + "\n"
     more = ("the reply was cut at its length limit, after this code",) if cut else ()
-    return Extraction(outcome=Outcome.CODE, code=code, rule=found.rule, notes=(*notes, *more))
+    return Extraction(outcome=ExtractionOutcome.CODE, code=code, rule=found.rule, notes=(*notes, *more))
 
 
-def _why_not(parts: _Parts, ended: _Ended, found: _Found, thought_apart: bool) -> tuple[Outcome, Rule]:
+def _why_not(
+    parts: _Parts, ended: _Ended, found: _Found, thought_apart: bool
+) -> tuple[ExtractionOutcome, Rule]:
     answer = parts.answers[0].strip()
     if ended.refused:
-        return Outcome.NO_CODE, Rule.REFUSED
+        return ExtractionOutcome.NO_CODE, Rule.REFUSED
     if ended.cut:
-        return Outcome.TRUNCATED, Rule.LENGTH
+        return ExtractionOutcome.TRUNCATED, Rule.LENGTH
     if not ended.by_itself and (parts.open_reasoning or (not answer and (thought_apart or parts.reasoning))):
-        return Outcome.TRUNCATED, Rule.IN_REASONING
+        return ExtractionOutcome.TRUNCATED, Rule.IN_REASONING
     if found.open_block:
-        return Outcome.TRUNCATED, Rule.IN_BLOCK
+        return ExtractionOutcome.TRUNCATED, Rule.IN_BLOCK
     if not answer:
-        return Outcome.NO_CODE, Rule.EMPTY
+        return ExtractionOutcome.NO_CODE, Rule.EMPTY
     if found.rule is Rule.SYNTAX_ERROR:
-        return Outcome.NO_CODE, Rule.SYNTAX_ERROR
+        return ExtractionOutcome.NO_CODE, Rule.SYNTAX_ERROR
     if not ended.by_itself and answer[-1] not in _SENTENCE_ENDS:
-        return Outcome.TRUNCATED, Rule.MID_SENTENCE
-    return Outcome.NO_CODE, Rule.NO_MODEL_NEW
+        return ExtractionOutcome.TRUNCATED, Rule.MID_SENTENCE
+    return ExtractionOutcome.NO_CODE, Rule.NO_MODEL_NEW
 
 
 def _looks_like_code(block: Block) -> bool:

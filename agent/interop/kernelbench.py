@@ -84,7 +84,7 @@ class _Hand:
         self._archive = archive
         self._out = out
         self._folders: dict[tuple[str, ...], _Folder] = {}
-        self._baselines = Baselines()
+        self._baselines = BaselineTimings()
 
     def take(self, attempt: Attempt) -> str:
         """Write a candidate; the reason where it is in no folder.
@@ -179,7 +179,7 @@ def result_of(place: Place, attempt: Attempt, evaluation: Evaluation) -> Json:
     }
 
 
-class Baselines:
+class BaselineTimings:
     """Timings of references: the last of each problem, device and kind."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from kernelwright.agent.leaderboard.run_comparison import (
     Change,
     Difference,
     RunComparison,
-    Side,
+    RunSide,
     compare_runs,
 )
 from kernelwright.agent.leaderboard.standings import board
@@ -21,7 +21,7 @@ __all__ = [
     "Entry",
     "ProblemEntry",
     "RunComparison",
-    "Side",
+    "RunSide",
     "board",
     "compare_runs",
     "render",

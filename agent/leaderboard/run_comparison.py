@@ -27,7 +27,7 @@ class Change(StrEnum):
     NOT_COMPARABLE = "not comparable"
 
 
-class Side(Record):
+class RunSide(Record):
     """One run's best kernel for a problem; without a speedup nothing was right."""
 
     model: str | None = None
@@ -54,9 +54,9 @@ class Difference(Record):
     change: Change
     why: str
     """One line for people."""
-    before: Side | None
+    before: RunSide | None
     """None where the run did not try it."""
-    after: Side | None
+    after: RunSide | None
 
 
 class RunComparison(Record):
@@ -149,14 +149,14 @@ def _times(row: Row) -> str:
     return "right, not timed" if row.low is None else f"{row.speedup or 1.0:.2f}×"
 
 
-def _side(rows: list[Row]) -> Side | None:
+def _side(rows: list[Row]) -> RunSide | None:
     if not rows:
         return None
     best = fastest(rows)
     counts = {"attempts": len(rows), "passed": sum(row.speedup is not None for row in rows)}
     if best is None:
-        return Side(**counts)
-    return Side(
+        return RunSide(**counts)
+    return RunSide(
         model=best.model,
         strategy=best.strategy,
         attempt=best.attempt,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kernelwright.agent.leaderboard.board_records import Best, Board, Entry, ProblemEntry, Standing
 from kernelwright.agent.leaderboard.display_text import name
 from kernelwright.agent.leaderboard.fitted_table import FittingTable
-from kernelwright.agent.leaderboard.run_comparison import Change, Difference, RunComparison, Side
+from kernelwright.agent.leaderboard.run_comparison import Change, Difference, RunComparison, RunSide
 from kernelwright.evaluator import Passes
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def render_comparison(comparison: RunComparison) -> RenderableType:
     return Group(heading, counts, Text(), table)
 
 
-def _told(side: Side | None) -> str:
+def _told(side: RunSide | None) -> str:
     if side is None:
         return "not tried"
     if side.speedup is None:

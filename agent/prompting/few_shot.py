@@ -14,7 +14,7 @@ from typing import Final
 
 from kernelwright.agent.extraction.fingerprint import fingerprint
 from kernelwright.agent.workspace import Kernel
-from kernelwright.evaluator import Description, EvaluationConfig, Problem, parse_python
+from kernelwright.evaluator import EvaluationConfig, Problem, ProblemSignature, parse_python
 
 OPERATORS_SHARE: Final = 0.7
 """Weight of operators in the measure; shapes have the rest."""
@@ -66,7 +66,7 @@ class Known:
     traits: Traits
 
 
-def traits(problem: Problem, description: Description | None) -> Traits:
+def traits(problem: Problem, description: ProblemSignature | None) -> Traits:
     """A problem's traits; `description` has its shapes."""
     inputs = description.inputs if description else ()
     largest = max(inputs, key=lambda one: one.elements, default=None)

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from kernelwright.agent.prompting.prompts import ProblemFacts
-from kernelwright.evaluator import Description, TensorFacts
+from kernelwright.evaluator import ProblemSignature, TensorFacts
 
 MOST: Final = 12
 """Tensors of one kind that are listed; the rest is a sum."""
 
 
-def facts_of(description: Description) -> ProblemFacts | None:
+def facts_of(description: ProblemSignature) -> ProblemFacts | None:
     """The facts of a description; None where it holds none."""
     facts = ProblemFacts(
         inputs=_listed(description.inputs),

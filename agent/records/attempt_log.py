@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
-from kernelwright.agent.extraction.extract import Outcome
+from kernelwright.agent.extraction.extract import ExtractionOutcome
 from kernelwright.agent.records.budgets import Budget
 from kernelwright.agent.records.messages import Sampling, Usage
 from kernelwright.evaluator import Dtype, Math, Passes, Record, Stage, Status, sha256_text
@@ -137,7 +137,7 @@ class CompletionRecorded(Line):
     retries: int = 0
     response_id: str = ""
     completed_at: str
-    outcome: Outcome
+    outcome: ExtractionOutcome
     """Whether the reply holds a candidate."""
     rule: str
     """The extraction rule that decided."""

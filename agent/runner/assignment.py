@@ -10,26 +10,26 @@ from kernelwright.agent.archive import RunLog
 from kernelwright.agent.records.attempt_log import Attempt, AttemptKey
 from kernelwright.agent.records.budgets import Ledger
 from kernelwright.agent.records.messages import Message
-from kernelwright.agent.runner.attempt_evaluator import Case, Judge
-from kernelwright.agent.runner.kernel_keeper import Keeper
+from kernelwright.agent.runner.attempt_evaluator import AttemptEvaluator, Case
+from kernelwright.agent.runner.kernel_keeper import KernelKeeper
 from kernelwright.agent.runner.plan import Plan, Task, seed_of, shown_for
-from kernelwright.agent.runner.requester import Asked, Asker
-from kernelwright.agent.runner.worker_pool import Workers
+from kernelwright.agent.runner.requester import Asked, Requester
+from kernelwright.agent.runner.worker_pool import WorkerPool
 from kernelwright.agent.strategies import AssignmentSpentError, Exemplar, NoAttemptError, Prompts, Question
 from kernelwright.evaluator import ConfigError, Evaluation, Problem, ProblemError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Floor:
+class RunContext:
     """What all desks of a run share."""
 
     plan: Plan
     log: RunLog
     prompts: Prompts
-    asker: Asker
-    judge: Judge
-    keeper: Keeper
-    workers: Workers
+    asker: Requester
+    judge: AttemptEvaluator
+    keeper: KernelKeeper
+    workers: WorkerPool
     room: asyncio.Semaphore
     """Places for attempts between being asked and being taken up by a worker."""
     exemplars: Mapping[str, tuple[Exemplar, ...]]
@@ -38,10 +38,10 @@ class Floor:
     """Questions at once."""
 
 
-class Desk:
+class TaskAssignment:
     """Implements `kernelwright.agent.strategies.Assignment` for one task."""
 
-    def __init__(self, floor: Floor, task: Task, problem: Problem) -> None:
+    def __init__(self, floor: RunContext, task: Task, problem: Problem) -> None:
         self.is_complete = True
         """False once something is left that a resume should try again."""
         self._floor = floor

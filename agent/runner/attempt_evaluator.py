@@ -20,8 +20,8 @@ from kernelwright.agent.runner.events import (
     Skipped,
     StageEntered,
 )
-from kernelwright.agent.runner.stop_conditions import Halt
-from kernelwright.agent.runner.worker_pool import Workers
+from kernelwright.agent.runner.stop_conditions import StopConditions
+from kernelwright.agent.runner.worker_pool import WorkerPool
 from kernelwright.agent.strategies import NoAttemptError
 from kernelwright.evaluator import (
     Candidate,
@@ -56,7 +56,7 @@ class Case:
     """Called in the event loop when a worker takes the case up."""
 
 
-class Judge:
+class AttemptEvaluator:
     """The one door to the evaluator. Lives in one event loop."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Judge:
         log: RunLog,
         config: EvaluationConfig,
         evaluate: Evaluate | None,
-        halt: Halt,
+        halt: StopConditions,
         emit: Callable[[Event], None],
     ) -> None:
         self.failures = 0
@@ -96,7 +96,7 @@ class Judge:
             return f"the evaluator failed {STRIKES} times on {problem}"
         return self.skipped.get(problem, "")
 
-    async def judge(self, case: Case, workers: Workers) -> Attempt:
+    async def judge(self, case: Case, workers: WorkerPool) -> Attempt:
         """Evaluate and record; the same candidate for the same problem gets the verdict it got before.
 
         Raises:
@@ -154,7 +154,9 @@ class Judge:
             await asyncio.to_thread(self._log.append, line)
             self._emit(Skipped(problem, message))
 
-    async def _put(self, case: Case, candidate: Candidate, evaluate: Evaluate, workers: Workers) -> Attempt:
+    async def _put(
+        self, case: Case, candidate: Candidate, evaluate: Evaluate, workers: WorkerPool
+    ) -> Attempt:
         loop = asyncio.get_running_loop()
         name = AttemptName.of(case.attempt.key)
 
@@ -178,7 +180,7 @@ class Judge:
             self._running.discard(name.attempt)
         return await self._record(case.attempt, evaluation)
 
-    async def _guarded(self, case: Case, workers: Workers, work: Callable[[], Evaluation]) -> Evaluation:
+    async def _guarded(self, case: Case, workers: WorkerPool, work: Callable[[], Evaluation]) -> Evaluation:
         problem = case.problem.id
         if why := self.refusal(problem):
             raise NoAttemptError(why)

@@ -18,14 +18,14 @@ from kernelwright.agent.records.budgets import Ledger
 from kernelwright.agent.records.messages import Provider
 from kernelwright.agent.records.provenance import now
 from kernelwright.agent.runner import events
-from kernelwright.agent.runner.assignment import Desk, Floor
-from kernelwright.agent.runner.attempt_evaluator import Evaluate, Judge
-from kernelwright.agent.runner.kernel_keeper import BuildsPlainly, Keeper
+from kernelwright.agent.runner.assignment import RunContext, TaskAssignment
+from kernelwright.agent.runner.attempt_evaluator import AttemptEvaluator, Evaluate
+from kernelwright.agent.runner.kernel_keeper import BuildsPlainly, KernelKeeper
 from kernelwright.agent.runner.plan import Plan, Task, budget_of, read_plan, tasks
-from kernelwright.agent.runner.requester import Asker
-from kernelwright.agent.runner.shutdown import Trouble, close_run, interrupts
-from kernelwright.agent.runner.stop_conditions import Halt
-from kernelwright.agent.runner.worker_pool import Workers
+from kernelwright.agent.runner.requester import Requester
+from kernelwright.agent.runner.shutdown import RunFailure, close_run, interrupts
+from kernelwright.agent.runner.stop_conditions import StopConditions
+from kernelwright.agent.runner.worker_pool import WorkerPool
 from kernelwright.agent.strategies import Exemplar, Imported, Prompts
 from kernelwright.agent.workspace import Workspace
 from kernelwright.evaluator import ConfigError, Problem
@@ -36,7 +36,7 @@ def ignore(event: events.Event) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class BatchRunner:
     """A run, and all it needs to be worked through."""
 
     log: RunLog
@@ -75,7 +75,7 @@ class Batch:
 class _Shift:
     """One process's work on a run."""
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: BatchRunner) -> None:
         log = batch.log
         self._batch = batch
         self._plan: Plan = read_plan(log.archive, log.run)
@@ -84,11 +84,11 @@ class _Shift:
         if asks and missing:
             raise ValueError(f"no provider for {', '.join(missing)}")
         self._emit = batch.on_event
-        self._halt = Halt()
+        self._halt = StopConditions()
         self._problems: dict[str, Problem] = log.archive.problems(log.run)
         self._ledger = Ledger(budget_of(log), log.index.spent())
-        self._asker = Asker(log, batch.providers, self._ledger, self._halt, self._emit)
-        self._judge = Judge(log, self._plan.config, batch.evaluate, self._halt, self._emit)
+        self._asker = Requester(log, batch.providers, self._ledger, self._halt, self._emit)
+        self._judge = AttemptEvaluator(log, self._plan.config, batch.evaluate, self._halt, self._emit)
         self._waiting = {seen.problem for seen in log.index.attempts.values() if seen.evaluation is None}
         """Problems with replies that are still to be judged; a spent budget does not stop that."""
         self._complete = True
@@ -108,7 +108,7 @@ class _Shift:
                 judges=batch.evaluate is not None,
             )
         )
-        workers = Workers(batch.evaluators)
+        workers = WorkerPool(batch.evaluators)
         try:
             with interrupts(self._interrupt):
                 await self._work_through(todo, workers)
@@ -121,15 +121,15 @@ class _Shift:
         self._emit(events.RunClosed(summary))
         return summary
 
-    async def _work_through(self, todo: list[Task], workers: Workers) -> None:
+    async def _work_through(self, todo: list[Task], workers: WorkerPool) -> None:
         batch = self._batch
-        floor = Floor(
+        floor = RunContext(
             plan=self._plan,
             log=batch.log,
             prompts=batch.prompts,
             asker=self._asker,
             judge=self._judge,
-            keeper=Keeper(
+            keeper=KernelKeeper(
                 batch.log,
                 batch.workspace,
                 self._halt,
@@ -160,7 +160,7 @@ class _Shift:
             except ConfigError as error:
                 yield name, str(error)
 
-    async def _take(self, queue: Iterator[Task], floor: Floor) -> None:
+    async def _take(self, queue: Iterator[Task], floor: RunContext) -> None:
         for task in queue:
             if self._halt.is_judging_over or (
                 self._halt.is_asking_over and task.problem not in self._waiting
@@ -169,9 +169,9 @@ class _Shift:
             elif task.problem not in self._judge.skipped:
                 await self._assign(task, floor)
 
-    async def _assign(self, task: Task, floor: Floor) -> None:
+    async def _assign(self, task: Task, floor: RunContext) -> None:
         self._emit(events.AssignmentStarted(*task.key))
-        desk = Desk(floor, task, self._problems[task.problem])
+        desk = TaskAssignment(floor, task, self._problems[task.problem])
         attempts = await task.strategy.solve(desk)
         skipped = task.problem in self._judge.skipped
         if desk.is_complete and not skipped:
@@ -202,7 +202,7 @@ class _Shift:
 
     def _close(self) -> events.RunSummary:
         end, reason = self._end()
-        trouble = Trouble(
+        trouble = RunFailure(
             self._asker.failures, self._judge.failures, self._asker.missing, self._judge.skipped
         )
         return close_run(self._batch.log, end, reason, trouble)

@@ -32,8 +32,8 @@ from kernelwright.agent.runner.events import (
 )
 from kernelwright.agent.runner.plan import Plan, Task, budget_of, read_plan, shown_for, tasks
 from kernelwright.agent.runner.requester import LONGEST_MESSAGE, STRIKES, Asked, record_reply, request_of
-from kernelwright.agent.runner.shutdown import Trouble, close_run, interrupts
-from kernelwright.agent.runner.stop_conditions import Halt
+from kernelwright.agent.runner.shutdown import RunFailure, close_run, interrupts
+from kernelwright.agent.runner.stop_conditions import StopConditions
 from kernelwright.agent.strategies import Exemplar, Prompts, Question, Sample
 from kernelwright.evaluator import ConfigError, Problem, ProblemError
 
@@ -42,7 +42,7 @@ FOLDER: Final = "bulk"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bulk:
+class BulkRunner:
     """A run of independent samples, asked through the Batch API."""
 
     log: RunLog
@@ -77,7 +77,7 @@ def attempt_of(run: str) -> Callable[[CompletionRequest], str]:
 class _Errand:
     """One process's work on a bulk run."""
 
-    def __init__(self, bulk: Bulk) -> None:
+    def __init__(self, bulk: BulkRunner) -> None:
         self._bulk = bulk
         self._log = bulk.log
         self._jobs = bulk.jobs
@@ -86,7 +86,7 @@ class _Errand:
             raise ValueError(f"only independent samples can be asked in bulk, not {self._plan.strategy.name}")
         self._samples = self._plan.strategy.samples
         self._models = {model.name: model for model in self._plan.models}
-        self._halt = Halt()
+        self._halt = StopConditions()
         self._wake = asyncio.Event()
         self._skipped: dict[str, str] = {}
         self._refused: dict[str, str] = {}
@@ -112,7 +112,7 @@ class _Errand:
         finally:
             await self._jobs.close()
         end, reason = self._end()
-        trouble = Trouble(replies=len(self._refused), to_come=self._to_come, skipped=self._skipped)
+        trouble = RunFailure(replies=len(self._refused), to_come=self._to_come, skipped=self._skipped)
         summary = await asyncio.to_thread(close_run, self._log, end, reason, trouble)
         self._bulk.on_event(RunClosed(summary))
         return summary

@@ -11,21 +11,21 @@ from kernelwright.agent.archive import RunLog
 from kernelwright.agent.records.attempt_log import Attempt, KernelKept, KernelRefused, RunEnd
 from kernelwright.agent.records.provenance import now
 from kernelwright.agent.runner.events import AttemptName, Event, Kept, Refused
-from kernelwright.agent.runner.stop_conditions import Halt
+from kernelwright.agent.runner.stop_conditions import StopConditions
 from kernelwright.agent.workspace import Kernel, Provenance, Workspace
-from kernelwright.evaluator import Evaluation, EvaluatorError, PlainBuild
+from kernelwright.evaluator import Evaluation, EvaluatorError, FullHeaderBuild
 
-BuildsPlainly: TypeAlias = Callable[[Evaluation], PlainBuild]
+BuildsPlainly: TypeAlias = Callable[[Evaluation], FullHeaderBuild]
 
 
-class Keeper:
+class KernelKeeper:
     """Keeps kernels one at a time. Lives in one event loop."""
 
     def __init__(
         self,
         log: RunLog,
         workspace: Workspace,
-        halt: Halt,
+        halt: StopConditions,
         emit: Callable[[Event], None],
         builds_plainly: BuildsPlainly | None = None,
     ) -> None:
@@ -68,15 +68,15 @@ class Keeper:
         seen = self._log.index.attempts[attempt.id]
         return seen.kept or seen.refused
 
-    def _build(self, attempt: Attempt) -> PlainBuild:
+    def _build(self, attempt: Attempt) -> FullHeaderBuild:
         if self._builds_plainly is None:
-            return PlainBuild(ok=None)
+            return FullHeaderBuild(ok=None)
         try:
             return self._builds_plainly(self._read(attempt)[1])
         except EvaluatorError as error:
-            return PlainBuild(ok=None, why=str(error))
+            return FullHeaderBuild(ok=None, why=str(error))
 
-    def _settle(self, attempt: Attempt, plain: PlainBuild) -> Kept | Refused:
+    def _settle(self, attempt: Attempt, plain: FullHeaderBuild) -> Kept | Refused:
         name = AttemptName.of(attempt.key)
         if plain.ok is False:
             message = f"it does not build with torch's own headers: {plain.why}"
@@ -85,7 +85,7 @@ class Keeper:
         kernel = self._keep(attempt, plain)
         return Kept(name, kernel.id, str(kernel.folder), attempt.speedup)
 
-    def _keep(self, attempt: Attempt, plain: PlainBuild) -> Kernel:
+    def _keep(self, attempt: Attempt, plain: FullHeaderBuild) -> Kernel:
         source, evaluation = self._read(attempt)
         kernel = self._workspace.keep(source, evaluation, provenance(attempt), builds_plainly=plain.ok)
         folder = kernel.folder.relative_to(self._workspace.root).as_posix()

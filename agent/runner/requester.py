@@ -28,7 +28,7 @@ from kernelwright.agent.runner.events import (
     Replied,
 )
 from kernelwright.agent.runner.plan import ModelChoice
-from kernelwright.agent.runner.stop_conditions import Halt
+from kernelwright.agent.runner.stop_conditions import StopConditions
 from kernelwright.agent.strategies import AssignmentSpentError, NoAttemptError, Question
 
 STRIKES = 10
@@ -51,7 +51,7 @@ class Asked:
     ledger: Ledger
 
 
-class Asker:
+class Requester:
     """The one door to the providers. Lives in one event loop."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Asker:
         log: RunLog,
         providers: Mapping[str, Provider] | None,
         ledger: Ledger,
-        halt: Halt,
+        halt: StopConditions,
         emit: Callable[[Event], None],
     ) -> None:
         self.failures = 0

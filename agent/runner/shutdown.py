@@ -16,7 +16,7 @@ from kernelwright.agent.runner.plan import budget_of
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class RunFailure:
     """What went wrong in one process."""
 
     replies: int = 0
@@ -29,7 +29,7 @@ class Trouble:
     """Problem id to why it was skipped."""
 
 
-def close_run(log: RunLog, end: RunEnd, reason: str, trouble: Trouble) -> RunSummary:
+def close_run(log: RunLog, end: RunEnd, reason: str, trouble: RunFailure) -> RunSummary:
     """Write a run's last line, and sum up everything its log holds.
 
     Raises:

@@ -11,7 +11,7 @@ from kernelwright.agent.records.attempt_log import RunEnd
 _SEVERITY: Final = (RunEnd.BUDGET, RunEnd.BROKEN, RunEnd.INTERRUPTED)
 
 
-class Halt:
+class StopConditions:
     """Set once, or again for a graver reason; never taken back."""
 
     def __init__(self) -> None:

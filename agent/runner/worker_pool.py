@@ -22,7 +22,7 @@ class _Job:
     done: asyncio.Future[Evaluation]
 
 
-class Workers:
+class WorkerPool:
     """Runs evaluations, each in a thread of its own turn.
 
     What is opened for a problem serves one evaluation at a time and stays for a while: problems of late come

@@ -16,8 +16,14 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from kernelwright.agent.records.provenance import versions
-from kernelwright.agent.service.evaluation_queue import Desk, Draining, QueueFull, Standing, Taken
-from kernelwright.agent.service.middleware import Bounds, Guard, Tokens
+from kernelwright.agent.service.evaluation_queue import (
+    Draining,
+    EvaluationQueue,
+    QueuedEvaluation,
+    QueueFull,
+    Standing,
+)
+from kernelwright.agent.service.middleware import Bounds, RequestGuard, Tokens
 from kernelwright.agent.service.problem_details import (
     MEDIA_TYPE,
     Refusal,
@@ -25,7 +31,7 @@ from kernelwright.agent.service.problem_details import (
     refuse_invalid,
     retry_later,
 )
-from kernelwright.agent.service.problem_registry import Catalogue
+from kernelwright.agent.service.problem_registry import ProblemRegistry
 from kernelwright.agent.service.responses import (
     EvaluationAnswer,
     HealthAnswer,
@@ -33,7 +39,7 @@ from kernelwright.agent.service.responses import (
     evaluation_text,
     problems_text,
 )
-from kernelwright.agent.service.service_workers import Workers
+from kernelwright.agent.service.service_workers import ServiceWorkers
 from kernelwright.agent.service.store import StoreError
 from kernelwright.agent.service.submission import Submission
 from kernelwright.evaluator import ConfigError, MachineError, ProblemError
@@ -73,7 +79,9 @@ class Front:
     """What keeps this machine from judging, asked on every look at its health."""
 
 
-def create_app(desk: Desk, workers: Workers, catalogue: Catalogue, front: Front) -> FastAPI:
+def create_app(
+    desk: EvaluationQueue, workers: ServiceWorkers, catalogue: ProblemRegistry, front: Front
+) -> FastAPI:
     """The application; whoever runs it starts and ends the workers."""
     app = FastAPI(
         title="kernelwright",
@@ -83,7 +91,7 @@ def create_app(desk: Desk, workers: Workers, catalogue: Catalogue, front: Front)
         lifespan=_housekeeping(desk, front.retain_s),
     )
     app.add_middleware(
-        Guard,
+        RequestGuard,
         tokens=front.tokens,
         bounds=front.bounds,
         hosts=front.hosts,
@@ -96,7 +104,7 @@ def create_app(desk: Desk, workers: Workers, catalogue: Catalogue, front: Front)
     return app
 
 
-def _add_evaluations(app: FastAPI, desk: Desk, catalogue: Catalogue, front: Front) -> None:
+def _add_evaluations(app: FastAPI, desk: EvaluationQueue, catalogue: ProblemRegistry, front: Front) -> None:
     bearer = [Depends(HTTPBearer(auto_error=False, description="A token of this service, where it has any."))]
 
     @app.post(
@@ -111,7 +119,7 @@ def _add_evaluations(app: FastAPI, desk: Desk, catalogue: Catalogue, front: Fron
         202: accepted, or the same content waits or runs. 200: it has a verdict already.
         """
         receipt = desk.accept(catalogue.resolve(submission), fresh=submission.fresh)
-        status = 200 if receipt.taken is Taken.KNOWN else 202
+        status = 200 if receipt.taken is QueuedEvaluation.KNOWN else 202
         return _evaluation(Standing(receipt.entry), status, located=True)
 
     @app.get(
@@ -139,7 +147,9 @@ def _add_evaluations(app: FastAPI, desk: Desk, catalogue: Catalogue, front: Fron
         return _evaluation(standing) if standing else _unknown(evaluation)
 
 
-def _add_looks(app: FastAPI, desk: Desk, workers: Workers, catalogue: Catalogue, front: Front) -> None:
+def _add_looks(
+    app: FastAPI, desk: EvaluationQueue, workers: ServiceWorkers, catalogue: ProblemRegistry, front: Front
+) -> None:
     bearer = [Depends(HTTPBearer(auto_error=False))]
     listed = problems_text(list(catalogue.problems.values()))
 
@@ -216,7 +226,9 @@ def _unknown(evaluation: str) -> Response:
     )
 
 
-def _housekeeping(desk: Desk, retain_s: float | None) -> Callable[[FastAPI], Any]:  # Any: a context manager
+def _housekeeping(
+    desk: EvaluationQueue, retain_s: float | None
+) -> Callable[[FastAPI], Any]:  # Any: a context manager
     async def forget() -> None:
         while retain_s is not None:
             try:

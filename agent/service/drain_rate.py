@@ -15,7 +15,7 @@ SHORTEST_S: Final = 1
 LONGEST_S: Final = 300
 
 
-class Pace:
+class DrainRate:
     """Seconds that recent evaluations took, and how many callers were turned away since one ended."""
 
     def __init__(self, workers: int) -> None:

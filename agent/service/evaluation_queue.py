@@ -15,13 +15,13 @@ from enum import StrEnum
 from typing import Final
 
 from kernelwright.agent.records.strict_json import strict_json
-from kernelwright.agent.service.drain_rate import Pace
-from kernelwright.agent.service.metrics import Measures
-from kernelwright.agent.service.recent_entries import Recent
-from kernelwright.agent.service.store import Entry, State, Store, StoreError
+from kernelwright.agent.service.drain_rate import DrainRate
+from kernelwright.agent.service.metrics import ServiceMetrics
+from kernelwright.agent.service.recent_entries import RecentEntries
+from kernelwright.agent.service.store import State, Store, StoredEvaluation, StoreError
 from kernelwright.agent.service.submission import Content
 from kernelwright.agent.service.waiters import Waiters
-from kernelwright.evaluator import Evaluation, Stage, Stop, find_backend
+from kernelwright.evaluator import CancelToken, Evaluation, Stage, find_backend
 
 MOST_STARTS: Final = 3
 """Times an evaluation is begun whose service dies under it before it is given up."""
@@ -29,7 +29,7 @@ _PATIENCE_S: Final = 2.0
 """Before a disk that took nothing is tried again."""
 
 
-class Taken(StrEnum):
+class QueuedEvaluation(StrEnum):
     """What became of a submission."""
 
     ACCEPTED = "accepted"
@@ -55,8 +55,8 @@ class Draining(Exception):
 class Receipt:
     """The answer to a submission."""
 
-    taken: Taken
-    entry: Entry
+    taken: QueuedEvaluation
+    entry: StoredEvaluation
 
 
 @dataclass(slots=True, eq=False)
@@ -65,7 +65,7 @@ class Work:
 
     id: str
     content: Content
-    stop: Stop = field(default_factory=Stop)
+    stop: CancelToken = field(default_factory=CancelToken)
     begun: float = field(default_factory=time.monotonic)
     stage: Stage | None = None
     is_dropped: bool = False
@@ -80,13 +80,13 @@ class Work:
 class Standing:
     """An evaluation, and what only this process knows of it."""
 
-    entry: Entry
+    entry: StoredEvaluation
     ahead: int | None = None
     """Evaluations that come first, while it is queued."""
     stage: Stage | None = None
 
 
-class Desk:
+class EvaluationQueue:
     """One service's evaluations. Usable from any thread."""
 
     def __init__(
@@ -97,12 +97,12 @@ class Desk:
         Raises:
             StoreError: the disk takes nothing.
         """
-        self.measures = Measures(queued=lambda: self.queued, running=lambda: self.running)
+        self.measures = ServiceMetrics(queued=lambda: self.queued, running=lambda: self.running)
         self._store = store
         self._judge = judge
         self._places = places
-        self._pace = Pace(sum(workers.values()))
-        self._recent = Recent(recent_bytes)
+        self._pace = DrainRate(sum(workers.values()))
+        self._recent = RecentEntries(recent_bytes)
         self._waiters = Waiters()
         self._change = threading.Condition()
         self._queues: dict[str, OrderedDict[str, None]] = {kind: OrderedDict() for kind in workers}
@@ -136,9 +136,9 @@ class Desk:
         with self._change:
             known = self._find(evaluation)
             if known is not None and known.is_live:
-                return self._received(Taken.JOINED, known)
+                return self._received(QueuedEvaluation.JOINED, known)
             if known is not None and known.state is State.FINISHED and not fresh:
-                return self._received(Taken.KNOWN, known)
+                return self._received(QueuedEvaluation.KNOWN, known)
             if self._draining:
                 raise Draining("the service is ending; ask again once it is back")
             if self.queued >= self._places:
@@ -148,7 +148,7 @@ class Desk:
             self._recent.drop(evaluation)
             self._queues[_kind(entry)][evaluation] = None
             self._change.notify_all()
-            return self._received(Taken.ACCEPTED, entry)
+            return self._received(QueuedEvaluation.ACCEPTED, entry)
 
     def take(self, kind: str) -> Work | None:
         """The next evaluation for a kind of device, waited for; None once draining."""
@@ -268,11 +268,11 @@ class Desk:
                 self._recent.drop(evaluation)
         return len(gone)
 
-    def _received(self, taken: Taken, entry: Entry) -> Receipt:
+    def _received(self, taken: QueuedEvaluation, entry: StoredEvaluation) -> Receipt:
         self.measures.submitted(taken.value)
         return Receipt(taken, entry)
 
-    def _find(self, evaluation: str) -> Entry | None:
+    def _find(self, evaluation: str) -> StoredEvaluation | None:
         entry = self._recent.get(evaluation)
         if entry is None:
             entry = self._store.find(evaluation)
@@ -319,11 +319,11 @@ class Desk:
                 self.measures.ended(label, seconds)
                 return
 
-    def _settle(self, ended: Entry) -> None:
+    def _settle(self, ended: StoredEvaluation) -> None:
         self._recent.put(ended)
         self._waiters.wake(ended.id)
 
-    def _recover(self, entry: Entry) -> None:
+    def _recover(self, entry: StoredEvaluation) -> None:
         kind, why = _kind(entry), ""
         if entry.starts >= MOST_STARTS:
             why = f"the service ended {entry.starts} times while this was judged"
@@ -335,5 +335,5 @@ class Desk:
             self._queues[kind][entry.id] = None
 
 
-def _kind(entry: Entry) -> str:
+def _kind(entry: StoredEvaluation) -> str:
     return find_backend(entry.backend).device

@@ -10,7 +10,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 _SECONDS = (0.1, 0.3, 1, 3, 10, 30, 60, 120, 300, 600, 900)
 
 
-class Measures:
+class ServiceMetrics:
     """Counters and gauges of one service. Usable from any thread."""
 
     content_type = CONTENT_TYPE_LATEST

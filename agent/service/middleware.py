@@ -54,7 +54,7 @@ class Tokens:
         return scheme.lower() == "bearer" and any(matches)
 
 
-class Guard:
+class RequestGuard:
     """ASGI middleware; whatever it refuses, the application never sees."""
 
     def __init__(

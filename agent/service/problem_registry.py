@@ -16,7 +16,7 @@ from kernelwright.evaluator import (
 )
 
 
-class Catalogue:
+class ProblemRegistry:
     """Problems by id; nothing a client sends is ever taken for a path."""
 
     def __init__(

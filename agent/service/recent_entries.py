@@ -5,25 +5,25 @@ from __future__ import annotations
 import sys
 from collections import OrderedDict
 
-from kernelwright.agent.service.store import Entry
+from kernelwright.agent.service.store import StoredEvaluation
 
 
-class Recent:
+class RecentEntries:
     """A least-recently-used cache of ended evaluations. Not for several threads at once."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._entries: OrderedDict[str, Entry] = OrderedDict()
+        self._entries: OrderedDict[str, StoredEvaluation] = OrderedDict()
         self.held_bytes = 0
 
-    def get(self, evaluation: str) -> Entry | None:
+    def get(self, evaluation: str) -> StoredEvaluation | None:
         """An entry, which is now the last that will go."""
         found = self._entries.get(evaluation)
         if found is not None:
             self._entries.move_to_end(evaluation)
         return found
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: StoredEvaluation) -> None:
         """Keep an entry, and let go of the oldest beyond the limit."""
         self.drop(entry.id)
         self._entries[entry.id] = entry
@@ -39,6 +39,6 @@ class Recent:
             self.held_bytes -= _size(found)
 
 
-def _size(entry: Entry) -> int:
+def _size(entry: StoredEvaluation) -> int:
     # What surrounds the text of an entry was measured at about 1.5 kB.
     return 1500 + sys.getsizeof(entry.verdict or "") + sys.getsizeof(entry.failure or "")

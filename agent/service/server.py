@@ -17,8 +17,8 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from kernelwright.agent.service.evaluation_queue import Desk
-from kernelwright.agent.service.service_workers import Workers
+from kernelwright.agent.service.evaluation_queue import EvaluationQueue
+from kernelwright.agent.service.service_workers import ServiceWorkers
 from kernelwright.evaluator import MachineError
 
 _HEAD_BYTES: Final = 32 << 10
@@ -85,7 +85,12 @@ class Service(uvicorn.Server):
     """One running service."""
 
     def __init__(
-        self, app: FastAPI, desk: Desk, workers: Workers, *, patience: Patience | None = None
+        self,
+        app: FastAPI,
+        desk: EvaluationQueue,
+        workers: ServiceWorkers,
+        *,
+        patience: Patience | None = None,
     ) -> None:
         self._desk = desk
         self._workers = workers

@@ -9,9 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from kernelwright.agent.service.evaluation_queue import Desk, Work
+from kernelwright.agent.service.evaluation_queue import EvaluationQueue, Work
 from kernelwright.agent.service.store import StoreError
 from kernelwright.evaluator import (
+    Cancelled,
+    CancelToken,
     Candidate,
     ConfigError,
     Evaluation,
@@ -21,8 +23,6 @@ from kernelwright.evaluator import (
     Problem,
     ProblemError,
     Stage,
-    Stop,
-    Stopped,
 )
 
 LONGEST_MESSAGE: Final = 4000
@@ -40,7 +40,7 @@ class Judging(Protocol):
         config: EvaluationConfig,
         *,
         on_stage: Callable[[Stage], None],
-        stop: Stop,
+        stop: CancelToken,
     ) -> Evaluation:
         """Judge one candidate; raises `EvaluatorError` when nothing can be said about it."""
         ...
@@ -51,10 +51,10 @@ def kinds(devices: Sequence[str]) -> dict[str, int]:
     return dict(Counter(device.partition(":")[0] for device in devices))
 
 
-class Workers:
+class ServiceWorkers:
     """One thread for each place in `devices`; a device that should work on two at once is named twice."""
 
-    def __init__(self, desk: Desk, evaluate: Judging, devices: Sequence[str]) -> None:
+    def __init__(self, desk: EvaluationQueue, evaluate: Judging, devices: Sequence[str]) -> None:
         self._desk = desk
         self._evaluate = evaluate
         # Daemons, so that a second signal ends the process without waiting for an evaluation.
@@ -102,7 +102,7 @@ class Workers:
                 on_stage=work.enter,
                 stop=work.stop,
             )
-        except Stopped:
+        except Cancelled:
             self._desk.put_back(work)
         except Exception as error:  # noqa: BLE001 - a seam: what the evaluator raises is recorded, not scored
             name = "" if isinstance(error, EvaluatorError) else f"{type(error).__name__}: "

@@ -62,7 +62,7 @@ class State(StrEnum):
     CANCELLED = "cancelled"
 
 
-class Entry(Record):
+class StoredEvaluation(Record):
     """One evaluation as it stands."""
 
     id: str
@@ -114,7 +114,7 @@ class Store:
             os.close(self._lock)
             raise MachineError(f"cannot use {folder / 'evaluations.sqlite'}: {error}") from None
 
-    def find(self, evaluation: str) -> Entry | None:
+    def find(self, evaluation: str) -> StoredEvaluation | None:
         """One evaluation; None if it was never accepted, or is long gone."""
         with self._guard:
             row = self._file.execute(
@@ -138,7 +138,7 @@ class Store:
             config=EvaluationConfig.model_validate_json(row[4]),
         )
 
-    def enqueue(self, evaluation: str, content: Content) -> Entry:
+    def enqueue(self, evaluation: str, content: Content) -> StoredEvaluation:
         """Accept an evaluation, for the first time or again; it is on the disk when this returns.
 
         Raises:
@@ -170,7 +170,7 @@ class Store:
             found = file.execute(f"SELECT {_COLUMNS} FROM evaluation WHERE id = ?", (evaluation,)).fetchone()
         return _entry(found)
 
-    def begin(self, evaluation: str) -> Entry:
+    def begin(self, evaluation: str) -> StoredEvaluation:
         """Note that a queued evaluation runs."""
         with self._change() as file:
             row = file.execute(
@@ -197,7 +197,7 @@ class Store:
         verdict: str | None = None,
         failure: str | None = None,
         kind: str | None = None,
-    ) -> Entry:
+    ) -> StoredEvaluation:
         """Note how a live evaluation ended; its candidate is forgotten.
 
         Raises:
@@ -211,7 +211,7 @@ class Store:
             ).fetchone()
         return _entry(row)
 
-    def unfinished(self) -> list[Entry]:
+    def unfinished(self) -> list[StoredEvaluation]:
         """What waits or was running, in the order of acceptance."""
         with self._guard:
             rows = self._file.execute(
@@ -265,5 +265,5 @@ class StoreError(EvaluatorError):
     """The disk does not take what was to be written down."""
 
 
-def _entry(row: tuple[object, ...]) -> Entry:
-    return Entry.model_validate(dict(zip(_COLUMNS.split(", "), row, strict=True)))
+def _entry(row: tuple[object, ...]) -> StoredEvaluation:
+    return StoredEvaluation.model_validate(dict(zip(_COLUMNS.split(", "), row, strict=True)))

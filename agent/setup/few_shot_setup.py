@@ -17,18 +17,18 @@ from kernelwright.agent.strategies import Exemplar
 from kernelwright.agent.workspace import Kernel, Workspace
 from kernelwright.evaluator import (
     ConfigError,
-    Description,
     EvaluationConfig,
     Evaluator,
     Problem,
     ProblemError,
+    ProblemSignature,
     find_problems,
     read_problem,
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lesson:
+class FewShotSelection:
     """What kernels are to be chosen for."""
 
     problems: Sequence[Problem]
@@ -40,7 +40,7 @@ class Lesson:
     """Whether a problem's own kernels may be among them."""
 
 
-def choose(workspace: Workspace, lesson: Lesson, cache: Path | None) -> dict[str, tuple[str, ...]]:
+def choose(workspace: Workspace, lesson: FewShotSelection, cache: Path | None) -> dict[str, tuple[str, ...]]:
     """The kernels that openings show, ids by `shown_for`; assignments without any are left out.
 
     Raises:
@@ -80,7 +80,7 @@ def load(workspace: Workspace, plan: Plan) -> Mapping[str, tuple[Exemplar, ...]]
     }
 
 
-def exemplars_for(workspace: Workspace, lesson: Lesson, cache: Path | None) -> tuple[Exemplar, ...]:
+def exemplars_for(workspace: Workspace, lesson: FewShotSelection, cache: Path | None) -> tuple[Exemplar, ...]:
     """The kernels to show for a lesson of one problem and one backend.
 
     Raises:
@@ -105,7 +105,7 @@ def _sources(archive: Archive, given: Sequence[Problem], kernels: Iterable[Kerne
     yield from given
 
 
-def _describe(evaluator: Evaluator, problem: Problem, config: EvaluationConfig) -> Description | None:
+def _describe(evaluator: Evaluator, problem: Problem, config: EvaluationConfig) -> ProblemSignature | None:
     try:
         return evaluator.describe(problem, config)
     except ConfigError:

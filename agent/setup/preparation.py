@@ -16,7 +16,7 @@ from kernelwright.agent.cli.terminal.options import explain
 from kernelwright.agent.runner import Plan, begin, read_plan
 from kernelwright.agent.runner import resume as resume_log
 from kernelwright.agent.setup.cost_limits import refuse_unpriced
-from kernelwright.agent.setup.few_shot_setup import Lesson, choose
+from kernelwright.agent.setup.few_shot_setup import FewShotSelection, choose
 from kernelwright.agent.setup.problem_lookup import GPU_SIZED, are_meant_for_gpus, read_problems
 from kernelwright.agent.setup.provider_setup import models_of, resolve
 from kernelwright.agent.setup.run_settings import RunSettings, parse_settings, read_settings, to_toml
@@ -36,7 +36,7 @@ _STRATEGY: TypeAdapter[AnyStrategy] = TypeAdapter(AnyStrategy)
 
 
 @dataclass(frozen=True, slots=True)
-class Undertaking:
+class PreparedRun:
     """A run that could begin or go on."""
 
     plan: Plan
@@ -57,7 +57,7 @@ class Place:
 
 def undertake(
     place: Place, given: Mapping[str, object], *, config: Path | None, resume: str | None
-) -> Undertaking:
+) -> PreparedRun:
     """The run that options and settings describe, or the one that `resume` names.
 
     Raises:
@@ -69,7 +69,7 @@ def undertake(
     return _go_on(archive, archive.find(None if resume == "last" else resume), given, config)
 
 
-def _begin(place: Place, archive: Archive, settings: RunSettings) -> Undertaking:
+def _begin(place: Place, archive: Archive, settings: RunSettings) -> PreparedRun:
     if not settings.problems:
         raise Usage("which problems? name files, folders, ids or levels, or `all`")
     for backend in settings.backends:
@@ -80,7 +80,7 @@ def _begin(place: Place, archive: Archive, settings: RunSettings) -> Undertaking
         say(GPU_SIZED)
     first, *others = _strategies(settings)
     config = counting(keeping(settings.evaluation), settings.backends, (first, *others))
-    lesson = Lesson(
+    lesson = FewShotSelection(
         problems=problems,
         backends=settings.backends,
         config=config,
@@ -100,7 +100,7 @@ def _begin(place: Place, archive: Archive, settings: RunSettings) -> Undertaking
         exemplars=choose(Workspace(place.workspace), lesson, place.cache),
         seed=settings.seed,
     )
-    return Undertaking(
+    return PreparedRun(
         plan,
         settings,
         tuple(problems),
@@ -126,7 +126,7 @@ def counting(
     return config.model_copy(update={"counters": True}) if undecided and told else config
 
 
-def _go_on(archive: Archive, run: str, given: Mapping[str, object], config: Path | None) -> Undertaking:
+def _go_on(archive: Archive, run: str, given: Mapping[str, object], config: Path | None) -> PreparedRun:
     changed = _changed(run, given, config)
     stored = parse_settings(archive.text(run, archive.started(run).settings))
     anew = {name: getattr(changed, name) for name in changed.model_fields_set}
@@ -134,7 +134,7 @@ def _go_on(archive: Archive, run: str, given: Mapping[str, object], config: Path
     settings = stored.model_copy(update=anew)
     if given:
         refuse_unpriced(settings)
-    return Undertaking(
+    return PreparedRun(
         read_plan(archive, run),
         settings,
         tuple(archive.problems(run).values()),

@@ -12,12 +12,12 @@ from shlex import quote
 from kernelwright.agent.archive import RunLog
 from kernelwright.agent.cli.models.run_summary import print_end
 from kernelwright.agent.cli.terminal.failures import Usage, say
-from kernelwright.agent.cli.terminal.progress import Watcher, json_lines
+from kernelwright.agent.cli.terminal.progress import ProgressView, json_lines
 from kernelwright.agent.prompting.prompts import TemplatePrompts, installed_prompts
-from kernelwright.agent.runner import Batch, RunSummary, read_plan
+from kernelwright.agent.runner import BatchRunner, RunSummary, read_plan
 from kernelwright.agent.runner.events import Event
 from kernelwright.agent.setup.few_shot_setup import load
-from kernelwright.agent.setup.preparation import Place, Undertaking, undertake
+from kernelwright.agent.setup.preparation import Place, PreparedRun, undertake
 from kernelwright.agent.setup.prompt_setup import known_facts, open_prompts
 from kernelwright.agent.setup.provider_setup import Endpoints, Remembering, open_endpoints, open_providers
 from kernelwright.agent.setup.run_settings import RunSettings
@@ -90,7 +90,7 @@ def go(session: Session, given: Mapping[str, object], *, config: Path | None, re
 
 
 def work_through(
-    session: Session, work: Undertaking, *, asks: bool = True, judges: bool = True
+    session: Session, work: PreparedRun, *, asks: bool = True, judges: bool = True
 ) -> RunSummary:
     """Ask what is to be asked and judge what is to be judged, until nothing is left or the run stops.
 
@@ -120,7 +120,7 @@ def work_through(
         )
 
 
-def prompts_for(work: Undertaking, cache: Path | None) -> TemplatePrompts:
+def prompts_for(work: PreparedRun, cache: Path | None) -> TemplatePrompts:
     """The prompts of a run, with what is known of its problems.
 
     Raises:
@@ -184,7 +184,7 @@ def _work(session: Session, work: _Work) -> RunSummary:
         )
         watch = stack.enter_context(follower(session.shown))
         endpoints = work.endpoints
-        batch = Batch(
+        batch = BatchRunner(
             log=work.log,
             workspace=Workspace(session.workspace),
             providers=open_providers(settings, endpoints, remembering, watch) if endpoints else None,
@@ -204,7 +204,7 @@ def follower(shown: Shown) -> Iterator[Callable[[Event], None]]:
     """What is told of every event."""
     match shown:
         case Shown.LIVE:
-            with Watcher() as watcher:
+            with ProgressView() as watcher:
                 yield watcher
         case Shown.JSON_LINES:
             yield json_lines

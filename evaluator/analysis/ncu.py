@@ -93,7 +93,7 @@ def why_not(ncu: Path | None, *, parameters: Path = _DRIVER_PARAMETERS) -> str:
 
 
 @dataclass(slots=True)
-class Count:
+class NcuRun:
     """One process under ncu: how it starts, and what was counted."""
 
     ncu: Path

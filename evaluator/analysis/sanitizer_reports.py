@@ -56,7 +56,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SanitizerReport:
     """One report."""
 
     complete: bool
@@ -91,17 +91,17 @@ _OFFSET_FIRST: Final = re.compile(
 )
 
 
-def read_compute_sanitizer(text: str) -> Reading:
+def read_compute_sanitizer(text: str) -> SanitizerReport:
     """Read the log of memcheck, racecheck, initcheck or synccheck."""
     records = list(_records(_PREFIX.findall(text)))
     heads = [lines[0] for lines in records]
     faults = _distinct(fault for lines in records if (fault := _device_fault(lines)) is not None)
     broken = next((head for head in heads if _INCOMPLETE.search(head)), None)
     if broken is not None:
-        return Reading(False, broken[:300], faults)
+        return SanitizerReport(False, broken[:300], faults)
     if not any(_SUMMARY.search(head) for head in heads):
-        return Reading(False, "the tool did not reach its summary", faults)
-    return Reading(True, "", faults)
+        return SanitizerReport(False, "the tool did not reach its summary", faults)
+    return SanitizerReport(True, "", faults)
 
 
 def _records(lines: Iterable[str]) -> Iterator[list[str]]:
@@ -158,17 +158,17 @@ _NOT_OUT_OF_BOUNDS: Final = (
 )  # fmt: skip
 
 
-def read_address_sanitizer(text: str) -> Reading:
+def read_address_sanitizer(text: str) -> SanitizerReport:
     """Read what a process printed that ran under AddressSanitizer and UndefinedBehaviorSanitizer."""
     faults = [_undefined(found, text) for found in _RUNTIME_ERROR.finditer(text)]
     error = _ADDRESS_ERROR.search(text)
     if error is not None:
         faults.insert(0, _host_fault(error, text))
         if "SUMMARY: AddressSanitizer" not in text[error.end() :]:
-            return Reading(False, "AddressSanitizer's report breaks off", _distinct(faults))
+            return SanitizerReport(False, "AddressSanitizer's report breaks off", _distinct(faults))
     elif broken := re.search(r"AddressSanitizer: CHECK failed[^\n]*|AddressSanitizer:DEADLYSIGNAL", text):
-        return Reading(False, broken[0][:300], _distinct(faults))
-    return Reading(True, "", _distinct(faults))
+        return SanitizerReport(False, broken[0][:300], _distinct(faults))
+    return SanitizerReport(True, "", _distinct(faults))
 
 
 def _host_fault(error: re.Match[str], text: str) -> Fault:

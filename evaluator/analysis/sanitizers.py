@@ -23,7 +23,7 @@ from kernelwright.evaluator.analysis.sanitizer_reports import (
     Fault,
     Frame,
     Kind,
-    Reading,
+    SanitizerReport,
     read_address_sanitizer,
     read_compute_sanitizer,
 )
@@ -78,7 +78,7 @@ def find_sanitizers(compiler: Path | None) -> Sanitizers:
 
 
 @dataclass(slots=True)
-class Watch:
+class SanitizerRun:
     """One process under one tool: how it starts, and what the tool made of it."""
 
     sanitizers: Sanitizers
@@ -186,7 +186,7 @@ class Author:
 
 
 def judge_reading(
-    tool: str, reading: Reading, author: Author, sources: Mapping[str, str]
+    tool: str, reading: SanitizerReport, author: Author, sources: Mapping[str, str]
 ) -> dict[str, Any]:  # Any: JSON for the referee
     """Attach a status to each fault that convicts; everything else is a remark."""
     complete, why = reading.complete, reading.why

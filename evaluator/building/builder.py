@@ -24,7 +24,7 @@ from kernelwright.evaluator.building.build_plan import BadRequest, Headers, Plan
 from kernelwright.evaluator.building.build_request import BuildOutcome, BuildRequest
 from kernelwright.evaluator.building.flags import Flags, RefusedFlag, screen_flags
 from kernelwright.evaluator.building.lean_headers.error_blame import blames_headers
-from kernelwright.evaluator.building.lean_headers.header_tiers import Tiers
+from kernelwright.evaluator.building.lean_headers.header_tiers import HeaderTiers
 from kernelwright.evaluator.building.lean_headers.suspect_symbols import may_answer_wrongly
 from kernelwright.evaluator.building.sandboxed_build import BuildSandbox, Compiled
 from kernelwright.evaluator.building.toolchain import Toolchain, find_toolchain
@@ -104,11 +104,11 @@ class Builder:
             return find_toolchain()
 
     @cached_property
-    def tiers(self) -> Tiers:
+    def tiers(self) -> HeaderTiers:
         """The headers this machine can build with."""
         sandbox = BuildSandbox(launcher=self._launcher, tier=self._tier, toolchain=self.toolchain)
         with self._guard:
-            return Tiers(sandbox, self._cache)
+            return HeaderTiers(sandbox, self._cache)
 
     def prepare(self) -> bool:
         """Make what fast builds need, once per machine (half a minute); whether there is such a thing here.

@@ -6,13 +6,13 @@ from contextlib import closing
 
 from kernelwright.evaluator.building.builder import Builder
 from kernelwright.evaluator.building.lean_headers.error_blame import first_error
-from kernelwright.evaluator.host.device_lock import DeviceLease
+from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.host.hardware import gpu_of
 from kernelwright.evaluator.schema.evaluation import Evaluation
 from kernelwright.evaluator.schema.record import Record
 
 
-class PlainBuild(Record):
+class FullHeaderBuild(Record):
     """What came of building everything once more."""
 
     ok: bool | None
@@ -21,7 +21,7 @@ class PlainBuild(Record):
     """The compiler's first error, or why it was not tried."""
 
 
-def build_plainly(builder: Builder, evaluation: Evaluation) -> PlainBuild:
+def build_plainly(builder: Builder, evaluation: Evaluation) -> FullHeaderBuild:
     """Build with torch's own headers what an evaluation built with others; remembered by content.
 
     Raises:
@@ -31,8 +31,8 @@ def build_plainly(builder: Builder, evaluation: Evaluation) -> PlainBuild:
     gpu = gpu_of(device)
     lean = [build for build in evaluation.builds if build.ok and build.tier == "lean"]
     if lean and device != "cpu" and gpu is None:
-        return PlainBuild(ok=None, why=f"there is no {device} here to build for")
-    with closing(DeviceLease("cpu")) as lease:
+        return FullHeaderBuild(ok=None, why=f"there is no {device} here to build for")
+    with closing(DeviceLock("cpu")) as lease:
         for build in lean:
             if device == "cpu":
                 lease.share()  # nobody's times are taken beside a compiler
@@ -42,7 +42,7 @@ def build_plainly(builder: Builder, evaluation: Evaluation) -> PlainBuild:
                 timeout_s=evaluation.config.limits.build_s,
             )
             if again is None:
-                return PlainBuild(ok=None, why=f"the build cache no longer holds {build.name}")
+                return FullHeaderBuild(ok=None, why=f"the build cache no longer holds {build.name}")
             if not again.ok:
-                return PlainBuild(ok=False, why=f"{build.name}: {first_error(again.log)}")
-    return PlainBuild(ok=True)
+                return FullHeaderBuild(ok=False, why=f"{build.name}: {first_error(again.log)}")
+    return FullHeaderBuild(ok=True)

@@ -31,7 +31,7 @@ Call = tuple[list[Any], dict[str, Any]]
 
 
 @dataclass(slots=True)
-class Layout:
+class CallLayout:
     """Where the arguments and outputs of `count` calls lie; views are made once, outside any timing."""
 
     arguments: list[Call]
@@ -80,7 +80,7 @@ class Layout:
         return self.backward.call(model, given, kwargs, leaves=leaves, cotangents=cotangents)
 
 
-def prepare(message: dict[str, Any], blocks: list[Block], device: torch.device) -> Layout:
+def prepare(message: dict[str, Any], blocks: list[Block], device: torch.device) -> CallLayout:
     """Make the views a layout message describes."""
     count = int(message["count"])
     slots: list[Slot] = message["input_slots"]
@@ -105,7 +105,7 @@ def prepare(message: dict[str, Any], blocks: list[Block], device: torch.device) 
         args, kwargs = (unflatten(tree, leaves.__getitem__) for tree in trees)
         return [*args, leaves, cotangents], kwargs
 
-    return Layout(
+    return CallLayout(
         arguments=[called_with(index, shared) for index in range(count)] if backward is None else [],
         outputs=[
             [view(blocks[slot["block"]].data, slot, index) for slot in output_slots] for index in range(count)
@@ -121,7 +121,7 @@ def prepare(message: dict[str, Any], blocks: list[Block], device: torch.device) 
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class CallBatch:
     """Which prepared calls to make; the first `lead` of them are not on the stopwatch."""
 
     first: int
@@ -130,7 +130,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class GateWait:
     """What a batch's calls wait for on the device, so that all are queued before the first one runs."""
 
     word: torch.Tensor
@@ -140,7 +140,7 @@ class Gate:
 
 
 def run(
-    model: Any, layout: Layout, device: Device, batch: Batch, *, gate: Gate | None = None
+    model: Any, layout: CallLayout, device: Device, batch: CallBatch, *, gate: GateWait | None = None
 ) -> tuple[float, list[Any]]:
     """Make a batch of calls; returns their own milliseconds, and what they returned.
 
@@ -179,7 +179,7 @@ def run(
     return inner_ms, returned
 
 
-def where(returned: list[Any], layout: Layout) -> list[list[list[int]]]:
+def where(returned: list[Any], layout: CallLayout) -> list[list[list[int]]]:
     """Address and strides in bytes of each output of each call, where host memory can be looked at."""
     if layout.device.type != "cpu":
         return []
@@ -221,7 +221,7 @@ def _apart(value: Any, shared: frozenset[int]) -> Any:
     return value
 
 
-def collect(returned: list[Any], layout: Layout, first: int) -> tuple[str, str]:
+def collect(returned: list[Any], layout: CallLayout, first: int) -> tuple[str, str]:
     """Copy outputs into their slots; stop at the first that does not fit and say why."""
     places = layout.outputs[first : first + len(returned)]
     if layout.lone and all(_fits(value, goals[0]) for value, goals in zip(returned, places, strict=True)):
@@ -257,7 +257,7 @@ def _store(slots: list[torch.Tensor], leaves: list[torch.Tensor]) -> None:
         slot.copy_(leaf)
 
 
-def _complaint(tree: Tree, leaves: list[torch.Tensor], layout: Layout) -> tuple[str, str]:
+def _complaint(tree: Tree, leaves: list[torch.Tensor], layout: CallLayout) -> tuple[str, str]:
     if not same_structure(tree, layout.output_tree):
         return (
             "shape",

@@ -16,14 +16,22 @@ from typing import Any
 import torch
 
 from kernelwright.evaluator.contestant import load_inline_shim
-from kernelwright.evaluator.contestant.calls import Batch, Gate, Layout, collect, prepare, run, where
+from kernelwright.evaluator.contestant.calls import (
+    CallBatch,
+    CallLayout,
+    GateWait,
+    collect,
+    prepare,
+    run,
+    where,
+)
 from kernelwright.evaluator.contestant.exceptions import failure
 from kernelwright.evaluator.contestant.profiling import count, profile
 from kernelwright.evaluator.contestant.threads import set_threads
 from kernelwright.evaluator.devices import Block, Device, open_device
 from kernelwright.evaluator.ipc.channel import Channel, ChannelClosed, Message
 from kernelwright.evaluator.ipc.model_init import construct, load_state
-from kernelwright.evaluator.ipc.model_state import State
+from kernelwright.evaluator.ipc.model_state import ModelState
 from kernelwright.evaluator.ipc.precision import apply_math
 from kernelwright.evaluator.ipc.tensor_layout import Slot, exact_copy, view
 from kernelwright.evaluator.ipc.tensor_tree import Tree, dtype_from, unflatten
@@ -41,9 +49,9 @@ class Contestant:
         self._blocks: list[Block] = []
         self._module = types.ModuleType("candidate")
         self._models: dict[str, Any] = {}
-        self._layouts: dict[str, Layout] = {}
+        self._layouts: dict[str, CallLayout] = {}
         self._returned: list[Any] = []
-        self._before: State | None = None
+        self._before: ModelState | None = None
 
     def serve(self) -> None:
         """Answer messages until the referee hangs up."""
@@ -128,7 +136,7 @@ class Contestant:
 
     def _ready(self, message: Message) -> Message:
         """Note the model's state and make arguments for a run, before it is on any clock."""
-        self._before = State(self._models[message["model"]]) if message["restore"] else None
+        self._before = ModelState(self._models[message["model"]]) if message["restore"] else None
         self._layouts[message["layout"]].ready(int(message["first"]), int(message["count"]))
         return {"op": "done"}
 
@@ -137,15 +145,15 @@ class Contestant:
             self._ready(message)
         model = self._models[message["model"]]
         layout, gate = self._layouts[message["layout"]], self._gate(message["gate"])
-        batch = Batch(*(int(message[name]) for name in ("first", "count", "lead")))
+        batch = CallBatch(*(int(message[name]) for name in ("first", "count", "lead")))
         inner_ms, self._returned = run(model, layout, self._device, batch, gate=gate)
         return {"op": "done", "inner_ms": inner_ms, "where": where(self._returned, layout)}
 
-    def _gate(self, gate: dict[str, int] | None) -> Gate | None:
+    def _gate(self, gate: dict[str, int] | None) -> GateWait | None:
         if gate is None:
             return None
         word = self._blocks[gate["block"]].data
-        return Gate(word, gate["value"], lambda: self._channel.send({"op": "queued"}))
+        return GateWait(word, gate["value"], lambda: self._channel.send({"op": "queued"}))
 
     def _stain(self, message: Message) -> Message:
         """Leave NaN where kernels may find what they have not written."""

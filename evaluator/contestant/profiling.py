@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from kernelwright.evaluator.contestant.calls import Layout
+from kernelwright.evaluator.contestant.calls import CallLayout
 from kernelwright.evaluator.devices import Device
 
 _CALL = "kernelwright call"
@@ -17,7 +17,7 @@ _MOST_EVENTS = 64
 _MOST_NAME = 300
 
 
-def profile(model: Any, layout: Layout, device: Device) -> list[list[Any]]:
+def profile(model: Any, layout: CallLayout, device: Device) -> list[list[Any]]:
     """Kinds (`kernel`, `operator`, `call`), names and milliseconds, longest first.
 
     On a GPU the kernels' own times; on a CPU each operator's time without those it calls, and what is left of
@@ -37,7 +37,7 @@ def profile(model: Any, layout: Layout, device: Device) -> list[list[Any]]:
     return _kernels(trace) if on_gpu else _operators(trace)
 
 
-def count(model: Any, layout: Layout, device: Device) -> None:
+def count(model: Any, layout: CallLayout, device: Device) -> None:
     """One call between profiler start and stop, for a tool that reads counters, and one before to warm up."""
     ((args, kwargs),) = layout.prepared(0, 1)
     with torch.no_grad():

@@ -55,7 +55,7 @@ class Device(Protocol):
         """Let what is queued from now on wait until a word of memory is at least `value`, if this can."""
         ...
 
-    def timer(self) -> Timer:
+    def timer(self) -> Stopwatch:
         """A fresh stopwatch."""
         ...
 
@@ -80,7 +80,7 @@ class Device(Protocol):
         ...
 
 
-class Timer(Protocol):
+class Stopwatch(Protocol):
     """A stopwatch on the device's own time line."""
 
     def start(self) -> None:

@@ -48,7 +48,7 @@ class CpuBlock:
         del self.data
 
 
-class CpuTimer:
+class CpuStopwatch:
     """`time.perf_counter_ns` as a stopwatch."""
 
     def __init__(self) -> None:
@@ -91,9 +91,9 @@ class CpuDevice:
         del word, value
         return False
 
-    def timer(self) -> CpuTimer:
+    def timer(self) -> CpuStopwatch:
         """A fresh stopwatch."""
-        return CpuTimer()
+        return CpuStopwatch()
 
     def free_bytes(self) -> int:
         """Physical memory the host says is available."""

@@ -118,7 +118,7 @@ class CudaBlock:
             _check(_runtime().cudaFree(ctypes.c_void_p(self._pointer)), "cudaFree")
 
 
-class CudaTimer:
+class CudaStopwatch:
     """A pair of CUDA events on the current stream."""
 
     def __init__(self) -> None:
@@ -181,9 +181,9 @@ class CudaDevice:
         address = ctypes.c_uint64(word.data_ptr())
         return wait is not None and wait(stream, address, ctypes.c_uint32(value), _AT_LEAST) == 0
 
-    def timer(self) -> CudaTimer:
+    def timer(self) -> CudaStopwatch:
         """A fresh pair of events."""
-        return CudaTimer()
+        return CudaStopwatch()
 
     def free_bytes(self) -> int:
         """Free device memory, as the driver counts it."""

@@ -20,7 +20,7 @@ MOST_BYTES: Final = 1 << 30
 
 
 @dataclass(slots=True)
-class Supply:
+class BuiltLibraries:
     """The libraries of one process, in a folder it reads."""
 
     folder: Path

@@ -6,17 +6,17 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kernelwright.evaluator.sandbox import Sandboxed
-from kernelwright.evaluator.schema.errors import Stopped
+from kernelwright.evaluator.sandbox import SandboxedProcess
+from kernelwright.evaluator.schema.errors import Cancelled
 
 
-class Stop:
+class CancelToken:
     """One evaluation's stop switch; once set it stays so. Usable from any thread."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._is_set = False
-        self._referee: Sandboxed | None = None
+        self._referee: SandboxedProcess | None = None
 
     @property
     def is_set(self) -> bool:
@@ -24,7 +24,7 @@ class Stop:
         return self._is_set
 
     def set(self) -> None:
-        """Kill the referee, so that `evaluate` raises `Stopped`; a build or a wait for a device ends first.
+        """Kill the referee, so that `evaluate` raises `Cancelled`; a build or a wait for a device ends first.
 
         Raises:
             MachineError: the referee cannot be killed.
@@ -35,7 +35,7 @@ class Stop:
                 self._referee.kill()
 
     @contextmanager
-    def reaching(self, referee: Sandboxed) -> Iterator[None]:
+    def reaching(self, referee: SandboxedProcess) -> Iterator[None]:
         """Let the switch kill this referee while the block lasts.
 
         Raises:
@@ -55,4 +55,4 @@ class Stop:
             with self._guard:
                 self._referee = None
         if self._is_set:
-            raise Stopped("the evaluation was stopped; nothing is scored")
+            raise Cancelled("the evaluation was stopped; nothing is scored")

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from kernelwright.evaluator.driver.cancellation import Stop
-from kernelwright.evaluator.schema.errors import Stopped
+from kernelwright.evaluator.driver.cancellation import CancelToken
+from kernelwright.evaluator.schema.errors import Cancelled
 
 _GLANCE_S = 1.0
 
 
-class Crowd:
+class DeviceScheduler:
     """Evaluations by device; usable from any thread."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Crowd:
         self._claims: Counter[str] = Counter()
         """Evaluations that want a device for themselves, or have it: nobody else enters."""
 
-    def enter(self, devices: Iterable[str], *, warm: Callable[[str], bool], stop: Stop) -> str:
+    def enter(self, devices: Iterable[str], *, warm: Callable[[str], bool], stop: CancelToken) -> str:
         """The least busy device, a warm one if it can be; counted as busier until `leave`.
 
         Raises:
@@ -48,7 +48,7 @@ class Crowd:
             return self._busy[device] > 1
 
     @contextmanager
-    def alone(self, device: str, stop: Stop) -> Iterator[None]:
+    def alone(self, device: str, stop: CancelToken) -> Iterator[None]:
         """Be the only one on a device, once all others have left it or wait for the same; one at a time.
 
         Raises:
@@ -71,7 +71,7 @@ class Crowd:
                 self._claims[device] -= 1
                 self._changed.notify_all()
 
-    def _pause(self, stop: Stop) -> None:
+    def _pause(self, stop: CancelToken) -> None:
         self._changed.wait(_GLANCE_S)
         if stop.is_set:
-            raise Stopped("the evaluation was stopped; nothing is scored")
+            raise Cancelled("the evaluation was stopped; nothing is scored")

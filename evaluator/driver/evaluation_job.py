@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kernelwright.evaluator.driver.cancellation import Stop
+from kernelwright.evaluator.driver.cancellation import CancelToken
 from kernelwright.evaluator.schema.evaluation import Build, Stage
 
 
 @dataclass(slots=True)
-class Job:
+class EvaluationJob:
     """One candidate's evaluation as the driver sees it."""
 
     on_stage: Callable[[Stage], None]
@@ -27,7 +27,7 @@ class Job:
     """Whether its libraries are built with torch's own headers from the start."""
     device_s: float = 0.0
     """Seconds it had the device alone."""
-    stop: Stop = field(default_factory=Stop)
+    stop: CancelToken = field(default_factory=CancelToken)
 
     def begin_again(self, *, alone: bool = False) -> None:
         """Forget a judgement that came to nothing."""

@@ -8,18 +8,17 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 from kernelwright.evaluator.ipc.channel import Message
+from kernelwright.evaluator.ipc.messages import VERDICT
 from kernelwright.evaluator.schema.record import sha256_text
 
-VERDICT: Final = "verdict:"
-"""Begins what keys say of facts that hold for one evaluator and compiler only."""
 _VERSION = 2
 """Of how what is kept was measured."""
 
 
-class Memory(Protocol):
+class MeasurementStore(Protocol):
     """What is remembered of a problem between referees: measured ratios of its baselines."""
 
     def recall(self, key: str) -> Message:
@@ -31,7 +30,7 @@ class Memory(Protocol):
         ...
 
 
-class FileMemory:
+class MeasurementCache:
     """One file a key; a lost or broken file is only forgotten."""
 
     def __init__(self, folder: Path, *, judge: Callable[[], str] = str) -> None:

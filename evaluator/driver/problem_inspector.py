@@ -10,17 +10,17 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from kernelwright.evaluator.driver.measurement_cache import Memory
-from kernelwright.evaluator.driver.referee_client import Workshop
-from kernelwright.evaluator.host.device_lock import DeviceLease
+from kernelwright.evaluator.driver.measurement_cache import MeasurementStore
+from kernelwright.evaluator.driver.referee_client import EvaluatorResources
+from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.host.hardware import cpu_name, threads
 from kernelwright.evaluator.ipc.channel import Channel, ChannelClosed, ChannelTimeout, Message
-from kernelwright.evaluator.sandbox import ExitReport, Sandboxed, SandboxPolicy
+from kernelwright.evaluator.sandbox import ExitReport, SandboxedProcess, SandboxPolicy
 from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import EvaluatorError
 from kernelwright.evaluator.schema.problem import Problem
-from kernelwright.evaluator.schema.problem_report import Remark, Severity, Vetting
-from kernelwright.evaluator.schema.problem_signature import Description
+from kernelwright.evaluator.schema.problem_report import ProblemFlaw, ProblemReport, Severity
+from kernelwright.evaluator.schema.problem_signature import ProblemSignature
 
 _LONGEST_S: Final = 300.0
 _DESCRIBING_S: Final = 30.0
@@ -31,21 +31,23 @@ _DESCRIBED: Final = ("inputs", "outputs", "parameters", "bytes_moved", "flops")
 _MEASURED: Final = ("remarks", "guessable", "measured_ms", "estimated_ms", "memory_bytes", "flops")
 
 
-class Inspector:
+class ProblemInspector:
     """A referee that vets one problem after another, each in a child of its own."""
 
-    def __init__(self, workshop: Workshop, device: str, *, wanted_threads: int | None = None) -> None:
+    def __init__(
+        self, workshop: EvaluatorResources, device: str, *, wanted_threads: int | None = None
+    ) -> None:
         """Start a process on a device; `wanted_threads` None means the cores this process may use."""
         self._memory = workshop.memory
         self._device = device
         self._threads = threads(wanted_threads)
         self._begun = False
         self._alive = True
-        self._lease = DeviceLease(device)
+        self._lease = DeviceLock(device)
         ours, theirs = socket.socketpair()
         with theirs:
             policy = workshop.staging.referee_policy(device=device, threads=self._threads)
-            self._sandboxed: Sandboxed = workshop.launcher.start(
+            self._sandboxed: SandboxedProcess = workshop.launcher.start(
                 workshop.staging.command("referee", theirs.fileno()), _bounded(policy), fds=(theirs.fileno(),)
             )
         self._channel = Channel(ours)
@@ -55,7 +57,7 @@ class Inspector:
         """Whether it can vet another problem; one that outlived its time or memory cannot."""
         return self._alive
 
-    def vet(self, problem: Problem, config: EvaluationConfig, *, version: str = "") -> Vetting:
+    def vet(self, problem: Problem, config: EvaluationConfig, *, version: str = "") -> ProblemReport:
         """Look for flaws in a problem; what is found marks every later score of it on this machine.
 
         Raises:
@@ -77,7 +79,7 @@ class Inspector:
             answer = self._ask(message, began + min(_LONGEST_S, config.limits.total_s))
         finally:
             self._lease.release()
-        vetting = Vetting(
+        vetting = ProblemReport(
             problem=problem.id,
             problem_sha=problem.sha,
             shapes=config.shapes,
@@ -94,7 +96,7 @@ class Inspector:
         self._memory.remember(key, {"vetting": vetting.model_dump(mode="json")})
         return vetting
 
-    def describe(self, problem: Problem, config: EvaluationConfig) -> Description:
+    def describe(self, problem: Problem, config: EvaluationConfig) -> ProblemSignature:
         """What a problem is, without running it; what it hides is left out.
 
         Raises:
@@ -110,7 +112,7 @@ class Inspector:
             "threads": 1,
         }
         answer = self._ask(message, time.monotonic() + min(_DESCRIBING_S, config.limits.total_s))
-        return Description(
+        return ProblemSignature(
             problem=problem.id,
             problem_sha=problem.sha,
             shapes=config.shapes,
@@ -189,14 +191,14 @@ class Inspector:
 
 
 def flaws_of(
-    memory: Memory, problem: Problem, config: EvaluationConfig, device: str, seen: Iterable[str]
+    memory: MeasurementStore, problem: Problem, config: EvaluationConfig, device: str, seen: Iterable[str]
 ) -> tuple[str, ...]:
     """Names of a problem's flaws: from its last vetting under this policy, and `seen` by a referee since."""
     stored = memory.recall(_key(problem, config, device)).get("vetting")
     vetted: tuple[str, ...] = ()
     if stored is not None:
         try:
-            vetted = tuple(remark.name for remark in Vetting.model_validate(stored).flaws)
+            vetted = tuple(remark.name for remark in ProblemReport.model_validate(stored).flaws)
         except ValueError:
             vetted = ()  # written by another version; vetting again replaces it
     return tuple(dict.fromkeys((*vetted, *seen)))
@@ -221,7 +223,7 @@ def _ending(code: int) -> str:
 
 
 def _one_flaw(name: str, detail: str) -> Message:
-    return {"remarks": [Remark(name=name, severity=Severity.FLAW, detail=detail)]}
+    return {"remarks": [ProblemFlaw(name=name, severity=Severity.FLAW, detail=detail)]}
 
 
 def _key(problem: Problem, config: EvaluationConfig, device: str) -> str:

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from kernelwright.evaluator.analysis.ncu import COUNTERS, Count, find_ncu
-from kernelwright.evaluator.analysis.sanitizers import Sanitizers, Watch
-from kernelwright.evaluator.driver.built_libraries import Supply
-from kernelwright.evaluator.driver.runtime_image import Staging
-from kernelwright.evaluator.host.device_lock import DeviceLease
+from kernelwright.evaluator.analysis.ncu import COUNTERS, NcuRun, find_ncu
+from kernelwright.evaluator.analysis.sanitizers import SanitizerRun, Sanitizers
+from kernelwright.evaluator.driver.built_libraries import BuiltLibraries
+from kernelwright.evaluator.driver.runtime_image import RuntimeImage
+from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.ipc.channel import Channel, ChannelGarbled
-from kernelwright.evaluator.sandbox import Launcher, Sandboxed, SandboxPolicy
+from kernelwright.evaluator.sandbox import Launcher, SandboxedProcess, SandboxPolicy
 from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import MachineError
 
@@ -24,7 +24,7 @@ _START_S = 120.0
 _SERIAL = itertools.count(1)
 
 
-class Observer(Protocol):
+class ToolWrapper(Protocol):
     """A tool around one process: a sanitizer, or what counts for it."""
 
     tool: str
@@ -53,22 +53,22 @@ class Observer(Protocol):
 
 
 @dataclass(slots=True)
-class Process:
+class WorkerHandle:
     """A process of the contestants' kind, as the driver knows it."""
 
     number: int
-    sandboxed: Sandboxed
+    sandboxed: SandboxedProcess
     libraries: Path
     role: str
-    watch: Observer | None
-    supply: Supply
+    watch: ToolWrapper | None
+    supply: BuiltLibraries
 
 
 @dataclass(frozen=True, slots=True)
-class Launched:
+class LaunchedProcess:
     """A process that waits for a message, and our end of its channel."""
 
-    process: Process
+    process: WorkerHandle
     end: socket.socket
     is_set_up: bool = False
     """Whether it has opened its device."""
@@ -81,11 +81,11 @@ class Launched:
 
 
 @dataclass(frozen=True, slots=True)
-class Starter:
+class ProcessLauncher:
     """Starts processes of one kind: same device, same bounds."""
 
     launcher: Launcher
-    staging: Staging
+    staging: RuntimeImage
     config: EvaluationConfig
     device: str
     threads: int
@@ -96,7 +96,7 @@ class Starter:
         """The same for starters whose processes may stand in for each other."""
         return f"{self.device} {self.threads} {self.config.math} {self.config.limits.model_dump_json()}"
 
-    def start(self, role: str, *, threads: int | None = None, tool: str | None = None) -> Launched:
+    def start(self, role: str, *, threads: int | None = None, tool: str | None = None) -> LaunchedProcess:
         """Start a process that imports torch and waits; it has seen no foreign code.
 
         Raises:
@@ -122,24 +122,26 @@ class Starter:
             raise
         finally:
             theirs.close()
-        return Launched(Process(number, sandboxed, libraries, role, watch, Supply(libraries)), ours)
+        return LaunchedProcess(
+            WorkerHandle(number, sandboxed, libraries, role, watch, BuiltLibraries(libraries)), ours
+        )
 
-    def _observer(self, tool: str) -> Observer:
+    def _observer(self, tool: str) -> ToolWrapper:
         if tool != COUNTERS:
-            return Watch(self.sanitizers(), tool)
+            return SanitizerRun(self.sanitizers(), tool)
         ncu = find_ncu()
         if ncu is None:
             raise MachineError("ncu is not installed; it is part of the CUDA toolkit")
-        return Count(ncu)
+        return NcuRun(ncu)
 
-    def start_ahead(self) -> Launched:
+    def start_ahead(self) -> LaunchedProcess:
         """Start a plain process and let it open its device, while nobody has the device alone.
 
         Raises:
             MachineError: the sandbox could not be started.
             ChannelError: the process died, or says something else than that it is ready.
         """
-        lease = DeviceLease(self.device)
+        lease = DeviceLock(self.device)
         try:
             if self.device == "cpu":
                 lease.share()  # importing torch takes a core
@@ -156,7 +158,7 @@ class Starter:
                 raise
         finally:
             lease.close()
-        return Launched(launched.process, launched.end, is_set_up=True)
+        return LaunchedProcess(launched.process, launched.end, is_set_up=True)
 
 
 def _expect(channel: Channel, word: str) -> None:

@@ -22,15 +22,15 @@ from kernelwright.evaluator.building.build_request import (
     parse_request,
 )
 from kernelwright.evaluator.building.builder import Builder
-from kernelwright.evaluator.driver.evaluation_job import Job
-from kernelwright.evaluator.driver.measurement_cache import Memory
-from kernelwright.evaluator.driver.process_launcher import Process, Starter
-from kernelwright.evaluator.driver.runtime_image import Staging
-from kernelwright.evaluator.driver.warm_pool import Stocks
-from kernelwright.evaluator.host.device_lock import DeviceLease
+from kernelwright.evaluator.driver.evaluation_job import EvaluationJob
+from kernelwright.evaluator.driver.measurement_cache import MeasurementStore
+from kernelwright.evaluator.driver.process_launcher import ProcessLauncher, WorkerHandle
+from kernelwright.evaluator.driver.runtime_image import RuntimeImage
+from kernelwright.evaluator.driver.warm_pool import WarmPools
+from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.host.hardware import gpu_of, threads, wait_policy
 from kernelwright.evaluator.ipc.channel import Channel, ChannelClosed, ChannelError, Message
-from kernelwright.evaluator.sandbox import Launcher, Sandboxed
+from kernelwright.evaluator.sandbox import Launcher, SandboxedProcess
 from kernelwright.evaluator.schema.candidate import Candidate
 from kernelwright.evaluator.schema.config import EvaluationConfig, Passes
 from kernelwright.evaluator.schema.errors import DeviceFull, EvaluatorError, ProblemError
@@ -47,21 +47,26 @@ _MOST_FAILED: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
+class EvaluatorResources:
     """What referees of one evaluator share."""
 
     launcher: Launcher
     builder: Builder
-    staging: Staging
-    memory: Memory
-    stocks: Stocks = field(default_factory=Stocks)
+    staging: RuntimeImage
+    memory: MeasurementStore
+    stocks: WarmPools = field(default_factory=WarmPools)
 
 
-class RefereeHandle:
+class RefereeClient:
     """One running referee with one problem open."""
 
     def __init__(
-        self, workshop: Workshop, problem: Problem, config: EvaluationConfig, device: str, job: Job
+        self,
+        workshop: EvaluatorResources,
+        problem: Problem,
+        config: EvaluationConfig,
+        device: str,
+        job: EvaluationJob,
     ) -> None:
         """Start a referee and let it prepare the problem, for this job first.
 
@@ -76,9 +81,9 @@ class RefereeHandle:
         self.device = device
         """Such as `cuda:0`."""
         self._threads = threads(config.threads)
-        self._processes: dict[int, Process] = {}
-        self._lease = DeviceLease(device)
-        self._starter = Starter(
+        self._processes: dict[int, WorkerHandle] = {}
+        self._lease = DeviceLock(device)
+        self._starter = ProcessLauncher(
             launcher=workshop.launcher,
             staging=workshop.staging,
             config=config,
@@ -87,7 +92,7 @@ class RefereeHandle:
             sanitizers=self._sanitizers,
         )
         self._spares = workshop.stocks.of(self._starter)
-        self._job = Job(on_stage=lambda stage: None, stop=job.stop)
+        self._job = EvaluationJob(on_stage=lambda stage: None, stop=job.stop)
         try:
             if device == "cpu":
                 self._lease.share()  # importing torch takes a core
@@ -121,7 +126,7 @@ class RefereeHandle:
         finally:
             self._lease.release()
 
-    def judge(self, candidate: Candidate, job: Job) -> Message:
+    def judge(self, candidate: Candidate, job: EvaluationJob) -> Message:
         """Have one candidate judged; returns the referee's answer.
 
         Raises:
@@ -139,7 +144,7 @@ class RefereeHandle:
         self._spares.replenish()
         return answer
 
-    def sanitize(self, candidate: Candidate, job: Job) -> Message:
+    def sanitize(self, candidate: Candidate, job: EvaluationJob) -> Message:
         """Have the sanitizers run on one candidate, and nothing else; raises what `judge` raises."""
         self._job = job
         job.source = candidate.source
@@ -153,7 +158,7 @@ class RefereeHandle:
             self._kill(number)
         self._lease.close()
 
-    def _spawn_referee(self) -> tuple[Channel, Sandboxed]:
+    def _spawn_referee(self) -> tuple[Channel, SandboxedProcess]:
         ours, theirs = socket.socketpair()
         staging = self._workshop.staging
         with theirs:
@@ -312,7 +317,7 @@ class RefereeHandle:
         answer = process.supply.hand_over(asked, outcome, seen=self._workshop.staging.seen)
         return answer | {"waited_s": waited_s, "build_s": outcome.build.seconds}
 
-    def _built(self, wanted: BuildRequest, process: Process) -> tuple[BuildOutcome, float]:
+    def _built(self, wanted: BuildRequest, process: WorkerHandle) -> tuple[BuildOutcome, float]:
         """A build, and the seconds waited for it or for the device, which is free while it runs."""
         gpu, held, asked = gpu_of(self.device), self._lease.held, time.monotonic()
         if self.device == "cpu":

@@ -8,9 +8,9 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
 
-from kernelwright.evaluator.driver.cancellation import Stop
-from kernelwright.evaluator.driver.referee_client import RefereeHandle
-from kernelwright.evaluator.schema.errors import Stopped
+from kernelwright.evaluator.driver.cancellation import CancelToken
+from kernelwright.evaluator.driver.referee_client import RefereeClient
+from kernelwright.evaluator.schema.errors import Cancelled
 
 _OPENING_S: Final = {"cpu": 8.0, "cuda": 30.0}
 """About what it takes until a new referee has judged its first candidate, beyond what a warm one takes."""
@@ -21,7 +21,7 @@ _GLANCE_S: Final = 0.5
 class _Problem:
     """The referees of one problem, policy and device."""
 
-    idle: list[RefereeHandle] = field(default_factory=list)
+    idle: list[RefereeClient] = field(default_factory=list)
     at_work: int = 0
     """Taken, or being opened."""
     opening: int = 0
@@ -30,7 +30,7 @@ class _Problem:
     """Seconds that evaluations have waited, together, since the last one was opened."""
 
 
-class IdleReferees:
+class RefereePool:
     """Idle referees by problem, policy and device; usable from any thread.
 
     An evaluation whose problem has a referee at work waits for it. Once such waiting has cost what opening
@@ -48,7 +48,7 @@ class IdleReferees:
         with self._changed:
             return key in self._problems and bool(self._problems[key].idle)
 
-    def take(self, key: str, device: str, stop: Stop) -> RefereeHandle | None:
+    def take(self, key: str, device: str, stop: CancelToken) -> RefereeClient | None:
         """One that waits under a key, or will soon; None to open another. `keep` or `lose` has to follow.
 
         Raises:
@@ -60,7 +60,7 @@ class IdleReferees:
                 began = time.monotonic()
                 self._changed.wait(_GLANCE_S)
                 if stop.is_set:
-                    raise Stopped("the evaluation was stopped; nothing is scored")
+                    raise Cancelled("the evaluation was stopped; nothing is scored")
                 if not problem.opening:  # until it has judged something nobody knows whether waiting is long
                     problem.waited_s += time.monotonic() - began
             problem.at_work += 1
@@ -74,9 +74,9 @@ class IdleReferees:
     def _waits(problem: _Problem, price_s: float) -> bool:
         return not problem.idle and problem.at_work > 0 and problem.waited_s < price_s
 
-    def keep(self, key: str, referee: RefereeHandle, *, opened: bool) -> None:
+    def keep(self, key: str, referee: RefereeClient, *, opened: bool) -> None:
         """One that was taken, or opened instead, has judged; of too many the longest unused goes."""
-        surplus: list[RefereeHandle] = []
+        surplus: list[RefereeClient] = []
         with self._changed:
             problem = self._left(key, opened=opened)
             problem.idle.append(referee)

@@ -27,7 +27,7 @@ _CONTESTANT_MAIN = "from kernelwright.evaluator.contestant.executor import main"
 _REFEREE_MAIN = "from kernelwright.evaluator.referee.entry import main"
 
 
-class Staging:
+class RuntimeImage:
     """Folders on the host that sandboxes see read-only."""
 
     def __init__(self, tier: SandboxTier) -> None:

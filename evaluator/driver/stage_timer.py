@@ -10,7 +10,7 @@ from kernelwright.evaluator.schema.evaluation import Stage
 OnStage = Callable[[Stage], None]
 
 
-class Stages:
+class StageTimer:
     """Announces stages and adds up the wall time spent in each."""
 
     def __init__(self, on_stage: OnStage | None) -> None:

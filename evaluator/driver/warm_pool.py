@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from kernelwright.evaluator.driver.process_launcher import Launched, Starter
+from kernelwright.evaluator.driver.process_launcher import LaunchedProcess, ProcessLauncher
 from kernelwright.evaluator.ipc.channel import ChannelError
 from kernelwright.evaluator.schema.errors import EvaluatorError
 
@@ -19,20 +19,20 @@ _CORES_EACH: Final = 2
 _SETTLE_S: Final = 10.0
 
 
-class Spares:
+class WarmPool:
     """A stock of processes of one kind; usable from any thread."""
 
-    def __init__(self, make: Callable[[], Launched], *, stock: int) -> None:
+    def __init__(self, make: Callable[[], LaunchedProcess], *, stock: int) -> None:
         self._make = make
         self._stock = stock
-        self._ready: list[Launched] = []
+        self._ready: list[LaunchedProcess] = []
         self._coming = 0
         self._wanted = 0
         self._most = max(stock, len(os.sched_getaffinity(0)) // _CORES_EACH)
         self._closed = False
         self._changed = threading.Condition()
 
-    def take(self, *, wait: bool) -> Launched | None:
+    def take(self, *, wait: bool) -> LaunchedProcess | None:
         """One that is ready or, with `wait`, about to be; None tells the caller to start its own.
 
         Never wait while holding the device: what is coming may need it first.
@@ -87,7 +87,7 @@ class Spares:
 
     def _add(self) -> None:
         """Start one; what goes wrong shows again, and is raised, where a process is started on demand."""
-        made: Launched | None = None
+        made: LaunchedProcess | None = None
         with suppress(EvaluatorError, ChannelError, OSError):
             made = self._make()
         with self._changed:
@@ -101,20 +101,20 @@ class Spares:
             self._changed.notify_all()
 
 
-class Stocks:
+class WarmPools:
     """The spares of every kind an evaluator needs."""
 
     def __init__(self) -> None:
-        self._kinds: dict[str, Spares] = {}
+        self._kinds: dict[str, WarmPool] = {}
         self._guard = threading.Lock()
 
-    def of(self, starter: Starter) -> Spares:
+    def of(self, starter: ProcessLauncher) -> WarmPool:
         """The stock of a starter's kind."""
         stock = STOCK[starter.device.partition(":")[0]]
         if starter.device == "cpu" and not starter.config.measure:
             stock = 1  # nobody will ask for a baseline
         with self._guard:
-            spares = self._kinds.setdefault(starter.kind, Spares(starter.start_ahead, stock=stock))
+            spares = self._kinds.setdefault(starter.kind, WarmPool(starter.start_ahead, stock=stock))
         spares.keep(stock)
         return spares
 

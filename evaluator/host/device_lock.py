@@ -15,7 +15,7 @@ from typing import Literal
 Hold = Literal["", "shared", "alone"]
 
 
-class DeviceLease:
+class DeviceLock:
     """One holder's claim on a device, across threads and processes of this host."""
 
     def __init__(self, device: str) -> None:

@@ -7,7 +7,7 @@ import threading
 from kernelwright.evaluator.host.hardware import device_state
 
 
-class DeviceStates:
+class GpuStates:
     """Asks the driver for a GPU's state, in threads: an answer takes up to a second, and nobody waits."""
 
     def __init__(self, device: str) -> None:

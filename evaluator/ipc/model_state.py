@@ -37,7 +37,7 @@ class _Place:
             self.buffer.copy_(self.value)
 
 
-class State:
+class ModelState:
     """The buffers of a model; what is no module keeps none that could be known."""
 
     def __init__(self, model: object) -> None:

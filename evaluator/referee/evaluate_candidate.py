@@ -11,17 +11,17 @@ import torch
 
 from kernelwright.evaluator.analysis.plausibility import contradiction
 from kernelwright.evaluator.referee.checks.kernel_profile import attribution
-from kernelwright.evaluator.referee.checks.ncu_counters import Counting
-from kernelwright.evaluator.referee.checks.roofline import Assessor
+from kernelwright.evaluator.referee.checks.ncu_counters import CounterCollector
+from kernelwright.evaluator.referee.checks.roofline import Roofline
 from kernelwright.evaluator.referee.checks.sanitization import Sanitizer
-from kernelwright.evaluator.referee.correctness.other_shapes import OtherSizes
+from kernelwright.evaluator.referee.correctness.other_shapes import OtherShapes
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.correctness.verification import Verifier
-from kernelwright.evaluator.referee.timing.second_process import Afresh
-from kernelwright.evaluator.referee.timing.timer import Timer
-from kernelwright.evaluator.referee.worker.call_buffers import Lane
-from kernelwright.evaluator.referee.worker.setup import Ground, load, start
-from kernelwright.evaluator.referee.worker.worker_process import Side, Verdict
+from kernelwright.evaluator.referee.timing.second_process import SecondProcess
+from kernelwright.evaluator.referee.timing.timer import CandidateTimer
+from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
+from kernelwright.evaluator.referee.worker.setup import ProblemContext, load, start
+from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, WorkerProcess
 from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import DeviceFull
 from kernelwright.evaluator.schema.evaluation import (
@@ -43,12 +43,12 @@ _HOARDED = "it left no room on the device for the inputs of timed calls"
 _NO_ANSWER = (Status.COMPILE_ERROR, Status.TIMED_OUT)
 
 
-class Judge:
+class CandidateEvaluator:
     """Judges candidates of one problem."""
 
     def __init__(
         self,
-        ground: Ground,
+        ground: ProblemContext,
         pool: TrialPool,
         config: EvaluationConfig,
         secret: random.Random,
@@ -66,15 +66,15 @@ class Judge:
         self._secret = secret
         self._has_judged = False
         self._alone = True
-        self._assessor = Assessor(ground, pool)
+        self._assessor = Roofline(ground, pool)
         if config.measure:
             self._assessor.count()
             ground.device.trim()
-        self._timer = Timer(ground, pool, config, secret, insists=insists)
+        self._timer = CandidateTimer(ground, pool, config, secret, insists=insists)
         judged = config.shapes or "full size"
         self._sanitizer = Sanitizer(ground, pool, name=judged, limit_s=config.limits.sanitize_s)
-        self._counting = Counting(ground, pool)
-        self._other_sizes = OtherSizes(ground, pool, name=judged, call_s=config.limits.call_s)
+        self._counting = CounterCollector(ground, pool)
+        self._other_sizes = OtherShapes(ground, pool, name=judged, call_s=config.limits.call_s)
 
     def judge(self, source: str, *, compile_s: float, alone: bool) -> dict[str, Any]:
         """The answer's fields, as JSON: status, detail, stage and everything measured.
@@ -102,7 +102,7 @@ class Judge:
 
     def _judge(self, source: str, *, compile_s: float, real_headers: bool = False) -> _Outcome:
         outcome = _Outcome()
-        side: Side | None = None
+        side: WorkerProcess | None = None
         try:
             self._announce(outcome, Stage.LOAD)
             if self._config.measure and self._ground.device.torch_device.type == "cuda":
@@ -136,7 +136,7 @@ class Judge:
             self._sanitize(side, source, outcome)
             self._announce(outcome, Stage.DECIDE)
             self._believe(outcome)
-        except Verdict as verdict:
+        except CandidateFailed as verdict:
             if verdict.status is Status.OUT_OF_MEMORY:
                 self._insist_on_room(side, verdict.detail)
             outcome.is_doubtful = verdict.status in _DOUBTED and side is not None and side.builds_doubtful
@@ -151,7 +151,7 @@ class Judge:
             self._ground.driver.call("release")
         return outcome
 
-    def _insist_on_room(self, side: Side | None, why: str) -> None:
+    def _insist_on_room(self, side: WorkerProcess | None, why: str) -> None:
         """Blame a candidate for a lack of device memory only where nobody else was there; ends it.
 
         Beside others that cannot be told: who fills a device fails, and gives back, when those it starved do.
@@ -188,9 +188,9 @@ class Judge:
         self._timer.baselines.measure()
         self._assessor.measure()
 
-    def _time(self, side: Side, lane: Lane, source: str, outcome: _Outcome) -> Measurement:
+    def _time(self, side: WorkerProcess, lane: CallBuffers, source: str, outcome: _Outcome) -> Measurement:
         weights = outcome.verification.weights if outcome.verification is not None else "none"
-        again = Afresh(
+        again = SecondProcess(
             self._ground,
             side,
             source,
@@ -201,7 +201,7 @@ class Judge:
         with contextlib.closing(again):
             return self._timer.time(lane, lambda: self._timer.lay_out(again.side()))
 
-    def _verify(self, side: Side, outcome: _Outcome) -> None:
+    def _verify(self, side: WorkerProcess, outcome: _Outcome) -> None:
         if self._has_judged:
             self._pool.rotate()
         self._has_judged = True
@@ -214,12 +214,12 @@ class Judge:
             )
         try:
             verifier.verify(self._config.trials)
-        except Verdict as verdict:
+        except CandidateFailed as verdict:
             outcome.verification = verifier.record(verdict.facts.get("mismatch"))
             raise
         outcome.verification = verifier.record()
 
-    def _try_other_sizes(self, side: Side, outcome: _Outcome) -> None:
+    def _try_other_sizes(self, side: WorkerProcess, outcome: _Outcome) -> None:
         found = self._other_sizes.try_on(side)
         if found and outcome.verification is not None:
             specialized = any(status is not Status.PASSED for status in found.values())
@@ -227,12 +227,12 @@ class Judge:
                 update={"other_sizes": found, "shape_specialized": specialized}
             )
 
-    def _count(self, side: Side, source: str, outcome: _Outcome) -> None:
+    def _count(self, side: WorkerProcess, source: str, outcome: _Outcome) -> None:
         if self._config.counters and self._ground.device.torch_device.type == "cuda":
             side.close()
             outcome.counters = self._counting.count(source, compile_s=side.compile_s)
 
-    def _settle(self, side: Side, outcome: _Outcome) -> None:
+    def _settle(self, side: WorkerProcess, outcome: _Outcome) -> None:
         """Look at the baseline again without the candidate, where that may tell more."""
         if outcome.measurement is None or not self._timer.unsettled(outcome.measurement):
             return
@@ -241,7 +241,7 @@ class Judge:
         outcome.measurement = self._timer.settled(outcome.measurement)
         self._hold_device(exclusive=False)
 
-    def _sanitize(self, side: Side, source: str, outcome: _Outcome) -> None:
+    def _sanitize(self, side: WorkerProcess, source: str, outcome: _Outcome) -> None:
         outcome.sanitization = self._sanitizer.postpone(self._config.sanitize, source, side.builds)
         if outcome.sanitization is not None:
             return
@@ -251,9 +251,11 @@ class Judge:
         found = self._sanitizer.sanitize(source, builds=side.builds, call_ms=call_ms)
         outcome.sanitization = found
         if found.convicts is not None:
-            raise Verdict(found.convicts, found.reason)
+            raise CandidateFailed(found.convicts, found.reason)
 
-    def _explained(self, verdict: Verdict, side: Side | None, source: str, outcome: _Outcome) -> Verdict:
+    def _explained(
+        self, verdict: CandidateFailed, side: WorkerProcess | None, source: str, outcome: _Outcome
+    ) -> CandidateFailed:
         """Wrong answers that change from call to call are often a race, which the tools can name."""
         if side is None or not verdict.facts.get("unsteady"):
             return verdict
@@ -265,7 +267,7 @@ class Judge:
         if found.convicts is None:
             return verdict
         self._announce(outcome, Stage.SANITIZE)
-        return Verdict(found.convicts, f"{found.reason}; {verdict.detail}", **verdict.facts)
+        return CandidateFailed(found.convicts, f"{found.reason}; {verdict.detail}", **verdict.facts)
 
     def _believe(self, outcome: _Outcome) -> None:
         """Refuse a time that the hardware does not allow."""
@@ -273,13 +275,13 @@ class Judge:
             return
         why = contradiction(outcome.plausibility, outcome.measurement.candidate.median_ms)
         if why:
-            raise Verdict(Status.IMPLAUSIBLE, why)
+            raise CandidateFailed(Status.IMPLAUSIBLE, why)
 
     def _announce(self, outcome: _Outcome, stage: Stage) -> None:
         outcome.stage = stage
         self._ground.driver.call("stage", stage=stage.value)
 
-    def _make_way(self, side: Side) -> None:
+    def _make_way(self, side: WorkerProcess) -> None:
         """After timing, let others time who wait for that, and then go on beside others.
 
         Queueing for the device once more costs nothing: all that is left to do can be done beside another

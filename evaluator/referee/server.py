@@ -15,13 +15,13 @@ from kernelwright.evaluator.devices import Device, open_device
 from kernelwright.evaluator.ipc.channel import Channel, ChannelClosed, Message
 from kernelwright.evaluator.ipc.precision import apply_math
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.evaluate_candidate import Judge
+from kernelwright.evaluator.referee.evaluate_candidate import CandidateEvaluator
 from kernelwright.evaluator.referee.problem_check.forked import look_apart
 from kernelwright.evaluator.referee.problem_check.inspection import UNFIT, known_flaws, lacking
 from kernelwright.evaluator.referee.reference.flop_counter import weigh
 from kernelwright.evaluator.referee.reference.latency import fewer_threads
 from kernelwright.evaluator.referee.reference.reference import Reference
-from kernelwright.evaluator.referee.worker.setup import Ground
+from kernelwright.evaluator.referee.worker.setup import ProblemContext
 from kernelwright.evaluator.referee.worker.worker_process import DriverLink
 from kernelwright.evaluator.schema.config import EvaluationConfig, Passes
 from kernelwright.evaluator.schema.errors import DeviceFull, ProblemError
@@ -30,12 +30,12 @@ _TRIALS_SHARE: Final = 0.1
 """Of a device's free memory, for trials kept solved: contestants need the rest."""
 
 
-class Referee:
+class RefereeServer:
     """State of one referee process."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._judge: Judge | None = None
+        self._judge: CandidateEvaluator | None = None
 
     def serve(self) -> None:
         """Answer the driver until it hangs up."""
@@ -93,7 +93,7 @@ class Referee:
         if why:
             raise DeviceFull(f"problem {message['problem']}: {why}; choose smaller --shapes")
         reference = Reference(*problem, device=device.torch_device, dtype=config.dtype.value)
-        ground = Ground(
+        ground = ProblemContext(
             driver=driver,
             device=device,
             reference=reference,
@@ -124,7 +124,9 @@ class Referee:
             )
         # What oracles needed for a moment, other referees of this device need now.
         device.trim()
-        self._judge = Judge(ground, pool, config, secret, insists=config.measure and not message["alone"])
+        self._judge = CandidateEvaluator(
+            ground, pool, config, secret, insists=config.measure and not message["alone"]
+        )
         # Flaws are a matter of outputs; gradients may well be constant, or summed in any order.
         flaws = known_flaws(reference, pool) if reference.backward is None else []
         pool.pause = None
@@ -153,4 +155,4 @@ def _facts(device: torch.device) -> dict[str, str]:
 
 def main() -> None:
     """Serve the driver on the descriptor named on the command line."""
-    Referee(Channel.from_fd(int(sys.argv[1]))).serve()
+    RefereeServer(Channel.from_fd(int(sys.argv[1]))).serve()

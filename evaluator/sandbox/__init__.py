@@ -12,7 +12,7 @@ from kernelwright.evaluator.sandbox.isolation.sandbox_policy import (
     TierProbe,
 )
 from kernelwright.evaluator.sandbox.process.launcher import Launcher
-from kernelwright.evaluator.sandbox.process.sandboxed_process import Sandboxed
+from kernelwright.evaluator.sandbox.process.sandboxed_process import SandboxedProcess
 
 __all__ = [
     "Bind",
@@ -20,7 +20,7 @@ __all__ = [
     "Launcher",
     "SandboxPolicy",
     "SandboxProbe",
-    "Sandboxed",
+    "SandboxedProcess",
     "TierProbe",
     "probe",
     "python_binds",

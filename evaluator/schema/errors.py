@@ -26,5 +26,5 @@ class ConfigError(EvaluatorError):
     """An unknown backend, device, dtype, shape name or flag; the message lists the known ones."""
 
 
-class Stopped(EvaluatorError):
+class Cancelled(EvaluatorError):
     """Whoever asked for the evaluation ended it; nothing is scored."""

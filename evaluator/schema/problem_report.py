@@ -10,7 +10,7 @@ from kernelwright.evaluator.schema.config import Dtype, Math
 from kernelwright.evaluator.schema.record import Record
 
 SCHEMA_VERSION = 1
-"""Raised when a field of `Vetting` changes meaning."""
+"""Raised when a field of `ProblemReport` changes meaning."""
 
 
 class Severity(StrEnum):
@@ -62,7 +62,7 @@ ADVICE: Final = MappingProxyType(
 """Every name a remark can have, and the way out."""
 
 
-class Remark(Record):
+class ProblemFlaw(Record):
     """One thing vetting found."""
 
     name: str
@@ -77,7 +77,7 @@ class Remark(Record):
         return ADVICE[self.name]
 
 
-class Vetting(Record):
+class ProblemReport(Record):
     """What is wrong with a problem on one device and at one size."""
 
     schema_version: int = SCHEMA_VERSION
@@ -89,7 +89,7 @@ class Vetting(Record):
     math: Math = Math.FP32
     device: str
     device_name: str = ""
-    remarks: tuple[Remark, ...] = ()
+    remarks: tuple[ProblemFlaw, ...] = ()
     guessable: tuple[str, ...] = ()
     """Wrong answers that an allclose at 1e-2 accepts and our comparison refuses, such as `half_precision`."""
     measured_ms: float | None = None
@@ -106,11 +106,11 @@ class Vetting(Record):
     """UTC, ISO 8601."""
 
     @property
-    def flaws(self) -> tuple[Remark, ...]:
+    def flaws(self) -> tuple[ProblemFlaw, ...]:
         """What makes scores on this problem doubtful."""
         return tuple(remark for remark in self.remarks if remark.severity is Severity.FLAW)
 
     @property
-    def notes(self) -> tuple[Remark, ...]:
+    def notes(self) -> tuple[ProblemFlaw, ...]:
         """What is worth knowing."""
         return tuple(remark for remark in self.remarks if remark.severity is Severity.NOTE)

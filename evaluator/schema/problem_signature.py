@@ -28,7 +28,7 @@ class TensorFacts(Record):
         return count
 
 
-class Description(Record):
+class ProblemSignature(Record):
     """A problem under one policy. What a reference hides from tensors without data is None or empty."""
 
     problem: str

@@ -18,7 +18,7 @@ from kernelwright.agent.extraction.extract import extract
 from kernelwright.agent.records.attempt_log import Attempt, AttemptKey
 from kernelwright.agent.records.budgets import Budget
 from kernelwright.agent.records.messages import Completion, CompletionRequest, Message, ProviderError, Usage
-from kernelwright.agent.runner import Batch, ModelChoice, Plan, RunSummary, begin, resume
+from kernelwright.agent.runner import BatchRunner, ModelChoice, Plan, RunSummary, begin, resume
 from kernelwright.agent.runner.events import Event
 from kernelwright.agent.strategies import Exemplar, Sample
 from kernelwright.agent.workspace import Workspace
@@ -287,7 +287,7 @@ class Bench:
     def resume(self, run: str | None = None) -> RunLog:
         return resume(self.workspace.archive(), run)
 
-    def batch(self, log: RunLog, provider: ScriptedProvider, **changes: Any) -> Batch:
+    def batch(self, log: RunLog, provider: ScriptedProvider, **changes: Any) -> BatchRunner:
         def judging(
             problem: Problem, candidate: Candidate, config: EvaluationConfig, on_stage: Any
         ) -> Evaluation:
@@ -303,7 +303,7 @@ class Bench:
             "prompts": PlainPrompts(),
             "on_event": self.events.append,
         }
-        return Batch(**{**fields, **changes})
+        return BatchRunner(**{**fields, **changes})
 
     def run(self, plan: Plan, provider: ScriptedProvider, **changes: Any) -> RunSummary:
         with self.begin(plan) as log:

@@ -19,7 +19,7 @@ from kernelwright.evaluator import (
     Status,
     problem_from_source,
 )
-from kernelwright.evaluator.host.device_lock import DeviceLease
+from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.schema.errors import DeviceFull
 
 PROBLEM = problem_from_source(
@@ -307,7 +307,7 @@ def test_who_waits_to_time_goes_before_the_rest_of_an_evaluation_that_has_timed(
         return False
 
     def time_another():
-        lease = DeviceLease("cpu")
+        lease = DeviceLock("cpu")
         while not over.is_set() and not held_alone():
             time.sleep(0.005)
         lease.take()

@@ -15,7 +15,7 @@ from kernelwright.agent.cli.terminal.failures import did_pass
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from kernelwright.evaluator import Evaluator, Problem, Remark, Vetting
+    from kernelwright.evaluator import Evaluator, Problem, ProblemFlaw, ProblemReport
 
 Shapes = Annotated[
     str | None,
@@ -60,7 +60,7 @@ def check(
         time=None,
         limit=limit,
     )
-    vettings: list[Vetting] = []
+    vettings: list[ProblemReport] = []
     files = list(_read(names or ["all"]))
     with Evaluator(cache=cache) as evaluator:
         for number, entry in enumerate(files, 1):
@@ -107,12 +107,19 @@ def _read(names: Sequence[str]) -> Iterator[Problem | _Malformed]:
 
 def _vet(
     evaluator: Evaluator, entry: Problem | _Malformed, given: dict[str, object], shapes: str | None
-) -> Vetting:
-    from kernelwright.evaluator import ConfigError, EvaluatorError, MachineError, Remark, Severity, Vetting
+) -> ProblemReport:
+    from kernelwright.evaluator import (
+        ConfigError,
+        EvaluatorError,
+        MachineError,
+        ProblemFlaw,
+        ProblemReport,
+        Severity,
+    )
 
     if isinstance(entry, _Malformed):
-        remark = Remark(name="malformed", severity=Severity.FLAW, detail=entry.why)
-        return Vetting(problem=entry.id, problem_sha="", device="", remarks=(remark,))
+        remark = ProblemFlaw(name="malformed", severity=Severity.FLAW, detail=entry.why)
+        return ProblemReport(problem=entry.id, problem_sha="", device="", remarks=(remark,))
     chosen = {"shapes": shapes} if shapes in entry.shapes else {}
     try:
         return evaluator.vet(entry, options.evaluation_config(given | chosen))
@@ -120,11 +127,11 @@ def _vet(
         raise
     except EvaluatorError as error:
         # What one problem does to the evaluator says nothing of the others.
-        remark = Remark(name="crashes", severity=Severity.FLAW, detail=str(error))
-        return Vetting(problem=entry.id, problem_sha=entry.sha, device="", remarks=(remark,))
+        remark = ProblemFlaw(name="crashes", severity=Severity.FLAW, detail=str(error))
+        return ProblemReport(problem=entry.id, problem_sha=entry.sha, device="", remarks=(remark,))
 
 
-def _plain(vetting: Vetting) -> dict[str, object]:
+def _plain(vetting: ProblemReport) -> dict[str, object]:
     """The record, with the names of flaws and notes beside it and the way out in each remark."""
     return vetting.model_dump(mode="json") | {
         "remarks": [remark.model_dump(mode="json") | {"advice": remark.advice} for remark in vetting.remarks],
@@ -133,7 +140,7 @@ def _plain(vetting: Vetting) -> dict[str, object]:
     }
 
 
-def _print(vettings: list[Vetting]) -> None:
+def _print(vettings: list[ProblemReport]) -> None:
     from kernelwright.agent.cli.terminal.console import out
 
     console = out()
@@ -146,7 +153,7 @@ def _print(vettings: list[Vetting]) -> None:
     console.print(f"\n{summary(vettings)}", style="bold red" if flawed else "bold green")
 
 
-def _table(vettings: list[Vetting]) -> Table:
+def _table(vettings: list[ProblemReport]) -> Table:
     from rich.table import Table
 
     from kernelwright.agent.cli.terminal.console import milliseconds
@@ -171,14 +178,14 @@ def _table(vettings: list[Vetting]) -> Table:
 _RIGHT = frozenset(("one call", "memory"))
 
 
-def _sentence(remark: Remark) -> str:
+def _sentence(remark: ProblemFlaw) -> str:
     from kernelwright.agent.cli.terminal.console import plain
 
     detail = f": {plain(' '.join(remark.detail.split()))}" if remark.detail else ""
     return f"{remark.name}{detail}; {remark.advice}"
 
 
-def summary(vettings: Sequence[Vetting]) -> str:
+def summary(vettings: Sequence[ProblemReport]) -> str:
     """One line: how many, how many sound, and what is wrong with the others."""
     flawed = [vetting for vetting in vettings if vetting.flaws]
     counts = Counter(name for vetting in flawed for name in {remark.name for remark in vetting.flaws})

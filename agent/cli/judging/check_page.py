@@ -11,7 +11,7 @@ from kernelwright.agent.cli.judging.check import mebibytes, summary
 from kernelwright.agent.cli.terminal.console import milliseconds, plain
 
 if TYPE_CHECKING:
-    from kernelwright.evaluator import Vetting
+    from kernelwright.evaluator import ProblemReport
 
 _STYLE = """
 :root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }
@@ -26,7 +26,7 @@ dt { margin-top: .6rem; } dd { margin: 0 0 0 1.5rem; } small { opacity: .75; }
 """
 
 
-def page(vettings: Sequence[Vetting]) -> str:
+def page(vettings: Sequence[ProblemReport]) -> str:
     """The whole document."""
     rows = "\n".join(map(_row, vettings))
     details = "\n".join(part for vetting in vettings for part in _details(vetting))
@@ -44,7 +44,7 @@ def page(vettings: Sequence[Vetting]) -> str:
     )
 
 
-def _row(vetting: Vetting) -> str:
+def _row(vetting: ProblemReport) -> str:
     found = [f'<span class="{remark.severity}">{_text(remark.name)}</span>' for remark in vetting.remarks]
     name = _text(vetting.problem)
     if found:
@@ -59,7 +59,7 @@ def _row(vetting: Vetting) -> str:
     return f"<tr>{cells}</tr>"
 
 
-def _details(vetting: Vetting) -> Iterator[str]:
+def _details(vetting: ProblemReport) -> Iterator[str]:
     if not (vetting.remarks or vetting.guessable):
         return
     name = _text(vetting.problem)

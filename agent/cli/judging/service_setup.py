@@ -17,11 +17,11 @@ from kernelwright.agent.cli.terminal.failures import Usage, say
 from kernelwright.agent.prompting.hardware_facts import this_cpu
 from kernelwright.agent.records.provenance import versions
 from kernelwright.agent.service.app import Front, create_app
-from kernelwright.agent.service.evaluation_queue import Desk
+from kernelwright.agent.service.evaluation_queue import EvaluationQueue
 from kernelwright.agent.service.middleware import LOOPBACK_NAMES, Bounds, Tokens
-from kernelwright.agent.service.problem_registry import Catalogue
+from kernelwright.agent.service.problem_registry import ProblemRegistry
 from kernelwright.agent.service.server import Patience, Service
-from kernelwright.agent.service.service_workers import Workers, kinds
+from kernelwright.agent.service.service_workers import ServiceWorkers, kinds
 from kernelwright.agent.service.store import Store
 from kernelwright.agent.setup.problem_lookup import read_problems
 from kernelwright.evaluator import (
@@ -77,21 +77,21 @@ def go(wishes: Wishes) -> None:
     if wishes.config.sandbox is SandboxTier.NONE:
         say("warning: --sandbox none: what clients send runs here with all your rights")
     of_kind = kinds(devices)
-    catalogue = Catalogue(
+    catalogue = ProblemRegistry(
         problems, operator=wishes.config, kinds=of_kind, allows_sources=wishes.allows_sources
     )
     with ExitStack() as stack:
         listener = stack.enter_context(listen(wishes.host, wishes.port))
         store = stack.enter_context(closing(Store(wishes.state)))
         evaluator = stack.enter_context(Evaluator(cache=wishes.cache, idle_referees=max(2, len(devices))))
-        desk = Desk(
+        desk = EvaluationQueue(
             store,
             judge=judge_of(devices),
             workers=of_kind,
             places=wishes.places,
             recent_bytes=RECENT_BYTES,
         )
-        workers = Workers(desk, evaluator.evaluate, devices)
+        workers = ServiceWorkers(desk, evaluator.evaluate, devices)
         app = create_app(desk, workers, catalogue, _front(wishes))
         patience = Patience(drain_s=wishes.drain_s, connections=room_for_connections())
         _announce(listener, desk, devices, len(problems))
@@ -171,7 +171,7 @@ def _log_to_stderr() -> None:
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
 
 
-def _announce(listener: socket.socket, desk: Desk, devices: Sequence[str], problems: int) -> None:
+def _announce(listener: socket.socket, desk: EvaluationQueue, devices: Sequence[str], problems: int) -> None:
     host, port = listener.getsockname()[:2]
     name = f"[{host}]" if ":" in host else host
     places = [f"{device} x{count}" for device, count in Counter(devices).items()]

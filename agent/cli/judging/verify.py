@@ -15,7 +15,7 @@ from kernelwright.agent.cli.terminal.failures import ExitCode, did_pass, say, sa
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kernelwright.agent.archive.reproduction import Comparison
+    from kernelwright.agent.archive.reproduction import Reproduction
     from kernelwright.agent.workspace import Kernel, Workspace
     from kernelwright.evaluator import Evaluator, Problem
 
@@ -67,14 +67,14 @@ def verify(
     raise _verdict(comparisons)
 
 
-def _chosen(place: Workspace, names: Sequence[str] | None) -> tuple[list[Kernel], list[Comparison]]:
+def _chosen(place: Workspace, names: Sequence[str] | None) -> tuple[list[Kernel], list[Reproduction]]:
     """The kernels to judge, and what is to be said of those that are damaged."""
     from kernelwright.agent.archive import ArchiveError
     from kernelwright.agent.archive.reproduction import damaged
     from kernelwright.agent.workspace import UnknownKernel
 
     found: list[Kernel] = []
-    broken: list[Comparison] = []
+    broken: list[Reproduction] = []
     if not names:
         found += place.kernels(lambda folder, error: broken.append(damaged(folder.name, str(error))))
     for name in names or ():
@@ -87,10 +87,10 @@ def _chosen(place: Workspace, names: Sequence[str] | None) -> tuple[list[Kernel]
     return found, broken
 
 
-def _verdict(comparisons: Sequence[Comparison]) -> typer.Exit:
-    from kernelwright.agent.archive.reproduction import Outcome
+def _verdict(comparisons: Sequence[Reproduction]) -> typer.Exit:
+    from kernelwright.agent.archive.reproduction import ReproductionOutcome
 
-    if any(entry.outcome is Outcome.DIFFERENT for entry in comparisons):
+    if any(entry.outcome is ReproductionOutcome.DIFFERENT for entry in comparisons):
         return did_pass(False)
     if comparisons and not any(entry.after for entry in comparisons):
         say(f"0 of {len(comparisons)} could be judged here")
@@ -98,7 +98,7 @@ def _verdict(comparisons: Sequence[Comparison]) -> typer.Exit:
     return did_pass(True)
 
 
-def _judge_again(kernel: Kernel, references: Mapping[str, Problem], evaluator: Evaluator) -> Comparison:
+def _judge_again(kernel: Kernel, references: Mapping[str, Problem], evaluator: Evaluator) -> Reproduction:
     from kernelwright.agent.archive.reproduction import compare, not_comparable
     from kernelwright.evaluator import Candidate, ConfigError, MachineError, ProblemError
 
@@ -118,7 +118,7 @@ def _judge_again(kernel: Kernel, references: Mapping[str, Problem], evaluator: E
     return compare(kernel.id, before, after)
 
 
-def _print(comparisons: list[Comparison], workspace: Path) -> None:
+def _print(comparisons: list[Reproduction], workspace: Path) -> None:
     from rich.table import Table
 
     if not comparisons:

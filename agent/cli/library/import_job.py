@@ -24,7 +24,7 @@ MOST_NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Intake:
+class ImportJob:
     """What an import was asked to do."""
 
     problems: Sequence[str]
@@ -76,7 +76,7 @@ class Row:
         }
 
 
-def take_in(intake: Intake, files: Sequence[Path], session: Session) -> list[Row]:
+def take_in(intake: ImportJob, files: Sequence[Path], session: Session) -> list[Row]:
     """Record every reply of the files as one run, and judge those that can be judged.
 
     Raises:

@@ -56,7 +56,7 @@ def import_files(
     What holds no reply (a request that failed, a damaged line) is left out and said. Exit status 1 means
     that nothing passed (with --evaluate) or held code.
     """
-    from kernelwright.agent.cli.library.import_job import Intake, print_rows, take_in
+    from kernelwright.agent.cli.library.import_job import ImportJob, print_rows, take_in
     from kernelwright.agent.setup.session import Session, Shown
 
     config = options.evaluation_config(
@@ -74,7 +74,7 @@ def import_files(
         )
     )
     builds = plain_build is not False
-    intake = Intake(problem or (), backend, model, license, config, evaluate, plain_build=builds)
+    intake = ImportJob(problem or (), backend, model, license, config, evaluate, plain_build=builds)
     session = Session(workspace, cache, record=None, shown=Shown.QUIET if json else Shown.LIVE)
     rows = take_in(intake, files, session)
     if json:

@@ -79,7 +79,7 @@ def generate(
 
     With --batch-api what was asked survives everything: `generate --resume` collects it, days later.
     """
-    from kernelwright.agent.cli.models.sample_batch import Errand, send
+    from kernelwright.agent.cli.models.sample_batch import SampleBatch, send
     from kernelwright.agent.setup.provider_setup import parse_fallbacks
     from kernelwright.agent.setup.run_settings import merge, parse_assignments
     from kernelwright.agent.setup.session import Session, Shown
@@ -130,5 +130,5 @@ def generate(
         record=record,
         shown=Shown.JSON_LINES if json_lines else Shown.QUIET if quiet else Shown.LIVE,
     )
-    errand = Errand(poll_s=parse_seconds(poll), waits=wait, evaluate=evaluate)
+    errand = SampleBatch(poll_s=parse_seconds(poll), waits=wait, evaluate=evaluate)
     raise typer.Exit(send(session, asked_for, errand, config=config, resume=resume))

@@ -41,7 +41,7 @@ def prompt(
     """
     from kernelwright.agent.cli.terminal.console import notes
     from kernelwright.agent.records.tokens import estimate_tokens
-    from kernelwright.agent.setup.few_shot_setup import Lesson, exemplars_for
+    from kernelwright.agent.setup.few_shot_setup import FewShotSelection, exemplars_for
     from kernelwright.agent.setup.problem_lookup import one_problem
     from kernelwright.agent.setup.prompt_setup import known_facts, open_prompts
     from kernelwright.agent.workspace import Workspace
@@ -50,7 +50,9 @@ def prompt(
     config, found = options.evaluation_config(given), one_problem(problem)
     facts = known_facts([found], config, cache)
     prompts = open_prompts(config, [backend], target, facts=facts)
-    lesson = Lesson(problems=[found], backends=[backend], config=config, count=few_shot, own=few_shot_own)
+    lesson = FewShotSelection(
+        problems=[found], backends=[backend], config=config, count=few_shot, own=few_shot_own
+    )
     messages = prompts.opening(found, backend, exemplars_for(Workspace(workspace), lesson, cache))
     counts = [estimate_tokens(message.content) for message in messages]
     if json:

@@ -10,11 +10,11 @@ from kernelwright.agent.cli.models.run_summary import print_end
 from kernelwright.agent.cli.terminal.failures import Usage
 from kernelwright.agent.providers.batch_api.batch_jobs import BatchJobs
 from kernelwright.agent.records.attempt_log import RunEnd
-from kernelwright.agent.runner import Bulk, RunSummary
+from kernelwright.agent.runner import BulkRunner, RunSummary
 from kernelwright.agent.runner.bulk_runner import FOLDER, attempt_of
 from kernelwright.agent.setup.cost_limits import prices_of
 from kernelwright.agent.setup.few_shot_setup import load
-from kernelwright.agent.setup.preparation import Undertaking, undertake
+from kernelwright.agent.setup.preparation import PreparedRun, undertake
 from kernelwright.agent.setup.provider_setup import live_endpoint
 from kernelwright.agent.setup.run_settings import ProviderKind, RunSettings
 from kernelwright.agent.setup.session import Session, Shown, follower, prompts_for, way_back, work_through
@@ -23,7 +23,7 @@ from kernelwright.agent.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class SampleBatch:
     """How replies are waited for, and what happens to them."""
 
     poll_s: float
@@ -34,7 +34,7 @@ class Errand:
 def send(
     session: Session,
     given: Mapping[str, object],
-    errand: Errand,
+    errand: SampleBatch,
     *,
     config: Path | None,
     resume: str | None,
@@ -57,7 +57,7 @@ def send(
     return summary.exit_code
 
 
-def _in_bulk(session: Session, work: Undertaking, errand: Errand) -> RunSummary:
+def _in_bulk(session: Session, work: PreparedRun, errand: SampleBatch) -> RunSummary:
     _refuse_what_bulk_cannot(work.settings)
     endpoint = replace(live_endpoint(work.settings), name="openai-batch")
     prompts = prompts_for(work, session.cache)
@@ -70,7 +70,7 @@ def _in_bulk(session: Session, work: Undertaking, errand: Errand) -> RunSummary:
         jobs = BatchJobs(
             log.folder / FOLDER, endpoint, prices=prices_of(work.settings), key=attempt_of(log.run)
         )
-        bulk = Bulk(
+        bulk = BulkRunner(
             log=log,
             jobs=jobs,
             prompts=prompts,

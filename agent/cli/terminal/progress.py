@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from kernelwright.agent.cli.terminal.console import colour, notes, plain, seconds
-from kernelwright.agent.cli.terminal.run_counters import Tally
+from kernelwright.agent.cli.terminal.run_counters import RunCounters
 from kernelwright.agent.providers.provider_state import Retrying
 from kernelwright.agent.runner import events
 
@@ -67,7 +67,7 @@ class _Wait:
         return f"{left}: {' '.join(self.of.message.split())}{who}"
 
 
-class Watcher:
+class ProgressView:
     """Follows a run's events; safe to call from any thread."""
 
     def __init__(self, console: Console | None = None) -> None:
@@ -78,7 +78,7 @@ class Watcher:
         """By provider."""
         self._gone: set[str] = set()
         """Models that are not asked again, which is said once."""
-        self._tally = Tally()
+        self._tally = RunCounters()
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
@@ -121,7 +121,7 @@ class Watcher:
         tally = self._tally
         match event:
             case events.RunOpened():
-                self._tally = Tally(event.assignments, event.finished, event.judges)
+                self._tally = RunCounters(event.assignments, event.finished, event.judges)
             case events.AssignmentFinished():
                 tally.finish(event)
             case events.Waiting():

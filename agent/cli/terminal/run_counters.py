@@ -10,7 +10,7 @@ from kernelwright.agent.runner import events
 
 
 @dataclass(slots=True)
-class Tally:
+class RunCounters:
     """Counts what a process sees of a run."""
 
     assignments: int = 0

@@ -9,7 +9,7 @@ from typing import Final
 from kernelwright.agent.archive import Archive, ArchiveError
 from kernelwright.agent.datasets.export_settings import Format, Settings, UnusableExport
 from kernelwright.agent.datasets.select.attempt_facts import facts_of
-from kernelwright.agent.datasets.select.attempt_stage import Stage
+from kernelwright.agent.datasets.select.attempt_stage import AttemptStage
 from kernelwright.agent.datasets.select.filters import OF_ATTEMPTS, Names, refusal
 from kernelwright.agent.datasets.select.splits import Problems, forbidden_sources
 from kernelwright.agent.records.attempt_log import Attempt, ProblemUsed
@@ -35,7 +35,7 @@ class Tally:
 class Reader:
     """Reads every run once."""
 
-    def __init__(self, archive: Archive, settings: Settings, stage: Stage) -> None:
+    def __init__(self, archive: Archive, settings: Settings, stage: AttemptStage) -> None:
         """Get ready.
 
         Raises:

@@ -35,7 +35,7 @@ class Doubt(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class AttemptFacts:
     """One attempt, as little of it as will do; the whole lies on the disk."""
 
     ordinal: int
@@ -88,7 +88,9 @@ def convicts(score: Score) -> bool:
     return score.status in CONVICTING or is_cheat(score.status, score.fatal)
 
 
-def facts_of(archive: Archive, attempt: Attempt, *, ordinal: int, problem_sha: str, is_wanted: bool) -> Facts:
+def facts_of(
+    archive: Archive, attempt: Attempt, *, ordinal: int, problem_sha: str, is_wanted: bool
+) -> AttemptFacts:
     """Reduce an attempt.
 
     Raises:
@@ -97,7 +99,7 @@ def facts_of(archive: Archive, attempt: Attempt, *, ordinal: int, problem_sha: s
     key, line = attempt.key, attempt.completion
     score = attempt.evaluation.score if attempt.evaluation else None
     sanitized, flawed = _details(archive, attempt)
-    return Facts(
+    return AttemptFacts(
         ordinal=ordinal,
         run=key.run,
         problem=key.problem,

@@ -13,15 +13,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from kernelwright.agent.datasets.select.attempt_facts import Doubt, Facts, convicts
+from kernelwright.agent.datasets.select.attempt_facts import AttemptFacts, Doubt, convicts
 from kernelwright.agent.records.attempt_log import Attempt, CompletionRecorded, EvaluationRecorded
 from kernelwright.evaluator import Status
 
-_COLUMNS: Final = tuple(field.name for field in fields(Facts))
+_COLUMNS: Final = tuple(field.name for field in fields(AttemptFacts))
 _FLAGS: Final = ("is_cheat", "is_sanitized", "is_flawed", "is_wanted")
 
 
-class Stage:
+class AttemptStage:
     """A temporary database of attempts; use it as a context manager, the file goes with it."""
 
     def __init__(self, path: Path) -> None:
@@ -57,7 +57,7 @@ class Stage:
         if score.sanitized and score.hardware:
             self._base.execute("INSERT OR IGNORE INTO sanitizing VALUES (?)", (score.hardware,))
 
-    def add(self, facts: Facts, attempt: Attempt) -> None:
+    def add(self, facts: AttemptFacts, attempt: Attempt) -> None:
         """Keep an attempt that is to be used."""
         marks = ", ".join("?" * len(_COLUMNS))
         self._base.execute(f"INSERT INTO facts VALUES ({marks})", astuple(facts))
@@ -75,7 +75,7 @@ class Stage:
         """Ids of the problems that attempts were kept of."""
         return [row[0] for row in self._base.execute("SELECT DISTINCT problem FROM facts ORDER BY problem")]
 
-    def facts(self, problem: str) -> list[Facts]:
+    def facts(self, problem: str) -> list[AttemptFacts]:
         """A problem's attempts, in the archive's order."""
         query = f"SELECT {', '.join(_COLUMNS)} FROM facts WHERE problem = ? ORDER BY ordinal"
         return [_unpack_facts(row) for row in self._base.execute(query, (problem,))]
@@ -96,7 +96,7 @@ class Stage:
         query = "SELECT license, COUNT(*) FROM attempts GROUP BY license"
         return Counter(dict(self._base.execute(query)))
 
-    def doubt(self, facts: Facts) -> Doubt:
+    def doubt(self, facts: AttemptFacts) -> Doubt:
         """Why an attempt that passed is no example to follow; nothing is doubted of one that failed."""
         if not facts.passed:
             return Doubt.NONE
@@ -132,9 +132,9 @@ def _pack(line: CompletionRecorded | EvaluationRecorded) -> bytes:
     return zlib.compress(line.model_dump_json().encode(), 1)
 
 
-def _unpack_facts(row: tuple[object, ...]) -> Facts:
+def _unpack_facts(row: tuple[object, ...]) -> AttemptFacts:
     values = dict(zip(_COLUMNS, row, strict=True))
     values["status"] = Status(str(values["status"])) if values["status"] else None
     for name in _FLAGS:
         values[name] = bool(values[name])
-    return Facts(**values)  # type: ignore[arg-type]  # columns are the fields, in their order
+    return AttemptFacts(**values)  # type: ignore[arg-type]  # columns are the fields, in their order

@@ -13,20 +13,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from kernelwright.agent.datasets.select.attempt_facts import Facts
+from kernelwright.agent.datasets.select.attempt_facts import AttemptFacts
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Two attempts, one better."""
 
-    chosen: Facts
-    rejected: Facts
+    chosen: AttemptFacts
+    rejected: AttemptFacts
     reason: str
     """`passed` or `faster`."""
 
 
-def is_surely_faster(one: Facts, other: Facts) -> bool:
+def is_surely_faster(one: AttemptFacts, other: AttemptFacts) -> bool:
     """Whether the intervals say so: everything else is the same, and no value is in both."""
     if one.low is None or other.high is None or not one.hardware:
         return False
@@ -34,13 +34,15 @@ def is_surely_faster(one: Facts, other: Facts) -> bool:
 
 
 def pairs_of(
-    attempts: Sequence[Facts], is_example: Callable[[Facts], bool], key: Callable[[Facts], object]
+    attempts: Sequence[AttemptFacts],
+    is_example: Callable[[AttemptFacts], bool],
+    key: Callable[[AttemptFacts], object],
 ) -> Iterator[Pair]:
     """Pairs of one problem's attempts; only those with one key and one problem source meet.
 
     Both kinds take turns, so that a limit cuts both.
     """
-    groups: dict[object, list[Facts]] = defaultdict(list)
+    groups: dict[object, list[AttemptFacts]] = defaultdict(list)
     for attempt in attempts:
         groups[attempt.problem_sha, attempt.backend, attempt.terms, key(attempt)].append(attempt)
     streams = []
@@ -53,9 +55,9 @@ def pairs_of(
         yield from (pair for pair in row if pair is not None)
 
 
-def _right_over_wrong(examples: list[Facts], group: list[Facts]) -> Iterator[Pair]:
+def _right_over_wrong(examples: list[AttemptFacts], group: list[AttemptFacts]) -> Iterator[Pair]:
     # What ran out of memory on one device says nothing beside what passed on another.
-    by_hardware: dict[str, list[Facts]] = {"": examples}
+    by_hardware: dict[str, list[AttemptFacts]] = {"": examples}
     for example in examples:
         by_hardware.setdefault(example.hardware or "unknown", []).append(example)
     for number, rejected in enumerate(attempt for attempt in group if attempt.failed):
@@ -63,8 +65,8 @@ def _right_over_wrong(examples: list[Facts], group: list[Facts]) -> Iterator[Pai
             yield Pair(fits[number % len(fits)], rejected, "passed")
 
 
-def _fast_over_slow(examples: list[Facts]) -> Iterator[Pair]:
-    comparable: dict[tuple[str, ...], list[Facts]] = defaultdict(list)
+def _fast_over_slow(examples: list[AttemptFacts]) -> Iterator[Pair]:
+    comparable: dict[tuple[str, ...], list[AttemptFacts]] = defaultdict(list)
     for attempt in examples:
         if attempt.low is not None and attempt.high is not None:
             comparable[_measured(attempt)].append(attempt)
@@ -76,12 +78,12 @@ def _fast_over_slow(examples: list[Facts]) -> Iterator[Pair]:
                 yield Pair(group[number % count], rejected, "faster")
 
 
-def _measured(attempt: Facts) -> tuple[str, ...]:
+def _measured(attempt: AttemptFacts) -> tuple[str, ...]:
     """What two speedups must share to be compared."""
     return attempt.problem_sha, attempt.hardware, attempt.terms, attempt.against
 
 
-def _count(group: list[Facts], slower: Facts) -> int:
+def _count(group: list[AttemptFacts], slower: AttemptFacts) -> int:
     """How many at the front are surely faster, by halving."""
     least, most = 0, len(group)
     while least < most:

@@ -29,7 +29,7 @@ ABOUT = {
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class CardFacts:
     """What a card states."""
 
     settings: Settings
@@ -44,7 +44,7 @@ class Facts:
     version: str
 
 
-def manifest(facts: Facts) -> str:
+def manifest(facts: CardFacts) -> str:
     """The same counts for machines, JSON."""
     value = {
         "format": facts.settings.format,
@@ -67,7 +67,7 @@ def manifest(facts: Facts) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
-def card(facts: Facts) -> str:
+def card(facts: CardFacts) -> str:
     """The whole `README.md`."""
     settings, tally = facts.settings, facts.tally
     configs = CONFIGS[settings.format]
@@ -119,7 +119,7 @@ def card(facts: Facts) -> str:
     return "\n".join(parts)
 
 
-def _front_matter(facts: Facts) -> dict[str, object]:
+def _front_matter(facts: CardFacts) -> dict[str, object]:
     configs = [config for config in CONFIGS[facts.settings.format] if _splits(facts, config)]
     known = {name for name in facts.licenses if name}
     return {
@@ -147,7 +147,7 @@ def _form(settings: Settings) -> str:
     return PARQUET if settings.parquet else JSONL
 
 
-def _splits(facts: Facts, config: Config) -> list[str]:
+def _splits(facts: CardFacts, config: Config) -> list[str]:
     return [split for split in (TRAIN, TEST) if (config.name, split) in facts.rows]
 
 

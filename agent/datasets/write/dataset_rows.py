@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelwright.agent.datasets.select.attempt_facts import Doubt, Facts
+from kernelwright.agent.datasets.select.attempt_facts import AttemptFacts, Doubt
 from kernelwright.agent.datasets.select.preference_pairs import Pair
 from kernelwright.agent.datasets.select.rewards import FAILED, reward
 from kernelwright.agent.datasets.write.features import Row
@@ -46,19 +46,19 @@ def source_of(attempt: Attempt) -> Row:
     }
 
 
-def worth(facts: Facts, attempt: Attempt, doubt: Doubt) -> float | None:
+def worth(facts: AttemptFacts, attempt: Attempt, doubt: Doubt) -> float | None:
     """An attempt's reward: None until it was judged, nothing for a doubtful pass."""
     if attempt.evaluation is None:
         return None
     return FAILED if doubt else reward(facts.status, attempt.evaluation.score.fatal, facts.low)
 
 
-def problem_of(facts: Facts) -> Row:
+def problem_of(facts: AttemptFacts) -> Row:
     """Which problem, by name and by content."""
     return {"problem": facts.problem, "problem_sha": facts.problem_sha}
 
 
-def sft_rows(texts: Texts, facts: Facts, attempt: Attempt) -> dict[str, Row]:
+def sft_rows(texts: Texts, facts: AttemptFacts, attempt: Attempt) -> dict[str, Row]:
     """One right answer, as a conversation and as prompt and completion."""
     prompt, completion = texts.prompt(attempt), answered(texts.reply(attempt))
     common: Row = {
@@ -73,7 +73,7 @@ def sft_rows(texts: Texts, facts: Facts, attempt: Attempt) -> dict[str, Row]:
     }
 
 
-def unpaired_row(texts: Texts, facts: Facts, attempt: Attempt) -> Row:
+def unpaired_row(texts: Texts, facts: AttemptFacts, attempt: Attempt) -> Row:
     """One labelled answer."""
     prompt, completion = texts.prompt(attempt), answered(texts.reply(attempt))
     return {
@@ -104,7 +104,7 @@ def preference_row(texts: Texts, pair: Pair, prompt: list[Turn], both: tuple[Att
     }
 
 
-def attempt_row(texts: Texts, facts: Facts, attempt: Attempt, doubt: Doubt) -> Row:
+def attempt_row(texts: Texts, facts: AttemptFacts, attempt: Attempt, doubt: Doubt) -> Row:
     """Everything about one attempt."""
     line, score = attempt.completion, attempt.evaluation.score if attempt.evaluation else None
     prompt, reply = texts.prompt(attempt), texts.reply(attempt)

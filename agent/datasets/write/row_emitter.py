@@ -12,8 +12,8 @@ from typing import Final
 from kernelwright.agent.archive import Archive, ArchiveError
 from kernelwright.agent.datasets.export_settings import Dedup, Format, Pairing, Settings
 from kernelwright.agent.datasets.select.archive_reader import DAMAGED, Reader, Tally
-from kernelwright.agent.datasets.select.attempt_facts import Facts
-from kernelwright.agent.datasets.select.attempt_stage import Stage
+from kernelwright.agent.datasets.select.attempt_facts import AttemptFacts
+from kernelwright.agent.datasets.select.attempt_stage import AttemptStage
 from kernelwright.agent.datasets.select.near_duplicates import NEAR_SHARE, Repeats, sketch
 from kernelwright.agent.datasets.select.preference_pairs import Pair, pairs_of
 from kernelwright.agent.datasets.write.dataset_rows import (
@@ -41,7 +41,7 @@ class Emitter:
 
     archive: Archive
     settings: Settings
-    stage: Stage
+    stage: AttemptStage
     reader: Reader
     tables: Tables
     texts: Texts
@@ -75,7 +75,7 @@ class Emitter:
         if count:
             self.tally.left_out[reason] += count
 
-    def examples(self, attempts: list[Facts]) -> Iterator[Facts]:
+    def examples(self, attempts: list[AttemptFacts]) -> Iterator[AttemptFacts]:
         """What passed beyond doubt, surest and fastest first, without repeats."""
         passed = [facts for facts in attempts if facts.passed]
         passed.sort(key=lambda facts: (-(facts.low or 0.0), facts.ordinal))
@@ -87,7 +87,7 @@ class Emitter:
             elif self._is_new(facts, repeats):
                 yield facts
 
-    def failures(self, attempts: list[Facts]) -> Iterator[Facts]:
+    def failures(self, attempts: list[AttemptFacts]) -> Iterator[AttemptFacts]:
         """What failed, without repeats."""
         repeats = self.repeats()
         return (facts for facts in attempts if facts.failed and self._is_new(facts, repeats))
@@ -98,7 +98,7 @@ class Emitter:
             return None
         return Repeats(NEAR_SHARE if self.settings.dedup is Dedup.NEAR else None)
 
-    def _damaged(self, attempts: list[Facts]) -> set[int]:
+    def _damaged(self, attempts: list[AttemptFacts]) -> set[int]:
         damaged = [facts for facts in attempts if not self._is_whole(facts)]
         if self.settings.format is Format.TRAJECTORIES:
             # A conversation without one of its turns is none.
@@ -106,7 +106,7 @@ class Emitter:
             damaged = [facts for facts in attempts if facts.conversation in lost]
         return {facts.ordinal for facts in damaged}
 
-    def _is_whole(self, facts: Facts) -> bool:
+    def _is_whole(self, facts: AttemptFacts) -> bool:
         attempt = self.stage.attempt(facts.ordinal)
         try:
             self.texts.prompt(attempt), self.texts.reply(attempt), self.texts.code(attempt)
@@ -116,7 +116,7 @@ class Emitter:
             return False
         return True
 
-    def _is_new(self, facts: Facts, repeats: Repeats | None) -> bool:
+    def _is_new(self, facts: AttemptFacts, repeats: Repeats | None) -> bool:
         attempt = self.stage.attempt(facts.ordinal)
         reply = self.texts.reply(attempt)
         if not reply:
@@ -128,14 +128,14 @@ class Emitter:
         return True
 
 
-def _sft(work: Emitter, split: str, attempts: list[Facts]) -> None:
+def _sft(work: Emitter, split: str, attempts: list[AttemptFacts]) -> None:
     work.leave_out(FAILED, sum(facts.failed for facts in attempts))
     for facts in work.examples(attempts):
         work.put(split, sft_rows(work.texts, facts, work.stage.attempt(facts.ordinal)))
         work.tally.used += 1
 
 
-def _unpaired(work: Emitter, split: str, attempts: list[Facts]) -> None:
+def _unpaired(work: Emitter, split: str, attempts: list[AttemptFacts]) -> None:
     for kind in (work.examples, work.failures):
         for facts in kind(attempts):
             attempt = work.stage.attempt(facts.ordinal)
@@ -143,7 +143,7 @@ def _unpaired(work: Emitter, split: str, attempts: list[Facts]) -> None:
             work.tally.used += 1
 
 
-def _preference(work: Emitter, split: str, attempts: list[Facts]) -> None:
+def _preference(work: Emitter, split: str, attempts: list[AttemptFacts]) -> None:
     fit = [*work.examples(attempts), *work.failures(attempts)]
     by_prompt = work.settings.pairing is Pairing.PROMPT
     paired: set[int] = set()
@@ -164,7 +164,7 @@ def _preference(work: Emitter, split: str, attempts: list[Facts]) -> None:
     work.leave_out(UNPAIRED, len(fit) - len(paired))
 
 
-def _opening(attempts: list[Facts], pair: Pair) -> int | None:
+def _opening(attempts: list[AttemptFacts], pair: Pair) -> int | None:
     """The attempt whose prompt opened the conversations of a problem and backend."""
     chosen = pair.chosen
     return next(
@@ -177,7 +177,7 @@ def _opening(attempts: list[Facts], pair: Pair) -> int | None:
     )
 
 
-def _rl(work: Emitter, split: str, attempts: list[Facts]) -> None:
+def _rl(work: Emitter, split: str, attempts: list[AttemptFacts]) -> None:
     asked: set[tuple[str, str]] = set()
     for facts in attempts:
         attempt = work.stage.attempt(facts.ordinal)
@@ -200,7 +200,7 @@ def _rl(work: Emitter, split: str, attempts: list[Facts]) -> None:
             work.tally.used += 1
 
 
-def _trajectories(work: Emitter, split: str, attempts: list[Facts]) -> None:
+def _trajectories(work: Emitter, split: str, attempts: list[AttemptFacts]) -> None:
     repeats = work.repeats()
     for turns in conversations(attempts):
         if not any(facts.is_wanted for facts in turns):
@@ -218,14 +218,14 @@ def _trajectories(work: Emitter, split: str, attempts: list[Facts]) -> None:
         work.tally.used += len(turns)
 
 
-def _attempts(work: Emitter, split: str, attempts: list[Facts]) -> None:
+def _attempts(work: Emitter, split: str, attempts: list[AttemptFacts]) -> None:
     for facts in attempts:
         attempt, doubt = work.stage.attempt(facts.ordinal), work.stage.doubt(facts)
         work.put(split, {"attempts": attempt_row(work.texts, facts, attempt, doubt)})
         work.tally.used += 1
 
 
-_WRITERS: Final = MappingProxyType[Format, Callable[[Emitter, str, list[Facts]], None]](
+_WRITERS: Final = MappingProxyType[Format, Callable[[Emitter, str, list[AttemptFacts]], None]](
     {
         Format.SFT: _sft,
         Format.PREFERENCE: _preference,

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kernelwright.agent.datasets.select.attempt_facts import Doubt, Facts
+from kernelwright.agent.datasets.select.attempt_facts import AttemptFacts, Doubt
 from kernelwright.agent.datasets.write.dataset_rows import problem_of, source_of, worth
 from kernelwright.agent.datasets.write.features import Row
 from kernelwright.agent.datasets.write.message_texts import (
@@ -28,14 +28,14 @@ from kernelwright.agent.records.attempt_log import Attempt
 class Judged:
     """One turn."""
 
-    facts: Facts
+    facts: AttemptFacts
     attempt: Attempt
     doubt: Doubt
 
 
-def conversations(attempts: Iterable[Facts]) -> Iterator[list[Facts]]:
+def conversations(attempts: Iterable[AttemptFacts]) -> Iterator[list[AttemptFacts]]:
     """A problem's attempts, a list for each conversation, turns in order."""
-    found: dict[object, list[Facts]] = defaultdict(list)
+    found: dict[object, list[AttemptFacts]] = defaultdict(list)
     for attempt in attempts:
         found[attempt.problem_sha, *attempt.conversation].append(attempt)
     for turns in found.values():

@@ -12,7 +12,7 @@ from typing import Final
 
 from kernelwright.agent.archive import Answer, Archive, RunLog, begin_run
 from kernelwright.agent.extraction.backend_guess import guess_backend
-from kernelwright.agent.extraction.extract import Extraction, Outcome, Rule, extract
+from kernelwright.agent.extraction.extract import Extraction, ExtractionOutcome, Rule, extract
 from kernelwright.agent.extraction.python_modules import read_module
 from kernelwright.agent.interop.imports.imported_reply import ImportedReply, UnreadableImport
 from kernelwright.agent.interop.imports.problem_match import Match, match_problem
@@ -128,8 +128,8 @@ def _extract(reply: ImportedReply) -> Extraction:
     if not reply.is_module:
         return extract(reply.text, finish_reason=reply.finish_reason or None, reasoning=reply.reasoning)
     if read_module(reply.text).is_model:
-        return Extraction(outcome=Outcome.CODE, code=reply.text, rule=Rule.UNFENCED)
-    return Extraction(outcome=Outcome.NO_CODE, rule=Rule.NO_MODEL_NEW)
+        return Extraction(outcome=ExtractionOutcome.CODE, code=reply.text, rule=Rule.UNFENCED)
+    return Extraction(outcome=ExtractionOutcome.NO_CODE, rule=Rule.NO_MODEL_NEW)
 
 
 def _backend(reply: ImportedReply, extraction: Extraction, source: Source) -> str:

@@ -26,7 +26,7 @@ _NUMBERS: Final = re.compile(r"\[\s+(-?[\d.eE+-]+(?:,\s+-?[\d.eE+-]+)*)\s+\]")
 
 
 @dataclass(slots=True)
-class Shelf:
+class DocumentSources:
     """Ids of texts, the same for equal texts, and how to get each."""
 
     archive: Archive
@@ -82,7 +82,9 @@ def json_value(text: str) -> dict[str, object]:
     return text_value(_NUMBERS.sub(lambda found: f"[{' '.join(found[1].split())}]", laid_out))
 
 
-def document(shelf: Shelf, attempt: Attempt, workspace: Path, problem_source: Text | None) -> Document:
+def document(
+    shelf: DocumentSources, attempt: Attempt, workspace: Path, problem_source: Text | None
+) -> Document:
     """Everything about one judged attempt.
 
     Raises:

@@ -10,7 +10,7 @@ from typing import Final
 
 from kernelwright.agent.archive import Archive, ArchiveError
 from kernelwright.agent.leaderboard.display_text import visible
-from kernelwright.agent.leaderboard.html.attempt_documents import Document, Shelf, document
+from kernelwright.agent.leaderboard.html.attempt_documents import Document, DocumentSources, document
 from kernelwright.agent.leaderboard.html.page_header import Header, Shown, run_facts
 from kernelwright.agent.leaderboard.html.page_payload import Packer
 from kernelwright.agent.leaderboard.html.page_sections import Section
@@ -92,7 +92,7 @@ class _Page:
         self.texts = 0
         self.unreadable: set[str | int] = set()
         self._content = content
-        self._shelf = Shelf(content.archive)
+        self._shelf = DocumentSources(content.archive)
         self._header = Header()
         self._documents: list[list[tuple[int, Document]]] = []
         """Of each section, best first."""

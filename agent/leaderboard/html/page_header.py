@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from kernelwright.agent.leaderboard.display_text import name, short, visible
 from kernelwright.agent.leaderboard.html.page_sections import Section
 from kernelwright.agent.leaderboard.rows import Policy, Row
-from kernelwright.agent.leaderboard.run_comparison import RunComparison, Side
+from kernelwright.agent.leaderboard.run_comparison import RunComparison, RunSide
 
 ID_DIGITS = 10
 """Of an attempt's id, as far as it is shown."""
@@ -154,7 +154,7 @@ class Header:
             number(row.track),
         ]
 
-    def _side(self, side: Side | None) -> list[object] | None:
+    def _side(self, side: RunSide | None) -> list[object] | None:
         if side is None:
             return None
         measured = [short(side.speedup), short(side.low), short(side.high)]

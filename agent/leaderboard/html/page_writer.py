@@ -35,7 +35,7 @@ TRACKS: Final = ("own", "mixed", "library")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PageLimits:
     """What one page may hold."""
 
     size: int = 2 * 1024 * 1024
@@ -64,7 +64,7 @@ def write_pages(
     run: str | None = None,
     compare: tuple[str, str] | None = None,
     made: str,
-    limits: Limits = Limits(),
+    limits: PageLimits = PageLimits(),
 ) -> Written:
     """Write a leaderboard of all runs, or of one, and return the files.
 
@@ -154,7 +154,7 @@ def _compares(comparison: RunComparison) -> bool:
     return any(count for change, count in comparison.counts.items() if change is not Change.NOT_COMPARABLE)
 
 
-def _shell(rows: Rows, files: Sequence[Path], number: int, *, made: str, limits: Limits) -> Shell:
+def _shell(rows: Rows, files: Sequence[Path], number: int, *, made: str, limits: PageLimits) -> Shell:
     """Everything of a page but its data, a quarter of its size at most: the standings are on the first."""
     boards = _boards(rows) if number == 0 else {}
     most = MOST_ENTRIES

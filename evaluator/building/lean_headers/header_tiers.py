@@ -10,8 +10,8 @@ from typing import Final
 from kernelwright.evaluator.building.build_cache import BuildCache
 from kernelwright.evaluator.building.build_plan import Headers, Plan, real_headers
 from kernelwright.evaluator.building.lean_headers.lean_headers import (
-    Toolbox,
-    UnfitToolbox,
+    LeanHeaders,
+    UnfitLeanHeaders,
     make_toolbox,
     toolbox_key,
 )
@@ -24,7 +24,7 @@ _PATIENCE_S: Final = 900.0
 """For the helper, whose build reads torch's real headers; for a precompiled header it is ample."""
 
 
-class Tiers:
+class HeaderTiers:
     """The header tiers of one builder; whoever needs the toolbox while it is being made waits for it."""
 
     def __init__(self, sandbox: BuildSandbox, cache: BuildCache) -> None:
@@ -32,10 +32,10 @@ class Tiers:
         self._cache = cache
         self._guard = threading.Lock()
         self._unfit = False
-        self._toolbox: Toolbox | None = None
+        self._toolbox: LeanHeaders | None = None
         self._precompiled: PrecompiledHeaders | None = None
 
-    def prepare(self) -> Toolbox | None:
+    def prepare(self) -> LeanHeaders | None:
         """The toolbox, made now if this machine has none yet; None where the lean headers do not fit.
 
         Raises:
@@ -75,7 +75,7 @@ class Tiers:
     def _place(self) -> Path:
         return self._cache.root / "toolboxes" / toolbox_key(self._sandbox.toolchain)
 
-    def _look(self, *, make: bool) -> Toolbox | None:
+    def _look(self, *, make: bool) -> LeanHeaders | None:
         with self._guard:
             if self._toolbox is None and not self._unfit:
                 self._toolbox = self._find_or_make(self._place(), make=make)
@@ -83,23 +83,23 @@ class Tiers:
                     self._precompiled = PrecompiledHeaders(self._toolbox, self._cache)
         return self._toolbox
 
-    def _find_or_make(self, place: Path, *, make: bool) -> Toolbox | None:
+    def _find_or_make(self, place: Path, *, make: bool) -> LeanHeaders | None:
         unfit = place.with_suffix(".unfit")
         if place.exists():
-            return Toolbox(place, self._sandbox.toolchain)
+            return LeanHeaders(place, self._sandbox.toolchain)
         if not make:
             return None
         with self._cache.building(f"toolbox-{place.name}"):
             self._unfit = unfit.exists()
             if not place.exists() and not self._unfit:
                 self._make(place, unfit)
-        return None if self._unfit else Toolbox(place, self._sandbox.toolchain)
+        return None if self._unfit else LeanHeaders(place, self._sandbox.toolchain)
 
     def _make(self, place: Path, unfit: Path) -> None:
         with self._cache.staged() as staged:
             try:
                 make_toolbox(staged, self._sandbox, timeout_s=_PATIENCE_S)
-            except UnfitToolbox as error:
+            except UnfitLeanHeaders as error:
                 _log.warning("building with torch's own headers, which is slower: %s", error)
                 self._unfit = True
                 place.parent.mkdir(parents=True, exist_ok=True)

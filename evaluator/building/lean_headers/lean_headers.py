@@ -102,7 +102,7 @@ FORWARDERS: Final = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Toolbox:
+class LeanHeaders:
     """A finished toolbox."""
 
     folder: Path
@@ -132,7 +132,7 @@ class Toolbox:
         )
 
 
-class UnfitToolbox(Exception):
+class UnfitLeanHeaders(Exception):
     """The lean headers do not fit this torch or compiler; the message says why."""
 
 
@@ -143,7 +143,7 @@ def toolbox_key(toolchain: Toolchain) -> str:
     return sha256_text("\0".join([*texts, identity_of(toolchain, toolchain.cuda, str(toolchain.torch.root))]))
 
 
-def make_toolbox(folder: Path, sandbox: BuildSandbox, *, timeout_s: float) -> Toolbox:
+def make_toolbox(folder: Path, sandbox: BuildSandbox, *, timeout_s: float) -> LeanHeaders:
     """Fill an empty folder: compile the helper, write the header tree, prove both.
 
     Raises:
@@ -155,18 +155,18 @@ def make_toolbox(folder: Path, sandbox: BuildSandbox, *, timeout_s: float) -> To
     archive = folder / "helper.a"
     made = sandbox.run(plan, archive, timeout_s=timeout_s, workers=3)
     if not made.ok:
-        raise UnfitToolbox(made.log)
+        raise UnfitLeanHeaders(made.log)
     archive.chmod(0o444)
     for name, text in (files | _forwarders() | {f"{_OWN}/layout.h": _layout(archive.read_bytes())}).items():
         path = folder / "include" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    toolbox = Toolbox(folder, toolchain)
+    toolbox = LeanHeaders(folder, toolchain)
     _prove(toolbox, sandbox, timeout_s)
     return toolbox
 
 
-def _prove(toolbox: Toolbox, sandbox: BuildSandbox, timeout_s: float) -> None:
+def _prove(toolbox: LeanHeaders, sandbox: BuildSandbox, timeout_s: float) -> None:
     """Build the self-test with the toolbox and run it against torch."""
     request = BuildRequest(
         name="selftest",
@@ -179,12 +179,12 @@ def _prove(toolbox: Toolbox, sandbox: BuildSandbox, timeout_s: float) -> None:
     library = toolbox.folder / "selftest.so"
     made = sandbox.seeing(toolbox.folder).run(plan, library, timeout_s=timeout_s, workers=1)
     if not made.ok:
-        raise UnfitToolbox(f"the self-test does not compile: {made.log}")
+        raise UnfitLeanHeaders(f"the self-test does not compile: {made.log}")
     library.chmod(0o755)
     script = SOURCES / "selftest.py"
     argv = (sys.executable, "-I", str(script), str(library))
     if said := sandbox.passes(argv, (script, library), timeout_s=timeout_s):
-        raise UnfitToolbox(f"the self-test fails: {said}")
+        raise UnfitLeanHeaders(f"the self-test fails: {said}")
     library.unlink()
 
 
@@ -235,7 +235,7 @@ def _layout(archive: bytes) -> str:
     """Where a tensor keeps its shape, as the compiled helper recorded it."""
     start = archive.find(_LAYOUT_MARK)
     if start < 0:
-        raise UnfitToolbox("the helper does not say how tensors are laid out")
+        raise UnfitLeanHeaders("the helper does not say how tensors are laid out")
     values = struct.unpack_from(f"<{len(_LAYOUT_NAMES)}Q", archive, start + len(_LAYOUT_MARK))
     lines = [f"#define {name} {value}" for name, value in zip(_LAYOUT_NAMES, values, strict=True)]
     return "\n".join(["#ifndef KW_LAYOUT_H", "#define KW_LAYOUT_H", *lines, "#endif", ""])

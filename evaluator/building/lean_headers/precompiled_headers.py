@@ -16,7 +16,7 @@ from typing import Final
 
 from kernelwright.evaluator.building.build_cache import BuildCache
 from kernelwright.evaluator.building.build_plan import OUTPUT, PRECOMPILABLE, Plan
-from kernelwright.evaluator.building.lean_headers.lean_headers import Toolbox
+from kernelwright.evaluator.building.lean_headers.lean_headers import LeanHeaders
 from kernelwright.evaluator.building.sandboxed_build import BuildSandbox
 from kernelwright.evaluator.schema.record import sha256_text
 
@@ -33,7 +33,7 @@ _SETTING: Final = re.compile(r"-(?:O|f|m|std=|g|pthread|D_GLIBCXX|DTORCH_API|isy
 class PrecompiledHeaders:
     """The precompiled headers of one toolbox; usable from any thread."""
 
-    def __init__(self, toolbox: Toolbox, cache: BuildCache) -> None:
+    def __init__(self, toolbox: LeanHeaders, cache: BuildCache) -> None:
         self._toolbox = toolbox
         self._cache = cache
         self._uses: Counter[str] = Counter()

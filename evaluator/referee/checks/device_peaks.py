@@ -23,7 +23,7 @@ _CPU_CACHE: Final = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class DevicePeaks:
     """One device's best, for one kind of number."""
 
     bytes_per_ms: float
@@ -34,7 +34,7 @@ class Rates:
     """Of the last level."""
 
 
-def measure(device: Device, driver: DriverLink, *, math: str, dtype: torch.dtype) -> Rates:
+def measure(device: Device, driver: DriverLink, *, math: str, dtype: torch.dtype) -> DevicePeaks:
     """Rates of this device under a math policy, measured here or remembered from an earlier measurement.
 
     Only to be called while nothing foreign runs on the device: a rate measured too low would convict the
@@ -47,9 +47,9 @@ def measure(device: Device, driver: DriverLink, *, math: str, dtype: torch.dtype
     known, times = _read(stored), int(stored.get("times") or 0)
     if known is not None and times >= _MEASUREMENTS:
         return known
-    found = Rates(_copy_rate(device), _product_rate(device, dtype), cache_bytes(kind))
+    found = DevicePeaks(_copy_rate(device), _product_rate(device, dtype), cache_bytes(kind))
     if known is not None:
-        found = Rates(
+        found = DevicePeaks(
             max(known.bytes_per_ms, found.bytes_per_ms),
             max(known.flops_per_ms, found.flops_per_ms),
             found.cache_bytes,
@@ -66,12 +66,12 @@ def measure(device: Device, driver: DriverLink, *, math: str, dtype: torch.dtype
 
 
 # Any: what the memory holds, checked here.
-def _read(stored: dict[str, Any]) -> Rates | None:
+def _read(stored: dict[str, Any]) -> DevicePeaks | None:
     values = [stored.get(name) for name in ("bytes_per_ms", "flops_per_ms", "cache_bytes")]
     if not all(isinstance(value, (int, float)) and value > 0 for value in values):
         return None
     copying, multiplying, cache = (float(value or 0) for value in values)
-    return Rates(copying, multiplying, int(cache))
+    return DevicePeaks(copying, multiplying, int(cache))
 
 
 def _copy_rate(device: Device) -> float:

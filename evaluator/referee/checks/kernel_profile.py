@@ -7,20 +7,20 @@ from typing import Any, Final
 
 from kernelwright.evaluator.analysis.attribution import Event, attribute
 from kernelwright.evaluator.analysis.elf_symbols import Symbols
-from kernelwright.evaluator.referee.worker.setup import Ground
-from kernelwright.evaluator.referee.worker.worker_process import Side, Verdict
+from kernelwright.evaluator.referee.worker.setup import ProblemContext
+from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Attribution
 
 _PROFILE_S: Final = 30.0
 
 
-def attribution(ground: Ground, side: Side, source: str) -> Attribution:
+def attribution(ground: ProblemContext, side: WorkerProcess, source: str) -> Attribution:
     """The track of a candidate that has been verified; afterwards the side may be gone."""
     symbols = Symbols.model_validate(ground.driver.call("symbols", id=side.id))
     try:
         side.thaw()
         reply = side.ask({"op": "profile", "layout": "verify", "model": "m"}, _PROFILE_S)
-    except Verdict as verdict:
+    except CandidateFailed as verdict:
         return attribute([], symbols, source, trouble=verdict.detail[:200])
     return attribute(_events(reply.get("events")), symbols, source)
 

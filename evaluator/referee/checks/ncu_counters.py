@@ -13,8 +13,15 @@ from pydantic import ValidationError
 from kernelwright.evaluator.devices import open_device
 from kernelwright.evaluator.referee.correctness.shape_variants import evaluated
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.worker.setup import Construction, Ground, construct, lay_out, load, write
-from kernelwright.evaluator.referee.worker.worker_process import Side, Verdict
+from kernelwright.evaluator.referee.worker.setup import (
+    ModelConstruction,
+    ProblemContext,
+    construct,
+    lay_out,
+    load,
+    write,
+)
+from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Counters, KernelCounters
 
 _LIMIT_S: Final = 60.0
@@ -22,10 +29,10 @@ _LIMIT_S: Final = 60.0
 _REPORT_S: Final = 20.0
 
 
-class Counting:
+class CounterCollector:
     """Counts for candidates of one problem, at the judged sizes."""
 
-    def __init__(self, ground: Ground, pool: TrialPool) -> None:
+    def __init__(self, ground: ProblemContext, pool: TrialPool) -> None:
         self._ground = ground
         self._scene = evaluated(ground, pool, "judged")
 
@@ -35,12 +42,12 @@ class Counting:
         if missing:
             return Counters(ran=False, reason=missing)
         started = time.monotonic()
-        side = Side(self._ground.driver, open_device("cpu"), role="counted", tool="ncu")
+        side = WorkerProcess(self._ground.driver, open_device("cpu"), role="counted", tool="ncu")
         trouble = ""
         try:
             try:
                 self._walk(side, source, compile_s)
-            except Verdict as verdict:
+            except CandidateFailed as verdict:
                 trouble = f"the candidate failed under ncu: {verdict.status.value}: {verdict.detail[:300]}"
             wait_s = 0.0 if side.lost else _REPORT_S
             report = self._ground.driver.call("report", id=side.id, wait_s=wait_s)
@@ -57,7 +64,7 @@ class Counting:
             seconds=round(time.monotonic() - started, 2),
         )
 
-    def _walk(self, side: Side, source: str, compile_s: float) -> None:
+    def _walk(self, side: WorkerProcess, source: str, compile_s: float) -> None:
         """Load, construct, call once, and once more with the counters on.
 
         Raises:
@@ -66,7 +73,9 @@ class Counting:
         ground, scene = self._ground, self._scene
         side.setup(device=ground.device_name, threads=ground.threads, math=ground.math, sharing="cpu")
         load(ground, side, source, class_name="ModelNew")
-        construct(ground, side, Construction(class_name="ModelNew", model="m", seed=scene.seed, vary=False))
+        construct(
+            ground, side, ModelConstruction(class_name="ModelNew", model="m", seed=scene.seed, vary=False)
+        )
         lane = lay_out(side, "count", scene.arguments, scene.output, 1, private=True)
         write(side, lane.input_slots, scene.arguments.leaves, 0)
         ground.driver.call("hold", exclusive=False)

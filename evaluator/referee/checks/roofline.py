@@ -9,13 +9,13 @@ from torch import nn
 
 from kernelwright.evaluator.analysis.plausibility import floor_ms, roofline_ms, speed_of_light
 from kernelwright.evaluator.ipc.tensor_tree import flatten
-from kernelwright.evaluator.referee.checks.device_peaks import Rates, cache_bytes, measure
+from kernelwright.evaluator.referee.checks.device_peaks import DevicePeaks, cache_bytes, measure
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.dynamo_stub import uncompiled
-from kernelwright.evaluator.referee.reference.flop_counter import Work
+from kernelwright.evaluator.referee.reference.flop_counter import OpCounts
 from kernelwright.evaluator.referee.reference.flop_counter import count as count_work
 from kernelwright.evaluator.referee.reference.reference import Arguments, copied
-from kernelwright.evaluator.referee.worker.setup import Ground
+from kernelwright.evaluator.referee.worker.setup import ProblemContext
 from kernelwright.evaluator.schema.errors import ProblemError
 from kernelwright.evaluator.schema.evaluation import Plausibility
 
@@ -24,14 +24,14 @@ _SECTOR_BYTES: Final = 32
 _SAMPLED: Final = 16
 
 
-class Assessor:
+class Roofline:
     """Assesses times of one problem's candidates."""
 
-    def __init__(self, ground: Ground, pool: TrialPool) -> None:
+    def __init__(self, ground: ProblemContext, pool: TrialPool) -> None:
         self._ground = ground
         self._pool = pool
-        self._rates: Rates | None = None
-        self._work = Work()
+        self._rates: DevicePeaks | None = None
+        self._work = OpCounts()
         self._certain_bytes: int | None = None
 
     def count(self) -> None:
@@ -41,7 +41,7 @@ class Assessor:
             answer = self._ground.reference.answer
             self._work = count_work(copied(model), _copied(arguments), answer=answer)
         except (RuntimeError, TypeError):
-            self._work = Work(complete=False)
+            self._work = OpCounts(complete=False)
         device = self._ground.device.torch_device
         if device.type == "cuda":
             everything = self._work.read_bytes + self._work.written_bytes

@@ -20,12 +20,19 @@ from typing import Any, Final
 import torch
 
 from kernelwright.evaluator.devices import open_device
-from kernelwright.evaluator.driver.measurement_cache import VERDICT
+from kernelwright.evaluator.ipc.messages import VERDICT
 from kernelwright.evaluator.referee.checks.stress import Stress
-from kernelwright.evaluator.referee.correctness.shape_variants import Scene, evaluated, smaller
+from kernelwright.evaluator.referee.correctness.shape_variants import ShapeVariant, evaluated, smaller
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.worker.setup import Construction, Ground, construct, lay_out, load, write
-from kernelwright.evaluator.referee.worker.worker_process import Side, Verdict
+from kernelwright.evaluator.referee.worker.setup import (
+    ModelConstruction,
+    ProblemContext,
+    construct,
+    lay_out,
+    load,
+    write,
+)
+from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, WorkerProcess
 from kernelwright.evaluator.schema.config import Sanitize
 from kernelwright.evaluator.schema.evaluation import Sanitization, Status
 from kernelwright.evaluator.schema.record import sha256_text
@@ -47,11 +54,11 @@ _NOTHING: Final = "the candidate built nothing of its own to run the tools on"
 
 
 @dataclass(frozen=True, slots=True)
-class Trip:
+class ToolRun:
     """One process under one tool."""
 
     tool: str
-    scene: Scene
+    scene: ShapeVariant
     complete: bool
     why: str
     """Why the report is not complete."""
@@ -77,7 +84,7 @@ class _Record:
     convictions: list[tuple[Status, str]] = field(default_factory=list)
     needed: bool = True
 
-    def add(self, trip: Trip, *, convict: bool = True) -> None:
+    def add(self, trip: ToolRun, *, convict: bool = True) -> None:
         """Take over what a trip found."""
         if trip.complete:
             self.tools.append(trip.label)
@@ -109,16 +116,16 @@ class _Record:
 class Sanitizer:
     """Sanitizes candidates of one problem."""
 
-    def __init__(self, ground: Ground, pool: TrialPool, *, name: str, limit_s: float) -> None:
+    def __init__(self, ground: ProblemContext, pool: TrialPool, *, name: str, limit_s: float) -> None:
         """`name` is what the judged sizes are called; `limit_s` bounds each candidate, builds not counted."""
         self._ground = ground
         self._scene = evaluated(ground, pool, name)
         self._pool = pool
         self._limit_s = limit_s
         self._kind = ground.device.torch_device.type
-        self._smaller: list[Scene] | None = None
+        self._smaller: list[ShapeVariant] | None = None
         self._deadline = 0.0
-        self._sides: dict[str, Side] = {}
+        self._sides: dict[str, WorkerProcess] = {}
 
     def postpone(self, wanted: Sanitize, source: str, builds: int) -> Sanitization | None:
         """What an evaluation records when it leaves this stage out; None when it does not."""
@@ -222,7 +229,7 @@ class Sanitizer:
                     return
         self._examine(source, record, trip)
 
-    def _examine(self, source: str, record: _Record, trip: Trip) -> None:
+    def _examine(self, source: str, record: _Record, trip: ToolRun) -> None:
         """Stress, which also shows whether a candidate does in sight of a tool what it does otherwise."""
         status, text = self._stress.examine(source)
         if status is not None:
@@ -239,7 +246,7 @@ class Sanitizer:
             return False
         return call_ms * _SLOWDOWN * _CALLS / 1e3 < self._limit_s / 4
 
-    def _scenes(self, *, fast: bool) -> Iterator[Scene]:
+    def _scenes(self, *, fast: bool) -> Iterator[ShapeVariant]:
         """Sizes to try, until the candidate runs at one of them; the judged ones are the last resort."""
         if not fast and self._scene.elements > _LARGEST_ELEMENTS[self._kind]:
             if self._smaller is None:
@@ -257,14 +264,14 @@ class Sanitizer:
     def _left(self) -> float:
         return max(1.0, self._deadline - time.monotonic())
 
-    def _trip(self, tool: str, scene: Scene, source: str) -> Trip:
+    def _trip(self, tool: str, scene: ShapeVariant, source: str) -> ToolRun:
         """Run a candidate under a tool and hear what the tool says."""
         side = self._sides.pop(tool, None) or self._watched(tool)
         trouble = ""
         try:
             try:
                 self._walk(side, scene, source)
-            except Verdict as verdict:
+            except CandidateFailed as verdict:
                 trouble = f"{verdict.status.value}: {verdict.detail}"
             wait_s = self._end(side, tool)
             report = self._ground.driver.call("report", id=side.id, wait_s=wait_s)
@@ -273,18 +280,18 @@ class Sanitizer:
             self._let_go()
         return _trip(tool, scene, trouble, report, side.builds)
 
-    def _end(self, side: Side, tool: str) -> float:
+    def _end(self, side: WorkerProcess, tool: str) -> float:
         """Let the process end in good order where its tool reports at the end; seconds to wait for that."""
         if tool == "address" or side.lost:
             return 0.0
         left = min(_REPORT_S, self._left())
-        with contextlib.suppress(Verdict):
+        with contextlib.suppress(CandidateFailed):
             side.ask({"op": "finish"}, left)
         return left
 
-    def _watched(self, tool: str) -> Side:
+    def _watched(self, tool: str) -> WorkerProcess:
         """A process under a tool, in memory shared with the host: CUDA IPC may not work under it."""
-        return Side(self._ground.driver, open_device("cpu"), role="sanitized", tool=tool)
+        return WorkerProcess(self._ground.driver, open_device("cpu"), role="sanitized", tool=tool)
 
     def _discard_sides(self) -> None:
         while self._sides:
@@ -292,7 +299,7 @@ class Sanitizer:
             self._ground.driver.call("report", id=side.id, wait_s=0.0)
             side.close()
 
-    def _walk(self, side: Side, scene: Scene, source: str) -> None:
+    def _walk(self, side: WorkerProcess, scene: ShapeVariant, source: str) -> None:
         """Load, construct and call, with arguments in private memory.
 
         Raises:
@@ -305,20 +312,22 @@ class Sanitizer:
         if side.builds:
             self._deadline += time.monotonic() - before
         self._deadline += float(self._ground.driver.call("hold", exclusive=False)["waited_s"])
-        construct(ground, side, Construction(class_name="ModelNew", model="m", seed=scene.seed, vary=False))
+        construct(
+            ground, side, ModelConstruction(class_name="ModelNew", model="m", seed=scene.seed, vary=False)
+        )
         lane = lay_out(side, "sanitize", scene.arguments, scene.output, 1, private=True)
         write(side, lane.input_slots, scene.arguments.leaves, 0)
         for _ in range(_CALLS):
             ran = side.run("sanitize", model="m", first=0, count=1, timeout_s=self._left())
             if ran.complaint:
-                raise Verdict(Status.WRONG_SHAPE, ran.complaint)
+                raise CandidateFailed(Status.WRONG_SHAPE, ran.complaint)
 
 
 def _has_nothing_of_its_own(source: str, builds: int) -> bool:
     return builds == 0 and not _GENERATED.search(source)
 
 
-def _trip(tool: str, scene: Scene, trouble: str, report: dict[str, Any], builds: int) -> Trip:
+def _trip(tool: str, scene: ShapeVariant, trouble: str, report: dict[str, Any], builds: int) -> ToolRun:
     convictions = [
         (Status(finding["status"]), str(finding["text"]))
         for finding in report["findings"]
@@ -329,4 +338,4 @@ def _trip(tool: str, scene: Scene, trouble: str, report: dict[str, Any], builds:
     if trouble and not convictions:
         reasons = [why, f"the candidate failed under it: {trouble[:300]}"]
         complete, why = False, "; ".join(filter(None, reasons))
-    return Trip(tool, scene, complete or bool(convictions), why, trouble, convictions, remarks, builds)
+    return ToolRun(tool, scene, complete or bool(convictions), why, trouble, convictions, remarks, builds)

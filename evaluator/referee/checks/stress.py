@@ -17,9 +17,16 @@ from kernelwright.evaluator.referee.correctness.comparison import Comparison, co
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.reference import same_answers
-from kernelwright.evaluator.referee.worker.call_buffers import Lane
-from kernelwright.evaluator.referee.worker.setup import Construction, Ground, construct, lay_out, load, write
-from kernelwright.evaluator.referee.worker.worker_process import Side, Verdict
+from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
+from kernelwright.evaluator.referee.worker.setup import (
+    ModelConstruction,
+    ProblemContext,
+    construct,
+    lay_out,
+    load,
+    write,
+)
+from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
 
 _FEWEST_THREADS: Final = 4
@@ -50,7 +57,7 @@ class _Tally:
 class Stress:
     """Looks for races of one candidate by calling it; its process starts at once, to be ready when needed."""
 
-    def __init__(self, ground: Ground, pool: TrialPool, *, seconds: float, call_s: float) -> None:
+    def __init__(self, ground: ProblemContext, pool: TrialPool, *, seconds: float, call_s: float) -> None:
         """`seconds` is spent calling, start-up not counted; `call_s` bounds one call."""
         self._ground = ground
         self._pool = pool
@@ -61,7 +68,7 @@ class Stress:
         self._right: list[torch.Tensor] | None = None
         """The last answer that was compared and found right."""
         self._counts = self._thread_counts()
-        self._side = Side(ground.driver, ground.device, role="sanitized", threads=self._counts[0])
+        self._side = WorkerProcess(ground.driver, ground.device, role="sanitized", threads=self._counts[0])
 
     @property
     def builds(self) -> int:
@@ -85,7 +92,7 @@ class Stress:
                 if tallies and time.monotonic() > until:
                     break
                 tallies[count] = self._call(lane, count)
-        except Verdict as verdict:
+        except CandidateFailed as verdict:
             return (
                 None,
                 f"stress with up to {counts[0]} threads: {verdict.status.value}: {verdict.detail[:300]}",
@@ -99,7 +106,7 @@ class Stress:
         most = max(_FEWEST_THREADS, self._ground.threads, min(2 * self._ground.threads, _MOST_THREADS))
         return tuple(sorted({most, 4, 3, 2, 1}, reverse=True))
 
-    def _ready(self, source: str) -> Lane | None:
+    def _ready(self, source: str) -> CallBuffers | None:
         """Construct as verification does, by seed or by state; None when neither is right."""
         ground, draw, side, most = self._ground, self._pool.draws[0], self._side, self._counts[0]
         side.setup(device=ground.device_name, threads=most, math=ground.math)
@@ -107,7 +114,7 @@ class Stress:
         ground.driver.call("hold", exclusive=False)
         lane = lay_out(side, "stress", self._trial.arguments, self._trial.expected.output, 1)
         for state in (None, draw.model.state_dict()):
-            wanted = Construction(
+            wanted = ModelConstruction(
                 class_name="ModelNew", model="m", seed=draw.seed, vary=draw.vary, state=state
             )
             construct(ground, side, wanted)
@@ -120,7 +127,7 @@ class Stress:
                 break
         return None
 
-    def _call(self, lane: Lane, count: int) -> _Tally:
+    def _call(self, lane: CallBuffers, count: int) -> _Tally:
         self._side.ask({"op": "threads", "count": count}, self._call_s)
         tally = _Tally()
         until = time.monotonic() + self._seconds / len(self._counts)
@@ -138,14 +145,14 @@ class Stress:
                 tally.differing |= not same_answers(tally.first_wrong, outputs)
         return tally
 
-    def _once(self, lane: Lane) -> tuple[Comparison, list[torch.Tensor]]:
+    def _once(self, lane: CallBuffers) -> tuple[Comparison, list[torch.Tensor]]:
         side = self._side
         write(side, lane.input_slots, self._trial.arguments.leaves, 0)
         self._ground.device.synchronize()
         self._disturb()
         ran = side.run("stress", model="m", first=0, count=1, timeout_s=self._call_s)
         if ran.complaint:
-            raise Verdict(Status.WRONG_SHAPE, ran.complaint)
+            raise CandidateFailed(Status.WRONG_SHAPE, ran.complaint)
         outputs = [view(side.blocks[slot["block"]].data, slot, 0).clone() for slot in lane.output_slots]
         if self._right is not None and same_answers(self._right, outputs):
             return Comparison(0.0, None), outputs

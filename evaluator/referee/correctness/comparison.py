@@ -11,8 +11,8 @@ from kernelwright.evaluator.ipc.gradients import OUTPUT
 from kernelwright.evaluator.ipc.tensor_tree import leaf_paths
 from kernelwright.evaluator.referee.correctness.tolerance import (
     PEAK_FACTOR,
+    Discontinuities,
     Expected,
-    Jumps,
     all_finite,
     as_real,
     bound,
@@ -75,7 +75,7 @@ def _leaf(expected: Expected, index: int, got: torch.Tensor, limit: float) -> tu
     return _floating(exact, scale, got, bound(limit, precision), eps=torch.finfo(precision).eps)
 
 
-def _nearest(exact: torch.Tensor, jumps: Jumps, got: torch.Tensor) -> torch.Tensor:
+def _nearest(exact: torch.Tensor, jumps: Discontinuities, got: torch.Tensor) -> torch.Tensor:
     """The right values, and where there are several the one that was met best."""
     nearest, have = exact.flatten().clone(), got.flatten()
     for other in jumps.others:

@@ -18,7 +18,7 @@ _PEAKS: Final = 4.0
 
 
 @dataclass(slots=True)
-class Jumped:
+class FlippedElements:
     """How many elements of an output went the other way in a duel so far."""
 
     jumped: int = 0
@@ -26,14 +26,14 @@ class Jumped:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class FlipTolerance:
     """How much of an output may go either way, since rounding decides."""
 
     share: float
     """Of the elements; of whole numbers, of those that are not the usual one."""
     together: int
     """Floating elements that one decision changes at once; 0 where none jump."""
-    before: Jumped = field(default_factory=Jumped)
+    before: FlippedElements = field(default_factory=FlippedElements)
     """What was let off so far."""
 
     def lets_off(self, jumped: int, compared: int) -> bool:
@@ -47,11 +47,11 @@ class Doubt:
         )
 
 
-NO_DOUBT: Final = Doubt(0.0, 0)
+NO_DOUBT: Final = FlipTolerance(0.0, 0)
 
 
 def without_jumps(
-    rows: torch.Tensor, reference: torch.Tensor, most: torch.Tensor, doubt: Doubt
+    rows: torch.Tensor, reference: torch.Tensor, most: torch.Tensor, doubt: FlipTolerance
 ) -> torch.Tensor:
     """The error of each group, but for a few elements that went the other way, if there are no more.
 

@@ -15,13 +15,19 @@ import torch
 
 from kernelwright.evaluator.referee.correctness.comparison import compare
 from kernelwright.evaluator.referee.correctness.op_trace import terms_of
-from kernelwright.evaluator.referee.correctness.shape_variants import Scene, evaluated, versions
+from kernelwright.evaluator.referee.correctness.shape_variants import ShapeVariant, evaluated, versions
 from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
-from kernelwright.evaluator.referee.correctness.trial_cache import Solved, Trial
+from kernelwright.evaluator.referee.correctness.trial_cache import SolvedTrial, Trial
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.correctness.verification import poison_outputs, read_outputs
-from kernelwright.evaluator.referee.worker.setup import Construction, Ground, construct, lay_out, write
-from kernelwright.evaluator.referee.worker.worker_process import Side, Verdict
+from kernelwright.evaluator.referee.worker.setup import (
+    ModelConstruction,
+    ProblemContext,
+    construct,
+    lay_out,
+    write,
+)
+from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, WorkerProcess
 from kernelwright.evaluator.schema.errors import ProblemError
 from kernelwright.evaluator.schema.evaluation import Status
 
@@ -32,20 +38,20 @@ _MOST: Final = 2
 class _Held:
     """One size with its right answer."""
 
-    scene: Scene
+    scene: ShapeVariant
     trial: Trial
 
 
-class OtherSizes:
+class OtherShapes:
     """Tries candidates of one problem at sizes they were not asked for."""
 
-    def __init__(self, ground: Ground, pool: TrialPool, *, name: str, call_s: float) -> None:
+    def __init__(self, ground: ProblemContext, pool: TrialPool, *, name: str, call_s: float) -> None:
         """`name` is what the judged sizes are called; `call_s` bounds a call."""
         self._scene = evaluated(ground, pool, name)
         self._call_s = call_s
         self._held: list[_Held] | None = None
 
-    def try_on(self, side: Side) -> dict[str, Status]:
+    def try_on(self, side: WorkerProcess) -> dict[str, Status]:
         """What a verified candidate would earn, by the sizes' name; empty where the problem has no others.
 
         The side may be gone afterwards.
@@ -66,15 +72,15 @@ class OtherSizes:
             with contextlib.suppress(ProblemError, torch.OutOfMemoryError):
                 yield _Held(scene, _trial(scene))
 
-    def _earned(self, side: Side, held: _Held, name: str) -> Status:
+    def _earned(self, side: WorkerProcess, held: _Held, name: str) -> Status:
         try:
             return self._called(side, held, name)
-        except Verdict as verdict:
+        except CandidateFailed as verdict:
             return verdict.status
 
-    def _called(self, side: Side, held: _Held, name: str) -> Status:
+    def _called(self, side: WorkerProcess, held: _Held, name: str) -> Status:
         scene, trial = held.scene, held.trial
-        construct(scene.ground, side, Construction("ModelNew", name, scene.seed, vary=False))
+        construct(scene.ground, side, ModelConstruction("ModelNew", name, scene.seed, vary=False))
         lane = lay_out(side, name, trial.arguments, trial.expected.output, 1)
         write(side, lane.input_slots, trial.arguments.leaves, 0)
         poison_outputs(lane, trial, 0)
@@ -86,10 +92,10 @@ class OtherSizes:
         return Status.PASSED if found.mismatch is None else Status.WRONG_VALUES
 
 
-def _trial(scene: Scene) -> Trial:
+def _trial(scene: ShapeVariant) -> Trial:
     reference = scene.ground.reference
     model = reference.model(scene.seed)
     terms = terms_of(reference, model, scene.arguments)
-    solved = Solved(scene.arguments, expect(reference, model, scene.arguments, scene.ground.math))
+    solved = SolvedTrial(scene.arguments, expect(reference, model, scene.arguments, scene.ground.math))
     bound = limit(scene.ground.math, zero_mean=False, terms=terms)
     return Trial(scene.name, bound, lambda: solved)

@@ -17,7 +17,7 @@ import torch
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.flop_counter import weigh
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
-from kernelwright.evaluator.referee.worker.setup import Ground
+from kernelwright.evaluator.referee.worker.setup import ProblemContext
 from kernelwright.evaluator.schema.errors import ProblemError
 
 _SCALABLE: Final = 64
@@ -31,11 +31,11 @@ _ANYWAY_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class ShapeVariant:
     """One version of a problem, ready to be called once."""
 
     name: str
-    ground: Ground
+    ground: ProblemContext
     seed: int
     arguments: Arguments
     output: Output
@@ -46,20 +46,20 @@ class Scene:
         return sum(leaf.numel() for leaf in (*self.arguments.leaves, *self.output.leaves))
 
 
-def evaluated(ground: Ground, pool: TrialPool, name: str) -> Scene:
+def evaluated(ground: ProblemContext, pool: TrialPool, name: str) -> ShapeVariant:
     """The version the candidate is judged on."""
     base = pool.bases[0]
-    return Scene(name, ground, pool.draws[0].seed, base.arguments, base.expected.output)
+    return ShapeVariant(name, ground, pool.draws[0].seed, base.arguments, base.expected.output)
 
 
-def smaller(scene: Scene) -> Iterator[Scene]:
+def smaller(scene: ShapeVariant) -> Iterator[ShapeVariant]:
     """Versions with fewer elements, the most natural first."""
     for made in versions(scene):
         if made.elements < scene.elements:
             yield made
 
 
-def versions(scene: Scene) -> Iterator[Scene]:
+def versions(scene: ShapeVariant) -> Iterator[ShapeVariant]:
     """Versions of other sizes that need little more memory than the judged one, the most natural first."""
     judged = scene.ground.overrides
     seen = [judged]
@@ -85,7 +85,7 @@ def _variants(constants: dict[str, Any], judged: dict[str, Any]) -> Iterator[tup
             yield f"scaled down to {floor}", judged | smaller_ones
 
 
-def _bearable(scene: Scene, overrides: dict[str, Any]) -> bool:
+def _bearable(scene: ShapeVariant, overrides: dict[str, Any]) -> bool:
     """Whether a version may be run: one that needs far more memory than the judged one may not."""
     reference, judged = scene.ground.reference, scene.ground.overrides
     needed, usual = (
@@ -117,7 +117,7 @@ def _scaled(value: Any, floor: int) -> Any:
     return value
 
 
-def _build(scene: Scene, name: str, overrides: dict[str, Any]) -> Scene | None:
+def _build(scene: ShapeVariant, name: str, overrides: dict[str, Any]) -> ShapeVariant | None:
     original, module = scene.ground.reference, sys.modules.get("problem")
     try:
         reference = Reference(
@@ -136,15 +136,15 @@ def _build(scene: Scene, name: str, overrides: dict[str, Any]) -> Scene | None:
         if module is not None:
             sys.modules["problem"] = module
     ground = replace(scene.ground, reference=reference, overrides=overrides)
-    return Scene(name, ground, scene.seed, arguments, output)
+    return ShapeVariant(name, ground, scene.seed, arguments, output)
 
 
-def _same_sizes(scene: Scene, other: Scene) -> bool:
+def _same_sizes(scene: ShapeVariant, other: ShapeVariant) -> bool:
     ours, theirs = ((*each.arguments.leaves, *each.output.leaves) for each in (scene, other))
     return all(one.shape == two.shape for one, two in zip(ours, theirs, strict=True))
 
 
-def _same_problem(scene: Scene, other: Scene) -> bool:
+def _same_problem(scene: ShapeVariant, other: ShapeVariant) -> bool:
     kept = scene.arguments.args == other.arguments.args and scene.arguments.kwargs == other.arguments.kwargs
     pairs = (
         (scene.arguments.leaves, other.arguments.leaves),

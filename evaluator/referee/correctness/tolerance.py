@@ -72,7 +72,7 @@ class Values:
 
 
 @dataclass(frozen=True, slots=True)
-class Jumps:
+class Discontinuities:
     """Where a floating leaf has several right values, since rounding decides between them.
 
     As where it was rounded on purpose, or chosen by the nearest of many.
@@ -100,7 +100,7 @@ class Expected:
     """False where the reference cannot run in float64."""
     unsettled: list[torch.Tensor | None] = field(default_factory=list)
     """Per leaf of whole numbers, where ties or rounding decide: which of two equal values is the first."""
-    jumps: list[Jumps | None] = field(default_factory=list)
+    jumps: list[Discontinuities | None] = field(default_factory=list)
     """Per floating leaf, what a decision that hangs on rounding makes of it."""
     halves: list[torch.dtype | None] = field(default_factory=list)
     """Per leaf, the half precision whose roundings on the way are most of its error, where it is wider."""
@@ -309,14 +309,14 @@ class _Watched:
             return None
         return mask
 
-    def jumps(self, together: int) -> Jumps | None:
+    def jumps(self, together: int) -> Discontinuities | None:
         """Of floating values; None where none or most jumped. `together` is known from other inputs."""
         most = max(self.most, together)
         if not self.can_jump or most == 0:
             return None
         share, elements = float(self._changed.float().mean()), self.exact.numel()
         is_small = most_jumping(elements) > MOST_UNSETTLED * elements
-        return Jumps(self._others, share, most) if is_small or share <= MOST_UNSETTLED else None
+        return Discontinuities(self._others, share, most) if is_small or share <= MOST_UNSETTLED else None
 
 
 def most_jumping(elements: int) -> float:

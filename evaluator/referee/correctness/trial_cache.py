@@ -11,7 +11,7 @@ from kernelwright.evaluator.referee.reference.reference import Arguments
 
 
 @dataclass(frozen=True, slots=True)
-class Solved:
+class SolvedTrial:
     """One set of inputs with its right answer."""
 
     arguments: Arguments
@@ -25,18 +25,18 @@ class Solved:
         return sum(leaf.numel() * leaf.element_size() for leaf in held)
 
 
-Solve = Callable[[], Solved]
+Solve = Callable[[], SolvedTrial]
 
 
-class Shelf:
+class TrialCache:
     """Keeps what was solved, up to a number of bytes; the last one always."""
 
     def __init__(self, budget_bytes: int) -> None:
         self._budget_bytes = budget_bytes
-        self._kept: OrderedDict[Solve, Solved] = OrderedDict()
+        self._kept: OrderedDict[Solve, SolvedTrial] = OrderedDict()
         self._largest_bytes = 0
 
-    def fetch(self, solve: Solve) -> Solved:
+    def fetch(self, solve: Solve) -> SolvedTrial:
         """What `solve` returns: kept, or now; room for it is made first."""
         found = self._kept.get(solve)
         if found is None:
@@ -46,7 +46,7 @@ class Shelf:
         self._kept.move_to_end(solve)
         return found
 
-    def look(self, solve: Solve) -> Solved | None:
+    def look(self, solve: Solve) -> SolvedTrial | None:
         """What was kept of it."""
         return self._kept.get(solve)
 
@@ -63,7 +63,7 @@ class Shelf:
 class Trial:
     """One set of inputs with its right answer, and the limit a candidate's error is held to."""
 
-    def __init__(self, name: str, limit: float, solve: Solve, shelf: Shelf | None = None) -> None:
+    def __init__(self, name: str, limit: float, solve: Solve, shelf: TrialCache | None = None) -> None:
         """Without a shelf `solve` is asked every time."""
         self.name = name
         self.limit = limit
@@ -71,7 +71,7 @@ class Trial:
         self._shelf = shelf
 
     @property
-    def solved(self) -> Solved:
+    def solved(self) -> SolvedTrial:
         """Inputs and answer, which belong together."""
         return self._shelf.fetch(self._solve) if self._shelf is not None else self._solve()
 
@@ -86,7 +86,7 @@ class Trial:
         return self.solved.expected
 
     @property
-    def kept(self) -> Solved | None:
+    def kept(self) -> SolvedTrial | None:
         """The same, if it need not be worked out."""
         return self._shelf.look(self._solve) if self._shelf is not None else None
 

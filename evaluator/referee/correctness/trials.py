@@ -26,7 +26,7 @@ from kernelwright.evaluator.referee.correctness.input_distributions import (
 from kernelwright.evaluator.referee.correctness.op_trace import terms_of
 from kernelwright.evaluator.referee.correctness.small_inputs import passing_through_one, usual_scales
 from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
-from kernelwright.evaluator.referee.correctness.trial_cache import Shelf, Solved, Trial
+from kernelwright.evaluator.referee.correctness.trial_cache import SolvedTrial, Trial, TrialCache
 from kernelwright.evaluator.referee.reference.input_structure import computable, kept_in_order, variable
 from kernelwright.evaluator.referee.reference.latency import with_threads
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference, same_answers
@@ -134,7 +134,7 @@ class TrialPool:
         self._reference = reference
         self._math = math
         self._secret = secret
-        self._shelf = Shelf(memory_bytes)
+        self._shelf = TrialCache(memory_bytes)
         self.draws: list[Draw] = []
         self.skipped: list[str] = []
         """Variants this problem's reference does not stay finite on."""
@@ -200,7 +200,7 @@ class TrialPool:
         """A trial of inputs that can be drawn again."""
         before: list[int] = []
 
-        def solve() -> Solved:
+        def solve() -> SolvedTrial:
             if self.pause is not None:
                 self.pause()
             arguments = draw()
@@ -213,7 +213,7 @@ class TrialPool:
                     "numpy.random.seed set, without operations that add or write in no fixed order"
                 )
             expected = expect(self._reference, model, arguments, self._math)
-            return Solved(arguments, expected if usual is None else passing_through_one(expected, usual))
+            return SolvedTrial(arguments, expected if usual is None else passing_through_one(expected, usual))
 
         bound = limit(self._math, zero_mean=name == "zero_mean", terms=self.terms)
         return Trial(name, bound, solve, self._shelf)

@@ -16,16 +16,16 @@ from kernelwright.evaluator.referee.correctness.tolerance import Expected, expec
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.correctness.trials import Draw, TrialPool
 from kernelwright.evaluator.referee.reference.reference import Reference, same_answers, same_values
-from kernelwright.evaluator.referee.worker.call_buffers import Lane
+from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.setup import (
-    Construction,
-    Ground,
+    ModelConstruction,
+    ProblemContext,
     call_bytes,
     construct,
     lay_out,
     write,
 )
-from kernelwright.evaluator.referee.worker.worker_process import Side, Verdict
+from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Mismatch, Status, Verification
 
 _SLOTS = 4
@@ -39,7 +39,7 @@ _SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 @dataclass(slots=True)
-class Tally:
+class TrialTally:
     """What verification has seen so far."""
 
     trials: int = 0
@@ -54,19 +54,25 @@ class Verifier:
     """Verifies one candidate."""
 
     def __init__(
-        self, ground: Ground, side: Side, pool: TrialPool, *, secret: random.Random, call_s: float
+        self,
+        ground: ProblemContext,
+        side: WorkerProcess,
+        pool: TrialPool,
+        *,
+        secret: random.Random,
+        call_s: float,
     ) -> None:
         self._ground = ground
         self._side = side
         self._pool = pool
         self._secret = secret
         self._call_s = call_s
-        self.tally = Tally()
+        self.tally = TrialTally()
         first = pool.draws[0].trials[0]
         arguments, output = first.arguments, first.expected.output
         affordable = int(ground.device.free_bytes() * _MEMORY_SHARE) // max(1, call_bytes(arguments, output))
         self._slots = max(_FEWEST_SLOTS, min(_SLOTS, affordable))
-        self._lane: Lane = lay_out(side, "verify", arguments, output, self._slots)
+        self._lane: CallBuffers = lay_out(side, "verify", arguments, output, self._slots)
         self.mutation_allowed = ground.reference.mutates(pool.draws[0].model, arguments)
         """Whether the reference writes to its inputs; what a call leaves in them is then not looked at."""
 
@@ -118,7 +124,7 @@ class Verifier:
         if state:
             try:
                 self._construct(draw, model, state=state)
-            except Verdict as verdict:
+            except CandidateFailed as verdict:
                 if verdict.status is not Status.RUNTIME_ERROR or self._side.lost:
                     raise
                 remark = f"; nor can it be given the reference's weights: {verdict.detail[:_REMARK_LIMIT]}"
@@ -130,7 +136,7 @@ class Verifier:
         return "seed"
 
     def _construct(self, draw: Draw, model: str, *, state: dict[str, torch.Tensor] | None) -> None:
-        wanted = Construction("ModelNew", model, draw.seed, draw.vary, state)
+        wanted = ModelConstruction("ModelNew", model, draw.seed, draw.vary, state)
         construct(self._ground, self._side, wanted)
 
     def _insist(self, trial: Trial, model: str, *, remark: str = "") -> None:
@@ -149,14 +155,14 @@ class Verifier:
 
     def _wrong(
         self, mismatch: Mismatch, status: Status, note: str, *, steady: bool = False, remark: str = ""
-    ) -> Verdict:
+    ) -> CandidateFailed:
         detail = (
             f"{_named(mismatch.output)} on {_inputs(mismatch.trial)}: "
             f"{mismatch.wrong} of {mismatch.total} wrong, "
             f"error {mismatch.error_ratio:.3g} times the reference's own (limit {mismatch.limit_ratio:.3g}); "
             f"{mismatch.pattern}{remark}"
         )
-        return Verdict(
+        return CandidateFailed(
             status, f"{note}; {detail}" if note else detail, mismatch=mismatch, unsteady=not steady
         )
 
@@ -211,7 +217,9 @@ class Verifier:
             self._side.ask({"op": "stain"}, timeout_s)
         ran = self._side.run("verify", model=model, first=first, count=count, timeout_s=timeout_s)
         if ran.complaint:
-            raise Verdict(Status.WRONG_SHAPE if ran.kind == "shape" else Status.WRONG_DTYPE, ran.complaint)
+            raise CandidateFailed(
+                Status.WRONG_SHAPE if ran.kind == "shape" else Status.WRONG_DTYPE, ran.complaint
+            )
 
     def _unchanged(self, trial: Trial, index: int) -> None:
         if self.mutation_allowed:
@@ -221,7 +229,7 @@ class Verifier:
         ):
             now = view(self._side.blocks[slot["block"]].data, slot, index)
             if not same_values(now, leaf):
-                raise Verdict(Status.INPUT_MUTATED, f"input {number} was changed by the call")
+                raise CandidateFailed(Status.INPUT_MUTATED, f"input {number} was changed by the call")
 
     def _outputs(self, index: int) -> list[torch.Tensor]:
         return read_outputs(self._lane, index)
@@ -232,7 +240,7 @@ def _naming(trial: Trial) -> Iterator[None]:
     """What fails on varied inputs only may insist on what the problem's own draws have in common."""
     try:
         yield
-    except Verdict as verdict:
+    except CandidateFailed as verdict:
         if trial.name in VARIED:
             verdict.detail += f"; on {_inputs(trial.name)}"
         raise
@@ -255,13 +263,13 @@ def in_a_row(reference: Reference, draw: Draw, trials: list[Trial], math_policy:
         reference.evolve(model, arguments)
 
 
-def read_outputs(lane: Lane, index: int) -> list[torch.Tensor]:
+def read_outputs(lane: CallBuffers, index: int) -> list[torch.Tensor]:
     """Copies of what a side left as the outputs of call `index`."""
     blocks = lane.side.blocks
     return [view(blocks[slot["block"]].data, slot, index).clone() for slot in lane.output_slots]
 
 
-def poison_outputs(lane: Lane, trial: Trial, index: int) -> None:
+def poison_outputs(lane: CallBuffers, trial: Trial, index: int) -> None:
     """Put what cannot be the answer where the outputs of call `index` belong."""
     for slot, exact in zip(lane.output_slots, trial.expected.output.leaves, strict=True):
         poison(view(lane.side.blocks[slot["block"]].data, slot, index), exact)

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import torch
 
 from kernelwright.evaluator.ipc.channel import Channel, ChannelClosed, Message
-from kernelwright.evaluator.referee.problem_check.inspection import Vetter
+from kernelwright.evaluator.referee.problem_check.inspection import ProblemInspection
 from kernelwright.evaluator.referee.reference.meta_shapes import describe, warm_up
 from kernelwright.evaluator.referee.worker.worker_process import DriverLink
 from kernelwright.evaluator.schema.errors import ProblemError
@@ -43,7 +43,7 @@ def _child(channel: Channel, message: Message) -> NoReturn:
         torch.set_num_threads(message["threads"])
         driver = DriverLink(channel)
         if message["op"] == "vet":
-            channel.send({"op": "vetted", **Vetter(driver, message).vet()})
+            channel.send({"op": "vetted", **ProblemInspection(driver, message).vet()})
         else:
             driver.call("begin")
             channel.send({"op": "described", **_description(message)})

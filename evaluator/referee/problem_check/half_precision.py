@@ -12,14 +12,14 @@ from kernelwright.evaluator.referee.problem_check.trivial_answers import Examine
 from kernelwright.evaluator.referee.reference.input_structure import computable
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
 from kernelwright.evaluator.schema.errors import ProblemError
-from kernelwright.evaluator.schema.problem_report import Remark, Severity
+from kernelwright.evaluator.schema.problem_report import ProblemFlaw, Severity
 
 GUESS: Final = "half_precision"
 _TYPES: Final = {"cpu": (torch.bfloat16,), "cuda": (torch.bfloat16, torch.float16)}
 """float16 is left out where no hardware speeds it up."""
 
 
-class Halving:
+class HalfPrecisionCheck:
     """Examines one problem under the fp32 policy."""
 
     def __init__(self, reference: Reference, *, seed: int, terms: int) -> None:
@@ -30,7 +30,7 @@ class Halving:
         self.guessable: list[str] = []
         """Types that only a loose tolerance accepts."""
 
-    def of(self, arguments: Arguments, examiner: Examiner) -> Iterator[Remark]:
+    def of(self, arguments: Arguments, examiner: Examiner) -> Iterator[ProblemFlaw]:
         """The reference in half precision, as a candidate's answer, unless it computes in that itself."""
         if self._reference.half is not None:
             return
@@ -42,7 +42,7 @@ class Halving:
             name = str(dtype).removeprefix("torch.")
             if belief.ours and self._passes_centred(arguments, dtype):
                 detail = f"the reference in {name}: {belief}"
-                yield Remark(name="half_precision_suffices", severity=Severity.FLAW, detail=detail)
+                yield ProblemFlaw(name="half_precision_suffices", severity=Severity.FLAW, detail=detail)
             elif belief.loose:
                 self.guessable.append(f"{GUESS} {name}")
 

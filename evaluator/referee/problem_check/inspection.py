@@ -16,7 +16,7 @@ from kernelwright.evaluator.referee.checks.device_peaks import measure
 from kernelwright.evaluator.referee.correctness.op_trace import terms_of
 from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.problem_check.half_precision import Halving
+from kernelwright.evaluator.referee.problem_check.half_precision import HalfPrecisionCheck
 from kernelwright.evaluator.referee.problem_check.sensitivity import Sensitivity
 from kernelwright.evaluator.referee.problem_check.trivial_answers import (
     Examiner,
@@ -25,14 +25,14 @@ from kernelwright.evaluator.referee.problem_check.trivial_answers import (
     of_identity,
     of_values,
 )
-from kernelwright.evaluator.referee.reference.flop_counter import Work, weigh
+from kernelwright.evaluator.referee.reference.flop_counter import OpCounts, weigh
 from kernelwright.evaluator.referee.reference.input_structure import computable
 from kernelwright.evaluator.referee.reference.latency import pace
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
 from kernelwright.evaluator.referee.worker.worker_process import DriverLink
 from kernelwright.evaluator.schema.config import EvaluationConfig, Math
 from kernelwright.evaluator.schema.errors import ProblemError
-from kernelwright.evaluator.schema.problem_report import ADVICE, Remark, Severity
+from kernelwright.evaluator.schema.problem_report import ADVICE, ProblemFlaw, Severity
 
 CALLS: Final = 100
 """About how often an evaluation calls the reference."""
@@ -68,7 +68,7 @@ class _Enough(Exception):
         self.detail = detail
 
 
-class Vetter:
+class ProblemInspection:
     """Vets one problem; collects remarks and numbers."""
 
     def __init__(self, driver: DriverLink, message: dict[str, Any]) -> None:  # Any: the `vet` message
@@ -76,8 +76,8 @@ class Vetter:
         self._config = EvaluationConfig.model_validate(message["config"])
         self._device: Device = open_device(message["device"])
         self._driver = driver
-        self._work = Work()
-        self._remarks: list[Remark] = []
+        self._work = OpCounts()
+        self._remarks: list[ProblemFlaw] = []
         self._guessable: list[str] = []
         self._numbers: dict[str, float] = {}
 
@@ -288,7 +288,7 @@ class Vetter:
         if sensitivity.untried:
             self._note("not_all_tried", f"{sensitivity.untried} inputs, parameters or buffers")
         if self._config.math is Math.FP32:
-            halving = Halving(reference, seed=_WEIGHTS[0], terms=terms)
+            halving = HalfPrecisionCheck(reference, seed=_WEIGHTS[0], terms=terms)
             self._remarks += halving.of(arguments, examiner)
             self._guessable += halving.guessable
 
@@ -298,13 +298,13 @@ class Vetter:
         return self._config.limits.total_s * 1e3 / CALLS
 
     def _remark(self, name: str, detail: str, *, severity: Severity = Severity.FLAW) -> None:
-        self._remarks.append(Remark(name=name, severity=severity, detail=detail))
+        self._remarks.append(ProblemFlaw(name=name, severity=severity, detail=detail))
 
     def _note(self, name: str, detail: str = "") -> None:
         self._remark(name, detail, severity=Severity.NOTE)
 
 
-def lacking(work: Work, free: int) -> str:
+def lacking(work: OpCounts, free: int) -> str:
     """Why a problem cannot be judged in this much memory, in bytes; empty where it can."""
     if _COPIES * work.peak_bytes <= free:
         return ""

@@ -12,7 +12,7 @@ from torch import nn
 from kernelwright.evaluator.referee.problem_check.trivial_answers import Belief, Examiner, differ
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
 from kernelwright.evaluator.schema.errors import ProblemError
-from kernelwright.evaluator.schema.problem_report import Remark, Severity
+from kernelwright.evaluator.schema.problem_report import ProblemFlaw, Severity
 
 _SLABS: Final = 3
 """Parts an axis is cut into to see whether all of it is read."""
@@ -34,7 +34,7 @@ class Sensitivity:
         """Changes that only a loose tolerance overlooks."""
         self.untried = 0
 
-    def of_inputs(self, other: Arguments) -> Iterator[Remark]:
+    def of_inputs(self, other: Arguments) -> Iterator[ProblemFlaw]:
         """Inputs that may be ignored; `other` is another draw."""
         for index, leaf in enumerate(self._arguments.leaves):
             if time.monotonic() > self.deadline:
@@ -54,7 +54,7 @@ class Sensitivity:
             if where:
                 yield _flaw("reads_part_of_input", f"input {index} ({_shape(leaf)}): {where} is never read")
 
-    def of_parameters(self, other: nn.Module) -> Iterator[Remark]:
+    def of_parameters(self, other: nn.Module) -> Iterator[ProblemFlaw]:
         """Parameters and buffers that may be ignored; `other` is another weight draw."""
         states = self._states()
         theirs = dict(other.named_parameters()) | dict(other.named_buffers())
@@ -73,7 +73,7 @@ class Sensitivity:
             if ignored and name in parameters:
                 yield _flaw("ignores_parameter", f"{name} ({_shape(tensor)}) may be anything: {belief}")
             elif ignored:
-                yield Remark(
+                yield ProblemFlaw(
                     name="ignores_buffer", severity=Severity.NOTE, detail=f"{name} ({_shape(tensor)})"
                 )
             elif belief.loose:
@@ -158,8 +158,8 @@ def _shape(tensor: torch.Tensor) -> str:
     return "x".join(map(str, tensor.shape)) or "a scalar"
 
 
-def _flaw(name: str, detail: str) -> Remark:
-    return Remark(name=name, severity=Severity.FLAW, detail=detail)
+def _flaw(name: str, detail: str) -> ProblemFlaw:
+    return ProblemFlaw(name=name, severity=Severity.FLAW, detail=detail)
 
 
 _NOBODY: Final = Belief(ours=False, loose=False)

@@ -12,7 +12,7 @@ from kernelwright.evaluator.referee.correctness.comparison import agrees
 from kernelwright.evaluator.referee.correctness.tolerance import Expected, all_finite
 from kernelwright.evaluator.referee.reference.input_structure import computable
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output
-from kernelwright.evaluator.schema.problem_report import Remark, Severity
+from kernelwright.evaluator.schema.problem_report import ProblemFlaw, Severity
 
 LOOSE: Final = 1e-2
 """Relative and absolute tolerance common in the field."""
@@ -66,7 +66,7 @@ class Examiner:
         return self.believes([guess if i == index else leaf for i, leaf in enumerate(self.leaves)])
 
 
-def of_values(examiner: Examiner, other: Output) -> Iterator[Remark]:
+def of_values(examiner: Examiner, other: Output) -> Iterator[ProblemFlaw]:
     """Flaws of outputs that one number stands for; `other` answers other inputs under other parameters."""
     for index, (leaf, another) in enumerate(zip(examiner.leaves, other.leaves, strict=True)):
         if leaf.numel() == 0:
@@ -77,7 +77,7 @@ def of_values(examiner: Examiner, other: Output) -> Iterator[Remark]:
 
 def _of_leaf(
     examiner: Examiner, index: int, leaf: torch.Tensor, another: torch.Tensor, where: str
-) -> Iterator[Remark]:
+) -> Iterator[ProblemFlaw]:
     zeros = examiner.believes_leaf(index, torch.zeros_like(leaf))
     number = _typical(another)
     constant = examiner.believes_leaf(index, torch.full_like(leaf, number))
@@ -98,7 +98,7 @@ def _of_leaf(
             yield _flaw("mean_like_output", f"{where}instead of a row, return its mean: {belief}")
 
 
-def of_identity(examiner: Examiner, arguments: Arguments) -> tuple[list[Remark], list[str]]:
+def of_identity(examiner: Examiner, arguments: Arguments) -> tuple[list[ProblemFlaw], list[str]]:
     """Whether inputs returned as they are pass for the answer."""
     beliefs = [
         _best([examiner.believes_leaf(index, given) for given in arguments.leaves if _same_kind(given, leaf)])
@@ -174,5 +174,5 @@ def _best(beliefs: list[Belief]) -> Belief:
     return Belief(ours=any(b.ours for b in beliefs), loose=any(b.loose for b in beliefs))
 
 
-def _flaw(name: str, detail: str) -> Remark:
-    return Remark(name=name, severity=Severity.FLAW, detail=detail)
+def _flaw(name: str, detail: str) -> ProblemFlaw:
+    return ProblemFlaw(name=name, severity=Severity.FLAW, detail=detail)

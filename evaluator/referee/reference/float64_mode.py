@@ -23,7 +23,7 @@ _DRAWS: Final = ("rand", "normal", "bernoulli", "dropout")
 _CONSTANT: Final = torch.ops.aten.lift_fresh.default
 
 
-class Widening(TorchDispatchMode):
+class Float64Mode(TorchDispatchMode):
     """Gives float64 to whoever asks an operation for a narrower type, but for random numbers."""
 
     def __init__(self) -> None:

@@ -38,7 +38,7 @@ _Named = dict[str, Any]
 
 
 @dataclass(slots=True)
-class Work:
+class OpCounts:
     """What was counted."""
 
     flops: int = 0
@@ -62,9 +62,9 @@ class Work:
     """False when the call could not be followed to its end."""
 
 
-def count(model: nn.Module, arguments: Arguments, *, answer: Answer | None = None) -> Work:
+def count(model: nn.Module, arguments: Arguments, *, answer: Answer | None = None) -> OpCounts:
     """Count one call, or what `answer` does instead; the model must be one whose state may change."""
-    accountant = Accountant()
+    accountant = OpCounter()
     accountant.own([*model.parameters(), *model.buffers()], arguments.leaves)
     with accountant, torch.no_grad():
         output = (answer or _call)(model, arguments)
@@ -77,13 +77,13 @@ def _call(model: nn.Module, arguments: Arguments) -> Any:
     return model(*args, **kwargs)
 
 
-def weigh(problem: str, source: str, overrides: dict[str, Any], *, dtype: str) -> Work:
+def weigh(problem: str, source: str, overrides: dict[str, Any], *, dtype: str) -> OpCounts:
     """Count one call on tensors without data, as far as that goes.
 
     Raises:
         ProblemError: the problem cannot be imported.
     """
-    accountant = Accountant()
+    accountant = OpCounter()
     with torch.device("meta"), uncompiled():
         reference = Reference(problem, source, overrides, device=torch.device("meta"), dtype=dtype)
         try:
@@ -91,7 +91,7 @@ def weigh(problem: str, source: str, overrides: dict[str, Any], *, dtype: str) -
                 model, arguments = reference.model(0), reference.inputs(0)
             accountant.own([*model.parameters(), *model.buffers()], arguments.leaves)
             args, kwargs = arguments.values()
-            accountant.work = Work(peak_bytes=accountant.work.peak_bytes)
+            accountant.work = OpCounts(peak_bytes=accountant.work.peak_bytes)
             with accountant, torch.no_grad():
                 output = model(*args, **kwargs)
             accountant.finish(_tensors(output))
@@ -136,12 +136,12 @@ class _Holdings:
         self.live -= size
 
 
-class Accountant(TorchDispatchMode):
+class OpCounter(TorchDispatchMode):
     """Adds up the operations that go by; views are free."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's own
-        self.work = Work()
+        self.work = OpCounts()
         self._holdings = _Holdings()
         self._given: dict[int, int] = {}
         self._read: dict[int, int] = {}

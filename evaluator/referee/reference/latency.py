@@ -14,7 +14,7 @@ from torch import nn
 
 from kernelwright.evaluator.devices import Device
 from kernelwright.evaluator.referee.reference.reference import Arguments, Reference
-from kernelwright.evaluator.schema.problem_report import Remark, Severity
+from kernelwright.evaluator.schema.problem_report import ProblemFlaw, Severity
 
 _TIMING_S: Final = 0.4
 _MOST: Final = 50
@@ -26,36 +26,36 @@ _LONG_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class CallLatency:
     """Times of one model and of the smallest operation there is."""
 
     median_ms: float
     least_ms: float
     launch_ms: float
 
-    def remark(self, operations: int) -> Remark | None:
+    def remark(self, operations: int) -> ProblemFlaw | None:
         """Whether a call takes long enough to be worth timing, and whether launching is what it times."""
         bar_ms = max(_LEAST_MS, _LAUNCHES * self.launch_ms)
         if self.least_ms < bar_ms:
             text = (
                 f"a call takes {self.least_ms * 1e3:.1f} µs; below {bar_ms * 1e3:.0f} µs launching dominates"
             )
-            return Remark(name="too_small", severity=Severity.FLAW, detail=text)
+            return ProblemFlaw(name="too_small", severity=Severity.FLAW, detail=text)
         launching_ms = operations * self.launch_ms
         if launching_ms > self.least_ms / 2:
             text = f"launching {operations} operations takes {launching_ms:.3g} of {self.least_ms:.3g} ms"
-            return Remark(name="launch_bound", severity=Severity.NOTE, detail=text)
+            return ProblemFlaw(name="launch_bound", severity=Severity.NOTE, detail=text)
         return None
 
 
-def pace(device: Device, model: nn.Module, arguments: Arguments) -> Pace:
+def pace(device: Device, model: nn.Module, arguments: Arguments) -> CallLatency:
     """Time a model's calls."""
     args, kwargs = arguments.with_leaves([leaf.clone() for leaf in arguments.leaves]).values()
     cell = torch.zeros(1, device=device.torch_device)
     with torch.no_grad():
         times = _times_ms(device, lambda: model(*args, **kwargs))
         launches = _times_ms(device, lambda: cell.add_(1))
-    return Pace(statistics.median(times), min(times), min(launches))
+    return CallLatency(statistics.median(times), min(times), min(launches))
 
 
 @contextlib.contextmanager

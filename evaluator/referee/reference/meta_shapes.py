@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from kernelwright.evaluator.referee.reference.flop_counter import Accountant
+from kernelwright.evaluator.referee.reference.flop_counter import OpCounter
 from kernelwright.evaluator.referee.reference.reference import Arguments, Reference
 from kernelwright.evaluator.schema.errors import ProblemError
 
@@ -27,7 +27,7 @@ def describe(message: dict[str, Any]) -> dict[str, Any]:  # Any: JSON
     Raises:
         ProblemError: the problem cannot be imported.
     """
-    accountant = Accountant()
+    accountant = OpCounter()
     meta = torch.device("meta")
     found: dict[str, Any] = {}
     with meta:

@@ -19,9 +19,9 @@ from torch.nn.parameter import is_lazy
 
 from kernelwright.evaluator.ipc.gradients import OUTPUT, Backward, named_parameters
 from kernelwright.evaluator.ipc.model_init import construct, seed_everything
-from kernelwright.evaluator.ipc.model_state import State
+from kernelwright.evaluator.ipc.model_state import ModelState
 from kernelwright.evaluator.ipc.tensor_tree import Tree, flatten, unflatten
-from kernelwright.evaluator.referee.reference.float64_mode import Widening
+from kernelwright.evaluator.referee.reference.float64_mode import Float64Mode
 from kernelwright.evaluator.schema.errors import DeviceFull, ProblemError
 
 
@@ -287,7 +287,7 @@ class Reference:
 
     def _spend(self, model: nn.Module, arguments: Arguments) -> Output:
         """Call on these very tensors."""
-        before = State(model)
+        before = ModelState(model)
         with self._blaming("forward failed"), torch.no_grad():
             value = self.answer(model, arguments)
             tree, leaves = flatten(value, numbers_as_tensors=True)
@@ -335,7 +335,7 @@ class Reference:
         """Whether the reference itself writes to its inputs."""
         copies = arguments.with_leaves([leaf.clone() for leaf in arguments.leaves])
         args, kwargs = copies.values()
-        before = State(model)
+        before = ModelState(model)
         with torch.no_grad():
             model(*args, **kwargs)
             before.restore()
@@ -346,7 +346,7 @@ class Reference:
 
     def in_double(self, model: nn.Module, arguments: Arguments) -> Output | None:
         """The same call in float64 throughout, but where it insists on less; None where it cannot run so."""
-        wide = None if self.rounds else self._in_double(model, arguments, Widening())
+        wide = None if self.rounds else self._in_double(model, arguments, Float64Mode())
         return wide or self._in_double(model, arguments, contextlib.nullcontext())
 
     def _in_double(

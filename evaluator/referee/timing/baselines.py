@@ -9,13 +9,20 @@ from typing import Final
 import torch
 
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.timing.speedup import Known
+from kernelwright.evaluator.referee.timing.speedup import BaselineFacts
 from kernelwright.evaluator.referee.timing.statistics import PROCESSES, process_spread
-from kernelwright.evaluator.referee.timing.timing_session import Bench
-from kernelwright.evaluator.referee.worker.call_buffers import Lane
-from kernelwright.evaluator.referee.worker.launch_gate import Gate
-from kernelwright.evaluator.referee.worker.setup import Construction, Ground, construct, load, start, write
-from kernelwright.evaluator.referee.worker.worker_process import Side, Verdict
+from kernelwright.evaluator.referee.timing.timing_session import TimingSession
+from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
+from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate
+from kernelwright.evaluator.referee.worker.setup import (
+    ModelConstruction,
+    ProblemContext,
+    construct,
+    load,
+    start,
+    write,
+)
+from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, WorkerProcess
 from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import ProblemError
 from kernelwright.evaluator.schema.evaluation import Timing
@@ -38,14 +45,14 @@ move times far more than that, turn by turn, and it would cost seconds of work i
 class Baselines:
     """A problem's reference on this device."""
 
-    eager: Lane
+    eager: CallBuffers
     queued: bool
     """Whether its calls can be queued ahead of the clock."""
-    known: Known
+    known: BaselineFacts
     """Of calls in that way: what the host takes to launch is in the times of others only."""
     count: int
     """Calls of the batches that this is known from."""
-    gate: Gate | None
+    gate: LaunchGate | None
     most: int
     """Of them are queued while nobody else uses the device."""
     launched_spread: float | None = None
@@ -60,7 +67,7 @@ class Baselines:
         if self.gate is not None:
             self.gate.most = self.most
 
-    def beside(self, queued: bool) -> Known:
+    def beside(self, queued: bool) -> BaselineFacts:
         """What is known beside a candidate; whoever waits for the device pays for launches alone.
 
         Otherwise a candidate could choose whether those of a reference count.
@@ -73,16 +80,18 @@ class Baselines:
 class BaselineTimer:
     """Times a problem's reference; owns its processes."""
 
-    def __init__(self, ground: Ground, pool: TrialPool, config: EvaluationConfig, bench: Bench) -> None:
+    def __init__(
+        self, ground: ProblemContext, pool: TrialPool, config: EvaluationConfig, bench: TimingSession
+    ) -> None:
         self._ground = ground
         self._pool = pool
         self._config = config
         self._bench = bench
         self._kind = bench.kind
         self._found: Baselines | None = None
-        self._started: list[Side] = []
+        self._started: list[WorkerProcess] = []
         """Processes with the reference in them; memory for timed calls is taken by one after the other."""
-        self._compiled: Lane | None = None
+        self._compiled: CallBuffers | None = None
         self.notes: list[str] = []
 
     @property
@@ -99,7 +108,7 @@ class BaselineTimer:
         if self._found is None:
             try:
                 self._found = self._measure()
-            except Verdict as verdict:
+            except CandidateFailed as verdict:
                 raise ProblemError(f"the reference failed in its sandbox: {verdict.detail}") from verdict
             self._bench.slowest_ms = self._found.known.solo_ms
         return self._found
@@ -129,7 +138,7 @@ class BaselineTimer:
                 self._ground.driver.call("release")
             if self._compiled is not None:
                 self._compile(self._compiled)
-        except Verdict as verdict:
+        except CandidateFailed as verdict:
             if not self._started:
                 raise ProblemError(f"the reference failed in its sandbox: {verdict.detail}") from verdict
 
@@ -171,23 +180,25 @@ class BaselineTimer:
         )
         spread = self._process_spread(eager, _few(count, own.median_ms), queued=queued)
         self._dismiss()
-        return Baselines(eager, queued, Known(own.median_ms, own.spread_ms, ratio, spread), count, gate, most)
+        return Baselines(
+            eager, queued, BaselineFacts(own.median_ms, own.spread_ms, ratio, spread), count, gate, most
+        )
 
-    def alone(self, eager: Lane, count: int, queued: bool) -> Timing:
+    def alone(self, eager: CallBuffers, count: int, queued: bool) -> Timing:
         """The reference with nobody else around."""
         eager.forget()
         clock = self._bench.clock(count, queued)
         clock.solo(eager, _SOLO_TURNS)
         return clock.alone(eager)
 
-    def _compile_ratio(self, eager: Lane, count: int, alone: Timing, queued: bool) -> float | None:
+    def _compile_ratio(self, eager: CallBuffers, count: int, alone: Timing, queued: bool) -> float | None:
         """Compiled over eager, measured in turns, or taken from this machine's cache."""
         known = self._known_ratio(queued, alone.median_ms)
         if known is not None:
             return known
         try:
             ratio, error = self._ratio_of(self._reference_lane(compiled=True), eager, count, queued)
-        except Verdict as verdict:
+        except CandidateFailed as verdict:
             self.notes.append(f"torch.compile failed: {verdict.detail[:300]}")
             return None
         self._remember(queued, compile_ratio=ratio, compile_error=error, compile_solo_ms=alone.median_ms)
@@ -199,21 +210,23 @@ class BaselineTimer:
         holds = trusted(known_ms=known_ms, error=error, solo_ms=solo_ms, most=_DRIFT[self._kind])
         return self._recalled("compile_ratio", queued) if holds else None
 
-    def _process_spread(self, eager: Lane, count: int, *, queued: bool) -> float | None:
+    def _process_spread(self, eager: CallBuffers, count: int, *, queued: bool) -> float | None:
         """How much processes of the reference differ, measured in turns, or from this machine's cache."""
         known, others = self._recalled("process_spread", queued), _COMPARED[self._kind] - 1
         if known is not None or not others:
             return known
         try:
             ratios = [self._ratio_of(self._reference_lane(), eager, count, queued)[0] for _ in range(others)]
-        except (Verdict, ProblemError, torch.OutOfMemoryError) as error:
+        except (CandidateFailed, ProblemError, torch.OutOfMemoryError) as error:
             self.notes.append(f"the spread between processes was not measured: {str(error)[:300]}")
             return None
         found = process_spread([1.0, *ratios])
         self._remember(queued, process_spread=found)
         return found
 
-    def _ratio_of(self, lane: Lane, eager: Lane, count: int, queued: bool) -> tuple[float, float]:
+    def _ratio_of(
+        self, lane: CallBuffers, eager: CallBuffers, count: int, queued: bool
+    ) -> tuple[float, float]:
         """Another process' time over that of the baseline kept, and its relative error; the process is ended.
 
         Where the other cannot queue its calls, neither does.
@@ -251,7 +264,7 @@ class BaselineTimer:
         new = {_stored(name, queued): value for name, value in found.items()}
         self._ground.driver.call("remember", **kept | new)
 
-    def _reference_lane(self, *, compiled: bool = False) -> Lane:
+    def _reference_lane(self, *, compiled: bool = False) -> CallBuffers:
         """A process with the reference in it: one started ahead, if there is one."""
         if compiled and self._compiled is not None:
             lane, self._compiled = self._compiled, None
@@ -269,14 +282,14 @@ class BaselineTimer:
             raise
         return lane
 
-    def _furnish(self, side: Side, *, compiled: bool) -> None:
+    def _furnish(self, side: WorkerProcess, *, compiled: bool) -> None:
         """Let a fresh process construct the reference."""
         load(self._ground, side, self._ground.reference.source, class_name="Model")
         draw = self._pool.draws[0]
-        wanted = Construction("Model", "m", draw.seed, draw.vary, compiled=compiled)
+        wanted = ModelConstruction("Model", "m", draw.seed, draw.vary, compiled=compiled)
         construct(self._ground, side, wanted)
 
-    def _compile(self, lane: Lane) -> None:
+    def _compile(self, lane: CallBuffers) -> None:
         """A compiled model's first call, on inputs of the problem: zeros may be none."""
         write(lane.side, lane.input_slots, self._pool.bases[0].arguments.leaves, 0)
         self._ground.device.synchronize()

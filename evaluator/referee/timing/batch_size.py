@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from kernelwright.evaluator.referee.timing.interleaved_timer import Clock
-from kernelwright.evaluator.referee.worker.call_buffers import Lane
+from kernelwright.evaluator.referee.timing.interleaved_timer import InterleavedTimer
+from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.launch_gate import MOST_QUEUED
 
 BATCH_MS: Final = {"cpu": 5.0, "cuda": 50.0}
@@ -22,16 +22,16 @@ _SLOWED: Final = 0.9
 """Of what a call takes behind a gate, with its launches: less is no chance."""
 
 
-class Sizing:
+class BatchSizer:
     """Sizes the batches of one problem's sides."""
 
-    def __init__(self, clock: Callable[[int, bool], Clock], *, kind: str, most: int) -> None:
+    def __init__(self, clock: Callable[[int, bool], InterleavedTimer], *, kind: str, most: int) -> None:
         """`clock` makes one for batches of so many calls, queued ahead or not; `most` fit into memory."""
         self._clock = clock
         self._kind = kind
         self._most = most
 
-    def settle(self, lane: Lane, reference_ms: float | None) -> int:
+    def settle(self, lane: CallBuffers, reference_ms: float | None) -> int:
         """Batch size from what a call takes: first alone, then in a small batch, which pipelines.
 
         A side whose calls take longer behind a gate than with their launches is not queued: streams that wait
@@ -47,18 +47,18 @@ class Sizing:
             lane.gate = None
         return self.queueable(lane, count)
 
-    def _launched_ms(self, lane: Lane, count: int) -> float:
+    def _launched_ms(self, lane: CallBuffers, count: int) -> float:
         """What a call takes at best where launching it is part of its time."""
         return self._clock(count, False).probe(lane)[0]
 
-    def queueable(self, lane: Lane, count: int) -> int:
+    def queueable(self, lane: CallBuffers, count: int) -> int:
         """So many calls, or as many as this side is seen to queue ahead."""
         if lane.gate is None:
             return count
         count = min(count, lane.gate.most)
         return count if count <= lane.gate.tried else self.probe(lane, count)[1]
 
-    def grown(self, lane: Lane, count: int) -> int:
+    def grown(self, lane: CallBuffers, count: int) -> int:
         """More calls, where a guess at what a queue holds left a batch too short for our clock."""
         while lane.gate is not None and count == lane.gate.most < MOST_QUEUED:
             call_ms, _ = self.probe(lane, count)
@@ -72,7 +72,7 @@ class Sizing:
             count = more
         return count
 
-    def probe(self, lane: Lane, count: int) -> tuple[float, int]:
+    def probe(self, lane: CallBuffers, count: int) -> tuple[float, int]:
         """What a call takes at best in batches of so many, or of fewer where they do not fit the queue.
 
         A side that does not queue even one waits for the device in its calls: its gate is taken away.
@@ -90,13 +90,13 @@ class Sizing:
             lane.gate.tried = max(lane.gate.tried, count)
         return max(call_ms, _LEAST_MS), count
 
-    def wanted(self, call_ms: float, reference_ms: float, *lanes: Lane) -> int:
+    def wanted(self, call_ms: float, reference_ms: float, *lanes: CallBuffers) -> int:
         """Calls in a batch of these sides."""
         queued = [lane.gate.most for lane in lanes if lane.gate is not None]
         most = min(self._most, *queued) if queued else self._most
         return batch_size(call_ms, reference_ms, batch_ms=BATCH_MS[self._kind], most=most)
 
-    def tells(self, outer_ms: float, count: int, reference_ms: float, eager: Lane) -> bool:
+    def tells(self, outer_ms: float, count: int, reference_ms: float, eager: CallBuffers) -> bool:
         """Whether a candidate's queued batches, of calls that take so long, leave our clock enough to say.
 
         Its queue may be short for reasons of its own, such as a device whose memory is full; and whoever

@@ -15,7 +15,7 @@ _MANY: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Excess:
+class TimeExcess:
     """A difference between two sides, milliseconds."""
 
     value: float
@@ -28,7 +28,7 @@ class Excess:
 
 
 @dataclass(frozen=True, slots=True)
-class Calls:
+class CallTimes:
     """What calls of one side took by one clock, milliseconds a call."""
 
     batched: Sequence[float]
@@ -45,19 +45,19 @@ def error(values: Sequence[float]) -> float:
     return _NOISE_FACTOR * spread(values) / math.sqrt(len(values))
 
 
-def longer(ours: Sequence[float], theirs: Sequence[float], *, share: float) -> Excess:
+def longer(ours: Sequence[float], theirs: Sequence[float], *, share: float) -> TimeExcess:
     """How much longer something takes for us; `share` of the values lie below the typical one."""
-    return Excess(quantile(ours, share) - quantile(theirs, share), error(ours) + error(theirs))
+    return TimeExcess(quantile(ours, share) - quantile(theirs, share), error(ours) + error(theirs))
 
 
-def merged(ours: Calls, theirs: Calls, *, share: float) -> Excess:
+def merged(ours: CallTimes, theirs: CallTimes, *, share: float) -> TimeExcess:
     """How much more a lone call costs us beyond what it costs them: work that a batch does only once.
 
     Merged work costs every lone call in full. Both sides were called in turns, so what they shared cancels.
     """
     if len(ours.alone) < _MANY:
         worst = max(theirs.cost_alone(share, of_alone=1.0), 0.0)
-        return Excess(ours.cost_alone(share, of_alone=0.0) - worst, 0.0)
+        return TimeExcess(ours.cost_alone(share, of_alone=0.0) - worst, 0.0)
     value = ours.cost_alone(share, of_alone=share) - max(theirs.cost_alone(share, of_alone=share), 0.0)
     pairs = ((ours.alone, theirs.alone), (ours.batched, theirs.batched))
-    return Excess(value, sum(error([a - b for a, b in zip(*pair, strict=True)]) for pair in pairs))
+    return TimeExcess(value, sum(error([a - b for a, b in zip(*pair, strict=True)]) for pair in pairs))

@@ -19,14 +19,20 @@ from typing import Final
 import torch
 
 from kernelwright.evaluator.devices import Device
-from kernelwright.evaluator.referee.correctness.discontinuities import Jumped
-from kernelwright.evaluator.referee.timing.clock_discrepancy import Calls, Excess, error, longer, merged
+from kernelwright.evaluator.referee.correctness.discontinuities import FlippedElements
+from kernelwright.evaluator.referee.timing.clock_discrepancy import (
+    CallTimes,
+    TimeExcess,
+    error,
+    longer,
+    merged,
+)
 from kernelwright.evaluator.referee.timing.statistics import quantile, ratio_interval, spread
 from kernelwright.evaluator.referee.timing.tamper_checks import busy
-from kernelwright.evaluator.referee.timing.timed_inputs import Recipe, Ring
-from kernelwright.evaluator.referee.timing.timed_turn import Visitor
-from kernelwright.evaluator.referee.worker.call_buffers import Lane
-from kernelwright.evaluator.referee.worker.worker_process import Doubt, Ran, Verdict
+from kernelwright.evaluator.referee.timing.timed_inputs import InputRecipe, TimedInputs
+from kernelwright.evaluator.referee.timing.timed_turn import TurnRunner
+from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
+from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, MeasurementDoubt, RunResult
 from kernelwright.evaluator.schema.evaluation import Interval, Status, Timing
 
 _AGREE_SHARE: Final = 0.02
@@ -69,7 +75,7 @@ _QUEUED_SEEN_ALONE_MS: Final = 0.2
 """The same where a queue is released before its process wakes: long calls hide what that takes."""
 _ALONE_SHARE: Final = 0.25
 
-Clocked = Callable[[Lane], list[float]]
+Clocked = Callable[[CallBuffers], list[float]]
 """Milliseconds of each turn of a side, by one of the clocks."""
 
 
@@ -95,10 +101,10 @@ class Schedule:
         return self.lead + self.count
 
 
-class Clock:
+class InterleavedTimer:
     """Measures one candidate against one baseline."""
 
-    def __init__(self, device: Device, ring: Ring, schedule: Schedule, secret: random.Random) -> None:
+    def __init__(self, device: Device, ring: TimedInputs, schedule: Schedule, secret: random.Random) -> None:
         self._device = device
         self.kind = device.torch_device.type
         """Of device: `cpu` or `cuda`."""
@@ -110,14 +116,14 @@ class Clock:
         self._ring = ring
         self._schedule = schedule
         self._secret = secret
-        self._visitor = Visitor(
+        self._visitor = TurnRunner(
             device, ring, secret, queued=schedule.queued, call_timeout_s=schedule.call_timeout_s
         )
-        self._jumped: dict[int, Jumped] = {}
+        self._jumped: dict[int, FlippedElements] = {}
         self._started = time.monotonic()
         self._look = _FEWEST_TURNS * _MORE_TURNS[self.kind]
 
-    def duel(self, candidate: Lane, baseline: Lane) -> None:
+    def duel(self, candidate: CallBuffers, baseline: CallBuffers) -> None:
         """Take turns until the interval is tight, the candidate hopeless, or turns or time used up.
 
         Raises:
@@ -129,14 +135,14 @@ class Clock:
             while self._schedule.singles and self._schedule.count > 1 and self._wants_single(candidate):
                 self._turn(candidate, baseline, 1)
 
-    def solo(self, baseline: Lane, turns: int) -> None:
+    def solo(self, baseline: CallBuffers, turns: int) -> None:
         """Time one side by itself."""
         for _ in range(turns):
             baseline.turns.append(self._visit(baseline, self._ring.recipe(self._schedule.calls))[0])
 
-    def probe(self, lane: Lane) -> tuple[float, bool]:
+    def probe(self, lane: CallBuffers) -> tuple[float, bool]:
         """Milliseconds a call takes at best in a few turns, of a slow one in the first; if any was queued."""
-        taken: list[Ran] = []
+        taken: list[RunResult] = []
         while (
             len(taken) < _PROBES[self.kind] and max((ran.inner_ms for ran in taken), default=0.0) < _SLOW_MS
         ):
@@ -144,11 +150,11 @@ class Clock:
         queued = any(ran.launch_ms is not None for ran in taken)
         return min(ran.inner_ms for ran in taken) / self._schedule.count, queued
 
-    def alone(self, lane: Lane) -> Timing:
+    def alone(self, lane: CallBuffers) -> Timing:
         """What a trusted side took by itself."""
         return self._summary(lane, [ran.inner_ms for ran in lane.turns], "inner")
 
-    def outer_ms(self, lane: Lane) -> float:
+    def outer_ms(self, lane: CallBuffers) -> float:
         """What a call of any side takes at most, by our clock."""
         return self._typical([ran.outer_ms for ran in lane.turns]) / self._schedule.calls
 
@@ -157,7 +163,7 @@ class Clock:
         middle = self._typical(numerator) / max(self._typical(denominator), 1e-9)
         return middle, ratio_interval(numerator, denominator, share=self._quantile)
 
-    def _wants_single(self, candidate: Lane) -> bool:
+    def _wants_single(self, candidate: CallBuffers) -> bool:
         """Never announced: about every other turn, surely twice by the end; of short calls, more."""
         done, turns = len(candidate.singles), len(candidate.turns)
         if self.outer_ms(candidate) < _SHORT_MS:
@@ -165,7 +171,7 @@ class Clock:
             return done < most * min(1.0, turns / (_FEWEST_TURNS * _MORE_TURNS[self.kind]))
         return done < _MOST_SINGLES and (done < turns // 3 or self._secret.random() < 0.3)
 
-    def _turn(self, candidate: Lane, baseline: Lane, count: int) -> None:
+    def _turn(self, candidate: CallBuffers, baseline: CallBuffers, count: int) -> None:
         """Both sides once, in random order, on the same inputs."""
         recipe = self._ring.recipe(count)
         lanes = [candidate, baseline]
@@ -177,13 +183,13 @@ class Clock:
         ours, theirs = outputs[id(candidate)], outputs[id(baseline)]
         complaint = self._ring.disagreement(ours, theirs, recipe, self._jumped)
         if complaint:
-            raise Verdict(Status.WRONG_VALUES, f"right when verified, wrong when timed: {complaint}")
+            raise CandidateFailed(Status.WRONG_VALUES, f"right when verified, wrong when timed: {complaint}")
 
-    def _visit(self, lane: Lane, recipe: Recipe) -> tuple[Ran, list[torch.Tensor]]:
+    def _visit(self, lane: CallBuffers, recipe: InputRecipe) -> tuple[RunResult, list[torch.Tensor]]:
         full = recipe.count == self._schedule.calls
         return self._visitor.visit(lane, recipe, lead=self.lead if full else 0, full=full)
 
-    def _enough(self, candidate: Lane, baseline: Lane) -> bool:
+    def _enough(self, candidate: CallBuffers, baseline: CallBuffers) -> bool:
         turns, more = len(candidate.turns), _MORE_TURNS[self.kind]
         if turns >= self._schedule.max_turns * more:
             return True
@@ -205,7 +211,9 @@ class Clock:
     def _typical(self, values: Sequence[float]) -> float:
         return quantile(values, self._quantile)
 
-    def _scored(self, candidate: Lane, baseline: Lane) -> tuple[list[float], str, dict[str, float]]:
+    def _scored(
+        self, candidate: CallBuffers, baseline: CallBuffers
+    ) -> tuple[list[float], str, dict[str, float]]:
         """The candidate's time of each turn, the clock it is from, and what was charged for a call."""
         missing = self._excess_ms(candidate, baseline)
         claimed = [ran.inner_ms for ran in candidate.turns]
@@ -219,12 +227,12 @@ class Clock:
         charged = sum(charges.values()) * self._schedule.count
         return [value + charged for value in claimed], "outer", charges
 
-    def _seen_ms(self, candidate: Lane, baseline: Lane) -> float:
+    def _seen_ms(self, candidate: CallBuffers, baseline: CallBuffers) -> float:
         """What our clock saw of a batch beyond what the protocol costs the trusted side."""
         outer = self._typical([ran.outer_ms for ran in candidate.turns])
         return max(0.0, outer - self._remainder_ms(baseline, _outer))
 
-    def _excess_ms(self, candidate: Lane, baseline: Lane) -> dict[str, float]:
+    def _excess_ms(self, candidate: CallBuffers, baseline: CallBuffers) -> dict[str, float]:
         """What the candidate's claims leave of our clock, and collecting, beyond the trusted side's.
 
         Clocks are added up turn by turn: what is done here in some turns and there in others is typical of
@@ -235,11 +243,11 @@ class Clock:
         writing = self._hidden_ms(candidate, baseline, told=answering + collecting)
         return {"answering": answering, "collecting": collecting, "writing": writing}
 
-    def _beyond(self, candidate: Lane, baseline: Lane, clock: Clocked) -> float:
+    def _beyond(self, candidate: CallBuffers, baseline: CallBuffers, clock: Clocked) -> float:
         """What the claims leave of one of our clocks, beyond what the trusted side's do."""
         return self._remainder_ms(candidate, clock) - self._remainder_ms(baseline, clock)
 
-    def _remainder_ms(self, lane: Lane, clock: Clocked) -> float:
+    def _remainder_ms(self, lane: CallBuffers, clock: Clocked) -> float:
         """What the claims of a side, as they would score, leave of one of our clocks.
 
         Not a typical turn's: whoever lies in some turns would be cleared by the others.
@@ -247,7 +255,7 @@ class Clock:
         seen, claimed = clock(lane), _inner(lane)
         return self._typical(seen) - self._typical(claimed) * self._schedule.calls / self._schedule.count
 
-    def _hidden_ms(self, candidate: Lane, baseline: Lane, *, told: float) -> float:
+    def _hidden_ms(self, candidate: CallBuffers, baseline: CallBuffers, *, told: float) -> float:
         """What a GPU took longer to write for the candidate than for the baseline, while both were stopped.
 
         Work that was queued before runs then, before the clock starts or after the answer. `told` is what
@@ -260,15 +268,15 @@ class Clock:
         written = longer(ours, theirs, share=self._quantile)
         found = written.beyond(floor)
         if len(ours) == len(candidate.turns) and len(theirs) == len(baseline.turns):
-            rest = Excess(self._beyond(candidate, baseline, _everything) - told, written.noise)
+            rest = TimeExcess(self._beyond(candidate, baseline, _everything) - told, written.noise)
             found = max(found, rest.beyond(floor))
         return found
 
-    def _noise_ms(self, baseline: Lane) -> float:
+    def _noise_ms(self, baseline: CallBuffers) -> float:
         """How far the trusted side's own remainder wanders, as an error of its median."""
         return error(self._left(baseline.turns))
 
-    def timing(self, candidate: Lane, baseline: Lane) -> tuple[Timing, Timing]:
+    def timing(self, candidate: CallBuffers, baseline: CallBuffers) -> tuple[Timing, Timing]:
         """Sum both sides' turns up, per call."""
         scored, clock, charges = self._scored(candidate, baseline)
         deferred = self.deferred_ms(candidate, baseline)
@@ -279,7 +287,7 @@ class Clock:
         ours = self._summary(candidate, scored, clock).model_copy(update={"charges": charges})
         return ours, self._summary(baseline, trusted, "inner")
 
-    def _summary(self, lane: Lane, scored: list[float], clock: str) -> Timing:
+    def _summary(self, lane: CallBuffers, scored: list[float], clock: str) -> Timing:
         count = self._schedule.count
         singles = [ran.outer_ms for ran in lane.singles]
         launches = [ran.launch_ms for ran in lane.turns if ran.launch_ms is not None]
@@ -296,14 +304,14 @@ class Clock:
             turn_ms=tuple(value / count for value in scored),
         )
 
-    def check_claims(self, candidate: Lane, baseline: Lane) -> None:
+    def check_claims(self, candidate: CallBuffers, baseline: CallBuffers) -> None:
         """Claims far below our clock, turn after turn, are a forged clock; a stopped process does not work.
 
         Raises:
             Doubt: `TAMPERED`.
         """
         if self.kind == "cuda" and (why := busy(candidate.published_ms, baseline.published_ms)):
-            raise Doubt(Status.TAMPERED, why)
+            raise MeasurementDoubt(Status.TAMPERED, why)
         usual = max(self._left(baseline.turns))
         gross = [
             left > _GROSS_SHARE * max(ran.inner_ms, 0.0) + 2 * usual + _GROSS_MS
@@ -312,13 +320,13 @@ class Clock:
         if len(gross) >= _GROSS_TURNS and all(gross):
             claimed = median(ran.inner_ms for ran in candidate.turns)
             seen = median(ran.outer_ms for ran in candidate.turns)
-            raise Doubt(
+            raise MeasurementDoubt(
                 Status.TAMPERED,
                 f"the process claims {claimed:.3f} ms where our clock saw {seen:.3f} ms, "
                 f"in each of {len(gross)} turns",
             )
 
-    def deferred_ms(self, candidate: Lane, baseline: Lane) -> float:
+    def deferred_ms(self, candidate: CallBuffers, baseline: CallBuffers) -> float:
         """How much more a lone call costs than a batched one, beyond the baseline's: merged work.
 
         By the contestant's claims, which hardly wander, and by our clock, which cannot be forged, and which
@@ -327,9 +335,9 @@ class Clock:
         if min(len(candidate.singles), len(baseline.singles)) < _FEWEST_SINGLES:
             return 0.0
 
-        def alone(clock: Callable[[Ran], float], count: int) -> Excess:
+        def alone(clock: Callable[[RunResult], float], count: int) -> TimeExcess:
             ours, theirs = (
-                Calls([clock(ran) / count for ran in lane.turns], [clock(ran) for ran in lane.singles])
+                CallTimes([clock(ran) / count for ran in lane.turns], [clock(ran) for ran in lane.singles])
                 for lane in (candidate, baseline)
             )
             return merged(ours, theirs, share=self._quantile)
@@ -342,23 +350,23 @@ class Clock:
             alone(lambda ran: ran.seen_ms, self._schedule.calls).beyond(seen_floor + slack),
         )
 
-    def _left(self, turns: list[Ran]) -> list[float]:
+    def _left(self, turns: list[RunResult]) -> list[float]:
         """What claims leave of the referee's clock, if a call of the lead takes what a scored one does."""
         all_of_scored = self._schedule.calls / self._schedule.count
         return [ran.outer_ms - ran.inner_ms * all_of_scored for ran in turns]
 
 
-def _inner(lane: Lane) -> list[float]:
+def _inner(lane: CallBuffers) -> list[float]:
     return [ran.inner_ms for ran in lane.turns]
 
 
-def _outer(lane: Lane) -> list[float]:
+def _outer(lane: CallBuffers) -> list[float]:
     return [ran.outer_ms for ran in lane.turns]
 
 
-def _seen(lane: Lane) -> list[float]:
+def _seen(lane: CallBuffers) -> list[float]:
     return [ran.seen_ms for ran in lane.turns]
 
 
-def _everything(lane: Lane) -> list[float]:
+def _everything(lane: CallBuffers) -> list[float]:
     return [ran.seen_ms + written for ran, written in zip(lane.turns, lane.written_ms, strict=True)]

@@ -14,15 +14,15 @@ import torch
 
 from kernelwright.evaluator.ipc.tensor_layout import Slot
 from kernelwright.evaluator.ipc.tensor_tree import dtype_from
-from kernelwright.evaluator.referee.worker.worker_process import Side
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 
 _PLACES: Final = 64
 
 
-class Held:
+class OutputSnapshot:
     """Elements of a batch's outputs, at places drawn before anybody ran."""
 
-    def __init__(self, side: Side, slots: list[Slot], count: int, secret: random.Random) -> None:
+    def __init__(self, side: WorkerProcess, slots: list[Slot], count: int, secret: random.Random) -> None:
         self._side = side
         self._sizes = [dtype_from(slot["dtype"]).itemsize for slot in slots]
         leaves = [number for number, slot in enumerate(slots) if _is_plain(slot)]

@@ -6,16 +6,22 @@ import time
 from dataclasses import dataclass, field
 
 from kernelwright.evaluator.referee.correctness.trials import Draw
-from kernelwright.evaluator.referee.worker.setup import Construction, Ground, construct, load, start
-from kernelwright.evaluator.referee.worker.worker_process import Side
+from kernelwright.evaluator.referee.worker.setup import (
+    ModelConstruction,
+    ProblemContext,
+    construct,
+    load,
+    start,
+)
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 
 
 @dataclass(slots=True)
-class Afresh:
+class SecondProcess:
     """A second process of a candidate, which begins when it is asked for; `close` ends it."""
 
-    ground: Ground
-    first: Side
+    ground: ProblemContext
+    first: WorkerProcess
     """The process it was verified in, stopped from then on."""
     source: str
     draw: Draw
@@ -23,9 +29,9 @@ class Afresh:
     from_state: bool
     """Whether it takes them from the reference's state; else it draws them under the same seed."""
     total_s: float
-    _side: Side | None = field(default=None, init=False)
+    _side: WorkerProcess | None = field(default=None, init=False)
 
-    def side(self) -> Side:
+    def side(self) -> WorkerProcess:
         """A process that holds model `m` as the first did, with the device to itself.
 
         Raises:
@@ -40,7 +46,9 @@ class Afresh:
         side.deadline = time.monotonic() + self.total_s
         load(self.ground, side, self.source, class_name="ModelNew")
         state = self.draw.model.state_dict() if self.from_state else None
-        construct(self.ground, side, Construction("ModelNew", "m", self.draw.seed, self.draw.vary, state))
+        construct(
+            self.ground, side, ModelConstruction("ModelNew", "m", self.draw.seed, self.draw.vary, state)
+        )
         side.deadline += float(driver.call("hold", exclusive=True)["waited_s"])
         return side
 

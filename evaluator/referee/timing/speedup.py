@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kernelwright.evaluator.referee.timing.interleaved_timer import Clock
+from kernelwright.evaluator.referee.timing.interleaved_timer import InterleavedTimer
 from kernelwright.evaluator.referee.timing.statistics import widened
 from kernelwright.evaluator.schema.evaluation import Interval, Measurement, Timing
 
@@ -13,7 +13,7 @@ _CONTENDED: Final = 1.05
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class BaselineFacts:
     """What is known of a baseline beside its turns."""
 
     solo_ms: float
@@ -28,7 +28,7 @@ class Known:
     """No more than this counts of its time beside a candidate."""
 
 
-def contended(eager: Timing, known: Known) -> bool:
+def contended(eager: Timing, known: BaselineFacts) -> bool:
     """Whether the baseline ran slower beside a contestant than alone, beyond what it wanders alone.
 
     What a contestant has queued on a GPU goes on while its threads are stopped, and now and then is enough:
@@ -37,7 +37,9 @@ def contended(eager: Timing, known: Known) -> bool:
     return eager.median_ms > _CONTENDED * known.solo_ms + 3 * known.solo_spread_ms
 
 
-def measurement(clock: Clock, ours: Timing, eager: Timing, count: int, known: Known) -> Measurement:
+def measurement(
+    clock: InterleavedTimer, ours: Timing, eager: Timing, count: int, known: BaselineFacts
+) -> Measurement:
     """The record of a duel; the headline is against the fastest baseline."""
     # A CPU's cores are never ours alone: there its other users would be taken for the contestant.
     beside = clock.kind == "cuda" and known.most_ms is None and contended(eager, known)
@@ -81,7 +83,7 @@ def measurement(clock: Clock, ours: Timing, eager: Timing, count: int, known: Kn
     )
 
 
-def _noise_floor(clock: Clock, turns: tuple[float, ...]) -> float | None:
+def _noise_floor(clock: InterleavedTimer, turns: tuple[float, ...]) -> float | None:
     """Half-width of the interval of the baseline's odd turns against its even ones."""
     odd, even = turns[::2], turns[1::2]
     if len(even) < 2:

@@ -22,7 +22,7 @@ _BUSY_MS: Final = 0.5
 _FEWEST: Final = 5
 
 
-class Sample:
+class MemorySample:
     """Bytes at secret places of a batch, seen at one moment and looked at again later."""
 
     def __init__(self, memory: torch.Tensor, slots: list[Slot], count: int, secret: random.Random) -> None:

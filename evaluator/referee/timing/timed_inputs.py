@@ -17,8 +17,8 @@ from kernelwright.evaluator.ipc.tensor_layout import Slot, stacked
 from kernelwright.evaluator.referee.correctness.discontinuities import (
     LEEWAY,
     NO_DOUBT,
-    Doubt,
-    Jumped,
+    FlippedElements,
+    FlipTolerance,
     without_jumps,
 )
 from kernelwright.evaluator.referee.correctness.input_distributions import FEWEST_SCATTERED, Starts
@@ -58,7 +58,7 @@ _OWN_ERROR = 8.0
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class InputRecipe:
     """How the inputs of one batch are made; the same for both sides of a turn."""
 
     bases: torch.Tensor
@@ -76,7 +76,7 @@ class Recipe:
         return self.bases.numel()
 
 
-class Ring:
+class TimedInputs:
     """Makes and publishes inputs, and checks what both sides made of them."""
 
     def __init__(
@@ -140,13 +140,13 @@ class Ring:
         elements = sum(leaf.numel() for leaf in self._starts.trials[0].arguments.leaves)
         return min(wanted, _MOST_SMALL_DRAWS if elements <= _SMALL_DRAW else _MOST_DRAWN_CALLS)
 
-    def recipe(self, count: int) -> Recipe:
+    def recipe(self, count: int) -> InputRecipe:
         """Decide on the inputs of a batch."""
         bases = torch.tensor([self._secret.randrange(self._draws) for _ in range(count)], device="cpu")
         drawn = [self._draw() for _ in range(count)] if self._redrawn else []
         stride = self._secret.randrange(1, max(2, _NOISE_SLACK // (2 * count)))
         offset = self._secret.randrange(max(1, _NOISE_SLACK - stride * count))
-        return Recipe(bases, offset, stride, {} if self.whole_draws else self._draw_noise(), drawn)
+        return InputRecipe(bases, offset, stride, {} if self.whole_draws else self._draw_noise(), drawn)
 
     def _comes_again(self, index: int) -> bool:
         """Whether an input, or its zeros, would come again: what follows from them could be kept."""
@@ -172,7 +172,7 @@ class Ring:
             noise[dtype] = self._starts.factors((length,), generator, device).to(dtype)
         return noise
 
-    def publish(self, memory: torch.Tensor, slots: list[Slot], recipe: Recipe) -> None:
+    def publish(self, memory: torch.Tensor, slots: list[Slot], recipe: InputRecipe) -> None:
         """Write a batch's inputs into a side's shared memory."""
         for index, slot in enumerate(slots):
             places = stacked(memory, slot, 0, recipe.count)
@@ -194,7 +194,7 @@ class Ring:
             raise RuntimeError("inputs of varying shape have no stack")
         return _picked(stack, bases)
 
-    def _factors(self, index: int, like: torch.Tensor, first: int, recipe: Recipe) -> torch.Tensor:
+    def _factors(self, index: int, like: torch.Tensor, first: int, recipe: InputRecipe) -> torch.Tensor:
         """What an input of calls from the `first` on is multiplied by, shape [calls, *shape]."""
         count, numel = len(like), like[0].numel()
         begin = recipe.offset + first * recipe.stride + index * _LEAF_SHIFT
@@ -205,7 +205,7 @@ class Ring:
         keep = self._keepers[index]
         return factors if keep is None else keep(factors)
 
-    def withdraw(self, memory: torch.Tensor, slots: list[Slot], recipe: Recipe) -> None:
+    def withdraw(self, memory: torch.Tensor, slots: list[Slot], recipe: InputRecipe) -> None:
         """Put other draws in a batch's place: as valid, since a warm-up on garbage could index anything."""
         others = (recipe.bases + 1) % self._draws
         for slot, stack in zip(slots, self._stacks, strict=True):
@@ -218,8 +218,8 @@ class Ring:
         self,
         ours: list[torch.Tensor],
         theirs: list[torch.Tensor],
-        recipe: Recipe,
-        jumped: dict[int, Jumped],
+        recipe: InputRecipe,
+        jumped: dict[int, FlippedElements],
     ) -> str:
         """Compare timed outputs, each leaf [count, *shape], with the baseline's; empty when they agree.
 
@@ -229,7 +229,7 @@ class Ring:
             if own.numel() == 0:
                 continue
             step = max(1, _CHUNK_ELEMENTS // own[0].numel())
-            doubt = replace(self._doubts[leaf], before=jumped.setdefault(leaf, Jumped()))
+            doubt = replace(self._doubts[leaf], before=jumped.setdefault(leaf, FlippedElements()))
             for begin in range(0, recipe.count, step):
                 part = slice(begin, begin + step)
                 scale = self._scale(leaf, recipe, part)
@@ -246,7 +246,7 @@ class Ring:
                     return f"output {leaf}, timed calls {begin + 1} to {begin + len(own[part])}: {complaint}"
         return ""
 
-    def _scale(self, leaf: int, recipe: Recipe, part: slice) -> torch.Tensor | None:
+    def _scale(self, leaf: int, recipe: InputRecipe, part: slice) -> torch.Tensor | None:
         """Error scales [calls, groups] of a leaf for some calls of a batch."""
         scales = self._scales[leaf]
         if scales is None:
@@ -258,7 +258,7 @@ class Ring:
         # The noise moves elements across thresholds: a group of zeros in the draw need not be one here.
         return torch.maximum(chosen, scales.square().mean(-1).sqrt().amax())
 
-    def _bounds(self, recipe: Recipe, part: slice, dtype: torch.dtype) -> torch.Tensor:
+    def _bounds(self, recipe: InputRecipe, part: slice, dtype: torch.dtype) -> torch.Tensor:
         """How many times its scale two answers to each call may be apart, shape [calls]; both sides err."""
         chosen = recipe.bases[part].tolist()
         limits = [self._limit if self.whole_draws else self._limits[base] for base in chosen]
@@ -285,7 +285,7 @@ def _disagree(
     bounds: torch.Tensor,
     *,
     share: float = 0.0,
-    doubt: Doubt = NO_DOUBT,
+    doubt: FlipTolerance = NO_DOUBT,
 ) -> str:
     """Empty where both agree; `share` of its size is the least scale of a group."""
     own, other = as_real(own), as_real(other)
@@ -328,7 +328,7 @@ def _precision(expected: list[Expected], leaf: int) -> torch.dtype:
     return min((each.precision(leaf) for each in expected), key=lambda dtype: dtype.itemsize)
 
 
-def _doubt(expected: list[Expected], leaf: int) -> Doubt:
+def _doubt(expected: list[Expected], leaf: int) -> FlipTolerance:
     """What verification says of how much of an output hangs on rounding."""
     jumps = [found for each in expected if each.jumps and (found := each.jumps[leaf]) is not None]
     masks = [
@@ -340,7 +340,7 @@ def _doubt(expected: list[Expected], leaf: int) -> Doubt:
     elements = max(1, expected[0].exact[leaf].numel())
     most = most_jumping(elements) / elements if jumps else MOST_UNSETTLED
     share = min(most, max((found.share for found in jumps), default=max(shares, default=0.0)))
-    return Doubt(LEEWAY * share, max((found.most for found in jumps), default=0))
+    return FlipTolerance(LEEWAY * share, max((found.most for found in jumps), default=0))
 
 
 def _uncommon(values: torch.Tensor) -> int:

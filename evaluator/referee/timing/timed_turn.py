@@ -10,21 +10,21 @@ import torch
 
 from kernelwright.evaluator.devices import Device
 from kernelwright.evaluator.ipc.tensor_layout import stacked
-from kernelwright.evaluator.referee.timing.output_snapshots import Held
-from kernelwright.evaluator.referee.timing.tamper_checks import Sample
-from kernelwright.evaluator.referee.timing.timed_inputs import Recipe, Ring
-from kernelwright.evaluator.referee.worker.call_buffers import Lane
-from kernelwright.evaluator.referee.worker.worker_process import Ran, Verdict, Visit
+from kernelwright.evaluator.referee.timing.output_snapshots import OutputSnapshot
+from kernelwright.evaluator.referee.timing.tamper_checks import MemorySample
+from kernelwright.evaluator.referee.timing.timed_inputs import InputRecipe, TimedInputs
+from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
+from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, RunResult, TimedRun
 from kernelwright.evaluator.schema.evaluation import Status
 
 _SELF_FLUSHING_BYTES: Final = 96 << 20
 
 
-class Visitor:
+class TurnRunner:
     """Takes turns with one side after the other."""
 
     def __init__(
-        self, device: Device, ring: Ring, secret: random.Random, *, queued: bool, call_timeout_s: float
+        self, device: Device, ring: TimedInputs, secret: random.Random, *, queued: bool, call_timeout_s: float
     ) -> None:
         """`queued`: calls wait in the device's queue for their inputs; every lane needs a gate."""
         self._device = device
@@ -35,7 +35,9 @@ class Visitor:
         self._sees = False
         """Whether memory of processes can be looked at here."""
 
-    def visit(self, lane: Lane, recipe: Recipe, *, lead: int, full: bool) -> tuple[Ran, list[torch.Tensor]]:
+    def visit(
+        self, lane: CallBuffers, recipe: InputRecipe, *, lead: int, full: bool
+    ) -> tuple[RunResult, list[torch.Tensor]]:
         """Per turn: unscored warm-up, freeze, publish inputs and poison outputs, thaw, run, freeze, snapshot.
 
         `full` batches also tell what writing their inputs took.
@@ -50,18 +52,18 @@ class Visitor:
         turn = _Turn(lane, recipe, self._device, self._ring, self._secret, full)
         host = self._device.torch_device.type == "cpu"
         gate = lane.gate if self._queued else None
-        ran = self._run(lane, count, Visit(turn.publish, turn.withdraw, lead, gate))
+        ran = self._run(lane, count, TimedRun(turn.publish, turn.withdraw, lead, gate))
         # Freezing stops host threads at once but takes a moment; it does not stop a queued GPU kernel.
         if host:
             side.freeze()
             if self._sees and not turn.was_seen:
-                raise Verdict(Status.TAMPERED, "the process does not let its memory be looked at")
+                raise CandidateFailed(Status.TAMPERED, "the process does not let its memory be looked at")
             self._sees |= turn.was_seen
         copies = turn.outputs()
         lane.calls = max(lane.calls, count)
         return ran, copies
 
-    def _run(self, lane: Lane, count: int, visit: Visit | None = None) -> Ran:
+    def _run(self, lane: CallBuffers, count: int, visit: TimedRun | None = None) -> RunResult:
         ran = lane.side.run(
             lane.layout,
             model="m",
@@ -71,7 +73,9 @@ class Visitor:
             visit=visit,
         )
         if ran.complaint:
-            raise Verdict(Status.WRONG_SHAPE if ran.kind == "shape" else Status.WRONG_DTYPE, ran.complaint)
+            raise CandidateFailed(
+                Status.WRONG_SHAPE if ran.kind == "shape" else Status.WRONG_DTYPE, ran.complaint
+            )
         return ran
 
 
@@ -79,15 +83,21 @@ class _Turn:
     """What the referee does to the memory of a side in one turn."""
 
     def __init__(
-        self, lane: Lane, recipe: Recipe, device: Device, ring: Ring, secret: random.Random, full: bool
+        self,
+        lane: CallBuffers,
+        recipe: InputRecipe,
+        device: Device,
+        ring: TimedInputs,
+        secret: random.Random,
+        full: bool,
     ) -> None:
         blocks, self._count = lane.side.blocks, recipe.count
         self._lane, self._recipe, self._device, self._ring, self._full = lane, recipe, device, ring, full
         self._inputs, self._outputs = blocks[lane.input_block].data, blocks[lane.output_block].data
-        self._given = Sample(self._inputs, lane.input_slots, self._count, secret)
-        self._written = Sample(self._outputs, lane.output_slots, self._count, secret)
+        self._given = MemorySample(self._inputs, lane.input_slots, self._count, secret)
+        self._written = MemorySample(self._outputs, lane.output_slots, self._count, secret)
         host = device.torch_device.type == "cpu"
-        self._held = Held(lane.side, lane.output_slots, self._count, secret) if host else None
+        self._held = OutputSnapshot(lane.side, lane.output_slots, self._count, secret) if host else None
         self.was_seen = False
         """Whether what the process held could be looked at."""
 
@@ -111,7 +121,7 @@ class _Turn:
         if self._held is not None:
             self.was_seen = self._held.look(where)
         if self._ring.inputs_stay and self._given.moved():
-            raise Verdict(Status.INPUT_MUTATED, "inputs were changed by a timed call")
+            raise CandidateFailed(Status.INPUT_MUTATED, "inputs were changed by a timed call")
         began = time.perf_counter()
         self._ring.withdraw(self._inputs, self._lane.input_slots, self._recipe)
         self._device.synchronize()
@@ -126,7 +136,7 @@ class _Turn:
         self._device.synchronize()
         self._lane.side.freeze()
         if self._written.moved():
-            raise Verdict(Status.TAMPERED, "outputs still changed after the process had answered")
+            raise CandidateFailed(Status.TAMPERED, "outputs still changed after the process had answered")
         if self._held is not None and self._held.differs(copies):
-            raise Verdict(Status.TAMPERED, "outputs were not there yet when the process had answered")
+            raise CandidateFailed(Status.TAMPERED, "outputs were not there yet when the process had answered")
         return copies

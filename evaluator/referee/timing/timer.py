@@ -10,12 +10,16 @@ from typing import Final
 
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.timing.baselines import Baselines, BaselineTimer
-from kernelwright.evaluator.referee.timing.interleaved_timer import Clock
-from kernelwright.evaluator.referee.timing.speedup import Known, measurement
-from kernelwright.evaluator.referee.timing.timing_session import Bench
-from kernelwright.evaluator.referee.worker.call_buffers import Lane
-from kernelwright.evaluator.referee.worker.setup import Ground
-from kernelwright.evaluator.referee.worker.worker_process import Doubt, Side, Verdict
+from kernelwright.evaluator.referee.timing.interleaved_timer import InterleavedTimer
+from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, measurement
+from kernelwright.evaluator.referee.timing.timing_session import TimingSession
+from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
+from kernelwright.evaluator.referee.worker.setup import ProblemContext
+from kernelwright.evaluator.referee.worker.worker_process import (
+    CandidateFailed,
+    MeasurementDoubt,
+    WorkerProcess,
+)
 from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import EvaluatorError
 from kernelwright.evaluator.schema.evaluation import Measurement, Status
@@ -28,23 +32,23 @@ _FAILED: Final = (Status.OUT_OF_MEMORY, Status.TIMED_OUT, Status.RUNTIME_ERROR, 
 """What says nothing of a candidate that was right before, in a process beside its first."""
 
 
-class Timer:
+class CandidateTimer:
     """Times the candidates of one problem."""
 
     def __init__(
         self,
-        ground: Ground,
+        ground: ProblemContext,
         pool: TrialPool,
         config: EvaluationConfig,
         secret: random.Random,
         *,
         insists: bool = False,
     ) -> None:
-        """`insists` and raises as `Bench` does."""
-        self._bench = Bench(ground, pool, config, secret, insists=insists)
+        """`insists` and raises as `TimingSession` does."""
+        self._bench = TimingSession(ground, pool, config, secret, insists=insists)
         self._kind = self._bench.kind
         self.baselines = BaselineTimer(ground, pool, config, self._bench)
-        self._judge: Callable[[Known], Measurement] | None = None
+        self._judge: Callable[[BaselineFacts], Measurement] | None = None
         """What the last duel comes to, from what is known of the baseline."""
         self._queued = False
         """Whether its calls were."""
@@ -55,11 +59,11 @@ class Timer:
         """What a reader of the scores should know."""
         return [*self.baselines.notes, *self._notes]
 
-    def lay_out(self, side: Side) -> Lane:
+    def lay_out(self, side: WorkerProcess) -> CallBuffers:
         """Make room for the timed calls of model `m` of a side."""
         return self._bench.lay_out(side)
 
-    def time(self, lane: Lane, afresh: Callable[[], Lane]) -> Measurement:
+    def time(self, lane: CallBuffers, afresh: Callable[[], CallBuffers]) -> Measurement:
         """Duel a verified candidate; where its claims are doubted once more, with one in a fresh process.
 
         Some processes answer later than others as long as they live, by tenths of a millisecond or a
@@ -79,12 +83,12 @@ class Timer:
         try:
             again = afresh()
             second, why = self._heard(again), "the first answered later than its claims explain"
-            if not _believable(second) and again.gate is not None and not isinstance(first, Doubt):
+            if not _believable(second) and again.gate is not None and not isinstance(first, MeasurementDoubt):
                 again.gate = None
                 second, why = self._heard(again), "behind a gate it took longer than its claims explain"
-                if not isinstance(second, Doubt) and second.speedup <= first.speedup:
+                if not isinstance(second, MeasurementDoubt) and second.speedup <= first.speedup:
                     second = first
-        except Verdict as verdict:
+        except CandidateFailed as verdict:
             if verdict.status not in _FAILED:
                 raise
             second = first
@@ -94,14 +98,14 @@ class Timer:
         self._notes.append(f"timed in a second process: {why}")
         return _told(second)
 
-    def _heard(self, lane: Lane) -> Measurement | Doubt:
+    def _heard(self, lane: CallBuffers) -> Measurement | MeasurementDoubt:
         """What a duel comes to; raises what `time` does, but for doubts."""
         try:
             return self._duel(lane)
-        except Doubt as doubt:
+        except MeasurementDoubt as doubt:
             return doubt
 
-    def _duel(self, lane: Lane) -> Measurement:
+    def _duel(self, lane: CallBuffers) -> Measurement:
         """One process against the reference's; raises what `time` does."""
         self._notes = []
         baselines = self.baselines.measure()
@@ -116,7 +120,7 @@ class Timer:
         self._judge, self._queued = partial(measurement, clock, ours, theirs, count), queued
         return self._judge(baselines.beside(queued))
 
-    def _sized_duel(self, lane: Lane, baselines: Baselines) -> tuple[Clock, int]:
+    def _sized_duel(self, lane: CallBuffers, baselines: Baselines) -> tuple[InterleavedTimer, int]:
         """A duel in batches that leave our clock enough to say, and their calls."""
         sizing, resized, eager = self._bench.sizing, 0, baselines.eager
         usual_ms = baselines.known.solo_ms
@@ -132,7 +136,7 @@ class Timer:
             eager.side.failed = False
             try:
                 clock.duel(lane, eager)
-            except Verdict as verdict:
+            except CandidateFailed as verdict:
                 self._blame(eager.side, verdict)
                 raise
             outer_ms = clock.outer_ms(lane)
@@ -150,7 +154,7 @@ class Timer:
             if resized >= _SIZINGS:
                 wanted = sizing.wanted(0.0, usual_ms, *both)
 
-    def _queueable(self, lane: Lane, eager: Lane, count: int) -> int:
+    def _queueable(self, lane: CallBuffers, eager: CallBuffers, count: int) -> int:
         """So many calls, or as many as both sides queue ahead; where one cannot, neither does."""
         for side in (lane, eager):
             if lane.gate is not None:
@@ -182,12 +186,12 @@ class Timer:
             return self._judge(baselines.beside(queued))
         try:
             alone = self.baselines.alone(baselines.eager, baselines.count, queued)
-        except Verdict as verdict:
+        except CandidateFailed as verdict:
             raise EvaluatorError(f"the reference failed by itself: {verdict.detail}") from verdict
         baselines.known = replace(baselines.known, solo_ms=alone.median_ms, solo_spread_ms=alone.spread_ms)
         return self._judge(baselines.beside(queued))
 
-    def _blame(self, reference: Side, verdict: Verdict) -> None:
+    def _blame(self, reference: WorkerProcess, verdict: CandidateFailed) -> None:
         """Keep from a candidate what happened to the reference; memory it may well have taken from it."""
         if reference.lost or (reference.failed and verdict.status is not Status.OUT_OF_MEMORY):
             raise EvaluatorError(f"the reference failed beside a candidate: {verdict.detail}") from verdict
@@ -197,11 +201,11 @@ class Timer:
         self.baselines.close()
 
 
-def _believable(outcome: Measurement | Doubt) -> bool:
-    return not isinstance(outcome, Doubt) and outcome.candidate.clock == "inner"
+def _believable(outcome: Measurement | MeasurementDoubt) -> bool:
+    return not isinstance(outcome, MeasurementDoubt) and outcome.candidate.clock == "inner"
 
 
-def _told(outcome: Measurement | Doubt) -> Measurement:
-    if isinstance(outcome, Doubt):
+def _told(outcome: Measurement | MeasurementDoubt) -> Measurement:
+    if isinstance(outcome, MeasurementDoubt):
         raise outcome
     return outcome

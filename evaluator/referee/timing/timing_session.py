@@ -7,13 +7,13 @@ from typing import Final
 
 from kernelwright.evaluator.referee.correctness.tolerance import limit
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.timing.batch_size import Sizing
-from kernelwright.evaluator.referee.timing.interleaved_timer import Clock, Schedule
-from kernelwright.evaluator.referee.timing.timed_inputs import Ring
-from kernelwright.evaluator.referee.worker.call_buffers import Lane
+from kernelwright.evaluator.referee.timing.batch_size import BatchSizer
+from kernelwright.evaluator.referee.timing.interleaved_timer import InterleavedTimer, Schedule
+from kernelwright.evaluator.referee.timing.timed_inputs import TimedInputs
+from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.launch_gate import WORD_BYTES, gate
-from kernelwright.evaluator.referee.worker.setup import Ground, call_bytes, lay_out
-from kernelwright.evaluator.referee.worker.worker_process import Side
+from kernelwright.evaluator.referee.worker.setup import ProblemContext, call_bytes, lay_out
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import DeviceFull
 
@@ -32,12 +32,12 @@ _TRUSTED_TURNS: Final = 6
 _TRUSTED_CALL_S: Final = 120.0
 
 
-class Bench:
+class TimingSession:
     """Makes clocks, and room for what they time."""
 
     def __init__(
         self,
-        ground: Ground,
+        ground: ProblemContext,
         pool: TrialPool,
         config: EvaluationConfig,
         secret: random.Random,
@@ -57,7 +57,7 @@ class Bench:
         self._config = config
         self._secret = secret
         self._base = pool.bases[0]
-        self._ring = Ring(
+        self._ring = TimedInputs(
             pool.starts(),
             pool.fresh,
             secret=secret,
@@ -66,15 +66,15 @@ class Bench:
         )
         self._most = self._most_calls(insists=insists)
         self._lead = min(_LEAD[self.kind], self._most - 1)
-        self.sizing = Sizing(self.clock, kind=self.kind, most=self._most - self._lead)
+        self.sizing = BatchSizer(self.clock, kind=self.kind, most=self._most - self._lead)
 
-    def lay_out(self, side: Side) -> Lane:
+    def lay_out(self, side: WorkerProcess) -> CallBuffers:
         """Make room for the timed calls of model `m` of a side."""
         lane = lay_out(side, "time", self._base.arguments, self._base.expected.output, self._most)
         lane.gate = gate(self.device, side.blocks, side.attach([WORD_BYTES])[0])
         return lane
 
-    def clock(self, count: int, queued: bool) -> Clock:
+    def clock(self, count: int, queued: bool) -> InterleavedTimer:
         """A clock for batches of so many calls."""
         schedule = Schedule(
             count=count,
@@ -84,9 +84,9 @@ class Bench:
             queued=queued,
             lead=self._lead,
         )
-        return Clock(self.device, self._ring, schedule, self._secret)
+        return InterleavedTimer(self.device, self._ring, schedule, self._secret)
 
-    def comparing(self, count: int, queued: bool) -> Clock:
+    def comparing(self, count: int, queued: bool) -> InterleavedTimer:
         """A clock for a few turns of two trusted sides."""
         schedule = Schedule(
             count=count,
@@ -97,7 +97,7 @@ class Bench:
             singles=False,
             lead=self._lead,
         )
-        return Clock(self.device, self._ring, schedule, self._secret)
+        return InterleavedTimer(self.device, self._ring, schedule, self._secret)
 
     def _most_calls(self, *, insists: bool) -> int:
         size = call_bytes(self._base.arguments, self._base.expected.output)

@@ -6,25 +6,25 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from kernelwright.evaluator.ipc.tensor_layout import Slot
-from kernelwright.evaluator.referee.worker.launch_gate import Gate
-from kernelwright.evaluator.referee.worker.worker_process import Ran, Side
+from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate
+from kernelwright.evaluator.referee.worker.worker_process import RunResult, WorkerProcess
 
 
 @dataclass(slots=True)
-class Lane:
+class CallBuffers:
     """One side with its layout, and what its turns measured."""
 
-    side: Side
+    side: WorkerProcess
     layout: str
     input_slots: list[Slot]
     output_slots: list[Slot]
     input_block: int
     output_block: int
-    gate: Gate | None = None
+    gate: LaunchGate | None = None
     """What its calls are queued behind; None where they cannot be."""
-    turns: list[Ran] = field(default_factory=list)
+    turns: list[RunResult] = field(default_factory=list)
     """Full batches, in order."""
-    singles: list[Ran] = field(default_factory=list)
+    singles: list[RunResult] = field(default_factory=list)
     """Unannounced batches of one call."""
     published_ms: list[float] = field(default_factory=list)
     """What it took to publish the inputs of each full batch while the side was frozen."""

@@ -25,7 +25,7 @@ _QUEUE_HOLDS: Final = 3072
 
 
 @dataclass(slots=True)
-class Gate:
+class LaunchGate:
     """A word of memory that both processes see and that a side's calls wait for."""
 
     block: int
@@ -61,7 +61,7 @@ class Gate:
             raise
 
 
-def gate(device: Device, blocks: list[Block], block: int) -> Gate | None:
+def gate(device: Device, blocks: list[Block], block: int) -> LaunchGate | None:
     """A shut gate in a block that is kept for it; None where a device cannot wait for one."""
     word = blocks[block].data[:WORD_BYTES].view(torch.int32)
-    return Gate(block, word) if device.waits_for(word, 0) else None
+    return LaunchGate(block, word) if device.waits_for(word, 0) else None

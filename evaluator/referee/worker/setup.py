@@ -10,12 +10,12 @@ import torch
 from kernelwright.evaluator.devices import Device
 from kernelwright.evaluator.ipc.tensor_layout import Slot, place, view
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
-from kernelwright.evaluator.referee.worker.call_buffers import Lane
-from kernelwright.evaluator.referee.worker.worker_process import DriverLink, Side
+from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
+from kernelwright.evaluator.referee.worker.worker_process import DriverLink, WorkerProcess
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class ProblemContext:
     """What every side of a problem shares."""
 
     driver: DriverLink
@@ -31,14 +31,14 @@ class Ground:
     """That a call of the reference consists of, each about one launch; 0 where they could not be counted."""
 
 
-def start(ground: Ground, *, role: str, real_headers: bool = False) -> Side:
+def start(ground: ProblemContext, *, role: str, real_headers: bool = False) -> WorkerProcess:
     """A fresh process, set up but without any foreign code; what it builds may be kept from lean headers."""
-    side = Side(ground.driver, ground.device, role=role, real_headers=real_headers)
+    side = WorkerProcess(ground.driver, ground.device, role=role, real_headers=real_headers)
     side.setup(device=ground.device_name, threads=ground.threads, math=ground.math)
     return side
 
 
-def load(ground: Ground, side: Side, source: str, *, class_name: str) -> None:
+def load(ground: ProblemContext, side: WorkerProcess, source: str, *, class_name: str) -> None:
     """Import a module in a side; only the reference's constants are overridden."""
     side.ask(
         {
@@ -52,7 +52,7 @@ def load(ground: Ground, side: Side, source: str, *, class_name: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Construction:
+class ModelConstruction:
     """One model to be constructed in a side."""
 
     class_name: str
@@ -66,7 +66,7 @@ class Construction:
     compiled: bool = False
 
 
-def construct(ground: Ground, side: Side, wanted: Construction) -> None:
+def construct(ground: ProblemContext, side: WorkerProcess, wanted: ModelConstruction) -> None:
     """Construct a model in a side, under a seed or with the reference's state."""
     side.restores = ground.reference.keeps_state
     arguments = ground.reference.init_arguments()
@@ -109,8 +109,8 @@ def call_bytes(arguments: Arguments, output: Output) -> int:
 
 
 def lay_out(
-    side: Side, name: str, arguments: Arguments, output: Output, count: int, *, private: bool = False
-) -> Lane:
+    side: WorkerProcess, name: str, arguments: Arguments, output: Output, count: int, *, private: bool = False
+) -> CallBuffers:
     """Allocate memory for `count` calls in a side and let it prepare its views.
 
     With `private`, each call gets copies of its arguments in allocations of exactly their size.
@@ -139,7 +139,7 @@ def lay_out(
         },
         60.0,
     )
-    return Lane(
+    return CallBuffers(
         side=side,
         layout=name,
         input_slots=input_slots,
@@ -149,7 +149,7 @@ def lay_out(
     )
 
 
-def write(side: Side, slots: list[Slot], leaves: list[torch.Tensor], index: int) -> None:
+def write(side: WorkerProcess, slots: list[Slot], leaves: list[torch.Tensor], index: int) -> None:
     """Copy tensors into a side's shared memory at call `index`."""
     for slot, leaf in zip(slots, leaves, strict=True):
         view(side.blocks[slot["block"]].data, slot, index).copy_(leaf)

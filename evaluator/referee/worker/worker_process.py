@@ -13,7 +13,7 @@ from typing import Any
 from kernelwright.evaluator.building.build_request import InvalidRequest, parse_request
 from kernelwright.evaluator.devices import Block, Device
 from kernelwright.evaluator.ipc.channel import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout, Message
-from kernelwright.evaluator.referee.worker.launch_gate import Gate
+from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate
 from kernelwright.evaluator.schema.errors import ProblemError
 from kernelwright.evaluator.schema.evaluation import Status
 
@@ -24,7 +24,7 @@ _PATIENCE = {"baseline": 5.0}
 """Of a reference that were not done with queueing, launching would be in its time, not in the candidate's."""
 
 
-class Verdict(Exception):
+class CandidateFailed(Exception):
     """The candidate's evaluation ends here."""
 
     def __init__(self, status: Status, detail: str, **facts: Any) -> None:
@@ -34,7 +34,7 @@ class Verdict(Exception):
         self.facts = facts
 
 
-class Doubt(Verdict):
+class MeasurementDoubt(CandidateFailed):
     """Its claims cannot be true: it cheats, or this one process is odd."""
 
 
@@ -51,7 +51,7 @@ class DriverLink:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class RunResult:
     """What one run message gave."""
 
     inner_ms: float
@@ -72,7 +72,7 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class TimedRun:
     """What is done around the calls of a run."""
 
     publish: Callable[[], None]
@@ -81,12 +81,12 @@ class Visit:
     """Called when they are over, before their outputs are collected, with where the process says they lie."""
     lead: int
     """The first calls, which are on our clock alone."""
-    gate: Gate | None
+    gate: LaunchGate | None
     """With one, all are queued on the device before their inputs exist and the clock starts, or as many as
     the process queues within a moment."""
 
 
-class Side:
+class WorkerProcess:
     """One sandboxed process and the memory shared with it."""
 
     def __init__(self, driver: DriverLink, device: Device, *, role: str, **options: Any) -> None:
@@ -158,7 +158,7 @@ class Side:
         if reply.get("op") == "failed":
             raise self._failed(reply)
         if reply.get("op") != "done":
-            raise Verdict(Status.TAMPERED, f"an answer out of order: {str(reply)[:200]}")
+            raise CandidateFailed(Status.TAMPERED, f"an answer out of order: {str(reply)[:200]}")
         return reply
 
     def run(
@@ -169,8 +169,8 @@ class Side:
         first: int,
         count: int,
         timeout_s: float,
-        visit: Visit | None = None,
-    ) -> Ran:
+        visit: TimedRun | None = None,
+    ) -> RunResult:
         """Run prepared calls, and stop our clock at the answer; then collect outputs.
 
         A frozen process finds the message waiting when it wakes, or its queue released: no time passes off
@@ -233,9 +233,9 @@ class Side:
         kind, complaint = str(reply.get("kind", "")), str(reply.get("complaint", ""))[:500]
         if complaint and self.role == "baseline":
             raise ProblemError(f"the reference answers differently shaped from draw to draw: {complaint}")
-        return Ran(claim, outer_ms, collect_ms, kind, complaint, launch_ms)
+        return RunResult(claim, outer_ms, collect_ms, kind, complaint, launch_ms)
 
-    def _publish(self, visit: Visit, timeout_s: float) -> None:
+    def _publish(self, visit: TimedRun, timeout_s: float) -> None:
         """Write inputs; where that fails, the process must not wait for them, nor answer later."""
         try:
             visit.publish()
@@ -243,7 +243,7 @@ class Side:
             if visit.gate is not None:
                 visit.gate.open()
                 self.thaw()
-                with contextlib.suppress(Verdict):
+                with contextlib.suppress(CandidateFailed):
                     self._answer(timeout_s, late=True)
             raise
 
@@ -257,7 +257,7 @@ class Side:
         if reply.get("op") == "failed":
             raise self._failed(reply)
         if reply.get("op") != "queued":
-            raise Verdict(Status.TAMPERED, f"an answer out of order: {str(reply)[:200]}")
+            raise CandidateFailed(Status.TAMPERED, f"an answer out of order: {str(reply)[:200]}")
         return (time.perf_counter_ns() - started) / 1e6
 
     def renew(self, model: str) -> None:
@@ -300,11 +300,11 @@ class Side:
             except ChannelTimeout:
                 self.lost = True
                 if deadline <= self.deadline:
-                    raise Verdict(Status.TIMED_OUT, f"no answer within {timeout_s:.0f} s") from None
-                raise Verdict(Status.TIMED_OUT, "the evaluation's time is used up") from None
+                    raise CandidateFailed(Status.TIMED_OUT, f"no answer within {timeout_s:.0f} s") from None
+                raise CandidateFailed(Status.TIMED_OUT, "the evaluation's time is used up") from None
             except ChannelGarbled as error:
                 self.lost = True
-                raise Verdict(
+                raise CandidateFailed(
                     Status.TAMPERED, f"the channel carried something else than answers: {error}"
                 ) from None
             except ChannelClosed:
@@ -333,35 +333,37 @@ class Side:
         self.builds_timed_out |= bool(built.get("timed_out"))
         self.builds_doubtful |= bool(built.get("doubtful"))
 
-    def _dead(self) -> Verdict:
+    def _dead(self) -> CandidateFailed:
         """Why the process is gone, from the operating system and not from the process."""
         self.lost = True
         report = self._driver.call("kill", id=self.id, ended=True)
         if report.get("timed_out"):
-            return Verdict(Status.TIMED_OUT, "the evaluation's time is used up")
+            return CandidateFailed(Status.TIMED_OUT, "the evaluation's time is used up")
         if report.get("out_of_memory"):
-            return Verdict(Status.OUT_OF_MEMORY, f"the process ran out of memory: {report.get('reason', '')}")
+            return CandidateFailed(
+                Status.OUT_OF_MEMORY, f"the process ran out of memory: {report.get('reason', '')}"
+            )
         if report.get("signal"):
-            return Verdict(Status.RUNTIME_ERROR, f"the process died of {report.get('reason', '')}")
-        return Verdict(
+            return CandidateFailed(Status.RUNTIME_ERROR, f"the process died of {report.get('reason', '')}")
+        return CandidateFailed(
             Status.RUNTIME_ERROR,
             f"the process ended without answering (exit status {report.get('returncode')})",
         )
 
-    def _failed(self, reply: Message) -> Verdict:
+    def _failed(self, reply: Message) -> CandidateFailed:
         self.failed = True
         kind, text = str(reply.get("type", ""))[:200], str(reply.get("message", ""))[:4000]
         detail = f"{kind}: {text}"
         facts = {"traceback": str(reply.get("traceback", ""))[:8000]}
         if reply.get("out_of_memory"):
-            return Verdict(Status.OUT_OF_MEMORY, detail, **facts)
+            return CandidateFailed(Status.OUT_OF_MEMORY, detail, **facts)
         if "illegal memory access" in text or "misaligned address" in text:
-            return Verdict(Status.MEMORY_ERROR, detail, **facts)
+            return CandidateFailed(Status.MEMORY_ERROR, detail, **facts)
         if self.builds_timed_out and "Error building extension" in text:
-            return Verdict(Status.TIMED_OUT, detail, **facts)
+            return CandidateFailed(Status.TIMED_OUT, detail, **facts)
         if (self.builds_failed and "Error building extension" in text) or reply.get("compiling"):
-            return Verdict(Status.COMPILE_ERROR, detail, **facts)
-        return Verdict(Status.RUNTIME_ERROR, detail, **facts)
+            return CandidateFailed(Status.COMPILE_ERROR, detail, **facts)
+        return CandidateFailed(Status.RUNTIME_ERROR, detail, **facts)
 
 
 def _claim(value: object) -> float:
@@ -375,5 +377,5 @@ def _claim(value: object) -> float:
     except OverflowError:
         claimed = math.inf
     if not (math.isfinite(claimed) and claimed >= 0):
-        raise Verdict(Status.TAMPERED, f"the process claims a time that is none: {str(value)[:40]}")
+        raise CandidateFailed(Status.TAMPERED, f"the process claims a time that is none: {str(value)[:40]}")
     return claimed

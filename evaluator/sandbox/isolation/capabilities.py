@@ -13,7 +13,7 @@ from kernelwright.evaluator.sandbox.isolation import landlock, seccomp
 from kernelwright.evaluator.sandbox.isolation.bubblewrap import find_bubblewrap
 from kernelwright.evaluator.sandbox.isolation.sandbox_policy import SandboxPolicy, SandboxProbe, TierProbe
 from kernelwright.evaluator.sandbox.process.launcher import Launcher, hierarchies
-from kernelwright.evaluator.sandbox.process.sandboxed_process import Sandboxed
+from kernelwright.evaluator.sandbox.process.sandboxed_process import SandboxedProcess
 from kernelwright.evaluator.sandbox.process.startup import gives_users
 from kernelwright.evaluator.schema.config import SandboxTier
 from kernelwright.evaluator.schema.errors import MachineError
@@ -112,7 +112,7 @@ def _probe_confined(launcher: Launcher) -> tuple[TierProbe, frozenset[str]]:
     return TierProbe(works=True, reason="", gaps=(*gaps, *_common_gaps(), *_limit_gaps())), features
 
 
-def _try(launcher: Launcher, tier: SandboxTier) -> Sandboxed:
+def _try(launcher: Launcher, tier: SandboxTier) -> SandboxedProcess:
     """Run the interpreter in a tier.
 
     Raises:

@@ -15,7 +15,7 @@ RANGE: Final = range(61000, 65000)
 SETGID, SETUID = 6, 7
 
 
-class Lease:
+class UidLease:
     """An exclusive uid; a bound abstract socket marks it taken, which the kernel frees if we are killed."""
 
     def __init__(self, uid: int, mark: socket.socket) -> None:

@@ -15,7 +15,7 @@ LINE_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ControlLine:
     """Something said inside."""
 
     word: str
@@ -24,13 +24,13 @@ class Line:
     """Who said it, in this process's pid namespace: the kernel translates."""
 
 
-class Control:
+class ControlChannel:
     """A socket pair; `child` is the descriptor to pass on."""
 
     def __init__(self) -> None:
         self._socket, self._child = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        self._pending: list[Line] = []
+        self._pending: list[ControlLine] = []
         self._partial = b""
         self.child = self._child.fileno()
 
@@ -47,7 +47,7 @@ class Control:
         data = marshal.dumps(dict(plan))
         self._socket.sendall(f"{len(data):08x}".encode() + data)
 
-    def receive(self, deadline: float) -> Line | None:
+    def receive(self, deadline: float) -> ControlLine | None:
         """The next line, or None when the other end is gone.
 
         Raises:
@@ -59,7 +59,7 @@ class Control:
                 return None
         return self._pending.pop(0)
 
-    def read_available(self) -> list[Line] | None:
+    def read_available(self) -> list[ControlLine] | None:
         """Lines there now, once there is something to read; None when the other end is gone."""
         self._socket.setblocking(False)
         try:
@@ -94,7 +94,7 @@ class Control:
         self._partial = self._partial[-LINE_BYTES:]
         for line in lines:
             word, _, rest = line.decode("utf-8", "replace").partition(" ")
-            self._pending.append(Line(word, rest, pid))
+            self._pending.append(ControlLine(word, rest, pid))
         return bool(data)
 
 

@@ -17,7 +17,7 @@ TICK_S = 0.1
 UNPRINTED = re.compile(r"[^\n\t\x20-\x7e]")
 
 
-class Capture:
+class OutputCapture:
     """The head and the tail of a stream."""
 
     def __init__(self, descriptor: int, limit_bytes: int) -> None:
@@ -59,7 +59,7 @@ class Capture:
         return _printable(head + tail)
 
 
-class Attendant:
+class EventLoop:
     """Calls back when descriptors become readable, and regularly whoever asks for that."""
 
     def __init__(self) -> None:

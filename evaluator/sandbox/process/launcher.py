@@ -15,12 +15,16 @@ from typing import Self
 from kernelwright.evaluator.sandbox.isolation import landlock_tier
 from kernelwright.evaluator.sandbox.isolation.cgroups import ControlGroup, Hierarchies, find_hierarchies
 from kernelwright.evaluator.sandbox.isolation.sandbox_policy import SandboxPolicy
-from kernelwright.evaluator.sandbox.isolation.uid_pool import Lease
+from kernelwright.evaluator.sandbox.isolation.uid_pool import UidLease
 from kernelwright.evaluator.sandbox.process import cleanup, init_plan, startup
-from kernelwright.evaluator.sandbox.process.control_channel import Control, passing_file
-from kernelwright.evaluator.sandbox.process.event_loop import Attendant, Capture
-from kernelwright.evaluator.sandbox.process.sandboxed_process import Processes, Resources, Sandboxed
-from kernelwright.evaluator.sandbox.process.spawn_thread import Spawner
+from kernelwright.evaluator.sandbox.process.control_channel import ControlChannel, passing_file
+from kernelwright.evaluator.sandbox.process.event_loop import EventLoop, OutputCapture
+from kernelwright.evaluator.sandbox.process.sandboxed_process import (
+    SandboxedProcess,
+    SandboxProcesses,
+    SandboxResources,
+)
+from kernelwright.evaluator.sandbox.process.spawn_thread import SpawnThread
 from kernelwright.evaluator.schema.config import SandboxTier
 from kernelwright.evaluator.schema.errors import ConfigError, MachineError
 from kernelwright.evaluator.schema.evaluation import SandboxReport
@@ -44,12 +48,12 @@ class Launcher:
         self._hierarchies = hierarchies() if groups is None else groups
         self._lock = threading.Condition()
         self._starting = 0
-        self._running: set[Sandboxed] = set()
+        self._running: set[SandboxedProcess] = set()
         self._closed = False
         scratch, folders = tempfile.gettempdir(), [str(folder) for folder in self._hierarchies.folders()]
         cleanup.sweep_abandoned(scratch, folders)
-        self._attendant = Attendant()
-        self._spawner = Spawner()
+        self._attendant = EventLoop()
+        self._spawner = SpawnThread()
         self._keeper = self._start_keeper([scratch, *folders])
         self._inside = passing_file("kernelwright-inside", startup.compiled_inside())
 
@@ -60,7 +64,7 @@ class Launcher:
         *,
         fds: tuple[int, ...] = (),
         output_bytes: int = 262144,
-    ) -> Sandboxed:
+    ) -> SandboxedProcess:
         """Start a program; `fds` keep their numbers inside.
 
         Raises:
@@ -77,7 +81,7 @@ class Launcher:
                 raise ConfigError("this launcher is closed")
             self._starting += 1
         try:
-            return self._start(startup.Order(argv, policy, fds), output_bytes)
+            return self._start(startup.StartRequest(argv, policy, fds), output_bytes)
         finally:
             with self._lock:
                 self._starting -= 1
@@ -118,9 +122,9 @@ class Launcher:
     ) -> None:
         self.close()
 
-    def _start(self, order: startup.Order, output_bytes: int) -> Sandboxed:
+    def _start(self, order: startup.StartRequest, output_bytes: int) -> SandboxedProcess:
         policy = order.policy
-        resources = Resources(Control())
+        resources = SandboxResources(ControlChannel())
         monitor: subprocess.Popen[bytes] | None = None
         try:
             self._acquire(policy, resources)
@@ -142,33 +146,33 @@ class Launcher:
         argv = (startup.interpreter(), "-I", "-S", "-B", cleanup.__file__, self._owner, *places)
         return self._spawner.spawn(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, fds=())
 
-    def _acquire(self, policy: SandboxPolicy, resources: Resources) -> None:
+    def _acquire(self, policy: SandboxPolicy, resources: SandboxResources) -> None:
         if startup.gives_users(policy.tier):
-            resources.lease = Lease.take()
+            resources.lease = UidLease.take()
         if self._hierarchies.folders():
             resources.group = ControlGroup(self._hierarchies, f"{self._owner}{next(self._numbers)}")
 
-    def _capture(self, output_bytes: int) -> tuple[Capture, int]:
+    def _capture(self, output_bytes: int) -> tuple[OutputCapture, int]:
         reader, writer = os.pipe()
-        capture = Capture(reader, output_bytes)
+        capture = OutputCapture(reader, output_bytes)
         self._attendant.watch(reader, capture.read)
         return capture, writer
 
     def _adopt(
         self,
-        processes: Processes,
-        resources: Resources,
-        capture: Capture,
+        processes: SandboxProcesses,
+        resources: SandboxResources,
+        capture: OutputCapture,
         policy: SandboxPolicy,
         uid: int | None,
-    ) -> Sandboxed:
+    ) -> SandboxedProcess:
         report = SandboxReport(
             tier=policy.tier.value,
             limits=self._hierarchies.limits,
             seccomp=init_plan.has_filter(policy.tier),
             uid="own" if uid is None else "dedicated",
         )
-        sandboxed = Sandboxed(
+        sandboxed = SandboxedProcess(
             processes, resources, capture, policy=policy, report=report, on_end=self._forget
         )
         with self._lock:
@@ -179,6 +183,6 @@ class Launcher:
             self._attendant.tick(sandboxed.inspect)
         return sandboxed
 
-    def _forget(self, sandboxed: Sandboxed) -> None:
+    def _forget(self, sandboxed: SandboxedProcess) -> None:
         with self._lock:
             self._running.discard(sandboxed)

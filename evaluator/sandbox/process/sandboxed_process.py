@@ -14,10 +14,10 @@ from pathlib import Path
 
 from kernelwright.evaluator.sandbox.isolation.cgroups import ControlGroup
 from kernelwright.evaluator.sandbox.isolation.sandbox_policy import ExitReport, SandboxPolicy
-from kernelwright.evaluator.sandbox.isolation.uid_pool import Lease
+from kernelwright.evaluator.sandbox.isolation.uid_pool import UidLease
 from kernelwright.evaluator.sandbox.process import process_tree
-from kernelwright.evaluator.sandbox.process.control_channel import Control
-from kernelwright.evaluator.sandbox.process.event_loop import Capture
+from kernelwright.evaluator.sandbox.process.control_channel import ControlChannel
+from kernelwright.evaluator.sandbox.process.event_loop import OutputCapture
 from kernelwright.evaluator.schema.config import SandboxTier
 from kernelwright.evaluator.schema.errors import MachineError
 from kernelwright.evaluator.schema.evaluation import SandboxReport
@@ -32,12 +32,12 @@ MEMORY_COMPLAINTS = re.compile(
 
 
 @dataclass(slots=True)
-class Resources:
+class SandboxResources:
     """What a sandbox holds on this machine until it has ended."""
 
-    control: Control
+    control: ControlChannel
     group: ControlGroup | None = None
-    lease: Lease | None = None
+    lease: UidLease | None = None
     scratch: Path | None = None
     """Stands in for /tmp; its parent is ours too."""
 
@@ -53,7 +53,7 @@ class Resources:
 
 
 @dataclass(frozen=True, slots=True)
-class Processes:
+class SandboxProcesses:
     """Who is who in a started sandbox, in this process's pid namespace."""
 
     monitor: subprocess.Popen[bytes]
@@ -66,18 +66,18 @@ class Processes:
     """Namespaces around them."""
 
 
-class Sandboxed:
+class SandboxedProcess:
     """One running program and everything it starts. Usable from any thread."""
 
     def __init__(
         self,
-        processes: Processes,
-        resources: Resources,
-        capture: Capture,
+        processes: SandboxProcesses,
+        resources: SandboxResources,
+        capture: OutputCapture,
         *,
         policy: SandboxPolicy,
         report: SandboxReport,
-        on_end: Callable[[Sandboxed], None],
+        on_end: Callable[[SandboxedProcess], None],
     ) -> None:
         self.pid = processes.worker
         """The program's process, as this process sees it."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 
-class Spawner:
+class SpawnThread:
     """Starts processes on behalf of any thread."""
 
     def __init__(self) -> None:

@@ -18,10 +18,10 @@ from kernelwright.evaluator.sandbox.isolation import bubblewrap, landlock_tier, 
 from kernelwright.evaluator.sandbox.isolation.cgroups import ControlGroup
 from kernelwright.evaluator.sandbox.isolation.sandbox_policy import SandboxPolicy
 from kernelwright.evaluator.sandbox.process import init_plan
-from kernelwright.evaluator.sandbox.process.control_channel import Control, Line, passing_file
-from kernelwright.evaluator.sandbox.process.event_loop import Capture
-from kernelwright.evaluator.sandbox.process.sandboxed_process import Processes, Resources
-from kernelwright.evaluator.sandbox.process.spawn_thread import Spawner
+from kernelwright.evaluator.sandbox.process.control_channel import ControlChannel, ControlLine, passing_file
+from kernelwright.evaluator.sandbox.process.event_loop import OutputCapture
+from kernelwright.evaluator.sandbox.process.sandboxed_process import SandboxProcesses, SandboxResources
+from kernelwright.evaluator.sandbox.process.spawn_thread import SpawnThread
 from kernelwright.evaluator.schema.config import SandboxTier
 from kernelwright.evaluator.schema.errors import MachineError
 
@@ -33,7 +33,7 @@ INSIDE = Path(__file__).with_name("init.py")
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class StartRequest:
     """One program to start."""
 
     argv: Sequence[str]
@@ -61,7 +61,7 @@ def compiled_inside() -> bytes:
 
 
 def spawn(
-    order: Order, resources: Resources, spawner: Spawner, *, inside: int, output: int
+    order: StartRequest, resources: SandboxResources, spawner: SpawnThread, *, inside: int, output: int
 ) -> subprocess.Popen[bytes]:
     """Start the processes around the program; they wait for the plan.
 
@@ -87,8 +87,12 @@ def spawn(
 
 
 def introduce(
-    order: Order, monitor: subprocess.Popen[bytes], resources: Resources, capture: Capture, owner: str
-) -> tuple[Processes, int | None]:
+    order: StartRequest,
+    monitor: subprocess.Popen[bytes],
+    resources: SandboxResources,
+    capture: OutputCapture,
+    owner: str,
+) -> tuple[SandboxProcesses, int | None]:
     """Meet the program inside and have it start the one asked for; also tells the user it became.
 
     Raises:
@@ -117,13 +121,13 @@ def introduce(
     resources.control.send(init_plan.plan(order.argv, policy, order.fds, setting))
     worker = _expect(resources.control, "worker", capture, deadline)
     _expect(resources.control, "started", capture, deadline)
-    return Processes(monitor, hello.pid, worker.pid, features), uid
+    return SandboxProcesses(monitor, hello.pid, worker.pid, features), uid
 
 
 def _spawn_bubblewrap(
     policy: SandboxPolicy,
-    resources: Resources,
-    spawner: Spawner,
+    resources: SandboxResources,
+    spawner: SpawnThread,
     command: list[str],
     *,
     output: int,
@@ -167,7 +171,7 @@ def _bound(group: ControlGroup | None, policy: SandboxPolicy, pid: int) -> None:
         raise MachineError(f"cannot bound a sandbox with its control group: {error}") from error
 
 
-def _expect(control: Control, word: str, capture: Capture, deadline: float) -> Line:
+def _expect(control: ControlChannel, word: str, capture: OutputCapture, deadline: float) -> ControlLine:
     """The line that must come next; what bubblewrap or the program inside complained of otherwise."""
     try:
         line = control.receive(deadline)
@@ -181,7 +185,7 @@ def _expect(control: Control, word: str, capture: Capture, deadline: float) -> L
     return line
 
 
-def _user(resources: Resources, policy: SandboxPolicy, features: frozenset[str]) -> int | None:
+def _user(resources: SandboxResources, policy: SandboxPolicy, features: frozenset[str]) -> int | None:
     """The user to become, if there is one and it could reach the interpreter."""
     if resources.lease is None:
         return None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 from kernelwright.agent.archive.log import Placed, parse
-from kernelwright.agent.extraction.extract import Outcome
+from kernelwright.agent.extraction.extract import ExtractionOutcome
 from kernelwright.agent.records.attempt_log import (
     AnyLine,
     AssignmentFinished,
@@ -98,7 +98,7 @@ def lines() -> list[Line]:
         retries=1,
         response_id="chatcmpl-1",
         completed_at=AT,
-        outcome=Outcome.CODE,
+        outcome=ExtractionOutcome.CODE,
         rule="last_block",
         notes=("a note",),
         code="class ModelNew: ...",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernelwright.agent.archive.reproduction import Outcome, compare
+from kernelwright.agent.archive.reproduction import ReproductionOutcome, compare
 from kernelwright.evaluator import Evaluation
 
 
@@ -59,20 +59,20 @@ def score(
 @pytest.mark.parametrize(
     ("after", "outcome"),
     [
-        (score(), Outcome.REPRODUCED),
-        (score(interval=(1.55, 1.8)), Outcome.REPRODUCED),
-        (score(interval=(1.7, 1.8)), Outcome.DIFFERENT),
-        (score(interval=(1.0, 1.2)), Outcome.DIFFERENT),
-        (score(interval=(1.65, 1.8), noise=0.1), Outcome.REPRODUCED),
-        (score(status="WRONG_VALUES"), Outcome.DIFFERENT),
-        (score(status="WRONG_VALUES", device="Tesla T4"), Outcome.DIFFERENT),
-        (score(device="Tesla T4"), Outcome.NOT_COMPARABLE),
-        (score(dtype="bf16"), Outcome.NOT_COMPARABLE),
-        (score(against="eager"), Outcome.NOT_COMPARABLE),
-        (score(problem_sha="q"), Outcome.NOT_COMPARABLE),
+        (score(), ReproductionOutcome.REPRODUCED),
+        (score(interval=(1.55, 1.8)), ReproductionOutcome.REPRODUCED),
+        (score(interval=(1.7, 1.8)), ReproductionOutcome.DIFFERENT),
+        (score(interval=(1.0, 1.2)), ReproductionOutcome.DIFFERENT),
+        (score(interval=(1.65, 1.8), noise=0.1), ReproductionOutcome.REPRODUCED),
+        (score(status="WRONG_VALUES"), ReproductionOutcome.DIFFERENT),
+        (score(status="WRONG_VALUES", device="Tesla T4"), ReproductionOutcome.DIFFERENT),
+        (score(device="Tesla T4"), ReproductionOutcome.NOT_COMPARABLE),
+        (score(dtype="bf16"), ReproductionOutcome.NOT_COMPARABLE),
+        (score(against="eager"), ReproductionOutcome.NOT_COMPARABLE),
+        (score(problem_sha="q"), ReproductionOutcome.NOT_COMPARABLE),
     ],
 )
-def test_a_new_score_is_compared_with_the_kept_one(after: Evaluation, outcome: Outcome) -> None:
+def test_a_new_score_is_compared_with_the_kept_one(after: Evaluation, outcome: ReproductionOutcome) -> None:
     comparison = compare("k", score(), after)
     assert comparison.outcome is outcome, comparison.why
     assert comparison.why
@@ -82,5 +82,5 @@ def test_a_changed_judge_is_said() -> None:
     before = score().model_copy(update={"evaluator_sha": "old"})
     same = compare("k", before, before)
     other = compare("k", before, before.model_copy(update={"evaluator_sha": "new"}))
-    assert same.outcome is other.outcome is Outcome.REPRODUCED
+    assert same.outcome is other.outcome is ReproductionOutcome.REPRODUCED
     assert "judge" not in same.why and other.why.endswith("; the judge has changed since")

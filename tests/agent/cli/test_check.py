@@ -16,7 +16,7 @@ from kernelwright.evaluator import (
     Evaluator,
     EvaluatorError,
     Problem,
-    Vetting,
+    ProblemReport,
     problem_from_source,
 )
 
@@ -68,7 +68,7 @@ def test_a_folder_is_checked_and_reported_in_three_ways(kernelwright: Command, f
 
 def test_a_problem_the_evaluator_fails_on_does_not_hide_the_others() -> None:
     class Failing:
-        def vet(self, problem: Problem, config: EvaluationConfig) -> Vetting:
+        def vet(self, problem: Problem, config: EvaluationConfig) -> ProblemReport:
             raise EvaluatorError(f"looking at {problem.id} failed")
 
     failing = cast("Evaluator", Failing())  # one method of it is asked for

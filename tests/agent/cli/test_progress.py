@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from kernelwright.agent.cli.terminal.progress import Watcher
+from kernelwright.agent.cli.terminal.progress import ProgressView
 from kernelwright.agent.providers.provider_state import ProviderState, Retrying
 from kernelwright.agent.records.messages import Usage
 from kernelwright.agent.runner import events
@@ -44,14 +44,14 @@ def finished(number: int) -> events.AssignmentFinished:
     return events.AssignmentFinished(f"p{number}", "cpp", "m", "sample", 1, 1, 2.0, True)
 
 
-def shown(watcher: Watcher) -> str:
+def shown(watcher: ProgressView) -> str:
     console = Console(width=200, file=io.StringIO())
     console.print(watcher._render())
     return str(console.file.getvalue())  # type: ignore[attr-defined]  # it is the StringIO above
 
 
-def follow(*seen: events.Event) -> Watcher:
-    watcher = Watcher(Console(file=io.StringIO()))
+def follow(*seen: events.Event) -> ProgressView:
+    watcher = ProgressView(Console(file=io.StringIO()))
     for event in seen:
         watcher(event)
     return watcher
@@ -110,7 +110,7 @@ def test_a_pause_says_why_for_how_long_and_how_many_wait() -> None:
 
 def test_a_long_wait_gets_one_line_even_where_nothing_moves() -> None:
     file = io.StringIO()
-    watcher = Watcher(Console(file=file, width=200))
+    watcher = ProgressView(Console(file=file, width=200))
     for event in (retrying(2.0, 0.0), retrying(2.0, 600.0), retrying(2.0, 590.0)):
         watcher(event)
     (line,) = file.getvalue().splitlines()
@@ -119,7 +119,7 @@ def test_a_long_wait_gets_one_line_even_where_nothing_moves() -> None:
 
 def test_a_model_that_is_not_asked_again_is_said_once() -> None:
     file = io.StringIO()
-    watcher = Watcher(Console(file=file, width=200))
+    watcher = ProgressView(Console(file=file, width=200))
     for number in range(3):
         watcher(events.ProviderTrouble(name(number), "no such model", for_good=True))
     watcher(events.ProviderTrouble(name(4, "other"), "busy"))

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from kernelwright.agent.archive import Archive, ArchiveError
-from kernelwright.agent.archive.text_store import Texts
+from kernelwright.agent.archive.text_store import TextStore
 from kernelwright.agent.datasets import Filters, Format, Settings, UnusableExport, export
 from kernelwright.agent.datasets.select.archive_reader import DAMAGED
 from kernelwright.agent.records.attempt_log import TextRef
@@ -291,7 +291,7 @@ def test_a_missing_text_costs_its_attempt_alone(desk: Desk, format: Format) -> N
         desk.attempt(log, Status.WRONG_VALUES, code=SOURCES[2], said=said[2], sample=2)
     lost = list(desk.archive.attempts())[1].completion.reply
     assert isinstance(lost, TextRef)
-    Texts(log.folder / "texts").path(lost).unlink()
+    TextStore(log.folder / "texts").path(lost).unlink()
     exported = desk.export(format.value)
     assert exported.rows
     assert exported.tally.left_out[DAMAGED] == 1

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from kernelwright.agent.extraction.extract import Extraction, Outcome, Rule, extract
+from kernelwright.agent.extraction.extract import Extraction, ExtractionOutcome, Rule, extract
 from kernelwright.evaluator import Status
 
 FINAL = """import torch
@@ -29,7 +29,7 @@ def fenced(code: str, language: str = "python", fence: str = "```") -> str:
 
 def found(text: str, finish_reason: str | None = "stop", reasoning: str = "") -> Extraction:
     extraction = extract(text, finish_reason=finish_reason, reasoning=reasoning)
-    assert (extraction.outcome is Outcome.CODE) == bool(extraction.code)
+    assert (extraction.outcome is ExtractionOutcome.CODE) == bool(extraction.code)
     return extraction
 
 
@@ -60,7 +60,7 @@ def test_the_last_of_several_complete_blocks_wins() -> None:
 def test_only_what_follows_the_reasoning_counts(begin: str, end: str) -> None:
     assert found(f"{begin}First idea:\n{fenced(DRAFT)}Done.{end}{fenced(FINAL)}", None).code == FINAL
     drafts_only = extract(f"{begin}First idea:\n{fenced(DRAFT)}Done.{end}Sorry, no.", finish_reason="stop")
-    assert drafts_only.outcome is Outcome.NO_CODE
+    assert drafts_only.outcome is ExtractionOutcome.NO_CODE
 
 
 def test_a_closing_tag_inside_the_code_does_not_hide_it() -> None:
@@ -71,7 +71,7 @@ def test_a_closing_tag_inside_the_code_does_not_hide_it() -> None:
 def test_reasoning_that_never_ends_is_truncated() -> None:
     for finish_reason in (None, "unknown", "length"):
         extraction = found(f"<think>\nPerhaps:\n{fenced(DRAFT)}but then", finish_reason)
-        assert extraction.outcome is Outcome.TRUNCATED
+        assert extraction.outcome is ExtractionOutcome.TRUNCATED
         assert extraction.status is Status.TRUNCATED
     assert found("<think>\nPerhaps", None).rule is Rule.IN_REASONING
     assert found("<think>\nPerhaps", "length").rule is Rule.LENGTH
@@ -85,7 +85,7 @@ def test_a_model_that_forgot_to_end_its_reasoning_is_understood() -> None:
 def test_an_empty_reply_with_code_in_the_reasoning_that_came_apart_is_understood() -> None:
     extraction = found("", "stop", reasoning=f"{fenced(DRAFT)}No:\n{fenced(FINAL)}")
     assert (extraction.code, extraction.rule) == (FINAL, Rule.REASONING)
-    assert found("", "length", reasoning=fenced(FINAL)).outcome is Outcome.TRUNCATED
+    assert found("", "length", reasoning=fenced(FINAL)).outcome is ExtractionOutcome.TRUNCATED
     assert found("", None, reasoning=fenced(FINAL)).rule is Rule.IN_REASONING
 
 
@@ -96,7 +96,7 @@ def test_reasoning_that_came_apart_is_not_searched_beside_a_reply() -> None:
 def test_a_block_cut_by_the_length_limit_gives_no_code() -> None:
     for end in (len(FINAL) // 2, len(FINAL)):
         extraction = found(f"Here:\n```python\n{FINAL[:end]}", "length")
-        assert (extraction.outcome, extraction.rule) == (Outcome.TRUNCATED, Rule.LENGTH)
+        assert (extraction.outcome, extraction.rule) == (ExtractionOutcome.TRUNCATED, Rule.LENGTH)
 
 
 def test_a_complete_block_before_the_cut_is_kept() -> None:
@@ -146,7 +146,7 @@ def test_no_fence_at_all() -> None:
     assert found(f"Sure, here is the code.\n\n{FINAL}").code == FINAL
     assert found(f"Sure.\n\n{FINAL}\n\nThis adds two to the result.\nIt's right.").code == FINAL
     assert found(f"import is needed first.\n\nimport torch\n\n{FINAL}").code.endswith(FINAL)
-    assert found(FINAL, "length").outcome is Outcome.TRUNCATED
+    assert found(FINAL, "length").outcome is ExtractionOutcome.TRUNCATED
 
 
 def test_header_and_remains_of_the_prompt_before_the_reply() -> None:
@@ -156,14 +156,14 @@ def test_header_and_remains_of_the_prompt_before_the_reply() -> None:
     remains = "Your code must be fast. Write ModelNew.\n\n\nOkay, let me think about this.\n"
     assert found(f"{header}{remains}{fenced(DRAFT)}Hm.\n</think>\n\n{fenced(FINAL)}", None).code == FINAL
     cut = found(f"{header}<think>\n{remains}            #   i =", None)
-    assert (cut.outcome, cut.rule) == (Outcome.TRUNCATED, Rule.IN_REASONING)
+    assert (cut.outcome, cut.rule) == (ExtractionOutcome.TRUNCATED, Rule.IN_REASONING)
 
 
 def test_a_reply_that_ends_within_a_sentence_was_cut() -> None:
     extraction = found("Okay, first the matmul. Then apply the", None)
-    assert (extraction.outcome, extraction.rule) == (Outcome.TRUNCATED, Rule.MID_SENTENCE)
-    assert found("I cannot help with that.", None).outcome is Outcome.NO_CODE
-    assert found("Okay, first the matmul. Then apply the", "stop").outcome is Outcome.NO_CODE
+    assert (extraction.outcome, extraction.rule) == (ExtractionOutcome.TRUNCATED, Rule.MID_SENTENCE)
+    assert found("I cannot help with that.", None).outcome is ExtractionOutcome.NO_CODE
+    assert found("Okay, first the matmul. Then apply the", "stop").outcome is ExtractionOutcome.NO_CODE
 
 
 def test_kernel_and_module_in_blocks_of_their_own_are_put_together() -> None:
@@ -216,7 +216,7 @@ def test_a_broken_final_block_yields_to_a_sound_one() -> None:
 
 def test_a_syntax_error_is_named_with_its_line() -> None:
     extraction = found(fenced(FINAL.replace("return", "retrun")))
-    assert (extraction.outcome, extraction.rule) == (Outcome.NO_CODE, Rule.SYNTAX_ERROR)
+    assert (extraction.outcome, extraction.rule) == (ExtractionOutcome.NO_CODE, Rule.SYNTAX_ERROR)
     assert extraction.status is Status.NO_CODE
     assert "line 7" in extraction.notes[0]
 

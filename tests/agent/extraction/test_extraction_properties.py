@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kernelwright.agent.extraction.extract import LONGEST_TEXT, Outcome, Rule, extract
+from kernelwright.agent.extraction.extract import LONGEST_TEXT, ExtractionOutcome, Rule, extract
 
 MODULES = (
     "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n",
@@ -65,7 +65,7 @@ replies = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=20)), max
 def check(text: str, finish_reason: str | None, reasoning: str = "") -> None:
     extraction = extract(text, finish_reason=finish_reason, reasoning=reasoning)
     assert isinstance(extraction.rule, Rule)
-    if extraction.outcome is not Outcome.CODE:
+    if extraction.outcome is not ExtractionOutcome.CODE:
         assert not extraction.code
         return
     extraction.code.encode("utf-8")

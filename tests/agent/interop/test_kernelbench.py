@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kernelwright.agent.archive import Archive
-from kernelwright.agent.archive.text_store import Texts
+from kernelwright.agent.archive.text_store import TextStore
 from kernelwright.agent.interop.handoff import Written, hand_over
 from kernelwright.agent.interop.imports import read_replies
 from kernelwright.agent.interop.imports.reply_recorder import Source, record_replies
@@ -139,7 +139,7 @@ def test_a_damaged_text_costs_its_attempt_alone(tmp_path: Path, make: Make) -> N
         make.attempt(log, sample=1)
     first = next(log.archive.attempts(log.run))
     assert first.evaluation is not None
-    Texts(log.folder / "texts").path(first.evaluation.evaluation).unlink()
+    TextStore(log.folder / "texts").path(first.evaluation.evaluation).unlink()
     written = write_runs(log.archive, [log.run], tmp_path / "out")
     assert (written.candidates, written.left_out) == (1, {"a text of it is missing or damaged": 1})
 

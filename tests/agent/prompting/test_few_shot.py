@@ -11,7 +11,14 @@ import pytest
 from kernelwright.agent.prompting.few_shot import Known, Traits, likeness, nearest, traits, usable
 from kernelwright.agent.setup.problem_lookup import installed_problems
 from kernelwright.agent.workspace import Provenance, Workspace
-from kernelwright.evaluator import Description, EvaluationConfig, Math, Problem, TensorFacts, read_problem
+from kernelwright.evaluator import (
+    EvaluationConfig,
+    Math,
+    Problem,
+    ProblemSignature,
+    TensorFacts,
+    read_problem,
+)
 
 
 def problem(name: str) -> Problem:
@@ -21,7 +28,7 @@ def problem(name: str) -> Problem:
 
 def described(one: Problem, *shape: int) -> Traits:
     facts = TensorFacts(name="x", dtype="float32", shape=shape)
-    return traits(one, Description(problem=one.id, problem_sha=one.sha, inputs=(facts,)))
+    return traits(one, ProblemSignature(problem=one.id, problem_sha=one.sha, inputs=(facts,)))
 
 
 @pytest.fixture

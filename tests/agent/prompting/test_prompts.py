@@ -83,10 +83,7 @@ def get_init_inputs():
     shapes={"small": {"ROWS": 64}},
 )
 FACTS = ProblemFacts(
-    inputs=("x: float32[4096, 512]",),
-    outputs=("float32[4096]",),
-    bytes_moved=8_404_992,
-    flops=4_194_304,
+    inputs=("x: float32[4096, 512]",), outputs=("float32[4096]",), bytes_moved=8_404_992, flops=4_194_304
 )
 CODE = '''import torch
 from torch.utils.cpp_extension import load_inline
@@ -310,6 +307,7 @@ EVALUATIONS: dict[str, Evaluation] = {
 }
 
 
+def agrees_with_golden(name: str, text: str) -> None:
 def agrees_with_golden(name: str, text: str) -> None:
     path = GOLDEN / f"{name}.md"
     if os.environ.get("KERNELWRIGHT_UPDATE_GOLDEN"):

@@ -7,7 +7,7 @@ import pytest
 from kernelwright.agent.records.attempt_log import KernelRefused
 from kernelwright.agent.runner.events import Kept, Refused
 from kernelwright.agent.strategies import Sample
-from kernelwright.evaluator import Evaluation, PlainBuild
+from kernelwright.evaluator import Evaluation, FullHeaderBuild
 
 WHY = "ext: main.cpp:3:1: error: no such thing"
 
@@ -17,9 +17,9 @@ class Building:
 
     def __init__(self, ok: bool | None, why: str = "") -> None:
         self.asked: list[Evaluation] = []
-        self._found = PlainBuild(ok=ok, why=why)
+        self._found = FullHeaderBuild(ok=ok, why=why)
 
-    def __call__(self, evaluation: Evaluation) -> PlainBuild:
+    def __call__(self, evaluation: Evaluation) -> FullHeaderBuild:
         self.asked.append(evaluation)
         return self._found
 

@@ -18,13 +18,15 @@ from typing import Any
 from kernelwright.agent.cli.judging.service_setup import listen
 from kernelwright.agent.service.app import Front, create_app
 from kernelwright.agent.service.client import ServiceClient
-from kernelwright.agent.service.evaluation_queue import Desk
+from kernelwright.agent.service.evaluation_queue import EvaluationQueue
 from kernelwright.agent.service.middleware import Tokens
-from kernelwright.agent.service.problem_registry import Catalogue
+from kernelwright.agent.service.problem_registry import ProblemRegistry
 from kernelwright.agent.service.server import Patience, Service
-from kernelwright.agent.service.service_workers import Workers, kinds
+from kernelwright.agent.service.service_workers import ServiceWorkers, kinds
 from kernelwright.agent.service.store import Store
 from kernelwright.evaluator import (
+    Cancelled,
+    CancelToken,
     Candidate,
     Evaluation,
     EvaluationConfig,
@@ -32,8 +34,6 @@ from kernelwright.evaluator import (
     Problem,
     Stage,
     Status,
-    Stop,
-    Stopped,
     problem_from_source,
 )
 
@@ -67,7 +67,7 @@ class StandIn:
         config: EvaluationConfig,
         *,
         on_stage: Callable[[Stage], None],
-        stop: Stop,
+        stop: CancelToken,
     ) -> Evaluation:
         call = ast.parse(candidate.source, mode="eval").body
         assert isinstance(call, ast.Call)
@@ -80,7 +80,7 @@ class StandIn:
                 break
             time.sleep(0.005)
         if stop.is_set:
-            raise Stopped("stopped")
+            raise Cancelled("stopped")
         if status == "MACHINE":
             raise MachineError("no compiler here")
         if status == "CRASH":
@@ -131,9 +131,11 @@ class Running:
     def __enter__(self) -> Running:
         self.store = Store(self.folder)
         of_kind = kinds(self.devices)
-        self.desk = Desk(self.store, judge="test", workers=of_kind, places=self.places, recent_bytes=1 << 20)
-        workers = Workers(self.desk, self.judge, self.devices)
-        catalogue = Catalogue(
+        self.desk = EvaluationQueue(
+            self.store, judge="test", workers=of_kind, places=self.places, recent_bytes=1 << 20
+        )
+        workers = ServiceWorkers(self.desk, self.judge, self.devices)
+        catalogue = ProblemRegistry(
             [PROBLEM], operator=self.operator, kinds=of_kind, allows_sources=self.allows_sources
         )
         front = Front(tokens=Tokens([self.token] if self.token else []), **self.front)

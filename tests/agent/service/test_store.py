@@ -13,10 +13,15 @@ import pytest
 from kernelwright.agent.cli.judging.service_setup import judge_of
 from kernelwright.agent.prompting.hardware_facts import this_cpu
 from kernelwright.agent.service.client import EvaluationFailed
-from kernelwright.agent.service.drain_rate import LONGEST_S, Pace
-from kernelwright.agent.service.evaluation_queue import MOST_STARTS, Desk, Standing, Taken
-from kernelwright.agent.service.recent_entries import Recent
-from kernelwright.agent.service.store import Entry, State, Store, StoreError
+from kernelwright.agent.service.drain_rate import LONGEST_S, DrainRate
+from kernelwright.agent.service.evaluation_queue import (
+    MOST_STARTS,
+    EvaluationQueue,
+    QueuedEvaluation,
+    Standing,
+)
+from kernelwright.agent.service.recent_entries import RecentEntries
+from kernelwright.agent.service.store import State, Store, StoredEvaluation, StoreError
 from kernelwright.agent.service.submission import AskedLimits, Content
 from kernelwright.evaluator import Candidate, EvaluationConfig, Limits, MachineError, Status, source_sha
 from tests.agent.service.standin import PROBLEM, Running, StandIn, evaluation, source
@@ -30,12 +35,12 @@ def content(candidate: str = "x", **config: Any) -> Content:
     )
 
 
-def open_desk(store: Store, **changes: Any) -> Desk:
+def open_desk(store: Store, **changes: Any) -> EvaluationQueue:
     fields: dict[str, Any] = {"judge": "test", "workers": {"cpu": 1}, "places": 100, "recent_bytes": 1 << 20}
-    return Desk(store, **{**fields, **changes})
+    return EvaluationQueue(store, **{**fields, **changes})
 
 
-def states(desk: Desk, *ids: str) -> list[str]:
+def states(desk: EvaluationQueue, *ids: str) -> list[str]:
     return [standing.entry.state.value for one in ids if (standing := desk.look(one))]
 
 
@@ -77,7 +82,7 @@ def test_a_restart_goes_on_with_what_waited_and_what_ran(tmp_path: Path) -> None
     desk = open_desk(store)
     assert desk.queued == 0
     assert states(desk, first, second, done) == ["finished"] * 3
-    assert desk.accept(content("done")).taken is Taken.KNOWN
+    assert desk.accept(content("done")).taken is QueuedEvaluation.KNOWN
     store.close()
 
 
@@ -95,7 +100,7 @@ def test_what_ends_the_service_again_and_again_is_given_up(tmp_path: Path) -> No
     assert standing is not None
     assert (standing.entry.state, desk.queued) == (State.FAILED, 0)
     assert "3 times" in (standing.entry.failure or "")
-    assert desk.accept(content("poison")).taken is Taken.ACCEPTED
+    assert desk.accept(content("poison")).taken is QueuedEvaluation.ACCEPTED
     store.close()
 
 
@@ -148,7 +153,7 @@ def test_a_disk_that_takes_nothing_accepts_nothing_and_loses_nothing(tmp_path: P
     assert states(desk, work_id) == ["running"]
     blocker.execute("ROLLBACK")
     blocker.close()
-    assert desk.accept(content("after")).taken is Taken.ACCEPTED
+    assert desk.accept(content("after")).taken is QueuedEvaluation.ACCEPTED
     ending.join(30)
     assert states(desk, work_id) == ["finished"]
     store.close()
@@ -169,9 +174,9 @@ def test_old_evaluations_are_forgotten_and_waiting_ones_are_not(tmp_path: Path) 
 
 
 def test_recent_entries_are_bounded_by_their_bytes() -> None:
-    recent = Recent(max_bytes=100_000)
+    recent = RecentEntries(max_bytes=100_000)
     for number in range(500):
-        entry = Entry(
+        entry = StoredEvaluation(
             id=str(number),
             round=1,
             state=State.FINISHED,
@@ -192,7 +197,7 @@ def test_recent_entries_are_bounded_by_their_bytes() -> None:
 
 
 def test_callers_turned_away_are_sent_away_longer_each_until_a_place_is_free() -> None:
-    pace = Pace(workers=2)
+    pace = DrainRate(workers=2)
     assert pace.retry_after_s() == 5
     pace.ended(10.0)
     assert [pace.retry_after_s() for _ in range(3)] == [5, 10, 15]

@@ -7,7 +7,7 @@ import pytest
 from kernelwright.evaluator.analysis.sanitizer_reports import (
     Frame,
     Kind,
-    Reading,
+    SanitizerReport,
     read_address_sanitizer,
     read_compute_sanitizer,
 )
@@ -25,7 +25,7 @@ CLEAN_OF_RACES = (
 )
 
 
-def _only(reading: Reading) -> tuple[Kind, str, tuple[Frame, ...]]:
+def _only(reading: SanitizerReport) -> tuple[Kind, str, tuple[Frame, ...]]:
     assert reading.complete, reading.why
     assert len(reading.faults) == 1
     fault = reading.faults[0]
@@ -85,7 +85,7 @@ def test_older_reports_put_the_offset_first() -> None:
 
 @pytest.mark.parametrize("text", [CLEAN, CLEAN_OF_RACES])
 def test_a_clean_report_is_complete_and_empty(text: str) -> None:
-    assert read_compute_sanitizer(text) == Reading(True, "", ())
+    assert read_compute_sanitizer(text) == SanitizerReport(True, "", ())
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from kernelwright.evaluator.analysis.sanitizer_reports import (
 from kernelwright.evaluator.analysis.sanitizers import (
     ADDRESS,
     Author,
+    SanitizerRun,
     Sanitizers,
-    Watch,
     find_sanitizers,
     judge_reading,
 )
@@ -144,7 +144,7 @@ def _policy() -> SandboxPolicy:
 
 
 def test_a_device_tool_logs_to_a_file_of_its_own() -> None:
-    watch = Watch(Sanitizers(compute=Path("/usr/bin/compute-sanitizer"), preload=()), "racecheck")
+    watch = SanitizerRun(Sanitizers(compute=Path("/usr/bin/compute-sanitizer"), preload=()), "racecheck")
     command = watch.command(["python", "-c", "pass"])
     assert command[:3] == ["/usr/bin/compute-sanitizer", "--tool", "racecheck"]
     assert command[command.index("--log-file") + 1] == f"/proc/self/fd/{watch.log}"
@@ -160,7 +160,7 @@ def test_a_device_tool_logs_to_a_file_of_its_own() -> None:
 
 def test_a_tool_outside_the_system_folders_is_shown_to_the_sandbox(tmp_path: Path) -> None:
     program = tmp_path / "compute-sanitizer"
-    watch = Watch(Sanitizers(compute=program, preload=()), "memcheck")
+    watch = SanitizerRun(Sanitizers(compute=program, preload=()), "memcheck")
     assert tmp_path in [bind.source for bind in watch.policy(_policy()).binds]
     watch.close()
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from kernelwright.evaluator.contestant import calls
-from kernelwright.evaluator.contestant.calls import Batch, Layout, run, where
+from kernelwright.evaluator.contestant.calls import CallBatch, CallLayout, run, where
 from kernelwright.evaluator.devices import Device
 
 
@@ -37,7 +37,7 @@ class _Watched:
         return 1.0
 
 
-def _layout(inputs: list[torch.Tensor], **fields: Any) -> Layout:
+def _layout(inputs: list[torch.Tensor], **fields: Any) -> CallLayout:
     known = {
         "arguments": [([one], {}) for one in inputs],
         "outputs": [],
@@ -49,7 +49,7 @@ def _layout(inputs: list[torch.Tensor], **fields: Any) -> Layout:
         "backward": None,
         "shared": frozenset(one.untyped_storage().data_ptr() for one in inputs),
     }
-    return Layout(**(known | fields))
+    return CallLayout(**(known | fields))
 
 
 def _run(model, layout, *, count, lead=0):
@@ -62,7 +62,7 @@ def _run(model, layout, *, count, lead=0):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(calls, "_genuine", calls._apart, raising=False)
         patch.setattr(calls, "_apart", noted)
-        _, returned = run(model, layout, cast(Device, device), Batch(0, count, lead))
+        _, returned = run(model, layout, cast(Device, device), CallBatch(0, count, lead))
     return device.events, returned
 
 

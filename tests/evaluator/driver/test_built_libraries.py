@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.evaluator.building.build_request import BuildOutcome
-from kernelwright.evaluator.driver.built_libraries import MOST_BUILDS, MOST_BYTES, Supply
+from kernelwright.evaluator.driver.built_libraries import MOST_BUILDS, MOST_BYTES, BuiltLibraries
 from kernelwright.evaluator.schema.evaluation import Build
 
 
@@ -13,7 +13,7 @@ from kernelwright.evaluator.schema.evaluation import Build
 def supply(tmp_path):
     folder = tmp_path / "handed"
     folder.mkdir()
-    return Supply(folder)
+    return BuiltLibraries(folder)
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from kernelwright.evaluator import (
+    Cancelled,
+    CancelToken,
     Candidate,
     EvaluationConfig,
     Evaluator,
     Stage,
-    Stop,
-    Stopped,
     problem_from_source,
 )
 
@@ -35,7 +35,7 @@ def candidate(body: str) -> Candidate:
 
 def test_a_stopped_evaluation_ends_and_others_are_judged_as_ever(tmp_path: Path) -> None:
     problem, right = problem_from_source(PROBLEM, "plus"), candidate("return x + 1")
-    late, stop = Stop(), Stop()
+    late, stop = CancelToken(), CancelToken()
     killers: list[threading.Timer] = []
 
     def stop_once_verifying(stage: Stage) -> None:
@@ -47,11 +47,11 @@ def test_a_stopped_evaluation_ends_and_others_are_judged_as_ever(tmp_path: Path)
         assert evaluator.evaluate(problem, right, QUICK, stop=late).status == "PASSED"
         # Set when it is over, a switch reaches nothing; the referee stays and is used again.
         late.set()
-        with pytest.raises(Stopped):
+        with pytest.raises(Cancelled):
             evaluator.evaluate(
                 problem, candidate("time.sleep(600)"), QUICK, on_stage=stop_once_verifying, stop=stop
             )
         killers[0].join()
         assert evaluator.evaluate(problem, right, QUICK).status == "PASSED"
-        with pytest.raises(Stopped):
+        with pytest.raises(Cancelled):
             evaluator.evaluate(problem, right, QUICK, stop=late)

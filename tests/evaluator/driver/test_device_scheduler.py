@@ -6,32 +6,32 @@ from collections.abc import Callable
 
 import pytest
 
-from kernelwright.evaluator.driver.cancellation import Stop
-from kernelwright.evaluator.driver.device_scheduler import Crowd
-from kernelwright.evaluator.schema.errors import Stopped
+from kernelwright.evaluator.driver.cancellation import CancelToken
+from kernelwright.evaluator.driver.device_scheduler import DeviceScheduler
+from kernelwright.evaluator.schema.errors import Cancelled
 
 DEVICE = "cuda:0"
 
 
-def _enter(crowd: Crowd, count: int = 1) -> None:
+def _enter(crowd: DeviceScheduler, count: int = 1) -> None:
     for _ in range(count):
-        crowd.enter([DEVICE], warm=lambda device: False, stop=Stop())
+        crowd.enter([DEVICE], warm=lambda device: False, stop=CancelToken())
 
 
 def test_the_least_busy_device_is_chosen_and_a_warm_one_among_equals():
-    crowd = Crowd()
+    crowd = DeviceScheduler()
     devices = ["cuda:0", "cuda:1"]
-    assert crowd.enter(devices, warm=lambda device: device == "cuda:1", stop=Stop()) == "cuda:1"
-    assert crowd.enter(devices, warm=lambda device: device == "cuda:1", stop=Stop()) == "cuda:0"
+    assert crowd.enter(devices, warm=lambda device: device == "cuda:1", stop=CancelToken()) == "cuda:1"
+    assert crowd.enter(devices, warm=lambda device: device == "cuda:1", stop=CancelToken()) == "cuda:0"
     crowd.leave("cuda:1")
-    assert crowd.enter(devices, warm=lambda device: False, stop=Stop()) == "cuda:1"
+    assert crowd.enter(devices, warm=lambda device: False, stop=CancelToken()) == "cuda:1"
 
 
 def test_who_is_alone_waits_for_nobody():
-    crowd = Crowd()
+    crowd = DeviceScheduler()
     _enter(crowd)
     assert not crowd.is_shared(DEVICE)
-    with crowd.alone(DEVICE, Stop()):
+    with crowd.alone(DEVICE, CancelToken()):
         pass
 
 
@@ -43,13 +43,13 @@ def _started(*works: Callable[[], None]) -> list[threading.Thread]:
 
 
 def test_who_wants_a_device_alone_has_it_when_all_others_have_left_until_it_is_done():
-    crowd = Crowd()
+    crowd = DeviceScheduler()
     _enter(crowd, 3)
     order: list[str] = []
     may_end = threading.Event()
 
     def have() -> None:
-        with crowd.alone(DEVICE, Stop()):
+        with crowd.alone(DEVICE, CancelToken()):
             order.append("alone")
             may_end.wait(20)
             order.append("done")
@@ -75,13 +75,13 @@ def test_who_wants_a_device_alone_has_it_when_all_others_have_left_until_it_is_d
 
 
 def test_those_who_wait_go_on_one_at_a_time():
-    crowd = Crowd()
+    crowd = DeviceScheduler()
     _enter(crowd, 2)
     inside = threading.Semaphore(1)
     alone: list[bool] = []
 
     def have() -> None:
-        with crowd.alone(DEVICE, Stop()):
+        with crowd.alone(DEVICE, CancelToken()):
             alone.append(inside.acquire(blocking=False))
             time.sleep(0.1)
             inside.release()
@@ -93,9 +93,9 @@ def test_those_who_wait_go_on_one_at_a_time():
 
 
 def test_waiting_ends_when_the_evaluation_is_stopped():
-    crowd, stop = Crowd(), Stop()
+    crowd, stop = DeviceScheduler(), CancelToken()
     _enter(crowd, 2)
     stop.set()
-    with pytest.raises(Stopped), crowd.alone(DEVICE, stop):
+    with pytest.raises(Cancelled), crowd.alone(DEVICE, stop):
         raise AssertionError
     assert not crowd._claims[DEVICE]

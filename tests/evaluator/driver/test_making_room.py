@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from kernelwright.evaluator import Evaluator
-from kernelwright.evaluator.driver.evaluation_job import Job
+from kernelwright.evaluator.driver.evaluation_job import EvaluationJob
 from kernelwright.evaluator.schema.errors import DeviceFull
 
 NOTHING = cast(Any, None)
@@ -21,9 +21,9 @@ class _Crowded(Evaluator):
         self.seen: list[bool] = []
         self._device = device
         self._others = others
-        self._crowd.enter([device], warm=lambda one: False, stop=Job(on_stage=print).stop)
+        self._crowd.enter([device], warm=lambda one: False, stop=EvaluationJob(on_stage=print).stop)
 
-    def _answer(self, problem: Any, candidate: Any, config: Any, device: str, job: Job) -> Any:
+    def _answer(self, problem: Any, candidate: Any, config: Any, device: str, job: EvaluationJob) -> Any:
         del problem, candidate, config, device
         job.timed_out = True
         self.seen.append(job.alone)
@@ -35,7 +35,7 @@ class _Crowded(Evaluator):
         """Whether each try was said to be alone."""
         dismissed = iter([self._others, False])
         self._idle.dismiss = lambda device: next(dismissed, False)  # type: ignore[method-assign]
-        job = Job(on_stage=print)
+        job = EvaluationJob(on_stage=print)
         assert self._roomy_answer(NOTHING, NOTHING, NOTHING, self._device, job) == ("referee", "answer")
         return self.seen
 

@@ -1,25 +1,25 @@
-from kernelwright.evaluator.driver.measurement_cache import FileMemory
+from kernelwright.evaluator.driver.measurement_cache import MeasurementCache
 
 
 def test_facts_are_remembered_by_key_and_across_instances(tmp_path):
-    FileMemory(tmp_path / "facts").remember("a", {"compile_ratio": 0.5})
-    memory = FileMemory(tmp_path / "facts")
+    MeasurementCache(tmp_path / "facts").remember("a", {"compile_ratio": 0.5})
+    memory = MeasurementCache(tmp_path / "facts")
     assert memory.recall("a")["compile_ratio"] == 0.5
     assert memory.recall("b") == {}
 
 
 def test_verdicts_are_those_of_one_evaluator_and_compiler(tmp_path):
-    memory = FileMemory(tmp_path, judge=lambda: "this")
+    memory = MeasurementCache(tmp_path, judge=lambda: "this")
     memory.remember("cpu:verdict:sanitized:a", {"x": 1})
     memory.remember("ratio", {"x": 2})
     assert memory.recall("cpu:verdict:sanitized:a")["x"] == 1
-    other = FileMemory(tmp_path, judge=lambda: "other")
+    other = MeasurementCache(tmp_path, judge=lambda: "other")
     assert other.recall("cpu:verdict:sanitized:a") == {}
     assert other.recall("ratio")["x"] == 2
 
 
 def test_a_broken_file_is_only_forgotten(tmp_path):
-    memory = FileMemory(tmp_path)
+    memory = MeasurementCache(tmp_path)
     memory.remember("a", {"x": 1})
     (path,) = tmp_path.iterdir()
     path.write_text("{")
@@ -28,6 +28,6 @@ def test_a_broken_file_is_only_forgotten(tmp_path):
 
 def test_an_unwritable_folder_forgets_quietly(tmp_path):
     (tmp_path / "file").write_text("")
-    memory = FileMemory(tmp_path / "file" / "facts")
+    memory = MeasurementCache(tmp_path / "file" / "facts")
     memory.remember("a", {"x": 1})
     assert memory.recall("a") == {}

@@ -16,8 +16,8 @@ from kernelwright.evaluator import (
     Limits,
     Problem,
     ProblemError,
+    ProblemReport,
     Status,
-    Vetting,
     find_problems,
     problem_from_source,
     read_problem,
@@ -69,7 +69,7 @@ def planted(problem: Problem) -> str:
     return found[1]
 
 
-def names(vetting: Vetting) -> set[str]:
+def names(vetting: ProblemReport) -> set[str]:
     return {remark.name for remark in vetting.remarks}
 
 

@@ -8,19 +8,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from kernelwright.evaluator.driver.process_launcher import Launched, Starter
-from kernelwright.evaluator.driver.runtime_image import Staging
-from kernelwright.evaluator.driver.warm_pool import Spares
+from kernelwright.evaluator.driver.process_launcher import LaunchedProcess, ProcessLauncher
+from kernelwright.evaluator.driver.runtime_image import RuntimeImage
+from kernelwright.evaluator.driver.warm_pool import WarmPool
 from kernelwright.evaluator.sandbox import Launcher, strongest
 from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import MachineError
 
 
 @pytest.fixture(scope="module")
-def starter() -> Iterator[Starter]:
-    staging = Staging(strongest(None))
+def starter() -> Iterator[ProcessLauncher]:
+    staging = RuntimeImage(strongest(None))
     with Launcher() as launcher:
-        yield Starter(
+        yield ProcessLauncher(
             launcher=launcher,
             staging=staging,
             config=EvaluationConfig(),
@@ -31,8 +31,8 @@ def starter() -> Iterator[Starter]:
     staging.close()
 
 
-def test_each_is_handed_over_once_and_the_dead_never(starter: Starter) -> None:
-    spares = Spares(starter.start_ahead, stock=2)
+def test_each_is_handed_over_once_and_the_dead_never(starter: ProcessLauncher) -> None:
+    spares = WarmPool(starter.start_ahead, stock=2)
     spares.replenish()
     first = spares.take(wait=True)
     assert first is not None
@@ -48,12 +48,12 @@ def test_each_is_handed_over_once_and_the_dead_never(starter: Starter) -> None:
 
 
 def test_what_is_expected_is_started_at_once_and_only_once(
-    starter: Starter, monkeypatch: pytest.MonkeyPatch
+    starter: ProcessLauncher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))
     gate, begun = threading.Event(), threading.Semaphore(0)
 
-    def make() -> Launched:
+    def make() -> LaunchedProcess:
         begun.release()
         gate.wait()
         raise MachineError("none today")
@@ -62,7 +62,7 @@ def test_what_is_expected_is_started_at_once_and_only_once(
         """Whether that many begin, and no more."""
         return all(begun.acquire(timeout=10) for _ in range(count)) and not begun.acquire(timeout=0.1)
 
-    spares = Spares(make, stock=1)
+    spares = WarmPool(make, stock=1)
     spares.expect(2)
     assert beginning(3)
     spares.expect(9)
@@ -75,37 +75,37 @@ def test_what_is_expected_is_started_at_once_and_only_once(
     spares.close()
 
 
-def test_one_that_died_waiting_is_passed_over(starter: Starter) -> None:
-    spares = Spares(starter.start_ahead, stock=1)
+def test_one_that_died_waiting_is_passed_over(starter: ProcessLauncher) -> None:
+    spares = WarmPool(starter.start_ahead, stock=1)
     spares.replenish()
     dead = spares.take(wait=True)
     assert dead is not None
     dead.process.sandboxed.kill()
-    again = Spares(lambda: dead, stock=1)
+    again = WarmPool(lambda: dead, stock=1)
     again.replenish()
     assert again.take(wait=True) is None
     spares.close()
 
 
 def test_what_cannot_be_started_is_left_to_whoever_needs_it() -> None:
-    def fail() -> Launched:
+    def fail() -> LaunchedProcess:
         raise MachineError("no sandbox")
 
-    spares = Spares(fail, stock=1)
+    spares = WarmPool(fail, stock=1)
     spares.replenish()
     assert spares.take(wait=True) is None
 
 
-def test_closing_ends_what_is_still_starting(starter: Starter) -> None:
+def test_closing_ends_what_is_still_starting(starter: ProcessLauncher) -> None:
     begun, go_on, made = threading.Event(), threading.Event(), []
 
-    def slowly() -> Launched:
+    def slowly() -> LaunchedProcess:
         begun.set()
         go_on.wait(10)
         made.append(starter.start("candidate"))
         return made[0]
 
-    spares = Spares(slowly, stock=1)
+    spares = WarmPool(slowly, stock=1)
     spares.replenish()
     assert begun.wait(10)
     spares.close()

@@ -2,13 +2,13 @@ import threading
 
 import pytest
 
-from kernelwright.evaluator.host.device_lock import DeviceLease
+from kernelwright.evaluator.host.device_lock import DeviceLock
 
 
 @pytest.fixture
 def two(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    leases = DeviceLease("cpu"), DeviceLease("cpu")
+    leases = DeviceLock("cpu"), DeviceLock("cpu")
     yield leases
     for lease in leases:
         lease.close()
@@ -43,7 +43,7 @@ def test_whoever_waits_to_be_alone_goes_before_later_sharers(two):
     waiter = threading.Thread(target=lambda: (timing.take(), taken.set()))
     waiter.start()
     assert not taken.wait(0.1)
-    late = DeviceLease("cpu")
+    late = DeviceLock("cpu")
     shared = threading.Event()
     newcomer = threading.Thread(target=lambda: (late.share(), shared.set()))
     newcomer.start()
@@ -87,7 +87,7 @@ def test_another_users_file_may_be_read_only_or_useless(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / "kernelwright-cpu.lock").touch(mode=0o444)
     (tmp_path / "kernelwright-cpu.gate").symlink_to("/etc/passwd")
-    lease = DeviceLease("cpu")
+    lease = DeviceLock("cpu")
     lease.take()
     assert lease.held == "alone"
     lease.close()

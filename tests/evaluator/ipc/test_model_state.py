@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from kernelwright.evaluator.ipc.model_state import State
+from kernelwright.evaluator.ipc.model_state import ModelState
 
 
 class Keeping(nn.Module):
@@ -17,7 +17,7 @@ class Keeping(nn.Module):
 def test_buffers_written_to_replaced_or_made_late_are_put_back():
     model = Keeping()
     written, replaced = model.written, model.replaced
-    state = State(model)
+    state = ModelState(model)
     assert not state.has_changed
     model.written.data.add_(1)
     assert state.has_changed
@@ -33,7 +33,7 @@ def test_buffers_written_to_replaced_or_made_late_are_put_back():
 
 def test_only_a_buffer_that_was_written_to_is_lent():
     model = Keeping()
-    state = State(model)
+    state = ModelState(model)
     model.replaced = model.replaced + 1
     assert not state.lends([model.written, model.replaced])
     model.written += 1
@@ -44,11 +44,11 @@ def test_only_a_buffer_that_was_written_to_is_lent():
 def test_a_model_made_where_torch_keeps_no_record_is_put_back():
     with torch.inference_mode():
         model = Keeping()
-        state = State(model)
+        state = ModelState(model)
         model.written += 1
     state.restore()
     assert float(model.written.sum()) == 0.0
 
 
 def test_what_is_no_module_keeps_nothing():
-    assert not State(len).has_changed
+    assert not ModelState(len).has_changed

@@ -7,20 +7,20 @@ import pytest
 import torch
 
 from kernelwright.evaluator.referee.timing.baselines import Baselines
-from kernelwright.evaluator.referee.timing.batch_size import Sizing
-from kernelwright.evaluator.referee.timing.interleaved_timer import Clock
-from kernelwright.evaluator.referee.timing.speedup import Known
-from kernelwright.evaluator.referee.timing.timer import Timer
-from kernelwright.evaluator.referee.worker.call_buffers import Lane
-from kernelwright.evaluator.referee.worker.launch_gate import MOST_QUEUED, Gate
-from kernelwright.evaluator.referee.worker.worker_process import Side
+from kernelwright.evaluator.referee.timing.batch_size import BatchSizer
+from kernelwright.evaluator.referee.timing.interleaved_timer import InterleavedTimer
+from kernelwright.evaluator.referee.timing.speedup import BaselineFacts
+from kernelwright.evaluator.referee.timing.timer import CandidateTimer
+from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
+from kernelwright.evaluator.referee.worker.launch_gate import MOST_QUEUED, LaunchGate
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 
 MOST = 4000
 
 
-def _lane(*, gated: bool = True) -> Lane:
-    lane = Lane(cast(Side, _Side()), "time", [], [], 0, 0)
-    lane.gate = Gate(0, torch.zeros(1, dtype=torch.int32)) if gated else None
+def _lane(*, gated: bool = True) -> CallBuffers:
+    lane = CallBuffers(cast(WorkerProcess, _Side()), "time", [], [], 0, 0)
+    lane.gate = LaunchGate(0, torch.zeros(1, dtype=torch.int32)) if gated else None
     return lane
 
 
@@ -37,19 +37,21 @@ class _Clock:
         self.count, self.queued = count, queued
         self._call_ms, self._claimed_ms, self._fits = call_ms, claimed_ms, fits
 
-    def probe(self, lane: Lane) -> tuple[float, bool]:
+    def probe(self, lane: CallBuffers) -> tuple[float, bool]:
         del lane
         return self._claimed_ms, self.queued and self.count <= self._fits
 
-    def duel(self, lane: Lane, eager: Lane) -> None:
+    def duel(self, lane: CallBuffers, eager: CallBuffers) -> None:
         del lane, eager
 
-    def outer_ms(self, lane: Lane) -> float:
+    def outer_ms(self, lane: CallBuffers) -> float:
         del lane
         return self._call_ms + 0.25 / self.count
 
 
-def _clocks(*, call_ms: float, fits: int, claimed_ms: float | None = None) -> Callable[[int, bool], Clock]:
+def _clocks(
+    *, call_ms: float, fits: int, claimed_ms: float | None = None
+) -> Callable[[int, bool], InterleavedTimer]:
     claimed_ms = call_ms if claimed_ms is None else claimed_ms
 
     def clock(count: int, queued: bool) -> Any:
@@ -58,17 +60,17 @@ def _clocks(*, call_ms: float, fits: int, claimed_ms: float | None = None) -> Ca
     return clock
 
 
-class _Timed(Timer):
+class _Timed(CandidateTimer):
     """A timer with such clocks."""
 
-    def __init__(self, clock: Callable[[int, bool], Clock]) -> None:
+    def __init__(self, clock: Callable[[int, bool], InterleavedTimer]) -> None:
         self._bench = cast(Any, self)
         self.clock = clock
-        self.sizing = Sizing(clock, kind="cuda", most=MOST)
+        self.sizing = BatchSizer(clock, kind="cuda", most=MOST)
 
-    def batches(self, lane: Lane, eager: Lane) -> tuple[int, bool]:
+    def batches(self, lane: CallBuffers, eager: CallBuffers) -> tuple[int, bool]:
         """Calls in the batches that score, and whether they were queued."""
-        known = Known(0.01, 0.0001, None, None)
+        known = BaselineFacts(0.01, 0.0001, None, None)
         baselines = Baselines(eager, True, known, MOST_QUEUED, eager.gate, MOST_QUEUED)
         clock, count = self._sized_duel(lane, baselines)
         return count, clock.queued
@@ -105,7 +107,7 @@ def test_both_are_queued_or_neither():
 
 def test_a_batch_that_memory_keeps_short_is_queued_all_the_same():
     timed = _Timed(_clocks(call_ms=0.1, fits=5000))
-    timed.sizing = Sizing(timed.clock, kind="cuda", most=5)
+    timed.sizing = BatchSizer(timed.clock, kind="cuda", most=5)
     assert timed.batches(_lane(), _lane()) == (5, True)
 
 
@@ -130,7 +132,7 @@ def test_a_queue_as_long_as_the_references_is_enough():
 def test_who_is_slower_while_its_batches_are_sized_again_and_again_gets_large_ones(gated):
     """Each duel but the last is slow enough for the next batch to stay short."""
     slow_ms = iter([20.0, 7.5, 3.5, 1.6, 0.8])
-    timed = _Timed(lambda count, queued: cast(Clock, _Staircase(count, queued, slow_ms)))
+    timed = _Timed(lambda count, queued: cast(InterleavedTimer, _Staircase(count, queued, slow_ms)))
     count, _ = timed.batches(_lane(gated=gated), _lane(gated=gated))
     assert count >= 1000
 
@@ -142,11 +144,11 @@ class _Staircase(_Clock):
         super().__init__(count, queued, call_ms=0.0, claimed_ms=0.0, fits=0)
         self._slow_ms = slow_ms
 
-    def probe(self, lane: Lane) -> tuple[float, bool]:
+    def probe(self, lane: CallBuffers) -> tuple[float, bool]:
         del lane
         return 60.0, self.queued
 
-    def outer_ms(self, lane: Lane) -> float:
+    def outer_ms(self, lane: CallBuffers) -> float:
         del lane
         return next(self._slow_ms, 0.01)
 
@@ -155,14 +157,14 @@ def test_a_queue_known_to_be_shorter_is_not_tried_again():
     probed: list[int] = []
 
     class Probed(_Clock):
-        def probe(self, lane: Lane) -> tuple[float, bool]:
+        def probe(self, lane: CallBuffers) -> tuple[float, bool]:
             probed.append(self.count)
             return super().probe(lane)
 
-    def clock(count: int, queued: bool) -> Clock:
-        return cast(Clock, Probed(count, queued, call_ms=0.01, claimed_ms=0.01, fits=300))
+    def clock(count: int, queued: bool) -> InterleavedTimer:
+        return cast(InterleavedTimer, Probed(count, queued, call_ms=0.01, claimed_ms=0.01, fits=300))
 
-    lane, sizing = _lane(), Sizing(clock, kind="cuda", most=MOST)
+    lane, sizing = _lane(), BatchSizer(clock, kind="cuda", most=MOST)
     assert sizing.queueable(lane, 1024) == 256
     assert sizing.queueable(lane, 1024) == 256
     assert probed == [1024, 512, 256]
@@ -171,7 +173,7 @@ def test_a_queue_known_to_be_shorter_is_not_tried_again():
 def test_what_a_reference_queues_beside_one_candidate_says_nothing_of_the_next():
     eager = _lane()
     assert eager.gate is not None
-    baselines = Baselines(eager, True, Known(1.0, 0.1, None, None), 1024, eager.gate, 512)
+    baselines = Baselines(eager, True, BaselineFacts(1.0, 0.1, None, None), 1024, eager.gate, 512)
     eager.gate.most, eager.gate = 8, None
     baselines.restore_queue()
     assert baselines.eager.gate is not None
@@ -179,7 +181,7 @@ def test_what_a_reference_queues_beside_one_candidate_says_nothing_of_the_next()
 
 
 def test_who_does_not_queue_gains_nothing_by_the_references_launches():
-    known = Known(1.0, 0.1, None, process_spread=0.01)
+    known = BaselineFacts(1.0, 0.1, None, process_spread=0.01)
     baselines = Baselines(_lane(), True, known, 1024, None, 0)
     assert baselines.beside(True) == known
     assert baselines.beside(False).most_ms == 1.0
@@ -194,20 +196,20 @@ def test_who_is_slower_behind_a_gate_is_not_queued(launched_ms):
     """Streams that wait for each other may do so there."""
 
     class Handing(_Clock):
-        def probe(self, lane: Lane) -> tuple[float, bool]:
+        def probe(self, lane: CallBuffers) -> tuple[float, bool]:
             return super().probe(lane) if self.queued else (launched_ms, False)
 
-    def clock(count: int, queued: bool) -> Clock:
-        return cast(Clock, Handing(count, queued, call_ms=0.1, claimed_ms=0.1, fits=5000))
+    def clock(count: int, queued: bool) -> InterleavedTimer:
+        return cast(InterleavedTimer, Handing(count, queued, call_ms=0.1, claimed_ms=0.1, fits=5000))
 
     lane = _lane()
-    Sizing(clock, kind="cuda", most=MOST).settle(lane, None)
+    BatchSizer(clock, kind="cuda", most=MOST).settle(lane, None)
     assert (lane.gate is None) == (launched_ms < 0.09)
 
 
 @pytest.mark.parametrize(("launches", "most"), [(0, MOST_QUEUED), (1, MOST_QUEUED), (6, 512), (10**6, 1)])
 def test_calls_of_many_launches_are_known_not_to_fit(launches, most):
-    gate = Gate(0, torch.zeros(1, dtype=torch.int32))
+    gate = LaunchGate(0, torch.zeros(1, dtype=torch.int32))
     gate.expect(launches)
     assert gate.most == most
 
@@ -226,7 +228,7 @@ def test_a_candidate_is_asked_for_no_more_than_its_reference_queues():
 )
 def test_a_guess_at_a_queue_that_leaves_batches_short_is_put_to_the_test(call_ms, fits, count):
     """Of a recurrence, which is one launch and counted as thousands of operations."""
-    lane, sizing = _lane(), Sizing(_clocks(call_ms=call_ms, fits=fits), kind="cuda", most=MOST)
+    lane, sizing = _lane(), BatchSizer(_clocks(call_ms=call_ms, fits=fits), kind="cuda", most=MOST)
     assert lane.gate is not None
     lane.gate.expect(10**6)
     assert sizing.grown(lane, sizing.settle(lane, None)) == count

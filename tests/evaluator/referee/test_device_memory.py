@@ -6,8 +6,8 @@ from typing import Any, cast
 import pytest
 import torch
 
-from kernelwright.evaluator.referee.evaluate_candidate import Judge
-from kernelwright.evaluator.referee.worker.worker_process import Side
+from kernelwright.evaluator.referee.evaluate_candidate import CandidateEvaluator
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.errors import DeviceFull
 
 TOTAL = 100
@@ -32,12 +32,12 @@ class _Gpu:
 
 
 def _blamed(free: int, *, alone: bool) -> bool:
-    judge: Any = object.__new__(Judge)
+    judge: Any = object.__new__(CandidateEvaluator)
     judge._ground, judge._alone = SimpleNamespace(device=_Gpu(free)), alone
     closed: list[bool] = []
     side = SimpleNamespace(close=lambda: closed.append(True))
     try:
-        judge._insist_on_room(cast(Side, side), "no room")
+        judge._insist_on_room(cast(WorkerProcess, side), "no room")
     except DeviceFull:
         return False
     finally:

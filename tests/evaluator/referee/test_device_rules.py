@@ -10,14 +10,14 @@ from kernelwright.evaluator.referee.correctness.comparison import compare
 from kernelwright.evaluator.referee.correctness.op_trace import terms_of
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.correctness.verification import poison
-from kernelwright.evaluator.referee.problem_check.half_precision import Halving
+from kernelwright.evaluator.referee.problem_check.half_precision import HalfPrecisionCheck
 from kernelwright.evaluator.referee.problem_check.inspection import known_flaws
 from kernelwright.evaluator.referee.problem_check.sensitivity import Sensitivity
 from kernelwright.evaluator.referee.problem_check.trivial_answers import Examiner, of_identity, of_values
 from kernelwright.evaluator.referee.reference.flop_counter import count
 from kernelwright.evaluator.referee.reference.reference import Reference
-from kernelwright.evaluator.referee.timing.tamper_checks import Sample
-from kernelwright.evaluator.referee.timing.timed_inputs import Ring
+from kernelwright.evaluator.referee.timing.tamper_checks import MemorySample
+from kernelwright.evaluator.referee.timing.timed_inputs import TimedInputs
 from tests.evaluator.referee.pretending import pretended
 
 pytestmark = pytest.mark.skipif(torch.version.cuda is not None, reason="this torch knows real GPUs")
@@ -102,12 +102,12 @@ def test_trials_are_answered_published_and_compared_on_the_device(gpu, source):
 def test_timed_calls_are_fed_and_checked_on_the_device(gpu, source):
     reference, secret = Reference("p", source, {}, device=gpu, dtype="as_is"), random.Random(4)
     pool = TrialPool(reference, math="fp32", secret=secret)
-    ring = Ring(pool.starts(), pool.fresh, secret=secret, limit=192.0, inputs_stay=True)
+    ring = TimedInputs(pool.starts(), pool.fresh, secret=secret, limit=192.0, inputs_stay=True)
     recipe, model = ring.recipe(3), pool.draws[0].model
     slots, size = place(pool.bases[0].arguments.leaves, count=3, block=0)
     memory = torch.zeros(size, dtype=torch.uint8, device=gpu)
     ring.publish(memory, slots, recipe)
-    sample = Sample(memory, slots, 3, secret)
+    sample = MemorySample(memory, slots, 3, secret)
     sample.look()
     inputs = [[call.clone() for call in stacked(memory, slot, 0, 3)] for slot in slots]
     ring.withdraw(memory, slots, recipe)
@@ -132,4 +132,4 @@ def test_problems_are_vetted_on_the_device(gpu):
     list(sensitivity.of_inputs(other.arguments))
     list(sensitivity.of_parameters(pool.draws[1].model))
     terms = terms_of(reference, model, base.arguments)
-    list(Halving(reference, seed=11, terms=terms).of(base.arguments, examiner))
+    list(HalfPrecisionCheck(reference, seed=11, terms=terms).of(base.arguments, examiner))

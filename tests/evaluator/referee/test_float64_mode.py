@@ -13,7 +13,7 @@ from kernelwright.evaluator.referee.correctness.comparison import compare
 from kernelwright.evaluator.referee.correctness.tolerance import UNIT_ROUNDOFF
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.reference.float64_mode import Widening
+from kernelwright.evaluator.referee.reference.float64_mode import Float64Mode
 from kernelwright.evaluator.referee.reference.reference import Reference
 
 SOURCE = """
@@ -56,7 +56,7 @@ def test_who_rounds_nothing_on_the_way_is_right(name: str) -> None:
     reference, pool = _pool(name)
     trial = pool.bases[0]
     assert trial.expected.in_double
-    with Widening():
+    with Float64Mode():
         exact = reference.call(pool.draws[0].model.double(), trial.arguments.with_leaves(_double(trial)))
     found = compare(trial.expected, [exact.leaves[0].float()], limit=trial.limit, trial="")
     assert found.mismatch is None
@@ -113,7 +113,7 @@ def test_random_numbers_stay_as_they_are_drawn() -> None:
     torch.manual_seed(1)
     expected = torch.rand(8, dtype=torch.float32)
     torch.manual_seed(1)
-    with Widening():
+    with Float64Mode():
         assert torch.equal(torch.rand(8, dtype=torch.float32), expected)
         assert torch.tensor([0.5], dtype=torch.float32).dtype == torch.float64
         assert torch.ones(2).half().dtype == torch.float64

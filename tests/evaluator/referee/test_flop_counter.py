@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch import nn
 
-from kernelwright.evaluator.referee.reference.flop_counter import Work, count, weigh
+from kernelwright.evaluator.referee.reference.flop_counter import OpCounts, count, weigh
 from kernelwright.evaluator.referee.reference.reference import Arguments
 from kernelwright.evaluator.schema.errors import ProblemError
 
 HEAD = "import torch\nfrom torch import nn\n"
 
 
-def counted(forward, *leaves: torch.Tensor) -> Work:
+def counted(forward, *leaves: torch.Tensor) -> OpCounts:
     """The work of a function of tensors."""
 
     class Model(nn.Module):

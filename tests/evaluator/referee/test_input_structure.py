@@ -16,7 +16,7 @@ from kernelwright.evaluator.referee.reference.input_structure import (
     variable,
 )
 from kernelwright.evaluator.referee.reference.reference import Reference
-from kernelwright.evaluator.referee.timing.timed_inputs import Ring
+from kernelwright.evaluator.referee.timing.timed_inputs import TimedInputs
 
 HEAD = "import torch\nfrom torch import nn\n\nclass Model(nn.Module):\n    def forward(self, *x):\n"
 NO_INIT = "\ndef get_init_inputs():\n    return []\n"
@@ -52,7 +52,7 @@ def _pool(source: str) -> TrialPool:
 @pytest.mark.parametrize("kind", PAIRS)
 def test_trials_and_timed_calls_keep_the_structure_of_inputs(kind):
     pool = _pool(PRODUCT + PAIRS[kind])
-    ring = Ring(pool.starts(), pool.fresh, secret=random.Random(4), limit=192.0, inputs_stay=True)
+    ring = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(4), limit=192.0, inputs_stay=True)
     slots, size = place(pool.bases[0].arguments.leaves, count=2, block=0)
     memory = torch.zeros(size, dtype=torch.uint8)
     ring.publish(memory, slots, ring.recipe(2))
@@ -66,7 +66,7 @@ def test_trials_and_timed_calls_keep_the_structure_of_inputs(kind):
 
 def test_whole_numbers_of_mixed_inputs_never_come_again():
     pool = _pool(GATHERED)
-    ring = Ring(pool.starts(), pool.fresh, secret=random.Random(4), limit=192.0, inputs_stay=True)
+    ring = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(4), limit=192.0, inputs_stay=True)
     slots, size = place(pool.bases[0].arguments.leaves, count=8, block=0)
     memory = torch.zeros(size, dtype=torch.uint8)
     seen = []
@@ -120,7 +120,7 @@ def test_answers_to_whole_numbers_are_held_to_the_usual_error():
         f"{NO_INIT}\ndef get_inputs():\n    return [torch.randint(0, 50, (40,))]\n"
     )
     pool = _pool(source)
-    ring = Ring(pool.starts(), pool.fresh, secret=random.Random(4), limit=192.0, inputs_stay=True)
+    ring = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(4), limit=192.0, inputs_stay=True)
     assert ring.whole_draws
     recipe, right = ring.recipe(2), torch.randn(2, 40, 64)
     scale = max(float(trial.expected.scales[0].max()) for trial in pool.bases)
@@ -158,7 +158,7 @@ def test_a_few_boundaries_stay_in_order_in_trials_and_timed_calls_and_other_inpu
         "    return [torch.randn(16, 64), torch.rand(5).sort().values, torch.rand(2)]\n"
     )
     pool = _pool(source)
-    ring = Ring(pool.starts(), pool.fresh, secret=random.Random(4), limit=192.0, inputs_stay=True)
+    ring = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(4), limit=192.0, inputs_stay=True)
     slots, size = place(pool.bases[0].arguments.leaves, count=4, block=0)
     memory = torch.zeros(size, dtype=torch.uint8)
     ring.publish(memory, slots, ring.recipe(4))

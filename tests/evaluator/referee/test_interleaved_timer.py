@@ -9,33 +9,38 @@ import torch
 
 from kernelwright.evaluator.devices import Device
 from kernelwright.evaluator.devices.cpu import CpuDevice
-from kernelwright.evaluator.referee.timing.interleaved_timer import Clock, Schedule
-from kernelwright.evaluator.referee.timing.timed_inputs import Ring
-from kernelwright.evaluator.referee.worker.call_buffers import Lane
-from kernelwright.evaluator.referee.worker.worker_process import Ran, Side
+from kernelwright.evaluator.referee.timing.interleaved_timer import InterleavedTimer, Schedule
+from kernelwright.evaluator.referee.timing.timed_inputs import TimedInputs
+from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
+from kernelwright.evaluator.referee.worker.worker_process import RunResult, WorkerProcess
 
 NOISE = random.Random(4)
 GPU = cast(Device, SimpleNamespace(torch_device=torch.device("cuda", 0)))  # only its kind is asked for
 SHORT_TURNS, SHORT_CALLS = 18, 36
 
 
-def _lane(work_ms: float, *, claimed: float, wander_ms: float, turns: int = 18) -> Lane:
+def _lane(work_ms: float, *, claimed: float, wander_ms: float, turns: int = 18) -> CallBuffers:
     """A side whose calls take `work_ms` a turn and that claims a share of it."""
     ran = [
-        Ran(work_ms * claimed, work_ms + 0.2 + NOISE.uniform(0.0, wander_ms), 0.1, "", "")
+        RunResult(work_ms * claimed, work_ms + 0.2 + NOISE.uniform(0.0, wander_ms), 0.1, "", "")
         for _ in range(turns)
     ]
-    side = cast(Side, None)  # nothing is asked of it
-    lane = Lane(side, "time", [], [], 0, 0)
+    side = cast(WorkerProcess, None)  # nothing is asked of it
+    lane = CallBuffers(side, "time", [], [], 0, 0)
     lane.turns = ran
     return lane
 
 
 def _scored(
-    candidate: Lane, baseline: Lane, *, device: Device | None = None, count: int = 10, lead: int = 0
+    candidate: CallBuffers,
+    baseline: CallBuffers,
+    *,
+    device: Device | None = None,
+    count: int = 10,
+    lead: int = 0,
 ) -> tuple[float, str]:
     schedule = Schedule(count=count, target_ms=20.0, max_turns=6, call_timeout_s=5.0, lead=lead)
-    clock = Clock(device or CpuDevice(), cast(Ring, None), schedule, random.Random(1))
+    clock = InterleavedTimer(device or CpuDevice(), cast(TimedInputs, None), schedule, random.Random(1))
     ours, _ = clock.timing(candidate, baseline)
     return ours.median_ms, ours.clock
 
@@ -44,8 +49,8 @@ def _scored(
 def test_only_who_may_merge_calls_is_timed_one_by_one(monkeypatch, singles):
     schedule = Schedule(count=10, target_ms=0.0, max_turns=6, call_timeout_s=5.0, singles=singles)
     ring = SimpleNamespace(recipe=lambda count: SimpleNamespace(count=count), disagreement=lambda *each: "")
-    clock = Clock(CpuDevice(), cast(Ring, ring), schedule, random.Random(1))
-    monkeypatch.setattr(clock, "_visit", lambda lane, recipe: (Ran(1.0, 1.2, 0.1, "", ""), []))
+    clock = InterleavedTimer(CpuDevice(), cast(TimedInputs, ring), schedule, random.Random(1))
+    monkeypatch.setattr(clock, "_visit", lambda lane, recipe: (RunResult(1.0, 1.2, 0.1, "", ""), []))
     one, other = (_lane(5.0, claimed=1.0, wander_ms=0.0, turns=0) for _ in range(2))
     clock.duel(one, other)
     assert len(one.turns) == len(other.turns) > 0
@@ -60,12 +65,12 @@ def test_time_of_either_side_counts_until_the_interval_is_looked_at(
     """Or a candidate that is fifty times faster would wait for as long as the reference takes so often."""
     schedule = Schedule(count=1, target_ms=300.0, max_turns=24, call_timeout_s=5.0)
     ring = SimpleNamespace(recipe=lambda count: SimpleNamespace(count=count), disagreement=lambda *each: "")
-    clock = Clock(GPU, cast(Ring, ring), schedule, random.Random(1))
+    clock = InterleavedTimer(GPU, cast(TimedInputs, ring), schedule, random.Random(1))
     one, other = (_lane(5.0, claimed=1.0, wander_ms=0.0, turns=0) for _ in range(2))
     took_ms = {id(one): 1.0, id(other): 1.0} | {id(one if is_candidate else other): slower_ms}
 
     def visit(lane, recipe):
-        return Ran(took_ms[id(lane)], took_ms[id(lane)], 0.0, "", ""), []
+        return RunResult(took_ms[id(lane)], took_ms[id(lane)], 0.0, "", ""), []
 
     monkeypatch.setattr(clock, "_visit", visit)
     monkeypatch.setattr("kernelwright.evaluator.referee.timing.interleaved_timer._HOPELESS", 0.0)
@@ -106,7 +111,9 @@ def test_lies_in_some_turns_are_not_cleared_by_the_others(device, claimed, lies)
 def test_work_that_is_collected_in_some_turns_is_part_of_the_time(device, late):
     """Of eighteen: what is typical of claims, and of collecting, is typical of no turn."""
     candidate, honest = (_lane(5.0, claimed=1.0, wander_ms=0.02) for _ in range(2))
-    candidate.turns[:late] = [Ran(0.5, 0.7, 4.6 + NOISE.uniform(0.0, 0.02), "", "") for _ in range(late)]
+    candidate.turns[:late] = [
+        RunResult(0.5, 0.7, 4.6 + NOISE.uniform(0.0, 0.02), "", "") for _ in range(late)
+    ]
     NOISE.shuffle(candidate.turns)
     median_ms, _ = _scored(candidate, honest, device=device)
     assert median_ms > 0.9 * 0.5
@@ -122,7 +129,7 @@ def test_work_hidden_in_three_places_by_turns_is_part_of_the_time():
     places = ["collected", "published", "withdrawn"] * 6
     NOISE.shuffle(places)
     for turn, hidden in enumerate(places):
-        candidate.turns[turn] = Ran(0.5, 0.7, 4.6 if hidden == "collected" else 0.1, "", "")
+        candidate.turns[turn] = RunResult(0.5, 0.7, 4.6 if hidden == "collected" else 0.1, "", "")
         candidate.published_ms[turn] += 4.5 * (hidden == "published")
         candidate.withdrawn_ms[turn] += 4.5 * (hidden == "withdrawn")
     median_ms, _ = _scored(candidate, honest, device=GPU)
@@ -131,7 +138,7 @@ def test_work_hidden_in_three_places_by_turns_is_part_of_the_time():
 
 def test_lone_calls_that_are_paid_for_while_they_are_collected_score_as_they_cost():
     candidate = _with_singles(_lane(3.0, claimed=1.0, wander_ms=0.02), 0.01, 0.05)
-    candidate.singles = [Ran(0.01, 0.21, 1.1 + NOISE.uniform(0.0, 0.05), "", "") for _ in range(6)]
+    candidate.singles = [RunResult(0.01, 0.21, 1.1 + NOISE.uniform(0.0, 0.05), "", "") for _ in range(6)]
     median_ms, clock = _scored(candidate, _with_singles(_lane(10.0, claimed=1.0, wander_ms=0.02), 1.0, 0.05))
     assert clock == "single"
     assert median_ms == pytest.approx(1.0, abs=0.15)
@@ -144,10 +151,10 @@ def test_a_noisy_machine_is_no_excuse_for_a_claim_of_nothing():
     assert clock == "outer" or median_ms > 0.2
 
 
-def _with_singles(lane: Lane, lone_ms: float, wander_ms: float) -> Lane:
+def _with_singles(lane: CallBuffers, lone_ms: float, wander_ms: float) -> CallBuffers:
     """Its unannounced batches of one call."""
     lane.singles = [
-        Ran(lone_ms, lone_ms + 0.2 + NOISE.uniform(0.0, wander_ms), 0.1, "", "") for _ in range(6)
+        RunResult(lone_ms, lone_ms + 0.2 + NOISE.uniform(0.0, wander_ms), 0.1, "", "") for _ in range(6)
     ]
     return lane
 
@@ -166,7 +173,9 @@ def test_a_lone_call_may_cost_more_where_the_baselines_does_too():
     assert (clock, median_ms) == ("inner", 0.7)
 
 
-def _short(*, batched_ms: float, lone_ms: float, answered_ms: float = 1.0, wander_ms: float = 0.3) -> Lane:
+def _short(
+    *, batched_ms: float, lone_ms: float, answered_ms: float = 1.0, wander_ms: float = 0.3
+) -> CallBuffers:
     """Calls of less than 0.1 ms, where waking a process takes ten times as long."""
     lane = _lane(0.0, claimed=1.0, wander_ms=0.0, turns=0)
     for made, turns, work_ms in (
@@ -175,7 +184,9 @@ def _short(*, batched_ms: float, lone_ms: float, answered_ms: float = 1.0, wande
     ):
         for _ in range(turns):
             inner_ms = work_ms + NOISE.uniform(0.0, 0.03)
-            made.append(Ran(inner_ms, inner_ms + answered_ms + NOISE.uniform(0.0, wander_ms), 0.1, "", ""))
+            made.append(
+                RunResult(inner_ms, inner_ms + answered_ms + NOISE.uniform(0.0, wander_ms), 0.1, "", "")
+            )
     return lane
 
 
@@ -212,11 +223,11 @@ def test_writing_inputs_takes_no_longer_by_chance():
     assert _scored(candidate, baseline, device=GPU) == (0.5, "inner")
 
 
-def _led(*, work_ms: float, moved_ms: float = 0.0, first_ms: float = 0.0) -> Lane:
+def _led(*, work_ms: float, moved_ms: float = 0.0, first_ms: float = 0.0) -> CallBuffers:
     """Batches of one scored call after an unscored one; `moved_ms` of the scored call's work runs in that."""
     lane = _lane(0.0, claimed=1.0, wander_ms=0.0, turns=0)
     lane.turns = [
-        Ran(work_ms - moved_ms, 2 * work_ms + first_ms + 0.2 + NOISE.uniform(0.0, 0.02), 0.1, "", "")
+        RunResult(work_ms - moved_ms, 2 * work_ms + first_ms + 0.2 + NOISE.uniform(0.0, 0.02), 0.1, "", "")
         for _ in range(18)
     ]
     return lane

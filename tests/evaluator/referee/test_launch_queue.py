@@ -14,8 +14,14 @@ import torch
 from kernelwright.evaluator.devices import Block, Device
 from kernelwright.evaluator.ipc.channel import Channel, ChannelError
 from kernelwright.evaluator.referee.worker import worker_process
-from kernelwright.evaluator.referee.worker.launch_gate import Gate, gate
-from kernelwright.evaluator.referee.worker.worker_process import DriverLink, Ran, Side, Verdict, Visit
+from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate, gate
+from kernelwright.evaluator.referee.worker.worker_process import (
+    CandidateFailed,
+    DriverLink,
+    RunResult,
+    TimedRun,
+    WorkerProcess,
+)
 from kernelwright.evaluator.schema.evaluation import Status
 
 DONE = {"op": "done", "inner_ms": 1.0}
@@ -62,16 +68,16 @@ def _says(*replies: dict, to_collect: dict | None = None, after_s: float = 0.0) 
     return behave
 
 
-def _run(behave: Callable[[Channel], None], events: list[str]) -> tuple[Ran, Gate]:
+def _run(behave: Callable[[Channel], None], events: list[str]) -> tuple[RunResult, LaunchGate]:
     driver = cast(DriverLink, _Driver(behave, events))
-    side = Side(driver, cast(Device, None), role="candidate")
-    shut = Gate(0, torch.zeros(1, dtype=torch.int32))
+    side = WorkerProcess(driver, cast(Device, None), role="candidate")
+    shut = LaunchGate(0, torch.zeros(1, dtype=torch.int32))
 
     def publish() -> None:
         assert int(shut.word) < shut.ticket
         events.append("publish")
 
-    visit = Visit(publish, lambda _: events.append("withdraw"), 0, shut)
+    visit = TimedRun(publish, lambda _: events.append("withdraw"), 0, shut)
     try:
         return side.run("time", model="m", first=0, count=4, timeout_s=5.0, visit=visit), shut
     finally:
@@ -99,32 +105,32 @@ def test_who_waits_for_the_device_is_let_go_on(monkeypatch, replies):
 
 @pytest.mark.parametrize("replies", [(DONE, DONE), ({"op": "queued"}, {"op": "queued"}, DONE)])
 def test_an_answer_before_its_inputs_is_none(replies):
-    with pytest.raises(Verdict, match="an answer out of order") as raised:
+    with pytest.raises(CandidateFailed, match="an answer out of order") as raised:
         _run(_says(*replies), [])
     assert raised.value.status is Status.TAMPERED
 
 
 def test_a_failure_while_queueing_is_a_failure():
-    with pytest.raises(Verdict, match="ValueError: no") as raised:
+    with pytest.raises(CandidateFailed, match="ValueError: no") as raised:
         _run(_says({"op": "failed", "type": "ValueError", "message": "no"}), [])
     assert raised.value.status is Status.RUNTIME_ERROR
 
 
 def test_who_dies_while_queueing_is_dead():
-    with pytest.raises(Verdict, match="ended without answering"):
+    with pytest.raises(CandidateFailed, match="ended without answering"):
         _run(lambda channel: channel.close(), [])
 
 
 def test_inputs_that_cannot_be_written_leave_nobody_waiting():
     """The gate is opened, and what is answered then is no answer to the next question."""
     behave = _says({"op": "queued"}, DONE, to_collect={"op": "done", "next": 1})
-    side = Side(cast(DriverLink, _Driver(behave, [])), cast(Device, None), role="baseline")
-    shut = Gate(0, torch.zeros(1, dtype=torch.int32))
+    side = WorkerProcess(cast(DriverLink, _Driver(behave, [])), cast(Device, None), role="baseline")
+    shut = LaunchGate(0, torch.zeros(1, dtype=torch.int32))
 
     def publish() -> None:
         raise torch.OutOfMemoryError("no room")
 
-    visit = Visit(publish, lambda _: None, 0, shut)
+    visit = TimedRun(publish, lambda _: None, 0, shut)
     with pytest.raises(torch.OutOfMemoryError):
         side.run("time", model="m", first=0, count=4, timeout_s=5.0, visit=visit)
     assert int(shut.word) == shut.ticket
@@ -133,11 +139,11 @@ def test_inputs_that_cannot_be_written_leave_nobody_waiting():
 
 
 def test_who_fails_while_queueing_waits_for_nobody():
-    shut = Gate(0, torch.zeros(1, dtype=torch.int32))
+    shut = LaunchGate(0, torch.zeros(1, dtype=torch.int32))
     driver = _Driver(_says({"op": "failed", "type": "OutOfMemoryError", "out_of_memory": True}), [])
-    side = Side(cast(DriverLink, driver), cast(Device, None), role="baseline")
-    visit = Visit(lambda: None, lambda: None, 0, shut)
-    with pytest.raises(Verdict) as raised:
+    side = WorkerProcess(cast(DriverLink, driver), cast(Device, None), role="baseline")
+    visit = TimedRun(lambda: None, lambda: None, 0, shut)
+    with pytest.raises(CandidateFailed) as raised:
         side.run("time", model="m", first=0, count=4, timeout_s=5.0, visit=visit)
     assert raised.value.status is Status.OUT_OF_MEMORY
     assert int(shut.word) == shut.ticket
@@ -180,9 +186,9 @@ def test_state_is_noted_before_the_clock_and_put_back_after_it():
             channel.send(DONE)
 
     events: list[str] = []
-    side = Side(cast(DriverLink, _Driver(behave, events)), cast(Device, None), role="candidate")
+    side = WorkerProcess(cast(DriverLink, _Driver(behave, events)), cast(Device, None), role="candidate")
     side.restores = True
-    visit = Visit(lambda: events.append("publish"), lambda _: events.append("withdraw"), 0, None)
+    visit = TimedRun(lambda: events.append("publish"), lambda _: events.append("withdraw"), 0, None)
     side.run("time", model="m", first=0, count=4, timeout_s=5.0, visit=visit)
     side.close()
     assert asked == ["ready", "run", "collect", "restore"]

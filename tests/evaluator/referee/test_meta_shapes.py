@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.evaluator import Description, EvaluationConfig, Evaluator, problem_from_source
+from kernelwright.evaluator import EvaluationConfig, Evaluator, ProblemSignature, problem_from_source
 
 SOURCE = """
 import torch
@@ -33,7 +33,7 @@ def evaluator(shared_cache: Path) -> Iterator[Evaluator]:
         yield judge
 
 
-def describe(evaluator: Evaluator, body: str, shapes: str | None = None) -> Description:
+def describe(evaluator: Evaluator, body: str, shapes: str | None = None) -> ProblemSignature:
     problem = problem_from_source(SOURCE.format(body=body), "level1/huge")
     return evaluator.describe(problem, EvaluationConfig(shapes=shapes))
 

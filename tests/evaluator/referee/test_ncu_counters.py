@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.evaluator import Candidate, EvaluationConfig, Evaluator, Status, read_problem
-from kernelwright.evaluator.analysis.ncu import Count, read_counters, why_not
+from kernelwright.evaluator.analysis.ncu import NcuRun, read_counters, why_not
 from tests.specimens import PROBLEMS
 
 METRICS = {
@@ -65,7 +65,7 @@ def test_a_log_without_numbers_is_survived(log: str) -> None:
 
 
 def reported(log: str, output: str = "") -> dict[str, object]:
-    count = Count(Path("/usr/local/cuda/bin/ncu"))
+    count = NcuRun(Path("/usr/local/cuda/bin/ncu"))
     try:
         os.pwrite(count.log, log.encode(), 0)
         return count.report(output, "")
@@ -92,7 +92,7 @@ def test_counters_kept_for_administrators_are_left_alone(tmp_path: Path) -> None
 
 
 def test_only_the_marked_call_is_counted_and_clocks_are_left_alone() -> None:
-    count = Count(Path("/usr/local/cuda/bin/ncu"))
+    count = NcuRun(Path("/usr/local/cuda/bin/ncu"))
     try:
         command = count.command(["python3", "-I", "x"])
     finally:

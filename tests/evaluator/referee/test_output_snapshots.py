@@ -11,8 +11,8 @@ import torch
 
 from kernelwright.evaluator.contestant.calls import where
 from kernelwright.evaluator.ipc.tensor_layout import place
-from kernelwright.evaluator.referee.timing.output_snapshots import Held
-from kernelwright.evaluator.referee.worker.worker_process import Side
+from kernelwright.evaluator.referee.timing.output_snapshots import OutputSnapshot
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 
 COUNT = 3
 
@@ -45,7 +45,7 @@ def _held(returned, side=None):
     """And whether it could be seen."""
     slots, _ = place([returned[0]], count=COUNT, block=0)
     reach = {(one.data_ptr(), one.data_ptr() + one.untyped_storage().nbytes()) for one in returned}
-    held = Held(cast(Side, side or _Here(reach)), slots, COUNT, random.Random(3))
+    held = OutputSnapshot(cast(WorkerProcess, side or _Here(reach)), slots, COUNT, random.Random(3))
     return held, held.look(where(returned, _Plain()))
 
 
@@ -104,7 +104,7 @@ def test_one_call_of_a_batch_is_enough():
 def test_claims_that_make_no_sense_are_claims_of_nothing(claim):
     returned = _outputs()
     slots, _ = place([returned[0]], count=COUNT, block=0)
-    held = Held(cast(Side, _Here(set())), slots, COUNT, random.Random(3))
+    held = OutputSnapshot(cast(WorkerProcess, _Here(set())), slots, COUNT, random.Random(3))
     assert held.look(claim)
     assert held.differs([torch.stack(returned)])
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kernelwright.evaluator.ipc.channel import Channel
-from kernelwright.evaluator.referee.server import Referee
+from kernelwright.evaluator.referee.server import RefereeServer
 from kernelwright.evaluator.schema.config import EvaluationConfig
 
 SOURCE = """
@@ -26,7 +26,7 @@ def _opened(
     body: str, inputs: str = "torch.randn(64, 64)", asked: list[dict[str, Any]] | None = None
 ) -> dict[str, Any]:
     ours, theirs = map(Channel, socket.socketpair())
-    serving = threading.Thread(target=Referee(theirs).serve)
+    serving = threading.Thread(target=RefereeServer(theirs).serve)
     serving.start()
     try:
         ours.send(

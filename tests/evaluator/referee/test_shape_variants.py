@@ -12,7 +12,7 @@ import pytest
 from kernelwright.evaluator.devices import open_device
 from kernelwright.evaluator.ipc.channel import Channel
 from kernelwright.evaluator.referee.correctness.shape_variants import (
-    Scene,
+    ShapeVariant,
     evaluated,
     scaled,
     smaller,
@@ -20,10 +20,10 @@ from kernelwright.evaluator.referee.correctness.shape_variants import (
 )
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.reference import Reference
-from kernelwright.evaluator.referee.worker.setup import Ground
+from kernelwright.evaluator.referee.worker.setup import ProblemContext
 from kernelwright.evaluator.referee.worker.worker_process import DriverLink
 
-Make = Callable[..., Scene]
+Make = Callable[..., ShapeVariant]
 
 
 @pytest.fixture
@@ -34,12 +34,12 @@ def scene() -> Iterator[Make]:
         yield lambda source, overrides=None: _scene(driver, source, overrides or {})
 
 
-def _scene(driver: DriverLink, source: str, overrides: dict[str, object]) -> Scene:
+def _scene(driver: DriverLink, source: str, overrides: dict[str, object]) -> ShapeVariant:
     device = open_device("cpu")
     reference = Reference(
         "test", textwrap.dedent(source), overrides, device=device.torch_device, dtype="as_is"
     )
-    ground = Ground(
+    ground = ProblemContext(
         driver=driver,
         device=device,
         reference=reference,

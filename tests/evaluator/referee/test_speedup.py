@@ -7,13 +7,13 @@ from typing import cast
 import torch
 
 from kernelwright.evaluator.devices import Device
-from kernelwright.evaluator.referee.timing.interleaved_timer import Clock, Schedule
-from kernelwright.evaluator.referee.timing.speedup import Known, measurement
-from kernelwright.evaluator.referee.timing.timed_inputs import Ring
+from kernelwright.evaluator.referee.timing.interleaved_timer import InterleavedTimer, Schedule
+from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, measurement
+from kernelwright.evaluator.referee.timing.timed_inputs import TimedInputs
 from kernelwright.evaluator.schema.evaluation import Measurement, Timing
 
 GPU = cast(Device, SimpleNamespace(torch_device=torch.device("cuda", 0)))  # only its kind is asked for
-ALONE = Known(solo_ms=1.0, solo_spread_ms=0.002, compile_ratio=None, process_spread=0.002)
+ALONE = BaselineFacts(solo_ms=1.0, solo_spread_ms=0.002, compile_ratio=None, process_spread=0.002)
 
 
 def _timing(turn_ms: list[float]) -> Timing:
@@ -30,9 +30,9 @@ def _timing(turn_ms: list[float]) -> Timing:
     )
 
 
-def _measured(eager: list[float], known: Known = ALONE) -> Measurement:
+def _measured(eager: list[float], known: BaselineFacts = ALONE) -> Measurement:
     schedule = Schedule(count=1, target_ms=20.0, max_turns=24, call_timeout_s=5.0)
-    clock = Clock(GPU, cast(Ring, None), schedule, random.Random(1))
+    clock = InterleavedTimer(GPU, cast(TimedInputs, None), schedule, random.Random(1))
     return measurement(clock, _timing([1.0] * len(eager)), _timing(eager), 1, known)
 
 
@@ -46,6 +46,6 @@ def test_load_on_the_baselines_turns_now_and_then_gains_nothing():
 def test_a_device_that_slowed_down_since_is_no_contention_once_that_is_known():
     slow = [1.3] * 24
     assert _measured(slow).contended
-    found = _measured(slow, Known(1.29, 0.002, None, 0.002))
+    found = _measured(slow, BaselineFacts(1.29, 0.002, None, 0.002))
     assert not found.contended
     assert found.speedup == 1.3

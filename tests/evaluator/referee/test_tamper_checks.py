@@ -3,7 +3,7 @@ import random
 import torch
 
 from kernelwright.evaluator.ipc.tensor_layout import place, stacked
-from kernelwright.evaluator.referee.timing.tamper_checks import Sample, busy
+from kernelwright.evaluator.referee.timing.tamper_checks import MemorySample, busy
 
 
 def _outputs() -> tuple[torch.Tensor, list[dict[str, object]]]:
@@ -14,7 +14,7 @@ def _outputs() -> tuple[torch.Tensor, list[dict[str, object]]]:
 
 def test_a_part_written_after_the_answer_is_noticed():
     memory, slots = _outputs()
-    sample = Sample(memory, slots, 4, random.Random(1))
+    sample = MemorySample(memory, slots, 4, random.Random(1))
     stacked(memory, slots[0], 0, 4)[:3] = 1.5
     sample.look()
     assert not sample.moved()
@@ -25,7 +25,7 @@ def test_a_part_written_after_the_answer_is_noticed():
 def test_places_differ_from_batch_to_batch():
     memory, slots = _outputs()
     secret = random.Random(2)
-    drawn = [Sample(memory, slots, 4, secret)._places for _ in range(2)]
+    drawn = [MemorySample(memory, slots, 4, secret)._places for _ in range(2)]
     assert not torch.equal(*drawn)
     assert all(int(places.max()) < memory.numel() for places in drawn)
 
@@ -46,6 +46,6 @@ def test_a_few_slow_turns_are_an_accident():
 
 
 def test_a_batch_without_inputs_never_moves():
-    sample = Sample(torch.zeros(512, dtype=torch.uint8), [], 4, random.Random(3))
+    sample = MemorySample(torch.zeros(512, dtype=torch.uint8), [], 4, random.Random(3))
     sample.look()
     assert not sample.moved()

@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from kernelwright.evaluator.ipc.tensor_layout import place, stacked
-from kernelwright.evaluator.referee.correctness.discontinuities import Doubt
+from kernelwright.evaluator.referee.correctness.discontinuities import FlipTolerance
 from kernelwright.evaluator.referee.correctness.input_distributions import AROUND, BELOW, NEAR, Starts
 from kernelwright.evaluator.referee.correctness.op_trace import terms_of
 from kernelwright.evaluator.referee.correctness.tolerance import Expected, limit
-from kernelwright.evaluator.referee.correctness.trial_cache import Solved, Trial
+from kernelwright.evaluator.referee.correctness.trial_cache import SolvedTrial, Trial
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
-from kernelwright.evaluator.referee.timing.timed_inputs import Recipe, Ring, _disagree, _share
+from kernelwright.evaluator.referee.timing.timed_inputs import InputRecipe, TimedInputs, _disagree, _share
 
 TENSOR = {"k": "tensor", "i": 0}
 LOOSE, TIGHT = 192.0, 32.0
@@ -37,14 +37,14 @@ def _trial(name: str, limit: float, values: torch.Tensor | None = None) -> Trial
     arguments = Arguments([TENSOR], {}, [values])
     output = Output(TENSOR, [values.clone()], [False])
     expected = Expected(output, [values.double()], [torch.full((8,), 1e-7)], in_double=True)
-    return Trial(name, limit, lambda: Solved(arguments, expected))
+    return Trial(name, limit, lambda: SolvedTrial(arguments, expected))
 
 
 def _ring(
     *, values: torch.Tensor | None = None, signed: bool = True, between: tuple[float, float] = AROUND
-) -> Ring:
+) -> TimedInputs:
     trials = [_trial("as_drawn", LOOSE, values), _trial("zero_mean", TIGHT, values)]
-    return Ring(
+    return TimedInputs(
         Starts(trials, between, signed),
         lambda: trials[0].arguments,
         secret=random.Random(3),
@@ -67,7 +67,7 @@ def test_each_base_is_held_to_its_own_limit():
     assert ring.disagreement([own], [right], recipe, {}) == ""
 
 
-def _published(ring: Ring, count: int = 4) -> torch.Tensor:
+def _published(ring: TimedInputs, count: int = 4) -> torch.Tensor:
     slots, size = place([torch.empty(8, 64)], count=count, block=0)
     memory = torch.zeros(size, dtype=torch.uint8)
     ring.publish(memory, slots, ring.recipe(count))
@@ -131,9 +131,9 @@ def test_small_jumps_of_a_short_row_are_jumps_too():
     own = right.clone()
     own[1, 0, 7:9] += torch.tensor([1.0, -1.0])
     assert "times the rounding error" in _disagree(own, right, scale, bounds)
-    assert _disagree(own, right, scale, bounds, doubt=Doubt(0.0, 2)) == ""
+    assert _disagree(own, right, scale, bounds, doubt=FlipTolerance(0.0, 2)) == ""
     own[1, 0, 20:26] -= 1.0
-    assert "times the rounding error" in _disagree(own, right, scale, bounds, doubt=Doubt(0.0, 2))
+    assert "times the rounding error" in _disagree(own, right, scale, bounds, doubt=FlipTolerance(0.0, 2))
 
 
 def test_answers_whose_squares_overflow_are_compared_too():
@@ -156,10 +156,10 @@ def _reference(source: str) -> Reference:
 
 
 @cache
-def _timed_products(length: int) -> tuple[Ring, Recipe, list[torch.Tensor], list[torch.Tensor]]:
+def _timed_products(length: int) -> tuple[TimedInputs, InputRecipe, list[torch.Tensor], list[torch.Tensor]]:
     """A ring for products of this many terms, and two timed calls' operands."""
     pool = TrialPool(_reference(PRODUCT.format(length)), math="fp32", secret=random.Random(1))
-    ring = Ring(
+    ring = TimedInputs(
         pool.starts(),
         pool.fresh,
         secret=random.Random(2),
@@ -247,10 +247,10 @@ def get_inputs():
 """
 
 
-def _timed_inputs(source: str, shape: tuple[int, ...], count: int = 4) -> tuple[Ring, torch.Tensor]:
+def _timed_inputs(source: str, shape: tuple[int, ...], count: int = 4) -> tuple[TimedInputs, torch.Tensor]:
     """What the calls of a batch are given."""
     pool = TrialPool(_reference(source), math="fp32", secret=random.Random(5))
-    ring = Ring(pool.starts(), pool.fresh, secret=random.Random(6), limit=LOOSE, inputs_stay=True)
+    ring = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(6), limit=LOOSE, inputs_stay=True)
     slots, size = place([torch.empty(shape)], count=count, block=0)
     memory = torch.zeros(size, dtype=torch.uint8)
     ring.publish(memory, slots, ring.recipe(count))
@@ -325,9 +325,9 @@ def test_as_many_whole_numbers_may_go_either_way_as_verification_found_to():
     own = right.clone()
     own[0, :100] += 1
     assert _disagree(own, right, None, torch.ones(4)) != ""
-    assert _disagree(own, right, None, torch.ones(4), doubt=Doubt(0.004, 0)) == ""
+    assert _disagree(own, right, None, torch.ones(4), doubt=FlipTolerance(0.004, 0)) == ""
     own[1, :100] += 1
-    assert _disagree(own, right, None, torch.ones(4), doubt=Doubt(0.004, 0)) != ""
+    assert _disagree(own, right, None, torch.ones(4), doubt=FlipTolerance(0.004, 0)) != ""
 
 
 def test_a_few_elements_may_jump_where_verification_saw_some_and_nowhere_else():
@@ -335,18 +335,18 @@ def test_a_few_elements_may_jump_where_verification_saw_some_and_nowhere_else():
     own = right.clone()
     own[1, 5, 7:9] += 1.0
     assert "times the rounding error" in _disagree(own, right, scale, bounds)
-    assert _disagree(own, right, scale, bounds, doubt=Doubt(0.0, 1)) == ""
+    assert _disagree(own, right, scale, bounds, doubt=FlipTolerance(0.0, 1)) == ""
     own[0, 5, 7] += 1.0
-    assert "times the rounding error" in _disagree(own, right, scale, bounds, doubt=Doubt(0.0, 1))
+    assert "times the rounding error" in _disagree(own, right, scale, bounds, doubt=FlipTolerance(0.0, 1))
     own = right + 3e-3 * torch.randn_like(right)
-    assert "times the rounding error" in _disagree(own, right, scale, bounds, doubt=Doubt(0.02, 64))
+    assert "times the rounding error" in _disagree(own, right, scale, bounds, doubt=FlipTolerance(0.02, 64))
     own = right.clone()
     own[1, 5, 7] = float("nan")
-    assert "NaN" in _disagree(own, right, scale, bounds, doubt=Doubt(0.02, 64))
+    assert "NaN" in _disagree(own, right, scale, bounds, doubt=FlipTolerance(0.02, 64))
 
 
 def test_a_call_may_go_the_other_way_as_a_whole_but_not_call_after_call():
-    scale, bounds, doubt = torch.full((1, 1), 1e-7), torch.full((1,), LOOSE), Doubt(0.0, 512)
+    scale, bounds, doubt = torch.full((1, 1), 1e-7), torch.full((1,), LOOSE), FlipTolerance(0.0, 512)
 
     def complaint(error: float) -> str:
         right = torch.randn(1, 1, 512)

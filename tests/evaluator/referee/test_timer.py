@@ -17,9 +17,9 @@ from kernelwright.evaluator import (
 )
 from kernelwright.evaluator.referee.timing import baselines
 from kernelwright.evaluator.referee.timing.baselines import BaselineTimer, trusted
-from kernelwright.evaluator.referee.timing.timer import Timer
-from kernelwright.evaluator.referee.worker.call_buffers import Lane
-from kernelwright.evaluator.referee.worker.worker_process import Doubt, Verdict
+from kernelwright.evaluator.referee.timing.timer import CandidateTimer
+from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
+from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, MeasurementDoubt
 
 SOURCE = """
 import torch
@@ -78,10 +78,10 @@ def test_only_what_a_machine_does_not_know_yet_needs_processes(monkeypatch, know
     assert (len(timer._started), timer._compiled is not None) == (processes, compiled)
 
 
-class _Scripted(Timer):
+class _Scripted(CandidateTimer):
     """A timer whose duels end as told: by which clock, or in which verdict."""
 
-    def __init__(self, *ends: str | Status | Doubt):
+    def __init__(self, *ends: str | Status | MeasurementDoubt):
         self._notes = []
         self.ends = list(ends)
         self._kind = "cuda"
@@ -90,10 +90,10 @@ class _Scripted(Timer):
 
     def _duel(self, lane: Any) -> Any:
         end = self.ends.pop(0)
-        if isinstance(end, Doubt):
+        if isinstance(end, MeasurementDoubt):
             raise end
         if isinstance(end, Status):
-            raise Verdict(end, "")
+            raise CandidateFailed(end, "")
         end, _, speedup = end.partition(" ")
         self._judge = lambda known: end
         measured = SimpleNamespace(candidate=SimpleNamespace(clock=end), speedup=float(speedup or 1.0))
@@ -103,7 +103,7 @@ class _Scripted(Timer):
     def timed(self) -> tuple[str, str]:
         """Which process scored, and by which clock; what is told of it later must be about the same."""
         first, second = (SimpleNamespace(name=name, gate="shut") for name in ("first", "second"))
-        found = self.time(cast(Lane, first), lambda: cast(Lane, second))
+        found = self.time(cast(CallBuffers, first), lambda: cast(CallBuffers, second))
         assert self._judge is not None
         assert self._judge(None) == found.candidate.clock
         return cast(str, found.of), found.candidate.clock
@@ -121,15 +121,15 @@ def test_doubted_claims_that_hold_in_a_second_process_score_there(clock):
 
 
 def test_a_process_that_cannot_be_right_is_heard_again():
-    timer = _Scripted(Doubt(Status.TAMPERED, "the device was busy"), "inner")
+    timer = _Scripted(MeasurementDoubt(Status.TAMPERED, "the device was busy"), "inner")
     assert timer.timed() == ("second", "inner")
     assert len(timer._notes) == 1
 
 
-@pytest.mark.parametrize("second", ["outer", Doubt(Status.TAMPERED, "again"), Status.TIMED_OUT])
+@pytest.mark.parametrize("second", ["outer", MeasurementDoubt(Status.TAMPERED, "again"), Status.TIMED_OUT])
 def test_who_cannot_be_right_twice_has_cheated(second):
-    with pytest.raises(Doubt, match="the device was busy"):
-        _Scripted(Doubt(Status.TAMPERED, "the device was busy"), second).timed()
+    with pytest.raises(MeasurementDoubt, match="the device was busy"):
+        _Scripted(MeasurementDoubt(Status.TAMPERED, "the device was busy"), second).timed()
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_who_cannot_be_right_twice_has_cheated(second):
         ("outer", "outer"),
         ("single", "outer"),
         ("outer", "inner 0.9"),
-        ("outer", Doubt(Status.TAMPERED, "its claims")),
+        ("outer", MeasurementDoubt(Status.TAMPERED, "its claims")),
         ("outer", Status.TIMED_OUT),
         (Status.OUT_OF_MEMORY,),
         (Status.TIMED_OUT,),
@@ -165,6 +165,6 @@ def test_on_a_cpu_nobody_else_is_asked():
 
 
 def test_what_is_wrong_in_the_second_process_is_wrong():
-    with pytest.raises(Verdict) as raised:
+    with pytest.raises(CandidateFailed) as raised:
         _Scripted("outer", Status.WRONG_VALUES).timed()
     assert raised.value.status is Status.WRONG_VALUES

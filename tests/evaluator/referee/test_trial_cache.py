@@ -15,7 +15,7 @@ from kernelwright.evaluator.referee.correctness.input_distributions import (
     Variant,
     _scattered,
 )
-from kernelwright.evaluator.referee.correctness.trial_cache import Shelf, Solved, Trial
+from kernelwright.evaluator.referee.correctness.trial_cache import SolvedTrial, Trial, TrialCache
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.reference import Reference
 
@@ -42,7 +42,7 @@ def _pool(memory_bytes: int, source: str = SOURCE) -> TrialPool:
     return TrialPool(reference, math="fp32", secret=random.Random(7), memory_bytes=memory_bytes)
 
 
-def _tensors(solved: Solved) -> list[torch.Tensor]:
+def _tensors(solved: SolvedTrial) -> list[torch.Tensor]:
     return [*solved.arguments.leaves, *solved.expected.output.leaves, *solved.expected.exact]
 
 
@@ -87,10 +87,10 @@ def get_inputs():
 def test_a_shelf_holds_no_more_than_its_budget_and_the_newest() -> None:
     solved = _pool(0).bases[0].solved
     calls: list[int] = []
-    shelf = Shelf(3 * solved.size_bytes)
+    shelf = TrialCache(3 * solved.size_bytes)
 
     def trial(number: int) -> Trial:
-        def solve() -> Solved:
+        def solve() -> SolvedTrial:
             calls.append(number)
             return solved
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from kernelwright.evaluator.ipc.channel import Channel, ChannelError
-from kernelwright.evaluator.referee.worker.worker_process import Side, Verdict
+from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
 
 
@@ -63,10 +63,10 @@ def build_and_fail(channel: Channel) -> None:
     channel.send({"op": "failed", "type": "RuntimeError", "message": words})
 
 
-def verdict(built: dict, behave: Callable[[Channel], None], timeout_s: float = 30) -> Verdict:
-    side = Side(Driver(built, behave), None, role="candidate")
+def verdict(built: dict, behave: Callable[[Channel], None], timeout_s: float = 30) -> CandidateFailed:
+    side = WorkerProcess(Driver(built, behave), None, role="candidate")
     try:
-        with pytest.raises(Verdict) as raised:
+        with pytest.raises(CandidateFailed) as raised:
             side.ask({"op": "load"}, timeout_s)
     finally:
         side.close()

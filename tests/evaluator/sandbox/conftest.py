@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kernelwright.evaluator import SandboxTier
-from kernelwright.evaluator.sandbox import ExitReport, Launcher, Sandboxed, SandboxPolicy, probe
+from kernelwright.evaluator.sandbox import ExitReport, Launcher, SandboxedProcess, SandboxPolicy, probe
 
 MIB = 1 << 20
 
@@ -49,7 +49,9 @@ class Inside:
     launcher: Launcher
     policy: SandboxPolicy
 
-    def start(self, code: str, *arguments: object, fds: tuple[int, ...] = (), **changes: Any) -> Sandboxed:
+    def start(
+        self, code: str, *arguments: object, fds: tuple[int, ...] = (), **changes: Any
+    ) -> SandboxedProcess:
         argv = (sys.executable, "-I", "-S", "-c", code, *map(str, arguments))
         return self.launcher.start(argv, replace(self.policy, **changes), fds=fds)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kernelwright.evaluator.sandbox import Bind, Sandboxed, SandboxPolicy
+from kernelwright.evaluator.sandbox import Bind, SandboxedProcess, SandboxPolicy
 
 if TYPE_CHECKING:
     from conftest import Inside
@@ -87,7 +87,7 @@ def gpu_policy(inside: Inside) -> SandboxPolicy:
     )
 
 
-def finish(running: Sandboxed) -> str:
+def finish(running: SandboxedProcess) -> str:
     report = running.wait(300) or running.kill()
     assert report.returncode == 0, (report, running.output())
     return running.output()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelwright.agent.datasets.select.attempt_facts import Facts
+from kernelwright.agent.datasets.select.attempt_facts import AttemptFacts
 from kernelwright.agent.datasets.select.preference_pairs import is_surely_faster, pairs_of
 from kernelwright.agent.leaderboard.rows import is_cheat
 from kernelwright.evaluator import Status
@@ -14,10 +14,10 @@ INTERVALS = st.none() | st.tuples(st.floats(0.1, 5), st.floats(0, 2)).map(lambda
 
 
 @st.composite
-def facts(draw: st.DrawFn, ordinal: int = 0) -> Facts:
+def facts(draw: st.DrawFn, ordinal: int = 0) -> AttemptFacts:
     status = draw(st.none() | st.sampled_from([Status.PASSED, Status.PASSED, Status.PASSED, *Status]))
     interval = draw(INTERVALS) if status is Status.PASSED else None
-    return Facts(
+    return AttemptFacts(
         ordinal=ordinal,
         run="run",
         problem="problem",
@@ -42,13 +42,13 @@ def facts(draw: st.DrawFn, ordinal: int = 0) -> Facts:
 
 
 @st.composite
-def groups(draw: st.DrawFn) -> list[Facts]:
+def groups(draw: st.DrawFn) -> list[AttemptFacts]:
     return [draw(facts(number)) for number in range(draw(st.integers(0, 12)))]
 
 
 @settings(deadline=None, max_examples=150)
 @given(groups())
-def test_only_the_better_is_chosen_and_only_for_a_reason(attempts: list[Facts]) -> None:
+def test_only_the_better_is_chosen_and_only_for_a_reason(attempts: list[AttemptFacts]) -> None:
     pairs = list(pairs_of(attempts, lambda one: one.is_sanitized, lambda one: one.prompt))
     for pair in pairs:
         chosen, rejected = pair.chosen, pair.rejected
@@ -71,7 +71,7 @@ def test_only_the_better_is_chosen_and_only_for_a_reason(attempts: list[Facts]) 
 
 @settings(deadline=None, max_examples=150)
 @given(groups())
-def test_what_has_a_surely_faster_example_is_rejected_once(attempts: list[Facts]) -> None:
+def test_what_has_a_surely_faster_example_is_rejected_once(attempts: list[AttemptFacts]) -> None:
     pairs = pairs_of(attempts, lambda one: True, lambda one: one.prompt)
     rejected = {pair.rejected.ordinal for pair in pairs if pair.reason == "faster"}
     passed = [one for one in attempts if one.passed]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.agent.archive import Archive
-from kernelwright.agent.extraction.extract import Outcome
+from kernelwright.agent.extraction.extract import ExtractionOutcome
 from kernelwright.agent.interop.imports import ImportedReply, read_replies
 from kernelwright.agent.interop.imports.reply_recorder import Source, Taken, record_replies
 from kernelwright.evaluator import Problem, problem_from_source
@@ -45,12 +45,12 @@ REPLIES = {
     "only words": "<think>\nHard.\n</think>\n\nI would tile the loop and use shared memory.\n",
 }
 BECOMES = {
-    "cut while it thought": Outcome.TRUNCATED,
-    "thought, then answered": Outcome.CODE,
-    "a draft, then the answer": Outcome.CODE,
-    "its beginning lost": Outcome.CODE,
-    "cut inside its code": Outcome.TRUNCATED,
-    "only words": Outcome.NO_CODE,
+    "cut while it thought": ExtractionOutcome.TRUNCATED,
+    "thought, then answered": ExtractionOutcome.CODE,
+    "a draft, then the answer": ExtractionOutcome.CODE,
+    "its beginning lost": ExtractionOutcome.CODE,
+    "cut inside its code": ExtractionOutcome.TRUNCATED,
+    "only words": ExtractionOutcome.NO_CODE,
 }
 
 
@@ -75,7 +75,7 @@ def test_what_a_reply_becomes(tmp_path: Path, kind: str) -> None:
     file.write_text(HEADER + REPLIES[kind])
     (entry,) = take(tmp_path, list(read_replies(file)))
     assert entry.extraction.outcome is BECOMES[kind]
-    if BECOMES[kind] is Outcome.CODE:
+    if BECOMES[kind] is ExtractionOutcome.CODE:
         assert entry.extraction.code.strip() == FINAL.strip()
     (attempt,) = Archive(tmp_path / "runs").attempts()
     line = attempt.completion

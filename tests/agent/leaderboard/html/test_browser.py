@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kernelwright.agent.leaderboard.html import Limits, write_pages
+from kernelwright.agent.leaderboard.html import PageLimits, write_pages
 from kernelwright.evaluator import Status
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ def visiting(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Visit]]:
     """Writes an archive's page and opens a tab for it."""
     contexts = []
 
-    def visit(archive: Archive, *, limits: Limits | None = None, **options: Any) -> Visit:
+    def visit(archive: Archive, *, limits: PageLimits | None = None, **options: Any) -> Visit:
         file = tmp_path / "board.html"
-        write_pages(archive, file, made="2026-01-01", limits=limits or Limits())
+        write_pages(archive, file, made="2026-01-01", limits=limits or PageLimits())
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
         contexts.append(context)
         found = Visit(context.new_page(), file)
@@ -222,7 +222,7 @@ def test_without_scripts_the_standings_are_there(runs: Archive, visiting: Callab
 
 
 def test_pages_lead_to_each_other(runs: Archive, visiting: Callable[..., Visit]) -> None:
-    visit = visiting(runs, limits=Limits(attempts=20))
+    visit = visiting(runs, limits=PageLimits(attempts=20))
     page = visit.open()
     page.locator("#problems tbody a").last.click()
     page.wait_for_selector("#section:not([hidden]) h1")

@@ -13,7 +13,7 @@ import pytest
 
 from kernelwright.agent.archive import Archive
 from kernelwright.agent.leaderboard import board
-from kernelwright.agent.leaderboard.html import Limits, Written, write_pages
+from kernelwright.agent.leaderboard.html import PageLimits, Written, write_pages
 from kernelwright.agent.leaderboard.html.page_payload import unpack
 from kernelwright.evaluator import Status
 
@@ -214,7 +214,7 @@ def test_a_full_page_keeps_its_limit_and_says_what_it_left_out(make: Make, tmp_p
             attempt = log.record_completion(key, make.answer(key, f"{noise}\n{make.reply(number)}"))
             problem = make.problem(key.problem)
             log.record_evaluation(attempt, make.evaluation(problem=problem, source=make.code(number)))
-    written = write(log.archive, tmp_path / "board.html", limits=Limits(size=size))
+    written = write(log.archive, tmp_path / "board.html", limits=PageLimits(size=size))
     (file,) = written.files
     assert file.stat().st_size <= size
     assert written.texts_left_out > 0
@@ -252,7 +252,7 @@ def test_a_large_archive_gets_several_pages_with_every_attempt_once(make: Make, 
         for number in range(5):
             for sample in range(4):
                 make.attempt(log, problem=f"level1/{number:02}_p", sample=sample)
-    written = write(log.archive, tmp_path / "a board#1.html", limits=Limits(attempts=9))
+    written = write(log.archive, tmp_path / "a board#1.html", limits=PageLimits(attempts=9))
     assert [file.name for file in written.files] == [
         "a board#1.html",
         "a board#1.2.html",
@@ -277,7 +277,7 @@ def test_a_problem_with_more_attempts_than_a_page_lists_keeps_its_best(make: Mak
     with make.log(tmp_path) as log:
         for sample in range(12):
             make.attempt(log, sample=sample, speedup=1.0 + sample)
-    (section,) = header(write(log.archive, tmp_path / "board.html", limits=Limits(attempts=5)).files[0])[
+    (section,) = header(write(log.archive, tmp_path / "board.html", limits=PageLimits(attempts=5)).files[0])[
         "sections"
     ]
     found = header(tmp_path / "board.html")
@@ -292,7 +292,7 @@ def test_names_that_fit_no_page_leave_problems_out_and_say_so(make: Make, tmp_pa
             make.attempt(log, problem=f"level1/{name}", model=name[::-1])
     (empty,) = write(Archive(tmp_path / "none"), tmp_path / "empty.html").files
     size = empty.stat().st_size + 12 * 1024
-    (file,) = write(log.archive, tmp_path / "board.html", limits=Limits(size=size)).files
+    (file,) = write(log.archive, tmp_path / "board.html", limits=PageLimits(size=size)).files
     assert file.stat().st_size <= size
     assert 0 < len(header(file)["sections"]) < 60
     assert "problems had no room at all" in file.read_text("utf-8")

@@ -1,0 +1,27 @@
+"""Names the version of this evaluator: the distribution's, and a hash of its sources."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+
+def distribution_version() -> str:
+    """The installed distribution's version; unknown when run from a bare copy of the source."""
+    try:
+        return metadata.version("kernelwright")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+@cache
+def source_sha() -> str:
+    """Whose verdicts these are: a hash of every source file of this package, names included."""
+    digest = hashlib.sha256()
+    package = Path(__file__).parents[1]
+    for path in sorted(package.rglob("*")):
+        if path.suffix in (".py", ".h", ".cpp") and path.is_file():
+            digest.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
