@@ -308,7 +308,6 @@ EVALUATIONS: dict[str, Evaluation] = {
 
 
 def agrees_with_golden(name: str, text: str) -> None:
-def agrees_with_golden(name: str, text: str) -> None:
     path = GOLDEN / f"{name}.md"
     if os.environ.get("KERNELWRIGHT_UPDATE_GOLDEN"):
         path.parent.mkdir(parents=True, exist_ok=True)
