@@ -1,0 +1,52 @@
+"""Finds what is registered under an entry-point group of this project: our own entries and other packages'.
+
+Groups: `kernelwright.backends`, `kernelwright.strategies`, `kernelwright.providers`, `kernelwright.exporters`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+from kernelwright.evaluator.schema.errors import ConfigError
+
+_OWN = "kernelwright"
+
+
+@cache
+def plugins(group: str) -> dict[str, EntryPoint]:
+    """Entries of `kernelwright.<group>` by name, unloaded; ours come first, in alphabetical order.
+
+    Raises:
+        ConfigError: two distributions register one name.
+    """
+    found: dict[str, EntryPoint] = {}
+    entries = entry_points(group=f"{_OWN}.{group}")
+    for entry in sorted(entries, key=lambda one: (_distribution(one) != _OWN, one.name)):
+        known = found.setdefault(entry.name, entry)
+        if known.value != entry.value:
+            raise ConfigError(
+                f"{_distribution(known)} and {_distribution(entry)} both register {entry.name!r} "
+                f"in {_OWN}.{group}; uninstall one of them"
+            )
+    return found
+
+
+def load_plugin(group: str, name: str) -> object:
+    """The object an entry names.
+
+    Raises:
+        ConfigError: no such entry, or importing it failed.
+    """
+    known = plugins(group)
+    if name not in known:
+        raise ConfigError(f"unknown {group.rstrip('s')} {name!r}; known: {', '.join(known)}")
+    try:
+        return known[name].load()
+    except Exception as error:  # whatever another package's import raises
+        message = f"{group.rstrip('s')} {name!r} of {_distribution(known[name])} cannot be loaded: {error}"
+        raise ConfigError(message) from error
+
+
+def _distribution(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist is not None else "an unknown package"
