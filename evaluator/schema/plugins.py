@@ -1,6 +1,6 @@
-"""Finds what is registered under an entry-point group of this project: our own entries and other packages'.
+"""Finds the plugins registered under our entry-point groups, by this project and by other packages.
 
-Groups: `kernelwright.backends`, `kernelwright.strategies`, `kernelwright.providers`, `kernelwright.exporters`.
+Groups: `kernelwright.backends`, `.strategies`, `.providers` and `.exporters`.
 """
 
 from __future__ import annotations
