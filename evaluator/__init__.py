@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kernelwright.evaluator.backends.registry import BACKENDS, Backend, check_packages, find_backend
+from kernelwright.evaluator.backends.backend import Backend, Package
+from kernelwright.evaluator.backends.registry import BACKENDS, check_packages, find_backend, guess_backend
 from kernelwright.evaluator.building.full_header_check import FullHeaderBuild
 from kernelwright.evaluator.driver.cancellation import CancelToken
 from kernelwright.evaluator.driver.preflight import check_ready
@@ -67,6 +68,7 @@ __all__ = [
     "Math",
     "Measurement",
     "Mismatch",
+    "Package",
     "Passes",
     "Problem",
     "ProblemError",
@@ -89,6 +91,7 @@ __all__ = [
     "find_backend",
     "find_problems",
     "gpus",
+    "guess_backend",
     "load_kernel",
     "parse_python",
     "probe",

@@ -9,10 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
+from kernelwright.evaluator import BACKENDS
+
 C_LANGUAGES: Final = frozenset({"c", "c++", "cc", "cpp", "cu", "cuda", "cxx", "h", "hip", "hpp"})
-PYTHON_LANGUAGES: Final = frozenset({"py", "python", "python3", "pytorch", "triton", "tilelang", "cute"})
+PYTHON_LANGUAGES: Final = frozenset({"py", "python", "python3", "pytorch"})
 STRING_AWARE_BLOCKS: Final = 16
 """Only the last so many blocks get the second reading, which may run to the end of the text each time."""
 
@@ -86,7 +89,12 @@ def _opens(fence: re.Match[str]) -> bool:
     """A fence on its own, in a list or a quotation; behind other text only if it names Python."""
     if _LIST_LEAD.fullmatch(fence["lead"]):
         return True
-    return fence["info"].strip().lower() in PYTHON_LANGUAGES
+    return fence["info"].strip().lower() in _python_tags()
+
+
+@cache
+def _python_tags() -> frozenset[str]:
+    return PYTHON_LANGUAGES.union(*(backend.fence_tags for backend in BACKENDS.values()))
 
 
 def _closes(opening: re.Match[str], fence: re.Match[str]) -> bool:

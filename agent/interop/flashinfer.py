@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 from kernelwright.agent.archive import Archive, ArchiveError
 from kernelwright.agent.interop.handoff import Written, bounded
 from kernelwright.agent.records.attempt_log import Attempt, Text
-from kernelwright.evaluator import Evaluation, Measurement, Status
+from kernelwright.evaluator import BACKENDS, Evaluation, Measurement, Status
 
 Json: TypeAlias = dict[str, object]
 
@@ -120,7 +120,7 @@ class _Hand:
 
 def solution(attempt: Attempt, code: str, reference: str, evaluation: Evaluation) -> Json:
     """A candidate as they describe one."""
-    backend = attempt.key.backend
+    backend = BACKENDS[attempt.key.backend]
     sources = {"kernel.py": code, "reference.py": reference, ENTRY: _ENTRY_SOURCE}
     hardware = evaluation.environment.device_name if evaluation.environment else ""
     return {
@@ -129,14 +129,14 @@ def solution(attempt: Attempt, code: str, reference: str, evaluation: Evaluation
         "author": attempt.key.model,
         "spec": {
             # The module's own Python builds what it needs, so that to them it is Python, whatever is inside.
-            "language": "triton" if backend == "triton" else "python",
-            "target_hardware": [hardware or ("cpu" if backend == "cpp" else "cuda")],
+            "language": backend.interchange_language,
+            "target_hardware": [hardware or (backend.device)],
             "entry_point": f"{ENTRY}::run",
-            "dependencies": ["torch", *(["triton"] if backend == "triton" else [])],
+            "dependencies": ["torch", *(package.name for package in backend.requires)],
             "destination_passing_style": False,
         },
         "sources": [{"path": path, "content": _clean(text)} for path, text in sources.items()],
-        "description": f"{backend} kernel for {attempt.key.problem} by {attempt.key.model}; attempt "
+        "description": f"{backend.name} kernel for {attempt.key.problem} by {attempt.key.model}; attempt "
         f"{attempt.id} of run {attempt.key.run}; licence: {attempt.completion.license or 'not stated'}",
     }
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Final
+
+from kernelwright.evaluator import BACKENDS
 
 CONTEXT: Final = 2
 """Source lines shown before and behind the one an error points at."""
@@ -33,10 +36,6 @@ _NEEDED: Final = re.compile(
 )
 _SYSTEM: Final = re.compile(r"site-packages|/torch/include/|^/usr/|/cuda[\w.-]*/|^/opt/|lib/python3")
 _AFTERMATH: Final = re.compile(r"ld returned \d+ exit status|linker command failed|compilation terminated")
-_TRITON: Final = re.compile(r"^(?:\w+: )?at \d+:\d+:$")
-"""Above the function Triton could not compile, up to the line at fault, a caret and what is wrong with it."""
-_POINTED: Final = re.compile(r"^\s*-->\s+\S*candidate\.py:(?P<line>\d+)(?::\d+)?$")
-"""How TileLang and the CuTe DSL name the line at fault."""
 _KERNEL_ERROR: Final = re.compile(r"^(?:[\w.]*(?:error|Error)(?:\[[^\]]*\])?): (?P<message>.+)$")
 _PATH: Final = re.compile(r"(?<![\w.)\]])(?:/[\w.+-]+)+/(?=[\w.+-])")
 
@@ -114,19 +113,29 @@ def read_kernel_error(text: str, code: str) -> Diagnosis | None:
     """What a kernel language's compiler says of a Python function; None if it does not look so."""
     lines = text.splitlines()
     for index, line in enumerate(lines):
-        if _TRITON.match(line.strip()):
-            return _triton(lines[index + 1 :], code)
-        pointed = _POINTED.match(line)
-        if pointed is not None:
-            said = [match for above in lines[:index] if (match := _KERNEL_ERROR.match(above.strip()))]
-            own, number = code.splitlines(), int(pointed["line"])
-            message = said[-1]["message"] if said else " ".join(lines[max(0, index - 2) : index])
-            source = _window(own, number) if number <= len(own) else ()
-            return Diagnosis(message=shortened(message) or "an error", source=source)
+        matches = (pointer.fullmatch(line.strip()) for pointer in _error_pointers())
+        pointed = next((match for match in matches if match), None)
+        if pointed is None:
+            continue
+        if "line" not in pointed.groupdict():
+            return _quoted_function(lines[index + 1 :], code)
+        number = int(pointed["line"])
+        said = [match for above in lines[:index] if (match := _KERNEL_ERROR.match(above.strip()))]
+        own = code.splitlines()
+        message = said[-1]["message"] if said else " ".join(lines[max(0, index - 2) : index])
+        source = _window(own, number) if number <= len(own) else ()
+        return Diagnosis(message=shortened(message) or "an error", source=source)
     return None
 
 
-def _triton(lines: list[str], code: str) -> Diagnosis | None:
+@cache
+def _error_pointers() -> tuple[re.Pattern[str], ...]:
+    """Lines by which the backends' compilers point at an error."""
+    texts = dict.fromkeys(backend.error_pointer for backend in BACKENDS.values())
+    return tuple(re.compile(text) for text in texts if text)
+
+
+def _quoted_function(lines: list[str], code: str) -> Diagnosis | None:
     for index, line in enumerate(lines[1:], 1):
         if line.strip() == "^":
             message = shortened(" ".join(lines[index + 1 : index + 5]))

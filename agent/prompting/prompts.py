@@ -108,13 +108,14 @@ class TemplatePrompts:
         return self._render(
             SYSTEM,
             backend=backend,
+            guide=self._located(backend, backend.guide_file),
             math=self._setting.config.math.value,
             passes=self._setting.config.passes.value,
             hardware=self._setting.hardware.get(backend.device),
             versions=dict(self._setting.versions),
             example={
                 "reference": self._read("examples/reference.py"),
-                "candidate": self._read(f"examples/{backend.name}.py"),
+                "candidate": self._read(self._located(backend, backend.example_file)),
             },
         )
 
@@ -151,6 +152,10 @@ class TemplatePrompts:
             raise ConfigError(f"cannot render {self._folder / name}: {error}") from error
         return _tidy(text)
 
+    def _located(self, backend: Backend, name: str) -> str:
+        """The name by which a backend's file is read and included: a plugin may bring a folder of its own."""
+        return str(Path(backend.prompts_folder, name)) if backend.prompts_folder else name
+
     def _read(self, name: str) -> str:
         try:
             return (self._folder / name).read_text("utf-8").strip()
@@ -159,10 +164,10 @@ class TemplatePrompts:
 
     def _open(self) -> Environment:
         if self._environment is None:
-            from jinja2 import Environment, FileSystemLoader, StrictUndefined
+            from jinja2 import ChoiceLoader, Environment, FileSystemLoader, FunctionLoader, StrictUndefined
 
             environment = Environment(
-                loader=FileSystemLoader(self._folder),
+                loader=ChoiceLoader([FileSystemLoader(self._folder), FunctionLoader(_plugin_file)]),
                 undefined=StrictUndefined,
                 trim_blocks=True,
                 lstrip_blocks=True,
@@ -172,6 +177,10 @@ class TemplatePrompts:
             environment.filters.update(number=_number, bytes=_bytes, count=_count, milliseconds=_milliseconds)
             self._environment = environment
         return self._environment
+
+
+def _plugin_file(name: str) -> str | None:
+    return Path(name).read_text("utf-8") if Path(name).is_absolute() else None
 
 
 def installed_prompts() -> Path:

@@ -10,10 +10,12 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Final
 
 from kernelwright.evaluator.analysis.elf_symbols import Symbols
+from kernelwright.evaluator.backends.registry import BACKENDS
 from kernelwright.evaluator.schema.evaluation import Attribution
 from kernelwright.evaluator.schema.python_syntax import parse_python
 
@@ -34,8 +36,6 @@ _NEUTRAL: Final = re.compile(
 )
 """Moving and allocating, which both an own kernel and a library call need."""
 _OPERATOR: Final = re.compile(r"(aten|mkldnn|mkl|quantized|prims|torchvision|onednn)::")
-_AUTHORING: Final = frozenset(("jit", "kernel", "prim_func"))
-"""In the decorator of a function that a kernel language compiles; `torch.jit` writes no kernels."""
 _DECLARATION: Final = 400
 """Characters of a CUDA kernel's declaration that are looked at."""
 
@@ -109,9 +109,9 @@ def kernel_functions(tree: ast.Module) -> Iterator[str]:
 
 
 def _is_authoring(mark: ast.expr) -> bool:
-    """Whether a decorator is a kernel language's; its arguments may say anything."""
+    """True for a kernel language's decorator, whatever its arguments; `torch.jit` writes no kernels."""
     words = _dotted(mark.func if isinstance(mark, ast.Call) else mark)
-    return any(word in _AUTHORING and before != "torch" for before, word in pairwise(("", *words)))
+    return any(word in _decorators() and before != "torch" for before, word in pairwise(("", *words)))
 
 
 def _dotted(named: ast.expr) -> list[str]:
@@ -148,20 +148,27 @@ def _is_own(event: Event, symbols: Symbols, named: frozenset[str]) -> bool:
 
 
 def _generated_from(kernel: str) -> Iterator[str]:
-    """Names a kernel's function may have, by what compilers make of them.
+    """Names that a compiled kernel's function may have had in the source."""
+    for pattern in _compiled_names():
+        found = pattern.fullmatch(kernel)
+        groups = found.groupdict() if found else {}
+        if "name" in groups:
+            yield groups["name"]
+        if "start" in groups:
+            words = groups["start"].split("_")
+            yield from ("_".join(words[:count]) for count in range(1, len(words) + 1))
 
-    Older Triton adds a signature (`add_0d1d2c`), TileLang `_kernel` and a number, the CuTe DSL a prefix and
-    the types of all arguments.
-    """
-    signed = re.fullmatch(r"(\w+)_\d[0-9a-z]*", kernel)
-    if signed is not None:
-        yield signed[1]
-    tiled = re.fullmatch(r"(\w+?)_kernel(?:_\d+)?", kernel)
-    if tiled is not None:
-        yield tiled[1]
-    if kernel.startswith("kernel_cutlass_"):
-        words = kernel.removeprefix("kernel_cutlass_").split("_")
-        yield from ("_".join(words[:count]) for count in range(1, len(words) + 1))
+
+@cache
+def _compiled_names() -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(text) for backend in BACKENDS.values() for text in backend.compiled_names)
+
+
+@cache
+def _decorators() -> frozenset[str]:
+    """Last words of all backends' decorators, such as `jit`."""
+    marks = (mark for backend in BACKENDS.values() for mark in backend.decorators)
+    return frozenset(mark.rpartition(".")[2] for mark in marks)
 
 
 def _without_trace(symbols: Symbols, named: frozenset[str], trouble: str) -> Attribution:

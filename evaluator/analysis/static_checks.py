@@ -9,7 +9,8 @@ from itertools import islice
 from typing import Final
 
 from kernelwright.evaluator.analysis.attribution import kernel_functions
-from kernelwright.evaluator.backends.registry import Backend, find_backend
+from kernelwright.evaluator.backends.backend import Backend
+from kernelwright.evaluator.backends.registry import find_backend
 from kernelwright.evaluator.schema.candidate import Candidate
 from kernelwright.evaluator.schema.evaluation import Finding
 from kernelwright.evaluator.schema.python_syntax import parse_python

@@ -1,1 +1,1 @@
-"""The kernel languages: what each needs of the machine, and how it is recognised."""
+"""Backends: the ways to write a kernel, one file each, and the registry that finds them."""

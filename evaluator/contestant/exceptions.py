@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import traceback
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
 
 import torch
 
@@ -13,38 +16,49 @@ from kernelwright.evaluator.ipc.channel import Message
 
 _TEXT_LIMIT: Final = 8000
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
-_COMPILING: Final = re.compile(
-    r"/triton/(?:compiler/|backends/\w+/compiler\.py)|/tilelang/(?:engine|language|transform|backend|cache)/|"
-    r"/cutlass/base_dsl/(?:compiler|dsl|ast_preprocessor)\.py"
-)
-"""Source files of kernel languages that only a compilation passes through."""
-_RUNNING: Final = re.compile(
-    r"/triton/(?:backends/\w+/driver\.py)|/tilelang/jit/adapter/(?!libgen|wrapper)|"
-    r"/cutlass/(?:base_dsl|cutlass_dsl)/\w*jit_executor\.py"
-)
-"""Those a launch passes through, below a compilation or not."""
-
-_GENERATED: Final = re.compile(r"\nCompilation error:\n(?s:.*?)^(?=\S+\(\d+\): error: )", re.MULTILINE)
-"""In TileLang's text the end of the CUDA it wrote, and the warnings before nvcc's first error."""
+BACKENDS_FILE: Final = Path(__file__).parents[1] / "backends.json"
+"""All backends as records, written into the image by the driver."""
 
 
-def failure(error: BaseException) -> Message:
+@dataclass(frozen=True, slots=True)
+class CompilerPatterns:
+    """Patterns that tell exceptions of kernel languages' compilers from others."""
+
+    compiling: re.Pattern[str]
+    """Source files that only a compilation passes through."""
+    launching: re.Pattern[str]
+    """Source files that a launch passes through, inside or outside such files."""
+    preamble: re.Pattern[str]
+    """Text of an exception before the compiler's own first error."""
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Take the patterns from a file of backends."""
+        rows = json.loads(path.read_text("utf-8"))
+        return cls(*(_either(rows, key) for key in ("compiler_frames", "launch_frames", "error_preamble")))
+
+
+def failure(error: BaseException, patterns: CompilerPatterns) -> Message:
     """The answer to a message whose work raised."""
     frames = traceback.format_exception(error)
     return {
         "op": "failed",
         "type": type(error).__name__,
-        "message": _GENERATED.split(_plain(str(error)))[-1].strip()[:_TEXT_LIMIT],
+        "message": patterns.preamble.split(_plain(str(error)))[-1].strip()[:_TEXT_LIMIT],
         "traceback": _plain("".join(frames))[-_TEXT_LIMIT:],
         "out_of_memory": isinstance(error, (MemoryError, torch.OutOfMemoryError)),
-        "compiling": _was_compiling(error),
+        "compiling": _was_compiling(error, patterns),
     }
 
 
-def _was_compiling(error: BaseException) -> bool:
-    """Whether an exception, or what caused it, came out of a kernel language's compiler."""
+def _was_compiling(error: BaseException, patterns: CompilerPatterns) -> bool:
     files = [frame.filename for raised in _chain(error) for frame in _frames(raised)]
-    return any(map(_COMPILING.search, files)) and not any(map(_RUNNING.search, files))
+    return any(map(patterns.compiling.search, files)) and not any(map(patterns.launching.search, files))
+
+
+def _either(rows: Iterable[dict[str, str]], key: str) -> re.Pattern[str]:
+    """One pattern for all backends that have one; matches nothing where none has."""
+    return re.compile("|".join(f"(?:{row[key]})" for row in rows if row[key]) or r"(?!)", re.MULTILINE)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

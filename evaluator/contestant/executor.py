@@ -25,7 +25,7 @@ from kernelwright.evaluator.contestant.calls import (
     run,
     where,
 )
-from kernelwright.evaluator.contestant.exceptions import failure
+from kernelwright.evaluator.contestant.exceptions import BACKENDS_FILE, CompilerPatterns, failure
 from kernelwright.evaluator.contestant.profiling import count, profile
 from kernelwright.evaluator.contestant.threads import set_threads
 from kernelwright.evaluator.devices import Block, Device, open_device
@@ -42,6 +42,7 @@ class Contestant:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
+        self._compilers = CompilerPatterns.read(BACKENDS_FILE)
         self._building = threading.Lock()
         self._device: Device = open_device("cpu")
         self._sharing: Device = self._device
@@ -80,7 +81,7 @@ class Contestant:
             try:
                 reply = operations[message["op"]](message)
             except BaseException as error:  # noqa: BLE001  (the candidate's code may raise anything at all)
-                reply = failure(error)
+                reply = failure(error, self._compilers)
             self._channel.send(reply)
 
     def _setup(self, message: Message) -> Message:

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from kernelwright.evaluator.backends.registry import BACKENDS, export_backends
 from kernelwright.evaluator.host.hardware import gpu_nodes, visible_name, wait_policy
 from kernelwright.evaluator.sandbox import Bind, SandboxPolicy, python_binds
 from kernelwright.evaluator.sandbox.process.cleanup import owner_name
@@ -45,6 +46,8 @@ class RuntimeImage:
         shutil.copytree(_PACKAGE, referee)
         # What the package offers its users would bring all of the driver along.
         (referee / "__init__.py").write_text("")
+        for package in (contestant, referee):
+            export_backends(package)
         for path in self.root.rglob("*"):
             path.chmod(0o755 if path.is_dir() else 0o644)
 
@@ -142,12 +145,10 @@ def _environment(threads: int, device: str) -> dict[str, str]:
         # Looking through every installed package for other devices' backends is a tenth of importing torch.
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
         "TORCHINDUCTOR_CACHE_DIR": "/tmp/inductor",
-        "TRITON_CACHE_DIR": "/tmp/triton",
-        "TILELANG_CACHE_DIR": "/tmp/tilelang",
-        "TILELANG_PRINT_ON_COMPILATION": "0",
         # Worker processes cost seconds to start and would outlive the compilation they help with.
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
         **wait_policy(),
+        **{name: value for backend in BACKENDS.values() for name, value in backend.environment.items()},
     }
     if device != "cpu":
         environment["CUDA_VISIBLE_DEVICES"] = visible_name(device)

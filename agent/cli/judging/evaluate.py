@@ -86,8 +86,7 @@ def read_candidate(name: str, backend: str | None, device: str | None) -> Candid
         Usage: unreadable, too large, or not text.
         ConfigError: unknown backend.
     """
-    from kernelwright.agent.extraction.backend_guess import guess_backend
-    from kernelwright.evaluator import Candidate, find_backend
+    from kernelwright.evaluator import Candidate, find_backend, guess_backend
 
     data = sys.stdin.buffer.read(MAX_CANDIDATE_BYTES + 1) if name == "-" else _read_bytes(Path(name))
     if len(data) > MAX_CANDIDATE_BYTES:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kernelwright.agent.archive import Answer, Archive, RunLog, begin_run
-from kernelwright.agent.extraction.backend_guess import guess_backend
 from kernelwright.agent.extraction.extract import Extraction, ExtractionOutcome, Rule, extract
 from kernelwright.agent.extraction.python_modules import read_module
 from kernelwright.agent.interop.imports.imported_reply import ImportedReply, UnreadableImport
@@ -21,7 +20,7 @@ from kernelwright.agent.records.messages import Completion, CompletionRequest
 from kernelwright.agent.records.provenance import now
 from kernelwright.agent.runner import ModelChoice, Plan
 from kernelwright.agent.strategies import Imported
-from kernelwright.evaluator import BACKENDS, EvaluationConfig, Problem
+from kernelwright.evaluator import BACKENDS, EvaluationConfig, Problem, guess_backend
 
 UNKNOWN: Final = "unknown"
 

@@ -15,10 +15,12 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Final
 
 import torch
 
+from kernelwright.evaluator.backends.registry import BACKENDS
 from kernelwright.evaluator.devices import open_device
 from kernelwright.evaluator.ipc.messages import VERDICT
 from kernelwright.evaluator.referee.checks.stress import Stress
@@ -47,8 +49,8 @@ _LARGEST_ELEMENTS: Final = {"cpu": 1 << 22, "cuda": 1 << 20}
 """Above this a tool gets smaller sizes, unless the candidate is known to be quick."""
 _SLOWDOWN: Final = 60.0
 """What host code takes longer with its checks on and little optimisation."""
-_GENERATED: Final = re.compile(r"\b(?:triton|tilelang|cutlass|cupy|numba|_compile_kernel|nvrtc)\b")
-"""Ways to write a kernel that ask us for no build."""
+_COMPILERS: Final = ("cupy", "numba", "_compile_kernel", "nvrtc")
+"""Ways to write a kernel that ask us for no build, beside the backends whose first call compiles."""
 _DEVICE_TOOLS: Final = ("memcheck", "racecheck", "synccheck", "initcheck")
 _NOTHING: Final = "the candidate built nothing of its own to run the tools on"
 
@@ -149,7 +151,7 @@ class Sanitizer:
         if kept is not None:
             return kept
         started = time.monotonic()
-        self._deadline = started + self._limit_s + (_COMPILE_S if _GENERATED.search(source) else 0.0)
+        self._deadline = started + self._limit_s + (_COMPILE_S if _compiles_itself(source) else 0.0)
         record = _Record()
         if builds is not None and _has_nothing_of_its_own(source, builds):
             record.needed = False
@@ -323,8 +325,19 @@ class Sanitizer:
                 raise CandidateFailed(Status.WRONG_SHAPE, ran.complaint)
 
 
+@cache
+def _compilers() -> re.Pattern[str]:
+    backends = (backend for backend in BACKENDS.values() if backend.compiles_when_called)
+    modules = [package.module for backend in backends for package in backend.requires]
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, (*modules, *_COMPILERS)))})\b")
+
+
+def _compiles_itself(source: str) -> bool:
+    return _compilers().search(source) is not None
+
+
 def _has_nothing_of_its_own(source: str, builds: int) -> bool:
-    return builds == 0 and not _GENERATED.search(source)
+    return builds == 0 and not _compiles_itself(source)
 
 
 def _trip(tool: str, scene: ShapeVariant, trouble: str, report: dict[str, Any], builds: int) -> ToolRun:

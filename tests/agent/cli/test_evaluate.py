@@ -11,8 +11,7 @@ from rich.console import Console
 from typer.testing import Result
 
 from kernelwright.agent.cli.judging.evaluation_card import card
-from kernelwright.agent.extraction.backend_guess import guess_backend
-from kernelwright.evaluator import Evaluation
+from kernelwright.evaluator import Evaluation, guess_backend
 
 Command = Callable[..., Result]
 

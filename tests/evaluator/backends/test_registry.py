@@ -60,7 +60,7 @@ def test_backends_that_need_nothing_and_unknown_ones(nothing_installed: None) ->
     check_packages("cuda")
     check_packages("cpp")
     with pytest.raises(
-        ConfigError, match="unknown backend 'fortran'; known: cuda, cpp, triton, tilelang, cute"
+        ConfigError, match="unknown backend 'fortran'; known: cpp, cuda, cute, tilelang, triton"
     ):
         check_packages("fortran")
 

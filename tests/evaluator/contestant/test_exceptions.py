@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from kernelwright.evaluator.contestant.exceptions import failure
+from kernelwright.evaluator.backends.registry import export_backends
+from kernelwright.evaluator.contestant.exceptions import CompilerPatterns, failure
+
+
+@pytest.fixture
+def patterns(tmp_path: Path) -> CompilerPatterns:
+    """The patterns as a contestant reads them from the image that the driver wrote."""
+    export_backends(tmp_path)
+    return CompilerPatterns.read(tmp_path / "backends.json")
 
 
 def raised_in(*files: str, text: str = "no", cause: BaseException | None = None) -> Exception:
@@ -35,10 +44,10 @@ def raised_in(*files: str, text: str = "no", cause: BaseException | None = None)
         ("/tmp/candidate.py", "/v/dsl_packages/cutlass/base_dsl/compiler.py"),
     ],
 )
-def test_an_exception_out_of_a_compiler_is_told(files: tuple[str, ...]) -> None:
-    assert failure(raised_in(*files))["compiling"] is True
+def test_an_exception_out_of_a_compiler_is_told(files: tuple[str, ...], patterns: CompilerPatterns) -> None:
+    assert failure(raised_in(*files), patterns)["compiling"] is True
     outer = raised_in("/tmp/candidate.py", cause=raised_in(*files))
-    assert failure(outer)["compiling"] is True
+    assert failure(outer, patterns)["compiling"] is True
 
 
 @pytest.mark.parametrize(
@@ -52,18 +61,20 @@ def test_an_exception_out_of_a_compiler_is_told(files: tuple[str, ...]) -> None:
         ("/tmp/compiler.py", "/v/mytriton/compiler.py"),
     ],
 )
-def test_a_launch_that_fails_is_no_compilation(files: tuple[str, ...]) -> None:
-    assert failure(raised_in(*files))["compiling"] is False
+def test_a_launch_that_fails_is_no_compilation(files: tuple[str, ...], patterns: CompilerPatterns) -> None:
+    assert failure(raised_in(*files), patterns)["compiling"] is False
 
 
-def test_causes_that_form_a_ring_end() -> None:
+def test_causes_that_form_a_ring_end(patterns: CompilerPatterns) -> None:
     first, second = raised_in("/a.py"), raised_in("/b.py")
     first.__cause__, second.__cause__ = second, first
-    assert failure(first)["compiling"] is False
+    assert failure(first, patterns)["compiling"] is False
 
 
-def test_colours_are_dropped_and_generated_code_is_left_out() -> None:
+def test_colours_are_dropped_and_generated_code_is_left_out(patterns: CompilerPatterns) -> None:
     said = 'a.h(1): warning: old\n/tmp/k.cu(19): error: identifier "f" is undefined\n    f(x);\n    ^\n'
     text = f"extern float g();\nCompilation error:\n\x1b[91m{said}\x1b[0m"
-    assert failure(raised_in("/a.py", text=text))["message"].startswith("/tmp/k.cu(19): error: identifier")
-    assert failure(raised_in("/a.py", text="\x1b[1merror:\x1b[0m odd"))["message"] == "error: odd"
+    assert failure(raised_in("/a.py", text=text), patterns)["message"].startswith(
+        "/tmp/k.cu(19): error: identifier"
+    )
+    assert failure(raised_in("/a.py", text="\x1b[1merror:\x1b[0m odd"), patterns)["message"] == "error: odd"
