@@ -18,7 +18,7 @@ def plugins(group: str) -> dict[str, EntryPoint]:
     """Entries of `kernelwright.<group>` by name, unloaded; ours come first, in alphabetical order.
 
     Raises:
-        ConfigError: two distributions register one name.
+        ConfigError: two distributions register one name, or the installed metadata is out of date.
     """
     found: dict[str, EntryPoint] = {}
     entries = entry_points(group=f"{_OWN}.{group}")
@@ -29,11 +29,16 @@ def plugins(group: str) -> dict[str, EntryPoint]:
                 f"{_distribution(known)} and {_distribution(entry)} both register {entry.name!r} "
                 f"in {_OWN}.{group}; uninstall one of them"
             )
+    if not any(_distribution(entry) == _OWN for entry in found.values()):
+        raise ConfigError(
+            f"the installed metadata of {_OWN} lists no {group}: it is older than the source; "
+            "run `make install` (or `pip install -e .`) again"
+        )
     return found
 
 
 def load_plugin(group: str, name: str) -> object:
-    """The object an entry names.
+    """Load the object an entry names.
 
     Raises:
         ConfigError: no such entry, or importing it failed.
@@ -43,7 +48,7 @@ def load_plugin(group: str, name: str) -> object:
         raise ConfigError(f"unknown {group.rstrip('s')} {name!r}; known: {', '.join(known)}")
     try:
         return known[name].load()
-    except Exception as error:  # whatever another package's import raises
+    except Exception as error:  # an import of another package may raise anything
         message = f"{group.rstrip('s')} {name!r} of {_distribution(known[name])} cannot be loaded: {error}"
         raise ConfigError(message) from error
 
