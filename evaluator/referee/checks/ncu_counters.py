@@ -14,12 +14,11 @@ from kernelwright.evaluator.devices import open_device
 from kernelwright.evaluator.referee.correctness.shape_variants import evaluated
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.worker.setup import (
-    ModelConstruction,
+    ModelSpec,
     ProblemContext,
-    construct,
-    lay_out,
-    load,
-    write,
+    configure,
+    lay_out_call,
+    load_model,
 )
 from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Counters, KernelCounters
@@ -71,13 +70,9 @@ class CounterCollector:
             Verdict: the candidate failed on the way.
         """
         ground, scene = self._ground, self._scene
-        side.setup(device=ground.device_name, threads=ground.threads, math=ground.math, sharing="cpu")
-        load(ground, side, source, class_name="ModelNew")
-        construct(
-            ground, side, ModelConstruction(class_name="ModelNew", model="m", seed=scene.seed, vary=False)
-        )
-        lane = lay_out(side, "count", scene.arguments, scene.output, 1, private=True)
-        write(side, lane.input_slots, scene.arguments.leaves, 0)
+        configure(ground, side, sharing="cpu")
+        load_model(ground, side, source, ModelSpec("ModelNew", "m", scene.seed, vary=False))
+        lay_out_call(side, "count", scene.arguments, scene.output, private=True)
         ground.driver.call("hold", exclusive=False)
         side.ask({"op": "count", "layout": "count", "model": "m"}, _LIMIT_S + compile_s)
         side.ask({"op": "finish"}, _REPORT_S)

@@ -27,12 +27,12 @@ from kernelwright.evaluator.referee.checks.stress import Stress
 from kernelwright.evaluator.referee.correctness.shape_variants import ShapeVariant, evaluated, smaller
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.worker.setup import (
-    ModelConstruction,
+    ModelSpec,
     ProblemContext,
+    configure,
     construct,
-    lay_out,
+    lay_out_call,
     load,
-    write,
 )
 from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, WorkerProcess
 from kernelwright.evaluator.schema.config import Sanitize
@@ -308,21 +308,16 @@ class Sanitizer:
             Verdict: the candidate failed on the way.
         """
         ground = replace(scene.ground, load_s=self._left())
-        side.setup(device=ground.device_name, threads=ground.threads, math=ground.math, sharing="cpu")
+        configure(ground, side, sharing="cpu")
         before = time.monotonic()
         load(ground, side, source, class_name="ModelNew")
         if side.builds:
             self._deadline += time.monotonic() - before
         self._deadline += float(self._ground.driver.call("hold", exclusive=False)["waited_s"])
-        construct(
-            ground, side, ModelConstruction(class_name="ModelNew", model="m", seed=scene.seed, vary=False)
-        )
-        lane = lay_out(side, "sanitize", scene.arguments, scene.output, 1, private=True)
-        write(side, lane.input_slots, scene.arguments.leaves, 0)
+        construct(ground, side, ModelSpec("ModelNew", "m", scene.seed, vary=False))
+        buffers = lay_out_call(side, "sanitize", scene.arguments, scene.output, private=True)
         for _ in range(_CALLS):
-            ran = side.run("sanitize", model="m", first=0, count=1, timeout_s=self._left())
-            if ran.complaint:
-                raise CandidateFailed(Status.WRONG_SHAPE, ran.complaint)
+            buffers.run("m", timeout_s=self._left())
 
 
 @cache

@@ -12,19 +12,18 @@ from typing import Final
 
 import torch
 
-from kernelwright.evaluator.ipc.tensor_layout import view
 from kernelwright.evaluator.referee.correctness.comparison import Comparison, compare
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.reference import same_answers
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.setup import (
-    ModelConstruction,
+    ModelSpec,
     ProblemContext,
+    configure,
     construct,
     lay_out,
     load,
-    write,
 )
 from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
@@ -83,15 +82,15 @@ class Stress:
         """A conviction with its reason; else a remark, empty when nothing stood out."""
         counts = self._counts
         try:
-            lane = self._ready(source)
-            if lane is None:
+            buffers = self._ready(source)
+            if buffers is None:
                 return None, "stress: wrong at once in a fresh process; not examined"
             tallies: dict[int, _Tally] = {}
             until = time.monotonic() + _PATIENCE * self._seconds
             for count in counts:
                 if tallies and time.monotonic() > until:
                     break
-                tallies[count] = self._call(lane, count)
+                tallies[count] = self._call(buffers, count)
         except CandidateFailed as verdict:
             return (
                 None,
@@ -109,32 +108,29 @@ class Stress:
     def _ready(self, source: str) -> CallBuffers | None:
         """Construct as verification does, by seed or by state; None when neither is right."""
         ground, draw, side, most = self._ground, self._pool.draws[0], self._side, self._counts[0]
-        side.setup(device=ground.device_name, threads=most, math=ground.math)
+        configure(ground, side, threads=most)
         load(ground, side, source, class_name="ModelNew")
         ground.driver.call("hold", exclusive=False)
-        lane = lay_out(side, "stress", self._trial.arguments, self._trial.expected.output, 1)
+        buffers = lay_out(side, "stress", self._trial.arguments, self._trial.expected.output, 1)
         for state in (None, draw.model.state_dict()):
-            wanted = ModelConstruction(
-                class_name="ModelNew", model="m", seed=draw.seed, vary=draw.vary, state=state
-            )
-            construct(ground, side, wanted)
+            construct(ground, side, ModelSpec("ModelNew", "m", draw.seed, draw.vary, state))
             # The first call has most threads: whatever it allocates for them lasts for later ones.
             for count in (most, ground.threads):
                 side.ask({"op": "threads", "count": count}, self._call_s)
-                if any(self._once(lane)[0].mismatch is None for _ in range(_FEWEST_CALLS)):
-                    return lane
+                if any(self._once(buffers)[0].mismatch is None for _ in range(_FEWEST_CALLS)):
+                    return buffers
             if not draw.model.state_dict():
                 break
         return None
 
-    def _call(self, lane: CallBuffers, count: int) -> _Tally:
+    def _call(self, buffers: CallBuffers, count: int) -> _Tally:
         self._side.ask({"op": "threads", "count": count}, self._call_s)
         tally = _Tally()
         until = time.monotonic() + self._seconds / len(self._counts)
         for number in range(_MOST_CALLS):
             if number >= _FEWEST_CALLS and time.monotonic() > until:
                 break
-            comparison, outputs = self._once(lane)
+            comparison, outputs = self._once(buffers)
             if comparison.mismatch is None:
                 tally.right += 1
                 continue
@@ -145,15 +141,12 @@ class Stress:
                 tally.differing |= not same_answers(tally.first_wrong, outputs)
         return tally
 
-    def _once(self, lane: CallBuffers) -> tuple[Comparison, list[torch.Tensor]]:
-        side = self._side
-        write(side, lane.input_slots, self._trial.arguments.leaves, 0)
+    def _once(self, buffers: CallBuffers) -> tuple[Comparison, list[torch.Tensor]]:
+        buffers.write(self._trial.arguments.leaves)
         self._ground.device.synchronize()
         self._disturb()
-        ran = side.run("stress", model="m", first=0, count=1, timeout_s=self._call_s)
-        if ran.complaint:
-            raise CandidateFailed(Status.WRONG_SHAPE, ran.complaint)
-        outputs = [view(side.blocks[slot["block"]].data, slot, 0).clone() for slot in lane.output_slots]
+        buffers.run("m", timeout_s=self._call_s)
+        outputs = buffers.read()
         if self._right is not None and same_answers(self._right, outputs):
             return Comparison(0.0, None), outputs
         comparison = compare(self._trial.expected, outputs, limit=self._trial.limit, trial="stress")

@@ -19,14 +19,8 @@ from kernelwright.evaluator.referee.correctness.shape_variants import ShapeVaria
 from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
 from kernelwright.evaluator.referee.correctness.trial_cache import SolvedTrial, Trial
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.correctness.verification import poison_outputs, read_outputs
-from kernelwright.evaluator.referee.worker.setup import (
-    ModelConstruction,
-    ProblemContext,
-    construct,
-    lay_out,
-    write,
-)
+from kernelwright.evaluator.referee.correctness.verification import poison_outputs
+from kernelwright.evaluator.referee.worker.setup import ModelSpec, ProblemContext, construct, lay_out_call
 from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, WorkerProcess
 from kernelwright.evaluator.schema.errors import ProblemError
 from kernelwright.evaluator.schema.evaluation import Status
@@ -80,15 +74,12 @@ class OtherShapes:
 
     def _called(self, side: WorkerProcess, held: _Held, name: str) -> Status:
         scene, trial = held.scene, held.trial
-        construct(scene.ground, side, ModelConstruction("ModelNew", name, scene.seed, vary=False))
-        lane = lay_out(side, name, trial.arguments, trial.expected.output, 1)
-        write(side, lane.input_slots, trial.arguments.leaves, 0)
-        poison_outputs(lane, trial, 0)
+        construct(scene.ground, side, ModelSpec("ModelNew", name, scene.seed, vary=False))
+        buffers = lay_out_call(side, name, trial.arguments, trial.expected.output)
+        poison_outputs(buffers, trial, 0)
         scene.ground.device.synchronize()
-        ran = side.run(name, model=name, first=0, count=1, timeout_s=self._call_s)
-        if ran.complaint:
-            return Status.WRONG_SHAPE if ran.kind == "shape" else Status.WRONG_DTYPE
-        found = compare(trial.expected, read_outputs(lane, 0), limit=trial.limit, trial=trial.name)
+        buffers.run(name, timeout_s=self._call_s)
+        found = compare(trial.expected, buffers.read(), limit=trial.limit, trial=trial.name)
         return Status.PASSED if found.mismatch is None else Status.WRONG_VALUES
 
 

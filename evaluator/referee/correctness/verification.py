@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import torch
 
-from kernelwright.evaluator.ipc.tensor_layout import view
 from kernelwright.evaluator.referee.correctness.comparison import Comparison, compare
 from kernelwright.evaluator.referee.correctness.input_distributions import VARIED
 from kernelwright.evaluator.referee.correctness.tolerance import Expected, expect
@@ -18,12 +17,11 @@ from kernelwright.evaluator.referee.correctness.trials import Draw, TrialPool
 from kernelwright.evaluator.referee.reference.reference import Reference, same_answers, same_values
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.setup import (
-    ModelConstruction,
+    ModelSpec,
     ProblemContext,
     call_bytes,
     construct,
     lay_out,
-    write,
 )
 from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Mismatch, Status, Verification
@@ -72,7 +70,7 @@ class Verifier:
         arguments, output = first.arguments, first.expected.output
         affordable = int(ground.device.free_bytes() * _MEMORY_SHARE) // max(1, call_bytes(arguments, output))
         self._slots = max(_FEWEST_SLOTS, min(_SLOTS, affordable))
-        self._lane: CallBuffers = lay_out(side, "verify", arguments, output, self._slots)
+        self._buffers: CallBuffers = lay_out(side, "verify", arguments, output, self._slots)
         self.mutation_allowed = ground.reference.mutates(pool.draws[0].model, arguments)
         """Whether the reference writes to its inputs; what a call leaves in them is then not looked at."""
 
@@ -136,8 +134,7 @@ class Verifier:
         return "seed"
 
     def _construct(self, draw: Draw, model: str, *, state: dict[str, torch.Tensor] | None) -> None:
-        wanted = ModelConstruction("ModelNew", model, draw.seed, draw.vary, state)
-        construct(self._ground, self._side, wanted)
+        construct(self._ground, self._side, ModelSpec("ModelNew", model, draw.seed, draw.vary, state))
 
     def _insist(self, trial: Trial, model: str, *, remark: str = "") -> None:
         """The candidate must be right on this trial, every time."""
@@ -207,32 +204,26 @@ class Verifier:
                 )
 
     def _publish(self, trial: Trial, index: int) -> None:
-        write(self._side, self._lane.input_slots, trial.arguments.leaves, index)
-        poison_outputs(self._lane, trial, index)
+        self._buffers.write(trial.arguments.leaves, index)
+        poison_outputs(self._buffers, trial, index)
         self._ground.device.synchronize()
 
     def _run(self, model: str, *, first: int, count: int) -> None:
         timeout_s = self._call_s * count
         if self._ground.device.torch_device.type == "cuda":
             self._side.ask({"op": "stain"}, timeout_s)
-        ran = self._side.run("verify", model=model, first=first, count=count, timeout_s=timeout_s)
-        if ran.complaint:
-            raise CandidateFailed(
-                Status.WRONG_SHAPE if ran.kind == "shape" else Status.WRONG_DTYPE, ran.complaint
-            )
+        self._buffers.run(model, first=first, count=count, timeout_s=timeout_s)
 
     def _unchanged(self, trial: Trial, index: int) -> None:
         if self.mutation_allowed:
             return
-        for number, (slot, leaf) in enumerate(
-            zip(self._lane.input_slots, trial.arguments.leaves, strict=True)
-        ):
-            now = view(self._side.blocks[slot["block"]].data, slot, index)
+        places = self._buffers.inputs(index)
+        for number, (now, leaf) in enumerate(zip(places, trial.arguments.leaves, strict=True)):
             if not same_values(now, leaf):
                 raise CandidateFailed(Status.INPUT_MUTATED, f"input {number} was changed by the call")
 
     def _outputs(self, index: int) -> list[torch.Tensor]:
-        return read_outputs(self._lane, index)
+        return self._buffers.read(index)
 
 
 @contextlib.contextmanager
@@ -263,16 +254,10 @@ def in_a_row(reference: Reference, draw: Draw, trials: list[Trial], math_policy:
         reference.evolve(model, arguments)
 
 
-def read_outputs(lane: CallBuffers, index: int) -> list[torch.Tensor]:
-    """Copies of what a side left as the outputs of call `index`."""
-    blocks = lane.side.blocks
-    return [view(blocks[slot["block"]].data, slot, index).clone() for slot in lane.output_slots]
-
-
-def poison_outputs(lane: CallBuffers, trial: Trial, index: int) -> None:
+def poison_outputs(buffers: CallBuffers, trial: Trial, index: int) -> None:
     """Put what cannot be the answer where the outputs of call `index` belong."""
-    for slot, exact in zip(lane.output_slots, trial.expected.output.leaves, strict=True):
-        poison(view(lane.side.blocks[slot["block"]].data, slot, index), exact)
+    for place, exact in zip(buffers.outputs(index), trial.expected.output.leaves, strict=True):
+        poison(place, exact)
 
 
 def _named(path: str) -> str:

@@ -14,14 +14,7 @@ from kernelwright.evaluator.referee.timing.statistics import PROCESSES, process_
 from kernelwright.evaluator.referee.timing.timing_session import TimingSession
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate
-from kernelwright.evaluator.referee.worker.setup import (
-    ModelConstruction,
-    ProblemContext,
-    construct,
-    load,
-    start,
-    write,
-)
+from kernelwright.evaluator.referee.worker.setup import ModelSpec, ProblemContext, load_model, start
 from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, WorkerProcess
 from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import ProblemError
@@ -146,14 +139,14 @@ class BaselineTimer:
         """End the baselines' processes."""
         self._dismiss()
         if self._found is not None:
-            self._found.eager.side.close()
+            self._found.eager.worker.close()
 
     def _dismiss(self) -> None:
         """End those that were started ahead and not needed: a machine's cache knew more than was thought."""
         while self._started:
             self._started.pop().close()
         if self._compiled is not None:
-            self._compiled.side.close()
+            self._compiled.worker.close()
             self._compiled = None
 
     def compare_launching(self) -> None:
@@ -242,7 +235,7 @@ class BaselineTimer:
             eager.forget()
             clock.duel(lane, eager)
         finally:
-            lane.side.close()
+            lane.worker.close()
         sides = ([ran.inner_ms for ran in each.turns] for each in (lane, eager))
         ratio, interval = clock.ratio(*sides)
         return ratio, (interval.high - interval.low) / 2 / ratio
@@ -284,16 +277,15 @@ class BaselineTimer:
 
     def _furnish(self, side: WorkerProcess, *, compiled: bool) -> None:
         """Let a fresh process construct the reference."""
-        load(self._ground, side, self._ground.reference.source, class_name="Model")
         draw = self._pool.draws[0]
-        wanted = ModelConstruction("Model", "m", draw.seed, draw.vary, compiled=compiled)
-        construct(self._ground, side, wanted)
+        spec = ModelSpec("Model", "m", draw.seed, draw.vary, compiled=compiled)
+        load_model(self._ground, side, self._ground.reference.source, spec)
 
     def _compile(self, lane: CallBuffers) -> None:
         """A compiled model's first call, on inputs of the problem: zeros may be none."""
-        write(lane.side, lane.input_slots, self._pool.bases[0].arguments.leaves, 0)
+        lane.write(self._pool.bases[0].arguments.leaves)
         self._ground.device.synchronize()
-        lane.side.run(lane.layout, model="m", first=0, count=1, timeout_s=_COMPILE_S)
+        lane.run("m", timeout_s=_COMPILE_S)
 
 
 def _few(count: int, call_ms: float) -> int:

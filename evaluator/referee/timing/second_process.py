@@ -6,13 +6,7 @@ import time
 from dataclasses import dataclass, field
 
 from kernelwright.evaluator.referee.correctness.trials import Draw
-from kernelwright.evaluator.referee.worker.setup import (
-    ModelConstruction,
-    ProblemContext,
-    construct,
-    load,
-    start,
-)
+from kernelwright.evaluator.referee.worker.setup import ModelSpec, ProblemContext, load_model, start
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 
 
@@ -44,11 +38,9 @@ class SecondProcess:
         side.compile_s = self.first.compile_s
         driver.call("hold", exclusive=False)
         side.deadline = time.monotonic() + self.total_s
-        load(self.ground, side, self.source, class_name="ModelNew")
         state = self.draw.model.state_dict() if self.from_state else None
-        construct(
-            self.ground, side, ModelConstruction("ModelNew", "m", self.draw.seed, self.draw.vary, state)
-        )
+        spec = ModelSpec("ModelNew", "m", self.draw.seed, self.draw.vary, state)
+        load_model(self.ground, side, self.source, spec)
         side.deadline += float(driver.call("hold", exclusive=True)["waited_s"])
         return side
 

@@ -45,7 +45,7 @@ class TurnRunner:
         Raises:
             Verdict: the side failed or hung, changed its inputs, or went on after its answer.
         """
-        side, count = lane.side, recipe.count
+        side, count = lane.worker, recipe.count
         if lane.calls:
             self._run(lane, max(1, min(count // 8, lane.calls)))
         side.freeze()
@@ -64,7 +64,7 @@ class TurnRunner:
         return ran, copies
 
     def _run(self, lane: CallBuffers, count: int, visit: TimedRun | None = None) -> RunResult:
-        ran = lane.side.run(
+        ran = lane.worker.run(
             lane.layout,
             model="m",
             first=0,
@@ -91,13 +91,13 @@ class _Turn:
         secret: random.Random,
         full: bool,
     ) -> None:
-        blocks, self._count = lane.side.blocks, recipe.count
+        blocks, self._count = lane.worker.blocks, recipe.count
         self._lane, self._recipe, self._device, self._ring, self._full = lane, recipe, device, ring, full
         self._inputs, self._outputs = blocks[lane.input_block].data, blocks[lane.output_block].data
         self._given = MemorySample(self._inputs, lane.input_slots, self._count, secret)
         self._written = MemorySample(self._outputs, lane.output_slots, self._count, secret)
         host = device.torch_device.type == "cpu"
-        self._held = OutputSnapshot(lane.side, lane.output_slots, self._count, secret) if host else None
+        self._held = OutputSnapshot(lane.worker, lane.output_slots, self._count, secret) if host else None
         self.was_seen = False
         """Whether what the process held could be looked at."""
 
@@ -117,7 +117,7 @@ class _Turn:
 
     def withdraw(self, where: object) -> None:
         """Take the inputs away once the calls are over: nothing is left to compute while collecting."""
-        self._lane.side.freeze()
+        self._lane.worker.freeze()
         if self._held is not None:
             self.was_seen = self._held.look(where)
         if self._ring.inputs_stay and self._given.moved():
@@ -134,7 +134,7 @@ class _Turn:
         slots = self._lane.output_slots
         copies = [stacked(self._outputs, slot, 0, self._count).clone() for slot in slots]
         self._device.synchronize()
-        self._lane.side.freeze()
+        self._lane.worker.freeze()
         if self._written.moved():
             raise CandidateFailed(Status.TAMPERED, "outputs still changed after the process had answered")
         if self._held is not None and self._held.differs(copies):

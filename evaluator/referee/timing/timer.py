@@ -133,11 +133,11 @@ class CandidateTimer:
             lane.forget()
             eager.forget()
             clock = self._bench.clock(count, queued)
-            eager.side.failed = False
+            eager.worker.failed = False
             try:
                 clock.duel(lane, eager)
             except CandidateFailed as verdict:
-                self._blame(eager.side, verdict)
+                self._blame(eager.worker, verdict)
                 raise
             outer_ms = clock.outer_ms(lane)
             if queued and not sizing.tells(outer_ms, count, usual_ms, eager):

@@ -1,4 +1,7 @@
-"""Setting sides up: loading source, constructing models, laying out memory for calls."""
+"""Set a worker up: start it, load a module, construct its models, lay out memory for calls.
+
+Every worker goes the same way: `start` (or `configure` one that a tool started), `load_model`, `lay_out`.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,17 @@ from typing import Any
 import torch
 
 from kernelwright.evaluator.devices import Device
-from kernelwright.evaluator.ipc.tensor_layout import Slot, place, view
+from kernelwright.evaluator.ipc.tensor_layout import Slot, place
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
-from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
+from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers, write
 from kernelwright.evaluator.referee.worker.worker_process import DriverLink, WorkerProcess
+
+_PREPARE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class ProblemContext:
-    """What every side of a problem shares."""
+    """Facts that all workers of a problem share."""
 
     driver: DriverLink
     device: Device
@@ -28,36 +33,16 @@ class ProblemContext:
     dtype: str
     load_s: float
     operations: int = 0
-    """That a call of the reference consists of, each about one launch; 0 where they could not be counted."""
-
-
-def start(ground: ProblemContext, *, role: str, real_headers: bool = False) -> WorkerProcess:
-    """A fresh process, set up but without any foreign code; what it builds may be kept from lean headers."""
-    side = WorkerProcess(ground.driver, ground.device, role=role, real_headers=real_headers)
-    side.setup(device=ground.device_name, threads=ground.threads, math=ground.math)
-    return side
-
-
-def load(ground: ProblemContext, side: WorkerProcess, source: str, *, class_name: str) -> None:
-    """Import a module in a side; only the reference's constants are overridden."""
-    side.ask(
-        {
-            "op": "load",
-            "source": source,
-            "class": class_name,
-            "overrides": ground.overrides if class_name == "Model" else {},
-        },
-        ground.load_s,
-    )
+    """Operations in a call of the reference, about one launch each; 0 where they could not be counted."""
 
 
 @dataclass(frozen=True, slots=True)
-class ModelConstruction:
-    """One model to be constructed in a side."""
+class ModelSpec:
+    """One model to be constructed in a worker."""
 
     class_name: str
     model: str
-    """The name later messages call it by."""
+    """Later messages call it by this name."""
     seed: int
     vary: bool
     """Whether constant parameters are moved off their constants."""
@@ -66,39 +51,71 @@ class ModelConstruction:
     compiled: bool = False
 
 
-def construct(ground: ProblemContext, side: WorkerProcess, wanted: ModelConstruction) -> None:
-    """Construct a model in a side, under a seed or with the reference's state."""
-    side.restores = ground.reference.keeps_state
-    arguments = ground.reference.init_arguments()
+def start(context: ProblemContext, *, role: str, real_headers: bool = False) -> WorkerProcess:
+    """Start and configure a worker; `real_headers` forbids lean headers in its builds."""
+    worker = WorkerProcess(context.driver, context.device, role=role, real_headers=real_headers)
+    configure(context, worker)
+    return worker
+
+
+def configure(context: ProblemContext, worker: WorkerProcess, **other: Any) -> None:
+    """Choose a worker's device, threads and precision; `other` replaces or adds settings."""
+    settings = {"device": context.device_name, "threads": context.threads, "math": context.math}
+    worker.setup(**(settings | other))
+
+
+def load_model(context: ProblemContext, worker: WorkerProcess, source: str, spec: ModelSpec) -> None:
+    """Import a module in a worker and construct a model of it."""
+    load(context, worker, source, class_name=spec.class_name)
+    construct(context, worker, spec)
+
+
+def load(context: ProblemContext, worker: WorkerProcess, source: str, *, class_name: str) -> None:
+    """Import a module in a worker; only the reference's constants are overridden."""
+    worker.ask(
+        {
+            "op": "load",
+            "source": source,
+            "class": class_name,
+            "overrides": context.overrides if class_name == "Model" else {},
+        },
+        context.load_s,
+    )
+
+
+def construct(context: ProblemContext, worker: WorkerProcess, spec: ModelSpec) -> None:
+    """Construct a model in a worker, under a seed or with the reference's state."""
+    worker.restores = context.reference.keeps_state
+    arguments = context.reference.init_arguments()
     leaves = list(arguments.leaves)
     state = None
-    if wanted.state is not None:
-        places = [{"k": "tensor", "i": len(leaves) + index} for index in range(len(wanted.state))]
-        state = {"names": list(wanted.state), "tree": {"k": "list", "v": places}}
-        leaves += wanted.state.values()
+    if spec.state is not None:
+        places = [{"k": "tensor", "i": len(leaves) + index} for index in range(len(spec.state))]
+        state = {"names": list(spec.state), "tree": {"k": "list", "v": places}}
+        leaves += spec.state.values()
     slots: list[Slot] = []
     if leaves:
         slots, size = place(leaves, count=1, block=0)
-        block = side.attach([size])[0]
+        block = worker.attach([size])[0]
         slots = [slot | {"block": block} for slot in slots]
-        write(side, slots, leaves, 0)
-    side.ask(
+        write(worker.blocks, slots, leaves, 0)
+    worker.ask(
         {
             "op": "construct",
-            "class": wanted.class_name,
-            "model": wanted.model,
-            "seed": wanted.seed,
-            "vary": wanted.vary,
+            "class": spec.class_name,
+            "model": spec.model,
+            "seed": spec.seed,
+            "vary": spec.vary,
             "args": arguments.args,
             "kwargs": arguments.kwargs,
             "slots": slots,
             "state": state,
-            "dtype": {"as_is": "", "fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[ground.dtype],
-            "compile": wanted.compiled,
+            "dtype": {"as_is": "", "fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[context.dtype],
+            "compile": spec.compiled,
         },
-        ground.load_s,
+        context.load_s,
     )
-    side.renew(wanted.model)
+    worker.renew(spec.model)
 
 
 def call_bytes(arguments: Arguments, output: Output) -> int:
@@ -109,22 +126,28 @@ def call_bytes(arguments: Arguments, output: Output) -> int:
 
 
 def lay_out(
-    side: WorkerProcess, name: str, arguments: Arguments, output: Output, count: int, *, private: bool = False
+    worker: WorkerProcess,
+    name: str,
+    arguments: Arguments,
+    output: Output,
+    count: int,
+    *,
+    private: bool = False,
 ) -> CallBuffers:
-    """Allocate memory for `count` calls in a side and let it prepare its views.
+    """Allocate memory for `count` calls in a worker and let it prepare its views.
 
     With `private`, each call gets copies of its arguments in allocations of exactly their size.
     """
     input_slots, input_size = place(arguments.leaves, count=count, block=0)
     output_slots, output_size = place(_dense(output.leaves), count=count, block=0)
-    input_block, output_block = side.attach([input_size, output_size])
-    side.renews |= output.backward is not None
+    input_block, output_block = worker.attach([input_size, output_size])
+    worker.renews |= output.backward is not None
     input_slots = [slot | {"block": input_block} for slot in input_slots]
     output_slots = [
         slot | {"block": output_block, "number": number}
         for slot, number in zip(output_slots, output.numbers, strict=True)
     ]
-    side.ask(
+    worker.ask(
         {
             "op": "prepare",
             "layout": name,
@@ -137,22 +160,18 @@ def lay_out(
             "private": private,
             "backward": output.backward.as_message() if output.backward is not None else None,
         },
-        60.0,
+        _PREPARE_S,
     )
-    return CallBuffers(
-        side=side,
-        layout=name,
-        input_slots=input_slots,
-        output_slots=output_slots,
-        input_block=input_block,
-        output_block=output_block,
-    )
+    return CallBuffers(worker, name, input_slots, output_slots, input_block, output_block)
 
 
-def write(side: WorkerProcess, slots: list[Slot], leaves: list[torch.Tensor], index: int) -> None:
-    """Copy tensors into a side's shared memory at call `index`."""
-    for slot, leaf in zip(slots, leaves, strict=True):
-        view(side.blocks[slot["block"]].data, slot, index).copy_(leaf)
+def lay_out_call(
+    worker: WorkerProcess, name: str, arguments: Arguments, output: Output, *, private: bool = False
+) -> CallBuffers:
+    """Lay out a single call and write its inputs."""
+    buffers = lay_out(worker, name, arguments, output, 1, private=private)
+    buffers.write(arguments.leaves)
+    return buffers
 
 
 def _dense(leaves: list[torch.Tensor]) -> list[torch.Tensor]:
