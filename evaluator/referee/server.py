@@ -93,18 +93,6 @@ class RefereeServer:
         if why:
             raise DeviceFull(f"problem {message['problem']}: {why}; choose smaller --shapes")
         reference = Reference(*problem, device=device.torch_device, dtype=config.dtype.value)
-        ground = ProblemContext(
-            driver=driver,
-            device=device,
-            reference=reference,
-            overrides=message["overrides"],
-            device_name=message["device"],
-            threads=message["threads"],
-            math=config.math.value,
-            dtype=config.dtype.value,
-            load_s=config.limits.load_s,
-            operations=work.operations if work.complete else 0,
-        )
         secret = (
             random.Random(config.secret_seed) if config.secret_seed is not None else random.SystemRandom()
         )
@@ -122,6 +110,19 @@ class RefereeServer:
             pool = TrialPool(
                 reference, math=config.math.value, secret=secret, memory_bytes=memory_bytes, pause=pause
             )
+        ground = ProblemContext(
+            driver=driver,
+            device=device,
+            reference=reference,
+            overrides=message["overrides"],
+            device_name=message["device"],
+            threads=message["threads"],
+            math=config.math.value,
+            dtype=config.dtype.value,
+            load_s=config.limits.load_s,
+            keeps_state=pool.trace.keeps_state,
+            operations=work.operations if work.complete else 0,
+        )
         # What oracles needed for a moment, other referees of this device need now.
         device.trim()
         self._judge = CandidateEvaluator(

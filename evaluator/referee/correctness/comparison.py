@@ -1,58 +1,101 @@
-"""Comparing outputs: expected values against what a contestant wrote, by group, in norm and by element."""
+"""Compares outputs: verified ones with exact values, timed ones with the baseline's.
+
+Both measure the error of a group of elements in norm, as a multiple of its scale (tolerance.py). Verified
+outputs are also compared element by element against float64, and described; timed ones, of which there are
+thousands, are compared in norm alone.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
 from kernelwright.evaluator.ipc.gradients import OUTPUT
 from kernelwright.evaluator.ipc.tensor_tree import leaf_paths
-from kernelwright.evaluator.referee.correctness.tolerance import (
-    PEAK_FACTOR,
+from kernelwright.evaluator.referee.correctness.discontinuities import (
     Discontinuities,
-    Expected,
+    FlippedElements,
+    FlipTolerance,
+    flipped,
+)
+from kernelwright.evaluator.referee.correctness.groups import (
     all_finite,
     as_real,
-    bound,
+    flat_chunks,
+    group_columns,
     grouped,
     rms,
 )
+from kernelwright.evaluator.referee.correctness.policy import (
+    CHUNK_ELEMENTS,
+    EVERYTHING_OFF,
+    MAX_INDEX_FLIPS,
+    PEAK_FACTOR,
+    SHOWN_ELEMENTS,
+    SMALLEST_SCALE,
+    USUAL_VALUE_SAMPLE,
+)
+from kernelwright.evaluator.referee.correctness.tolerance import Expected, dtype_limit
 from kernelwright.evaluator.schema.evaluation import Mismatch
 
-_CHUNK_ELEMENTS = 1 << 24
-_SHOWN = 5
 _GRADIENT = re.compile(r"^\['(gradient of .*)'\]$")
+_SINGLE_BITS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How one call's outputs compare."""
+    """Result of comparing one call's outputs with the exact ones."""
 
     error_ratio: float
     """Worst group error over its scale; infinite where NaN or infinity does not match."""
     mismatch: Mismatch | None
 
 
+@dataclass(frozen=True, slots=True)
+class BaselineOutput:
+    """One output of several calls as the baseline returned it, and how far a candidate's may be from it."""
+
+    values: torch.Tensor
+    """Shape [calls, *shape]."""
+    scale: torch.Tensor | None
+    """Error scales [calls, groups]; None for whole numbers."""
+    limits: torch.Tensor
+    """Multiples of its scale, shape [calls]; both processes err."""
+    least_share: float = 0.0
+    """Least scale of a group, relative to its size."""
+    tolerance: FlipTolerance = field(default_factory=FlipTolerance)
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineComparison:
+    """Result of comparing one output of timed calls with the baseline's."""
+
+    mismatch: str
+    """Empty where they agree."""
+    flipped: FlippedElements = field(default_factory=FlippedElements)
+    """Elements that rounding let flip."""
+
+
 def compare(expected: Expected, actual: list[torch.Tensor], *, limit: float, trial: str) -> Comparison:
     """Compare every output tensor of one call; `limit` is a multiple of the error scale."""
     worst = 0.0
-    paths = [_spoken(path) for path in leaf_paths(expected.output.tree)]
+    paths = [_readable(path) for path in leaf_paths(expected.output.tree)]
     for index, (path, returned) in enumerate(zip(paths, actual, strict=True)):
         got = as_real(returned)
         ratio, wrong = _leaf(expected, index, got, limit)
         worst = max(worst, ratio)
         if bool(wrong.any()):
             exact, scale = expected.exact[index], expected.scales[index]
-            most = limit if scale is None else bound(limit, expected.precision(index))
+            most = limit if scale is None else dtype_limit(limit, expected.precision(index))
             ratios = {"error_ratio": ratio, "limit_ratio": most, "trial": trial}
             return Comparison(worst, _describe(path, exact, got, wrong).model_copy(update=ratios))
     return Comparison(worst, None)
 
 
 def agrees(expected: Expected, actual: list[torch.Tensor], *, limit: float) -> bool:
-    """Whether `compare` finds no mismatch; nothing is described, which takes longer than to look."""
+    """Return whether `compare` finds no mismatch; a description takes longer than the comparison."""
     return not any(
         bool(_leaf(expected, index, as_real(returned), limit)[1].any())
         for index, returned in enumerate(actual)
@@ -60,23 +103,23 @@ def agrees(expected: Expected, actual: list[torch.Tensor], *, limit: float) -> b
 
 
 def _leaf(expected: Expected, index: int, got: torch.Tensor, limit: float) -> tuple[float, torch.Tensor]:
-    """Worst ratio of one output tensor, and a mask of the elements that are wrong."""
+    """Worst ratio of one output tensor, and a mask of its wrong elements."""
     exact, scale = expected.exact[index], expected.scales[index]
     if scale is None:
         wrong = (got != exact) & (got != expected.output.leaves[index])
-        unsettled = expected.unsettled[index] if expected.unsettled else None
+        unsettled = expected.decisions.unsettled[index] if expected.decisions.unsettled else None
         if unsettled is not None:
             wrong &= ~unsettled
         return float("inf") if bool(wrong.any()) else 0.0, wrong
-    jumps = expected.jumps[index] if expected.jumps else None
+    jumps = expected.decisions.jumps[index] if expected.decisions.jumps else None
     if jumps is not None:
         exact = _nearest(exact, jumps, got)
     precision = expected.precision(index)
-    return _floating(exact, scale, got, bound(limit, precision), eps=torch.finfo(precision).eps)
+    return _floating(exact, scale, got, dtype_limit(limit, precision), eps=torch.finfo(precision).eps)
 
 
 def _nearest(exact: torch.Tensor, jumps: Discontinuities, got: torch.Tensor) -> torch.Tensor:
-    """The right values, and where there are several the one that was met best."""
+    """The exact values, and where there are several the nearest."""
     nearest, have = exact.flatten().clone(), got.flatten()
     for other in jumps.others:
         here, there = nearest[other.places], have[other.places].double()
@@ -85,26 +128,26 @@ def _nearest(exact: torch.Tensor, jumps: Discontinuities, got: torch.Tensor) -> 
     return nearest.view(exact.shape)
 
 
-def _spoken(path: str) -> str:
-    """A place inside the answer, as people name it; beside gradients the call's own value has a name too."""
+def _readable(path: str) -> str:
+    """A readable name of an output; beside gradients the call's own value has a name too."""
     return _GRADIENT.sub(r"\1", path).removeprefix(f"[{OUTPUT!r}]")
 
 
 def _floating(
     exact: torch.Tensor, scale: torch.Tensor, got: torch.Tensor, limit: float, *, eps: float
 ) -> tuple[float, torch.Tensor]:
-    """Worst ratio, and a mask of the elements that are wrong, in chunks of groups to bound memory."""
+    """Worst ratio and mask of wrong elements, in chunks of groups to bound memory."""
     rows, values = grouped(exact), grouped(got)
-    step = max(1, _CHUNK_ELEMENTS // max(rows.shape[1], 1))
+    step = max(1, CHUNK_ELEMENTS // max(rows.shape[1], 1))
     worst, masks = 0.0, []
     for begin in range(0, rows.shape[0], step):
         part, have = rows[begin : begin + step], values[begin : begin + step].double()
         error = (have - part).abs()
         if all_finite(error):
-            odd, size = torch.zeros_like(error, dtype=torch.bool), part.abs()
+            stray, size = torch.zeros_like(error, dtype=torch.bool), part.abs()
         else:
             finite = part.isfinite()
-            odd = torch.where(finite, ~have.isfinite(), ~_same_nonfinite(part, have))
+            stray = torch.where(finite, ~have.isfinite(), ~_same_nonfinite(part, have))
             error = torch.where(finite & have.isfinite(), error, 0.0)
             size = torch.where(finite, part, 0.0).abs()
         unit = scale[begin : begin + step].unsqueeze(1)
@@ -113,13 +156,64 @@ def _floating(
         own = eps / 2 * size
         # Written as "not within" so that a NaN in the arithmetic counts as wrong.
         beyond = ~(error <= limit * (PEAK_FACTOR * unit + own))
-        loud = ~(ratios <= limit)
-        wrong = odd | beyond | (loud.unsqueeze(1) & (error > limit * unit * 0.5))
-        wrong |= loud.unsqueeze(1) & ~wrong.any(1, keepdim=True)
-        worst = max(worst, float(ratios.max()), float("inf") if bool(odd.any()) else 0.0)
+        over = ~(ratios <= limit)
+        wrong = stray | beyond | (over.unsqueeze(1) & (error > limit * unit * 0.5))
+        wrong |= over.unsqueeze(1) & ~wrong.any(1, keepdim=True)
+        worst = max(worst, float(ratios.max()), float("inf") if bool(stray.any()) else 0.0)
         masks.append(wrong)
     mask = torch.cat(masks) if masks else torch.zeros_like(rows, dtype=torch.bool)
     return worst, mask.reshape(exact.shape)
+
+
+def compare_with_baseline(
+    expected: BaselineOutput, actual: torch.Tensor, *, earlier: FlippedElements
+) -> BaselineComparison:
+    """Compare one output of timed calls; `earlier` flips count towards the tolerance."""
+    own, other, scale = as_real(actual), as_real(expected.values), expected.scale
+    if scale is None:
+        flips = int((own != other).count_nonzero())
+        allowed = max(MAX_INDEX_FLIPS, expected.tolerance.share) * uncommon(other)
+        return BaselineComparison("" if flips <= allowed else f"{flips:,} of {own.numel():,} values differ")
+    shape = (own.shape[0], -1, group_columns(own[0]))
+    wide = torch.float64 if other.dtype == torch.float64 else torch.float32
+    rows, reference = own.reshape(shape).to(wide), other.reshape(shape).to(wide)
+    error = torch.linalg.vector_norm(rows - reference, dim=-1)
+    size = torch.linalg.vector_norm(reference, dim=-1)
+    if not bool((error + size).isfinite().all()):
+        finite = reference.isfinite()
+        if bool((finite != rows.isfinite()).any()):
+            return BaselineComparison("NaN or infinity where the reference has none, or the other way round")
+        # Squares of large numbers are finite in double precision only.
+        rows, reference = (torch.where(finite, values, 0.0).double() for values in (rows, reference))
+        error = torch.linalg.vector_norm(rows - reference, dim=-1)
+        size = torch.linalg.vector_norm(reference, dim=-1)
+    root = float(shape[-1] ** 0.5)
+    information = torch.finfo(other.dtype)
+    # Of narrow types a few roundings of the whole output are much: no more than when it was verified.
+    least = information.eps / 4 if information.bits < _SINGLE_BITS else information.eps
+    floor = size / root * max(least, expected.least_share)
+    unit = torch.maximum(scale.to(floor), floor).clamp_min(SMALLEST_SCALE)
+    found = FlippedElements()
+    if expected.tolerance.together:
+        difference = rows - reference
+        mask = flipped(difference, unit * expected.limits.to(unit).unsqueeze(-1))
+        found = FlippedElements(int(mask.count_nonzero()), rows.numel())
+        if expected.tolerance.allows(found, earlier):
+            error = torch.linalg.vector_norm(torch.where(mask, 0.0, difference), dim=-1)
+    worst = (error / root / unit).amax(-1).cpu()
+    # Written as "not within" so that a NaN in the arithmetic counts as wrong.
+    beyond = ~(worst <= expected.limits)
+    if not bool(beyond.any()):
+        return BaselineComparison("", found)
+    return BaselineComparison(
+        f"error {float(worst[beyond].max()):.3g} times the rounding error's scale", found
+    )
+
+
+def uncommon(values: torch.Tensor) -> int:
+    """Elements that differ from the most frequent value: in a sparse mask all zeros are nearly correct."""
+    usual = values.flatten()[:USUAL_VALUE_SAMPLE].to(torch.int64).mode().values
+    return int((values != usual).count_nonzero())
 
 
 def _same_nonfinite(expected: torch.Tensor, got: torch.Tensor) -> torch.Tensor:
@@ -127,7 +221,7 @@ def _same_nonfinite(expected: torch.Tensor, got: torch.Tensor) -> torch.Tensor:
 
 
 def _describe(path: str, exact: torch.Tensor, got: torch.Tensor, wrong: torch.Tensor) -> Mismatch:
-    """Where and how far; trial and ratios are the caller's to fill in."""
+    """Places and sizes of errors; the caller fills in trial and ratios."""
     first = _first_places(wrong)
     shape = tuple(exact.shape)
     indices = [_unravelled(position, shape) for position in first.tolist()]
@@ -158,10 +252,10 @@ def _unravelled(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
 def _first_places(wrong: torch.Tensor) -> torch.Tensor:
     """Flat positions of the first wrong elements; a part at a time, as a GPU may refuse to search more."""
     found = wrong.new_empty(0, dtype=torch.int64)
-    for number, part in enumerate(_parts(wrong)):
-        places = part.nonzero().flatten() + number * _CHUNK_ELEMENTS
-        found = torch.cat([found, places[: _SHOWN - len(found)]])
-        if len(found) == _SHOWN:
+    for number, part in enumerate(flat_chunks(wrong)):
+        places = part.nonzero().flatten() + number * CHUNK_ELEMENTS
+        found = torch.cat([found, places[: SHOWN_ELEMENTS - len(found)]])
+        if len(found) == SHOWN_ELEMENTS:
             break
     return found
 
@@ -169,21 +263,16 @@ def _first_places(wrong: torch.Tensor) -> torch.Tensor:
 def _largest_error(exact: torch.Tensor, got: torch.Tensor, wrong: torch.Tensor) -> float:
     """Of the wrong elements whose error is finite; infinite where none is."""
     worst = -1.0
-    for right, have, mask in zip(_parts(exact), _parts(got), _parts(wrong), strict=True):
+    for right, have, mask in zip(flat_chunks(exact), flat_chunks(got), flat_chunks(wrong), strict=True):
         error = (have.double() - right.double()).abs()
         counted = error[mask & error.isfinite()]
         worst = max(worst, float(counted.max())) if counted.numel() else worst
     return worst if worst >= 0 else float("inf")
 
 
-def _parts(values: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Flat pieces that bound what is computed from them."""
-    return torch.split(values.flatten(), _CHUNK_ELEMENTS)
-
-
 def pattern(wrong: torch.Tensor, exact: torch.Tensor, got: torch.Tensor) -> str:
-    """What the wrong places look like, for people and for feedback."""
-    if all(bool((part.double() == 0).all()) for part in _parts(got)):
+    """Describe the wrong places, for people and for feedback."""
+    if all(bool((part.double() == 0).all()) for part in flat_chunks(got)):
         return "the output is all zeros"
     if bool(got.isnan().all()) if got.is_floating_point() else False:
         return "nothing was written: every element still holds the poison"
@@ -196,7 +285,7 @@ def pattern(wrong: torch.Tensor, exact: torch.Tensor, got: torch.Tensor) -> str:
         size = exact.shape[dimension]
         if 0 < lines.numel() < size and int(lines[-1] - lines[0]) + 1 == lines.numel():
             return f"only indices {int(lines[0])}..{int(lines[-1])} of dimension {dimension} (size {size})"
-    if share > 0.99:
+    if share > EVERYTHING_OFF:
         return "everything is off"
     return f"{share:.2%} of the elements, scattered"
 

@@ -1,67 +1,237 @@
-"""Timed answers where rounding decides: how much of them may go the other way, in a call and in a duel."""
+"""Outputs where rounding decides: finds the elements that flip, and bounds how many may in timed calls."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import torch
 
-from kernelwright.evaluator.referee.correctness.tolerance import PEAK_FACTOR
+from kernelwright.evaluator.referee.correctness.groups import as_real, grouped
+from kernelwright.evaluator.referee.correctness.policy import (
+    CHUNK_ELEMENTS,
+    FAR_DRAWS,
+    FAR_JUMP,
+    FAR_ROUNDOFF,
+    FEW_FLIPS,
+    FEW_FLIPS_SHARE,
+    FLIP_LEEWAY,
+    FLIP_PEAK,
+    MAX_FLIPPED,
+    MAX_UNSETTLED,
+    MORE_TIE_DRAWS,
+    PEAK_FACTOR,
+    TIE_DRAWS,
+    TIE_JUMP,
+    TIE_ROUNDOFF,
+)
 
-LEEWAY: Final = 2.0
-"""How many times more of timed answers than of verified ones may hang on rounding."""
-_MOST_JUMPED: Final = 0.05
-"""Of all elements of a duel: one decision may change all of an output, but seldom does."""
-_PEAKS: Final = 4.0
-"""An element jumps where it is off by what its group may be, times the root of the group's size over this."""
+_SINGLE_BITS: Final = 32
+
+Perturbed = Callable[[float, int], list[torch.Tensor]]
+"""Outputs of the reference whose inputs and parameters are perturbed by a roundoff, under a seed."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Values of some elements."""
+
+    places: torch.Tensor
+    """Flat."""
+    values: torch.Tensor
+    """In float64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Discontinuities:
+    """Elements of a floating leaf with several correct values: rounded on purpose, or the nearest of many."""
+
+    others: list[Values]
+    """Values of the reference on inputs a few roundoffs away, where they differ."""
+    share: float
+    """Of the elements, how many have several."""
+    most: int
+    """Elements of one group that jump together, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """All that hangs on rounding in one call's outputs."""
+
+    unsettled: list[torch.Tensor | None] = field(default_factory=list)
+    """Per leaf of whole numbers, where ties or rounding decide: which of two equal values is the first."""
+    jumps: list[Discontinuities | None] = field(default_factory=list)
+    """Per floating leaf, what a decision that hangs on rounding makes of it."""
+    flips: Mapping[int, int] = field(default_factory=dict)
+    """Elements of one group that jump together, by output."""
+
+
+def find_decisions(
+    watched: Sequence[OutputWatch], perturbed: Perturbed, *, decides: bool, flips: Mapping[int, int]
+) -> Decisions:
+    """Perturb inputs and parameters by a few roundoffs and note where outputs change or jump.
+
+    `flips` is known from other inputs of the same reference.
+    """
+    for draw in range(MORE_TIE_DRAWS):
+        if draw == TIE_DRAWS and not any(leaf.has_changed for leaf in watched):
+            break
+        # To and fro by the same: one of the two exchanges what is equal.
+        there = TIE_ROUNDOFF if draw % 2 else -TIE_ROUNDOFF
+        for leaf, other in zip(watched, perturbed(there, 1 + draw // 2), strict=True):
+            leaf.look(as_real(other))
+    together = {index: max(leaf.most, flips.get(index, 0)) for index, leaf in enumerate(watched)}
+    if decides:
+        for index, leaf in enumerate(watched):
+            for draw in range(1 + MORE_TIE_DRAWS, 1 + MORE_TIE_DRAWS + FAR_DRAWS):
+                if leaf.can_jump and together[index] == 0:
+                    together[index] = _bisected(leaf, functools.partial(_one_leaf, perturbed, draw, index))
+    found = {index: together[index] for index, leaf in enumerate(watched) if decides and leaf.can_jump}
+    return Decisions(
+        unsettled=[leaf.unsettled() for leaf in watched],
+        jumps=[leaf.jumps(together[index]) for index, leaf in enumerate(watched)],
+        flips={index: most for index, most in found.items() if most},
+    )
+
+
+def _one_leaf(perturbed: Perturbed, draw: int, index: int, roundoff: float) -> torch.Tensor:
+    return as_real(perturbed(roundoff, draw)[index])
+
+
+def _bisected(leaf: OutputWatch, perturbed: Callable[[float], torch.Tensor]) -> int:
+    """Bisect a large perturbation down to a few roundoffs; return how many of a group jump together there.
+
+    A smooth change halves with the perturbation, and is soon too little for a jump; 0 then.
+    """
+    near, far, here, there = 0.0, FAR_ROUNDOFF, leaf.exact, perturbed(FAR_ROUNDOFF)
+    while True:
+        places, most = leaf.jumped(here, there, far - near)
+        if most == 0 or far - near < TIE_ROUNDOFF:
+            return most
+        middle = (near + far) / 2
+        between = perturbed(middle)
+        one = places[0]
+        first, second = ((end.flatten()[one] - between.flatten()[one]).abs() for end in (here, there))
+        if bool(first >= second):
+            far, there = middle, between
+        else:
+            near, here = middle, between
+
+
+class OutputWatch:
+    """Accumulates what happens to one output tensor while inputs are perturbed."""
+
+    def __init__(
+        self, exact: torch.Tensor, scale: torch.Tensor | None, dtype: torch.dtype, limit: float
+    ) -> None:
+        """`limit` is the norm-wise limit of floating outputs."""
+        self.exact = exact
+        self._scale = scale
+        self._dtype = dtype
+        self._limit = limit
+        self._changed = torch.zeros_like(exact, dtype=torch.bool)
+        self._others: list[Values] = []
+        self.most = 0
+        """Elements of a group that jumped together."""
+        self._too_many = False
+
+    @property
+    def has_changed(self) -> bool:
+        """Something changed, and not too much."""
+        return not self._too_many and bool(self._changed.any())
+
+    @property
+    def can_jump(self) -> bool:
+        """The output is floating and does not jump nearly everywhere."""
+        return self._scale is not None and not self._too_many and self.exact.numel() > 0
+
+    def look(self, other: torch.Tensor) -> None:
+        """Note where an output differs: whole numbers at all, floating ones by a jump."""
+        if other.shape != self.exact.shape or other.numel() == 0 or self._too_many:
+            return
+        if self._scale is None:
+            self._changed |= other != self.exact
+            return
+        places, most = self.jumped(self.exact, other, TIE_ROUNDOFF)
+        self._too_many = places.numel() > most_jumping(other.numel())
+        self.most = max(self.most, most)
+        if places.numel() and not self._too_many:
+            self._changed.view(-1)[places] = True
+            self._others.append(Values(places, other.flatten()[places].double()))
+
+    def jumped(self, here: torch.Tensor, there: torch.Tensor, distance: float) -> tuple[torch.Tensor, int]:
+        """Flat places that differ far more than smoothly over a distance, and how many of a group do."""
+        if self._scale is None or here.shape != there.shape:
+            return torch.empty(0, dtype=torch.int64), 0
+        rows, values = grouped(here), grouped(there)
+        step = max(1, CHUNK_ELEMENTS // rows.shape[1])
+        is_single = torch.finfo(self._dtype).bits >= _SINGLE_BITS
+        share = max(TIE_JUMP, FAR_JUMP * distance / FAR_ROUNDOFF) if is_single else FAR_JUMP
+        least = share * self._limit
+        eps = torch.finfo(self._dtype).eps / 2
+        found, most = [], 0
+        for begin in range(0, rows.shape[0], step):
+            part, have = rows[begin : begin + step], values[begin : begin + step]
+            error, unit = (have - part).abs(), self._scale[begin : begin + step].unsqueeze(1)
+            far = error.isfinite() & (error > least * (unit + eps * part.abs()))
+            most = max(most, int(far.sum(1).max()))
+            found.append(far.flatten().nonzero().flatten() + begin * rows.shape[1])
+        return torch.cat(found), most
+
+    def unsettled(self) -> torch.Tensor | None:
+        """Where whole numbers changed; None where most did."""
+        mask = self._changed
+        if self._scale is not None or not mask.numel() or float(mask.float().mean()) > MAX_UNSETTLED:
+            return None
+        return mask
+
+    def jumps(self, together: int) -> Discontinuities | None:
+        """Discontinuities of floating values; None where none or most jumped."""
+        if not self.can_jump or together == 0:
+            return None
+        share, elements = float(self._changed.float().mean()), self.exact.numel()
+        is_small = most_jumping(elements) > MAX_UNSETTLED * elements
+        return Discontinuities(self._others, share, together) if is_small or share <= MAX_UNSETTLED else None
+
+
+def most_jumping(elements: int) -> float:
+    """Elements of an output that may jump at once without counting as nearly everywhere."""
+    return max(MAX_UNSETTLED * elements, min(FEW_FLIPS, FEW_FLIPS_SHARE * elements))
+
+
+@dataclass(frozen=True, slots=True)
 class FlippedElements:
-    """How many elements of an output went the other way in a duel so far."""
+    """Elements of an output that flipped, of those compared."""
 
-    jumped: int = 0
+    flipped: int = 0
     compared: int = 0
+
+    def __add__(self, other: FlippedElements) -> FlippedElements:
+        return FlippedElements(self.flipped + other.flipped, self.compared + other.compared)
 
 
 @dataclass(frozen=True, slots=True)
 class FlipTolerance:
-    """How much of an output may go either way, since rounding decides."""
+    """How much of an output may flip in timed calls, since rounding decides."""
 
-    share: float
+    share: float = 0.0
     """Of the elements; of whole numbers, of those that are not the usual one."""
-    together: int
+    together: int = 0
     """Floating elements that one decision changes at once; 0 where none jump."""
-    before: FlippedElements = field(default_factory=FlippedElements)
-    """What was let off so far."""
 
-    def lets_off(self, jumped: int, compared: int) -> bool:
-        """Whether so many of so many more may have gone the other way."""
-        before = self.before
-        before.jumped += jumped
-        before.compared += compared
-        least = LEEWAY * self.together
-        return jumped <= max(least, self.share * compared) and (
-            before.jumped <= max(least, _MOST_JUMPED * before.compared)
+    def allows(self, found: FlippedElements, earlier: FlippedElements) -> bool:
+        """Return whether the flips of a call, and all since timing began, stay within the tolerance."""
+        total, least = earlier + found, FLIP_LEEWAY * self.together
+        return found.flipped <= max(least, self.share * found.compared) and (
+            total.flipped <= max(least, MAX_FLIPPED * total.compared)
         )
 
 
-NO_DOUBT: Final = FlipTolerance(0.0, 0)
-
-
-def without_jumps(
-    rows: torch.Tensor, reference: torch.Tensor, most: torch.Tensor, doubt: FlipTolerance
-) -> torch.Tensor:
-    """The error of each group, but for a few elements that went the other way, if there are no more.
-
-    `most` is how far a group may be off.
-    """
-    difference = torch.where(reference.isfinite(), rows - reference, 0.0)
+def flipped(difference: torch.Tensor, most: torch.Tensor) -> torch.Tensor:
+    """Mask of elements [calls, groups, columns] off by more than a peak; groups may err by `most`."""
     # In a short group a few that jump by less than a peak are too much for all of it.
-    peak = min(PEAK_FACTOR, max(1.0, rows.shape[-1] ** 0.5 / _PEAKS))
-    jumped = difference.abs() > peak * most.unsqueeze(-1)
-    if doubt.lets_off(int(jumped.count_nonzero()), rows.numel()):
-        difference = torch.where(jumped, 0.0, difference)
-    error: torch.Tensor = torch.linalg.vector_norm(difference, dim=-1)
-    return error
+    peak = min(PEAK_FACTOR, max(1.0, difference.shape[-1] ** 0.5 / FLIP_PEAK))
+    mask: torch.Tensor = difference.abs() > peak * most.unsqueeze(-1)
+    return mask

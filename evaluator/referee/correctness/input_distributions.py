@@ -9,16 +9,9 @@ from typing import Final
 
 import torch
 
+from kernelwright.evaluator.referee.correctness.policy import FEWEST_SCATTERED, SPIKE_SPACING, SPIKES
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.reference.input_structure import keeper, variable
-
-AROUND, BELOW, NEAR = (2 / 3, 4 / 3), (1 / 2, 1.0), (0.98, 1.0)
-"""Smallest factors on inputs of timed calls; near is for references that stay finite on nothing else."""
-FEWEST_SCATTERED: Final = 32
-"""Elements an input needs for signs and spikes: of a scalar an answer may not stay finite on all of them."""
-_SPIKES: Final = (8.0, 16.0)
-_SPIKED: Final = (256, 16384)
-"""At least and at most one spike in so many elements, and about one in a row."""
 
 Variant = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 
@@ -50,7 +43,7 @@ class Starts:
         if self.spiked and count >= FEWEST_SCATTERED:
             wanted = max(1, count // self.spiked)
             places, sizes = _scattered(count, wanted, generator, device)
-            lowest, highest = _SPIKES
+            lowest, highest = SPIKES
             drawn[places] *= sizes.mul_(highest - lowest).add_(lowest)
         return drawn.view(shape)
 
@@ -154,6 +147,6 @@ def varied(variant: Variant, leaf: torch.Tensor, generator: torch.Generator) -> 
 
 def row(leaves: Iterable[torch.Tensor]) -> int:
     """Elements one of which may stand out: about those of the longest row of an input."""
-    fewest, most = _SPIKED
+    fewest, most = SPIKE_SPACING
     longest = max((leaf.shape[-1] for leaf in leaves if leaf.dim() and variable(leaf)), default=fewest)
     return min(max(longest, fewest), most)

@@ -1,25 +1,27 @@
-"""What a call of the reference does on its way: how much it sums, whether it decides, where it rounds."""
+"""Traces one call of the reference: the terms it sums, its decisions, roundings and state.
+
+The result is a value, passed to whatever sets a tolerance; nothing is stored in the reference.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from kernelwright.evaluator.referee.correctness.tolerance import REDUCED_LIMIT
+from kernelwright.evaluator.referee.correctness.policy import (
+    MAX_PRODUCT_TERMS,
+    MAX_SUM_TERMS,
+    REDUCED_LIMIT,
+    SUMMED_PRODUCTS,
+)
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
 
-_MOST_TERMS = {True: 1 << 10, False: 1 << 18}
-"""Terms that allow for more error, with products and without: beyond, TF32 or a mere sample would do.
-
-Products of random signs added one after another err 5 scales at 4096 terms and 20 at 131072; with one operand
-in TF32 it is 600 and 450.
-"""
-_SUMMED_UP: Final = 16
-"""How many times more inputs than terms of a product an output takes where products are summed up in turn."""
 _HALVES: Final = {torch.float16, torch.bfloat16}
 _STEPPING = re.compile(
     r"_*(r?floor_?divide|r?floordiv|round|floor|ceil|trunc|fix|frac|r?remainder|r?mod|fmod|sign|sgn|heaviside|"
@@ -28,12 +30,30 @@ _STEPPING = re.compile(
 """Operations that jump, by name; others are known by the whole numbers they make of floating ones."""
 
 
-class _Watch(TorchFunctionMode):
-    """Watches operations go by: the longest sum an element of a product needs, and whether any decides.
+@dataclass(frozen=True, slots=True)
+class OpTrace:
+    """Facts about a reference that its tolerances depend on."""
 
-    And the coarsest half precision that any answers in.
-    """
+    terms: int = 1
+    """About how many terms an output element sums."""
+    decides: bool = False
+    """The call rounds, compares or chooses among floating numbers: outputs may jump."""
+    half: torch.dtype | None = None
+    """Coarsest half precision that operations return."""
+    keeps_roundings: bool = False
+    """Roundings to half precision are meant: without them the output is another."""
+    keeps_state: bool = False
+    """The call writes to the model's buffers: later calls may return something else."""
+    flips: Mapping[int, int] = field(default_factory=dict)
+    """Elements of one group that jumped together in trials solved so far, by output."""
 
+    def noting(self, flips: Mapping[int, int], *, keeps_state: bool) -> OpTrace:
+        """The same with the observations of one more trial."""
+        most = {index: max(found, self.flips.get(index, 0)) for index, found in flips.items()}
+        return replace(self, flips={**self.flips, **most}, keeps_state=self.keeps_state or keeps_state)
+
+
+class _OpWatch(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.terms = 1
@@ -59,14 +79,14 @@ class _Watch(TorchFunctionMode):
 
 
 def _is_whole(result: object) -> bool:
-    """Whether an operation gave whole numbers or truths."""
     if isinstance(result, torch.Tensor):
         return not (result.is_floating_point() or result.is_complex())
     return isinstance(result, tuple) and any(map(_is_whole, result))
 
 
-def _rounds(reference: Reference, model: nn.Module, arguments: Arguments, output: Output) -> bool:
-    """Whether an answer is another without its roundings to half precision, as what these took off is."""
+def _means_its_roundings(
+    reference: Reference, model: nn.Module, arguments: Arguments, output: Output
+) -> bool:
     exact = reference.in_double(model, arguments)
     return exact is not None and any(
         own.is_floating_point() and _differ(own.double(), best.double())
@@ -75,7 +95,7 @@ def _rounds(reference: Reference, model: nn.Module, arguments: Arguments, output
 
 
 def _differ(own: torch.Tensor, best: torch.Tensor) -> bool:
-    """Whether what is off by all that half precision is allowed passes for the answer, or half of it does."""
+    """Return whether an error at half precision's limit would pass for the output, or for half of it."""
     if own.shape != best.shape:
         return False
     finite = own.isfinite() & best.isfinite()
@@ -83,20 +103,29 @@ def _differ(own: torch.Tensor, best: torch.Tensor) -> bool:
     return bool(2 * REDUCED_LIMIT * error > size)
 
 
-def terms_of(reference: Reference, model: nn.Module, arguments: Arguments) -> int:
-    """About how many terms an output element sums: from products seen, or inputs per output."""
-    with _Watch() as longest:
+def trace_call(reference: Reference, model: nn.Module, arguments: Arguments) -> OpTrace:
+    """Trace one call."""
+    with _OpWatch() as seen:
         output = reference.call(model, arguments)
-    reference.decides = longest.decides
-    reference.half = max(longest.halves, key=lambda dtype: torch.finfo(dtype).eps, default=None)
-    if reference.half is not None and not reference.rounds and _rounds(reference, model, arguments, output):
-        reference.rounds = True
+    half = max(seen.halves, key=lambda dtype: torch.finfo(dtype).eps, default=None)
+    return OpTrace(
+        terms=_terms(seen.terms, arguments, output),
+        decides=seen.decides,
+        half=half,
+        keeps_roundings=half is not None and _means_its_roundings(reference, model, arguments, output),
+        keeps_state=output.wrote_state,
+    )
+
+
+def _terms(product_terms: int, arguments: Arguments, output: Output) -> int:
+    """About how many terms an output element sums: from products seen, or inputs per output."""
     produced = max(1, min(leaf.numel() for leaf in output.leaves))
     consumed = max((leaf.numel() for leaf in arguments.leaves), default=1)
     floating = [leaf for leaf in arguments.leaves if leaf.is_floating_point() and leaf.dim()]
     widest = max((leaf.shape[-1] for leaf in floating), default=1)
-    terms = int(max(longest.terms, consumed // produced, widest))
+    terms = int(max(product_terms, consumed // produced, widest))
     # Beside products sums are often of positive terms, as in a softmax or a loss, where adding one after
     # another loses small ones for good. Nothing there is computed in TF32, the closest thing to keep apart.
-    products = longest.terms > 1 and consumed // produced <= _SUMMED_UP * longest.terms
-    return min(terms if products else 4 * terms, _MOST_TERMS[products])
+    if product_terms > 1 and consumed // produced <= SUMMED_PRODUCTS * product_terms:
+        return min(terms, MAX_PRODUCT_TERMS)
+    return min(4 * terms, MAX_SUM_TERMS)

@@ -9,12 +9,12 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
 
 import torch
 
 from kernelwright.evaluator.referee.correctness.comparison import compare
-from kernelwright.evaluator.referee.correctness.op_trace import terms_of
+from kernelwright.evaluator.referee.correctness.op_trace import trace_call
+from kernelwright.evaluator.referee.correctness.policy import OTHER_SHAPES
 from kernelwright.evaluator.referee.correctness.shape_variants import ShapeVariant, evaluated, versions
 from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
 from kernelwright.evaluator.referee.correctness.trial_cache import SolvedTrial, Trial
@@ -24,8 +24,6 @@ from kernelwright.evaluator.referee.worker.setup import ModelSpec, ProblemContex
 from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, WorkerProcess
 from kernelwright.evaluator.schema.errors import ProblemError
 from kernelwright.evaluator.schema.evaluation import Status
-
-_MOST: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ class OtherShapes:
         The side may be gone afterwards.
         """
         if self._held is None:
-            self._held = list(islice(self._known(), _MOST))
+            self._held = list(islice(self._known(), OTHER_SHAPES))
         found: dict[str, Status] = {}
         for number, held in enumerate(self._held):
             if side.lost:
@@ -86,7 +84,7 @@ class OtherShapes:
 def _trial(scene: ShapeVariant) -> Trial:
     reference = scene.ground.reference
     model = reference.model(scene.seed)
-    terms = terms_of(reference, model, scene.arguments)
-    solved = SolvedTrial(scene.arguments, expect(reference, model, scene.arguments, scene.ground.math))
-    bound = limit(scene.ground.math, zero_mean=False, terms=terms)
+    trace = trace_call(reference, model, scene.arguments)
+    solved = SolvedTrial(scene.arguments, expect(reference, model, scene.arguments, scene.ground.math, trace))
+    bound = limit(scene.ground.math, zero_mean=False, terms=trace.terms)
     return Trial(scene.name, bound, lambda: solved)

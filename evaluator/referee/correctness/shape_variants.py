@@ -14,20 +14,20 @@ from typing import Any, Final
 
 import torch
 
+from kernelwright.evaluator.referee.correctness.policy import (
+    EXTENT_FLOORS,
+    EXTENT_SHIFT,
+    MEMORY_RATIO,
+    SMALLEST_EXTENT,
+    SPARE_BYTES,
+)
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.flop_counter import weigh
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
 from kernelwright.evaluator.referee.worker.setup import ProblemContext
 from kernelwright.evaluator.schema.errors import ProblemError
 
-_SCALABLE: Final = 64
-"""Constants up to this are left alone: they are kernel sizes, heads and groups more often than extents."""
-_FLOORS: Final = (128, 64, 32)
-"""Extents are not scaled below: a tiled kernel needs several tiles for its tiles to race."""
-_SHIFT: Final = 5
 _PREFERRED: Final = ("small", "odd")
-_MORE: Final = 2
-_ANYWAY_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def _variants(constants: dict[str, Any], judged: dict[str, Any]) -> Iterator[tup
         for name in order:
             if isinstance(shapes.get(name), dict):
                 yield name, dict(shapes[name])
-    for floor in _FLOORS:
+    for floor in EXTENT_FLOORS:
         smaller_ones = scaled(constants, floor)
         if smaller_ones:
             yield f"scaled down to {floor}", judged | smaller_ones
@@ -94,7 +94,7 @@ def _bearable(scene: ShapeVariant, overrides: dict[str, Any]) -> bool:
     )
     if not (needed.complete and usual.complete):
         return not judged or overrides.keys() >= judged.keys()
-    return needed.peak_bytes <= _MORE * usual.peak_bytes + _ANYWAY_BYTES
+    return needed.peak_bytes <= MEMORY_RATIO * usual.peak_bytes + SPARE_BYTES
 
 
 def scaled(constants: dict[str, Any], floor: int) -> dict[str, Any]:
@@ -110,8 +110,8 @@ def scaled(constants: dict[str, Any], floor: int) -> dict[str, Any]:
 def _scaled(value: Any, floor: int) -> Any:
     if isinstance(value, bool):
         return value
-    if isinstance(value, int) and value > _SCALABLE:
-        return min(value, max(floor, value >> _SHIFT) | (value & 1))
+    if isinstance(value, int) and value > SMALLEST_EXTENT:
+        return min(value, max(floor, value >> EXTENT_SHIFT) | (value & 1))
     if isinstance(value, (list, tuple)) and value and all(type(item) is int for item in value):
         return type(value)(_scaled(item, floor) for item in value)
     return value
@@ -121,9 +121,8 @@ def _build(scene: ShapeVariant, name: str, overrides: dict[str, Any]) -> ShapeVa
     original, module = scene.ground.reference, sys.modules.get("problem")
     try:
         reference = Reference(
-            original.problem, original.source, overrides, device=original.device, dtype="as_is"
+            original.problem, original.source, overrides, device=original.device, dtype=scene.ground.dtype
         )
-        reference.dtype = original.dtype
         with torch.random.fork_rng(devices=[original.device] if original.device.type == "cuda" else []):
             if original.backward is not None:
                 reference.differentiate(scene.seed)
@@ -135,7 +134,7 @@ def _build(scene: ShapeVariant, name: str, overrides: dict[str, Any]) -> ShapeVa
     finally:
         if module is not None:
             sys.modules["problem"] = module
-    ground = replace(scene.ground, reference=reference, overrides=overrides)
+    ground = replace(scene.ground, reference=reference, overrides=overrides, keeps_state=output.wrote_state)
     return ShapeVariant(name, ground, scene.seed, arguments, output)
 
 

@@ -14,27 +14,35 @@ from torch import nn
 
 from kernelwright.evaluator.ipc.tensor_tree import Tree, same_structure
 from kernelwright.evaluator.referee.correctness.input_distributions import (
-    AROUND,
-    BELOW,
-    NEAR,
     VARIANTS,
     Starts,
     Variant,
     row,
     varied,
 )
-from kernelwright.evaluator.referee.correctness.op_trace import terms_of
-from kernelwright.evaluator.referee.correctness.small_inputs import passing_through_one, usual_scales
-from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
+from kernelwright.evaluator.referee.correctness.op_trace import trace_call
+from kernelwright.evaluator.referee.correctness.policy import (
+    AROUND,
+    BELOW,
+    CHUNK_ELEMENTS,
+    FINITE_SHARE,
+    INPUT_DRAWS,
+    NEAR,
+    SOLVED_TRIALS_BYTES,
+)
+from kernelwright.evaluator.referee.correctness.tolerance import (
+    Expected,
+    expect,
+    limit,
+    usual_scales,
+    with_least_scales,
+)
 from kernelwright.evaluator.referee.correctness.trial_cache import SolvedTrial, Trial, TrialCache
 from kernelwright.evaluator.referee.reference.input_structure import computable, kept_in_order, variable
 from kernelwright.evaluator.referee.reference.latency import with_threads
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference, same_answers
 from kernelwright.evaluator.schema.errors import ProblemError
 
-_DRAWS = 2
-_CHUNK_ELEMENTS = 1 << 24
-_FINITE_SHARE = 0.9
 _ASSERTING = re.compile(r"binary_cross_entropy\(|BCELoss\(|bernoulli|multinomial")
 """Operations that kill the CUDA context when an input leaves its domain."""
 
@@ -125,7 +133,7 @@ class TrialPool:
         *,
         math: str,
         secret: random.Random,
-        memory_bytes: int = 1 << 30,
+        memory_bytes: int = SOLVED_TRIALS_BYTES,
         pause: Callable[[], None] | None = None,
     ) -> None:
         """`memory_bytes` is what solved trials may hold."""
@@ -144,10 +152,11 @@ class TrialPool:
         first = self._seed()
         base = self.fresh()
         model, vary = self._timed_with(first, base)
-        self.terms = terms_of(reference, model, base)
+        self.trace = trace_call(reference, model, base)
+        """Facts about the reference; each trial adds to them, and is solved with those it was made with."""
         self._ordered = kept_in_order(base.leaves, lambda: self.fresh().leaves)
         del base
-        self._origins = [self._origin("as_drawn", model) for _ in range(_DRAWS)]
+        self._origins = [self._origin("as_drawn", model) for _ in range(INPUT_DRAWS)]
         self.bases = [origin.trial for origin in self._origins]
         self._insist_on_form()
         self._first_draw(first, model, vary=vary)
@@ -199,6 +208,7 @@ class TrialPool:
     ) -> Trial:
         """A trial of inputs that can be drawn again."""
         before: list[int] = []
+        trace = self.trace
 
         def solve() -> SolvedTrial:
             if self.pause is not None:
@@ -212,11 +222,14 @@ class TrialPool:
                     "they are too large to be kept; draw them from what torch.manual_seed, random.seed and "
                     "numpy.random.seed set, without operations that add or write in no fixed order"
                 )
-            expected = expect(self._reference, model, arguments, self._math)
-            return SolvedTrial(arguments, expected if usual is None else passing_through_one(expected, usual))
+            expected = expect(self._reference, model, arguments, self._math, trace)
+            return SolvedTrial(arguments, expected if usual is None else with_least_scales(expected, usual))
 
-        bound = limit(self._math, zero_mean=name == "zero_mean", terms=self.terms)
-        return Trial(name, bound, solve, self._shelf)
+        most = limit(self._math, zero_mean=name == "zero_mean", terms=trace.terms)
+        return Trial(name, most, solve, self._shelf)
+
+    def _note(self, expected: Expected) -> None:
+        self.trace = self.trace.noting(expected.decisions.flips, keeps_state=expected.output.wrote_state)
 
     def _origin(self, name: str, model: nn.Module) -> _Origin:
         seed = self._seed()
@@ -224,7 +237,9 @@ class TrialPool:
         def draw() -> Arguments:
             return self._drawn(seed)
 
-        return _Origin.of(self._trial(name, draw, model), draw)
+        trial = self._trial(name, draw, model)
+        self._note(trial.expected)
+        return _Origin.of(trial, draw)
 
     def _insist_on_form(self) -> None:
         """Memory for outputs is laid out once: every draw has to fill it."""
@@ -264,7 +279,7 @@ class TrialPool:
             (AROUND, BELOW),
         ):
             starts = Starts([start], between, signed=start in signed, spiked=spiked)
-            share = 1.0 if spiked else _FINITE_SHARE  # the few that stand out may not leave their domain
+            share = 1.0 if spiked else FINITE_SHARE  # the few that stand out may not leave their domain
             model = self.draws[0].model
             made = self._attempt(start.name, starts.scatter, self._origins[1], model, share=share)
             if made is not None:
@@ -322,7 +337,7 @@ class TrialPool:
         origin: _Origin,
         model: nn.Module,
         *,
-        share: float = _FINITE_SHARE,
+        share: float = FINITE_SHARE,
     ) -> Trial | None:
         """A trial of varied inputs; None where they cannot vary, or the reference makes nothing of them."""
         if not origin.varies:
@@ -332,7 +347,9 @@ class TrialPool:
         usual = origin.usual if name == _SMALL else None
         made = self._trial(name, self._variation(variant, origin), model, usual)
         try:
-            if origin.is_met_by(made.expected.output, share):
+            expected = made.expected
+            self._note(expected)
+            if origin.is_met_by(expected.output, share):
                 return made
         except ProblemError:
             pass
@@ -349,7 +366,7 @@ def _mark(leaves: list[torch.Tensor]) -> int:
     for leaf in leaves:
         held = leaf.resolve_conj().contiguous().view(-1)
         whole = held.view(torch.int32 if leaf.element_size() % 4 == 0 else torch.uint8)
-        for number, part in enumerate(torch.split(whole, _CHUNK_ELEMENTS)):
+        for number, part in enumerate(torch.split(whole, CHUNK_ELEMENTS)):
             found += (number + 1) * int(part.sum(dtype=torch.int64))
     return found
 

@@ -11,6 +11,14 @@ import torch
 
 from kernelwright.evaluator.referee.correctness.comparison import Comparison, compare
 from kernelwright.evaluator.referee.correctness.input_distributions import VARIED
+from kernelwright.evaluator.referee.correctness.op_trace import OpTrace
+from kernelwright.evaluator.referee.correctness.policy import (
+    FEWEST_VERIFY_CALLS,
+    REMARK_CHARACTERS,
+    RETRIES,
+    VERIFY_CALLS,
+    VERIFY_MEMORY_SHARE,
+)
 from kernelwright.evaluator.referee.correctness.tolerance import Expected, expect
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.correctness.trials import Draw, TrialPool
@@ -26,12 +34,6 @@ from kernelwright.evaluator.referee.worker.setup import (
 from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Mismatch, Status, Verification
 
-_SLOTS = 4
-_FEWEST_SLOTS = 2
-"""A later call must leave an earlier answer alone."""
-_MEMORY_SHARE = 0.05
-_RETRIES = 2
-_REMARK_LIMIT = 400
 _SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """Whole numbers by their bytes."""
 
@@ -68,8 +70,10 @@ class Verifier:
         self.tally = TrialTally()
         first = pool.draws[0].trials[0]
         arguments, output = first.arguments, first.expected.output
-        affordable = int(ground.device.free_bytes() * _MEMORY_SHARE) // max(1, call_bytes(arguments, output))
-        self._slots = max(_FEWEST_SLOTS, min(_SLOTS, affordable))
+        affordable = int(ground.device.free_bytes() * VERIFY_MEMORY_SHARE) // max(
+            1, call_bytes(arguments, output)
+        )
+        self._slots = max(FEWEST_VERIFY_CALLS, min(VERIFY_CALLS, affordable))
         self._buffers: CallBuffers = lay_out(side, "verify", arguments, output, self._slots)
         self.mutation_allowed = ground.reference.mutates(pool.draws[0].model, arguments)
         """Whether the reference writes to its inputs; what a call leaves in them is then not looked at."""
@@ -125,7 +129,9 @@ class Verifier:
             except CandidateFailed as verdict:
                 if verdict.status is not Status.RUNTIME_ERROR or self._side.lost:
                     raise
-                remark = f"; nor can it be given the reference's weights: {verdict.detail[:_REMARK_LIMIT]}"
+                remark = (
+                    f"; nor can it be given the reference's weights: {verdict.detail[:REMARK_CHARACTERS]}"
+                )
             else:
                 if self._check(trial, model).mismatch is None:
                     return "state_dict"
@@ -142,7 +148,7 @@ class Verifier:
         if comparison.mismatch is None:
             return
         first, steady = self._outputs(0), True
-        for _ in range(_RETRIES):
+        for _ in range(RETRIES):
             if self._check(trial, model).mismatch is None:
                 raise self._wrong(
                     comparison.mismatch, Status.NONDETERMINISTIC, "right on some repeats, wrong on others"
@@ -192,7 +198,9 @@ class Verifier:
         for index, trial in enumerate(trials):
             self._publish(trial, index)
         self._run("m", first=0, count=len(trials))
-        answers = in_a_row(self._ground.reference, self._pool.draws[0], trials, self._ground.math)
+        answers = in_a_row(
+            self._ground.reference, self._pool.draws[0], trials, self._ground.math, self._pool.trace
+        )
         for index, (trial, expected) in enumerate(zip(trials, answers, strict=True)):
             comparison = compare(expected, self._outputs(index), limit=trial.limit, trial=trial.name)
             if comparison.mismatch is not None:
@@ -242,15 +250,17 @@ def _inputs(name: str) -> str:
     return f"{name} inputs ({VARIED[name]})" if name in VARIED else f"{name} inputs"
 
 
-def in_a_row(reference: Reference, draw: Draw, trials: list[Trial], math_policy: str) -> Iterator[Expected]:
+def in_a_row(
+    reference: Reference, draw: Draw, trials: list[Trial], math_policy: str, trace: OpTrace
+) -> Iterator[Expected]:
     """What calls one after another must answer: each finds what those before it left in the buffers."""
-    if not reference.keeps_state:
+    if not trace.keeps_state:
         yield from (trial.expected for trial in trials)
         return
     model = reference.model(draw.seed, vary=draw.vary)
     for trial in trials:
         arguments = trial.arguments
-        yield expect(reference, model, arguments, math_policy)
+        yield expect(reference, model, arguments, math_policy, trace)
         reference.evolve(model, arguments)
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 import torch
 
+from kernelwright.evaluator.referee.correctness.op_trace import OpTrace
 from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
 from kernelwright.evaluator.referee.problem_check.trivial_answers import Examiner
 from kernelwright.evaluator.referee.reference.input_structure import computable
@@ -22,17 +23,17 @@ _TYPES: Final = {"cpu": (torch.bfloat16,), "cuda": (torch.bfloat16, torch.float1
 class HalfPrecisionCheck:
     """Examines one problem under the fp32 policy."""
 
-    def __init__(self, reference: Reference, *, seed: int, terms: int) -> None:
-        """`seed` makes the weights, `terms` is about how many an output element sums."""
+    def __init__(self, reference: Reference, *, seed: int, trace: OpTrace) -> None:
+        """`seed` makes the weights."""
         self._reference = reference
         self._seed = seed
-        self._terms = terms
+        self._trace = trace
         self.guessable: list[str] = []
         """Types that only a loose tolerance accepts."""
 
     def of(self, arguments: Arguments, examiner: Examiner) -> Iterator[ProblemFlaw]:
         """The reference in half precision, as a candidate's answer, unless it computes in that itself."""
-        if self._reference.half is not None:
+        if self._trace.half is not None:
             return
         for dtype in _TYPES[self._reference.device.type]:
             answer = self._answer(arguments, dtype)
@@ -50,12 +51,14 @@ class HalfPrecisionCheck:
         """Whether it passes on zero-mean inputs too, where our comparison is sharpest."""
         centred = arguments.with_leaves([_centred(leaf) for leaf in arguments.leaves])
         try:
-            expected = expect(self._reference, self._reference.model(self._seed), centred, "fp32")
+            expected = expect(
+                self._reference, self._reference.model(self._seed), centred, "fp32", self._trace
+            )
         except ProblemError:
             return True
         if not all(bool(computable(leaf).isfinite().all()) for leaf in expected.output.leaves):
             return True
-        examiner = Examiner(expected, limit("fp32", zero_mean=True, terms=self._terms))
+        examiner = Examiner(expected, limit("fp32", zero_mean=True, terms=self._trace.terms))
         answer = self._answer(centred, dtype)
         return answer is None or examiner.believes(_like(answer, examiner)).ours
 

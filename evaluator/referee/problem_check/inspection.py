@@ -13,7 +13,7 @@ from torch import nn
 from kernelwright.evaluator.devices import Device, open_device
 from kernelwright.evaluator.ipc.precision import apply_math
 from kernelwright.evaluator.referee.checks.device_peaks import measure
-from kernelwright.evaluator.referee.correctness.op_trace import terms_of
+from kernelwright.evaluator.referee.correctness.op_trace import trace_call
 from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.problem_check.half_precision import HalfPrecisionCheck
@@ -271,11 +271,11 @@ class ProblemInspection:
     ) -> None:
         model, arguments = one
         math = self._config.math.value
-        terms = terms_of(reference, model, arguments)
-        expected = expect(reference, model, arguments, math)
+        trace = trace_call(reference, model, arguments)
+        expected = expect(reference, model, arguments, math, trace)
         if not expected.in_double:
             self._note("no_double_reference")
-        examiner = Examiner(expected, limit(math, zero_mean=False, terms=terms))
+        examiner = Examiner(expected, limit(math, zero_mean=False, terms=trace.terms))
         self._remarks += of_values(examiner, answer)
         flaws, guessable = of_identity(examiner, arguments)
         self._remarks += flaws
@@ -288,7 +288,7 @@ class ProblemInspection:
         if sensitivity.untried:
             self._note("not_all_tried", f"{sensitivity.untried} inputs, parameters or buffers")
         if self._config.math is Math.FP32:
-            halving = HalfPrecisionCheck(reference, seed=_WEIGHTS[0], terms=terms)
+            halving = HalfPrecisionCheck(reference, seed=_WEIGHTS[0], trace=trace)
             self._remarks += halving.of(arguments, examiner)
             self._guessable += halving.guessable
 

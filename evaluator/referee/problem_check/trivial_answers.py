@@ -9,7 +9,8 @@ from typing import Final
 import torch
 
 from kernelwright.evaluator.referee.correctness.comparison import agrees
-from kernelwright.evaluator.referee.correctness.tolerance import Expected, all_finite
+from kernelwright.evaluator.referee.correctness.groups import all_finite
+from kernelwright.evaluator.referee.correctness.tolerance import Expected
 from kernelwright.evaluator.referee.reference.input_structure import computable
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output
 from kernelwright.evaluator.schema.problem_report import ProblemFlaw, Severity

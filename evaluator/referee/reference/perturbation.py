@@ -1,7 +1,8 @@
-"""Answers of the reference when its inputs and parameters move by roundoffs."""
+"""Outputs of the reference whose inputs and parameters are perturbed by roundoffs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import torch
@@ -15,23 +16,24 @@ _HALF_BYTES: Final = 2
 
 
 def movable(model: nn.Module, arguments: Arguments) -> bool:
-    """Whether there is anything to move: floating inputs, parameters or buffers."""
+    """Return whether there is anything to perturb: floating inputs, parameters or buffers."""
     tensors = (*arguments.leaves, *model.parameters(), *model.buffers())
     return any(tensor.is_floating_point() for tensor in tensors)
 
 
-def moved(
+def perturbed(
     reference: Reference,
     model: nn.Module,
     arguments: Arguments,
     roundoff: float,
     *,
-    in_double: bool,
+    wide: Callable[[nn.Module, Arguments], Output | None] | None,
     draw: int = 0,
 ) -> Output:
-    """The answer when inputs and parameters are moved by a roundoff of random sign.
+    """The outputs when inputs and parameters are perturbed by a roundoff of random sign.
 
-    From draw 1 on by parts of it, buffers too, and half precision is widened where the move would be lost.
+    `wide` evaluates in float64; None where the reference cannot. From draw 1 on perturbations are parts of
+    the roundoff, buffers are perturbed too, and half precision is widened where a perturbation would be lost.
     """
     generator = torch.Generator(device=reference.device).manual_seed(20_261_121 + draw)
 
@@ -40,17 +42,17 @@ def moved(
             return tensor
         narrow = draw > 0 and tensor.element_size() == _HALF_BYTES
         own = torch.float32 if narrow else tensor.dtype
-        wide = tensor.detach().to(torch.float64 if in_double else own, copy=True)
-        for part in torch.split(wide.view(-1), _CHUNK_ELEMENTS) if wide.is_contiguous() else (wide,):
+        made = tensor.detach().to(torch.float64 if wide is not None else own, copy=True)
+        for part in torch.split(made.view(-1), _CHUNK_ELEMENTS) if made.is_contiguous() else (made,):
             part.mul_(_factors(part, roundoff, generator, parts=bool(draw)))
-        return wide
+        return made
 
-    moved_model = copied(model).double() if in_double else copied(model)
+    moved_model = copied(model).double() if wide is not None else copied(model)
     for tensor in (*moved_model.parameters(), *(moved_model.buffers() if draw else ())):
         tensor.data = move(tensor.data)
     moved_arguments = arguments.with_leaves([move(leaf) for leaf in arguments.leaves])
-    if in_double:
-        return reference.in_double(moved_model, moved_arguments) or reference.call(model, arguments)
+    if wide is not None:
+        return wide(moved_model, moved_arguments) or reference.call(model, arguments)
     try:
         return reference.call(moved_model, moved_arguments)
     except ProblemError:

@@ -65,7 +65,9 @@ class Output:
     leaves: list[torch.Tensor]
     numbers: list[bool]
     backward: Backward | None = None
-    """Which gradients are among them."""
+    """The gradients among them."""
+    wrote_state: bool = False
+    """The call wrote to the model's buffers, which were put back: later calls may return something else."""
 
 
 def same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -151,16 +153,6 @@ class Reference:
         self.source = source
         self.backward: Backward | None = None
         """The gradients that belong to a call; None where only outputs do."""
-        self.keeps_state = False
-        """Whether a call was seen to write to the model's buffers: later ones may answer otherwise."""
-        self.decides = False
-        """Whether a call was seen to round, compare or choose among floating numbers: answers may jump."""
-        self.half: torch.dtype | None = None
-        """Half precision that operations of a call were seen to answer in."""
-        self.rounds = False
-        """Whether such roundings are meant: without them the answer is another."""
-        self.together: dict[int, int] = {}
-        """Elements of one group that were seen to jump together, by output."""
         self._cotangents: list[tuple[torch.Size, torch.dtype]] = []
         self._draws_on_device = device.type == "cuda"
         self._module = types.ModuleType("problem")
@@ -295,8 +287,8 @@ class Reference:
         if not leaves:
             raise ProblemError(f"problem {self.problem}: forward returned no tensor")
         self._insist_on_dense(leaves, "forward returned")
-        if before.has_changed:
-            self.keeps_state = True
+        wrote_state = before.has_changed
+        if wrote_state:
             if before.lends(leaves):
                 raise ProblemError(
                     f"problem {self.problem}: forward returns a buffer that the next call writes to; "
@@ -308,7 +300,7 @@ class Reference:
         leaves = [
             leaf.to(self.device) if number else leaf for leaf, number in zip(leaves, numbers, strict=True)
         ]
-        return Output(tree, leaves, numbers, self.backward)
+        return Output(tree, leaves, numbers, self.backward, wrote_state)
 
     def _insist_on_dense(self, leaves: list[torch.Tensor], whence: str) -> None:
         for leaf in leaves:
@@ -344,9 +336,14 @@ class Reference:
             for before, after in zip(arguments.leaves, copies.leaves, strict=True)
         )
 
-    def in_double(self, model: nn.Module, arguments: Arguments) -> Output | None:
-        """The same call in float64 throughout, but where it insists on less; None where it cannot run so."""
-        wide = None if self.rounds else self._in_double(model, arguments, Float64Mode())
+    def in_double(
+        self, model: nn.Module, arguments: Arguments, *, keep_roundings: bool = False
+    ) -> Output | None:
+        """The same call in float64 throughout, but where it insists on less; None where it cannot run so.
+
+        With `keep_roundings`, the call's own roundings to narrower types stay.
+        """
+        wide = None if keep_roundings else self._in_double(model, arguments, Float64Mode())
         return wide or self._in_double(model, arguments, contextlib.nullcontext())
 
     def _in_double(

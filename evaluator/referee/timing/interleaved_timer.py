@@ -119,7 +119,7 @@ class InterleavedTimer:
         self._visitor = TurnRunner(
             device, ring, secret, queued=schedule.queued, call_timeout_s=schedule.call_timeout_s
         )
-        self._jumped: dict[int, FlippedElements] = {}
+        self._flipped: dict[int, FlippedElements] = {}
         self._started = time.monotonic()
         self._look = _FEWEST_TURNS * _MORE_TURNS[self.kind]
 
@@ -181,9 +181,12 @@ class InterleavedTimer:
             ran, outputs[id(lane)] = self._visit(lane, recipe)
             (lane.turns if count == self._schedule.calls else lane.singles).append(ran)
         ours, theirs = outputs[id(candidate)], outputs[id(baseline)]
-        complaint = self._ring.disagreement(ours, theirs, recipe, self._jumped)
-        if complaint:
-            raise CandidateFailed(Status.WRONG_VALUES, f"right when verified, wrong when timed: {complaint}")
+        compared = self._ring.compare(ours, theirs, recipe, self._flipped)
+        self._flipped = compared.flipped
+        if compared.mismatch:
+            raise CandidateFailed(
+                Status.WRONG_VALUES, f"right when verified, wrong when timed: {compared.mismatch}"
+            )
 
     def _visit(self, lane: CallBuffers, recipe: InputRecipe) -> tuple[RunResult, list[torch.Tensor]]:
         full = recipe.count == self._schedule.calls

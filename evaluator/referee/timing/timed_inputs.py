@@ -8,31 +8,33 @@ frozen.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import torch
 
 from kernelwright.evaluator.ipc.tensor_layout import Slot, stacked
+from kernelwright.evaluator.referee.correctness.comparison import (
+    BaselineOutput,
+    compare_with_baseline,
+    uncommon,
+)
 from kernelwright.evaluator.referee.correctness.discontinuities import (
-    LEEWAY,
-    NO_DOUBT,
     FlippedElements,
     FlipTolerance,
-    without_jumps,
-)
-from kernelwright.evaluator.referee.correctness.input_distributions import FEWEST_SCATTERED, Starts
-from kernelwright.evaluator.referee.correctness.tolerance import (
-    MOST_UNSETTLED,
-    Expected,
-    as_real,
-    bound,
-    finite_or_zero,
-    group_columns,
-    grouped,
     most_jumping,
-    rms,
 )
+from kernelwright.evaluator.referee.correctness.groups import finite_or_zero, grouped, rms
+from kernelwright.evaluator.referee.correctness.input_distributions import Starts
+from kernelwright.evaluator.referee.correctness.policy import (
+    BASELINE_ERROR,
+    CHUNK_ELEMENTS,
+    FEWEST_SCATTERED,
+    FLIP_LEEWAY,
+    MAX_UNSETTLED,
+    NEARLY_MEAN,
+)
+from kernelwright.evaluator.referee.correctness.tolerance import Expected, dtype_limit
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.reference.input_structure import keeper, variable
 from kernelwright.evaluator.referee.reference.reference import Arguments
@@ -46,15 +48,8 @@ _MOST_SMALL_DRAWS = 128
 _SMALL_DRAW = 1 << 14
 """Elements."""
 _FEW_ZEROS = 0.01
-_ALLOWED_INDEX_FLIPS = 1e-4
-_GLANCE = 65536
-_CHUNK_ELEMENTS = 1 << 24
 _AT_ONCE = 1 << 20
 """Elements of inputs that are made at once; beyond, copies would leave the cache."""
-_TINY = 1e-37
-_NEARLY = 1 - 1e-9
-_OWN_ERROR = 8.0
-"""Scales the baseline may err itself: the scale is no less than its error where that was measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +69,16 @@ class InputRecipe:
     def count(self) -> int:
         """Calls in the batch."""
         return self.bases.numel()
+
+
+@dataclass(frozen=True, slots=True)
+class OutputComparison:
+    """Result of comparing one turn's outputs with the baseline's."""
+
+    mismatch: str
+    """Empty where they agree."""
+    flipped: dict[int, FlippedElements]
+    """Elements that flipped since timing began, by output."""
 
 
 class TimedInputs:
@@ -131,7 +136,7 @@ class TimedInputs:
         self._shares = [max(known, default=0.0) for known in _known_shares(bases)]
         expected = [trial.expected for trial in bases]
         self._precisions = [_precision(expected, leaf) for leaf in range(len(expected[0].exact))]
-        self._doubts = [_doubt(expected, leaf) for leaf in range(len(expected[0].exact))]
+        self._tolerances = [_flip_tolerance(expected, leaf) for leaf in range(len(expected[0].exact))]
 
     def most_calls(self, wanted: int) -> int:
         """Inputs that noise does not make new are drawn each time, which is slow."""
@@ -214,37 +219,38 @@ class TimedInputs:
                 for part in _parts(recipe.count, places[0].numel()):
                     places[part].copy_(_picked(stack, others[part]))
 
-    def disagreement(
+    def compare(
         self,
-        ours: list[torch.Tensor],
-        theirs: list[torch.Tensor],
+        candidate: list[torch.Tensor],
+        baseline: list[torch.Tensor],
         recipe: InputRecipe,
-        jumped: dict[int, FlippedElements],
-    ) -> str:
-        """Compare timed outputs, each leaf [count, *shape], with the baseline's; empty when they agree.
+        earlier: Mapping[int, FlippedElements],
+    ) -> OutputComparison:
+        """Compare timed outputs, each leaf [count, *shape], with the baseline's.
 
-        `jumped` keeps, by output, what was let off in the duel so far.
+        `earlier` holds, by output, the elements that flipped since timing began.
         """
-        for leaf, (own, other) in enumerate(zip(ours, theirs, strict=True)):
+        total = dict(earlier)
+        for leaf, (own, other) in enumerate(zip(candidate, baseline, strict=True)):
             if own.numel() == 0:
                 continue
-            step = max(1, _CHUNK_ELEMENTS // own[0].numel())
-            doubt = replace(self._doubts[leaf], before=jumped.setdefault(leaf, FlippedElements()))
+            step = max(1, CHUNK_ELEMENTS // own[0].numel())
             for begin in range(0, recipe.count, step):
                 part = slice(begin, begin + step)
-                scale = self._scale(leaf, recipe, part)
-                bounds = self._bounds(recipe, part, self._precisions[leaf])
-                complaint = _disagree(
-                    own[part],
-                    other[part],
-                    scale,
-                    bounds,
-                    share=self._shares[leaf],
-                    doubt=doubt,
+                expected = BaselineOutput(
+                    values=other[part],
+                    scale=self._scale(leaf, recipe, part),
+                    limits=self._bounds(recipe, part, self._precisions[leaf]),
+                    least_share=self._shares[leaf],
+                    tolerance=self._tolerances[leaf],
                 )
-                if complaint:
-                    return f"output {leaf}, timed calls {begin + 1} to {begin + len(own[part])}: {complaint}"
-        return ""
+                flipped = total.get(leaf, FlippedElements())
+                found = compare_with_baseline(expected, own[part], earlier=flipped)
+                total[leaf] = flipped + found.flipped
+                if found.mismatch:
+                    calls = f"timed calls {begin + 1} to {begin + len(own[part])}"
+                    return OutputComparison(f"output {leaf}, {calls}: {found.mismatch}", total)
+        return OutputComparison("", total)
 
     def _scale(self, leaf: int, recipe: InputRecipe, part: slice) -> torch.Tensor | None:
         """Error scales [calls, groups] of a leaf for some calls of a batch."""
@@ -263,7 +269,7 @@ class TimedInputs:
         chosen = recipe.bases[part].tolist()
         limits = [self._limit if self.whole_draws else self._limits[base] for base in chosen]
         is_floating = dtype.is_floating_point
-        bounds = [bound(most, dtype) + _OWN_ERROR if is_floating else most for most in limits]
+        bounds = [dtype_limit(most, dtype) + BASELINE_ERROR if is_floating else most for most in limits]
         return torch.tensor(bounds, device="cpu")
 
 
@@ -278,75 +284,28 @@ def _picked(stack: torch.Tensor, bases: torch.Tensor) -> torch.Tensor:
     return stack[bases.to(stack.device)] if len(bases) > 1 else stack[int(bases[0])][None]
 
 
-def _disagree(
-    own: torch.Tensor,
-    other: torch.Tensor,
-    scale: torch.Tensor | None,
-    bounds: torch.Tensor,
-    *,
-    share: float = 0.0,
-    doubt: FlipTolerance = NO_DOUBT,
-) -> str:
-    """Empty where both agree; `share` of its size is the least scale of a group."""
-    own, other = as_real(own), as_real(other)
-    if scale is None:
-        flips = int((own != other).count_nonzero())
-        allowed = max(_ALLOWED_INDEX_FLIPS, doubt.share) * _uncommon(other)
-        return "" if flips <= allowed else f"{flips:,} of {own.numel():,} values differ"
-    shape = (own.shape[0], -1, group_columns(own[0]))
-    wide = torch.float64 if other.dtype == torch.float64 else torch.float32
-    rows, reference = own.reshape(shape).to(wide), other.reshape(shape).to(wide)
-    error = torch.linalg.vector_norm(rows - reference, dim=-1)
-    size = torch.linalg.vector_norm(reference, dim=-1)
-    if not bool((error + size).isfinite().all()):
-        finite = reference.isfinite()
-        if bool((finite != rows.isfinite()).any()):
-            return "NaN or infinity where the reference has none, or the other way round"
-        # Squares of large numbers are finite in double precision only.
-        rows, reference = (torch.where(finite, values, 0.0).double() for values in (rows, reference))
-        error = torch.linalg.vector_norm(rows - reference, dim=-1)
-        size = torch.linalg.vector_norm(reference, dim=-1)
-    root = float(shape[-1] ** 0.5)
-    information = torch.finfo(other.dtype)
-    # Of narrow types a few roundings of the whole answer are much: no more than when it was verified.
-    least = information.eps / 4 if information.bits < 32 else information.eps
-    floor = size / root * max(least, share)
-    unit = torch.maximum(scale.to(floor), floor).clamp_min(_TINY)
-    if doubt.together:
-        most = unit * bounds.to(unit).unsqueeze(-1)
-        error = without_jumps(rows, reference, most, doubt)
-    worst = (error / root / unit).amax(-1).cpu()
-    # Written as "not within" so that a NaN in the arithmetic counts as wrong.
-    beyond = ~(worst <= bounds)
-    if not bool(beyond.any()):
-        return ""
-    return f"error {float(worst[beyond].max()):.3g} times the rounding error's scale"
-
-
 def _precision(expected: list[Expected], leaf: int) -> torch.dtype:
     """The coarsest type whose roundings an output was seen to carry."""
     return min((each.precision(leaf) for each in expected), key=lambda dtype: dtype.itemsize)
 
 
-def _doubt(expected: list[Expected], leaf: int) -> FlipTolerance:
-    """What verification says of how much of an output hangs on rounding."""
-    jumps = [found for each in expected if each.jumps and (found := each.jumps[leaf]) is not None]
+def _flip_tolerance(expected: list[Expected], leaf: int) -> FlipTolerance:
+    """Tolerance for elements of an output that hang on rounding, from what verification saw."""
+    jumps = [
+        found
+        for each in expected
+        if each.decisions.jumps and (found := each.decisions.jumps[leaf]) is not None
+    ]
     masks = [
         (mask, each.exact[leaf])
         for each in expected
-        if each.unsettled and (mask := each.unsettled[leaf]) is not None
+        if each.decisions.unsettled and (mask := each.decisions.unsettled[leaf]) is not None
     ]
-    shares = [int(mask.count_nonzero()) / max(1, _uncommon(exact)) for mask, exact in masks]
+    shares = [int(mask.count_nonzero()) / max(1, uncommon(exact)) for mask, exact in masks]
     elements = max(1, expected[0].exact[leaf].numel())
-    most = most_jumping(elements) / elements if jumps else MOST_UNSETTLED
+    most = most_jumping(elements) / elements if jumps else MAX_UNSETTLED
     share = min(most, max((found.share for found in jumps), default=max(shares, default=0.0)))
-    return FlipTolerance(LEEWAY * share, max((found.most for found in jumps), default=0))
-
-
-def _uncommon(values: torch.Tensor) -> int:
-    """How many differ from what most are: where few are set in a mask, all zeros are nearly right."""
-    usual = values.flatten()[:_GLANCE].to(torch.int64).mode().values
-    return int((values != usual).count_nonzero())
+    return FlipTolerance(FLIP_LEEWAY * share, max((found.most for found in jumps), default=0))
 
 
 def _alike(leaves: tuple[torch.Tensor, ...]) -> bool:
@@ -377,5 +336,5 @@ def _known_shares(bases: list[Trial]) -> list[list[float]]:
 def _share(scale: torch.Tensor, exact: torch.Tensor) -> float:
     sizes = rms(finite_or_zero(grouped(exact)))
     # Small ones may be what is left where terms cancelled. Where all are equal, all are large.
-    large = (sizes > 0) & (sizes >= _NEARLY * rms(sizes[None]))
+    large = (sizes > 0) & (sizes >= NEARLY_MEAN * rms(sizes[None]))
     return float((scale[large] / sizes[large]).max()) if bool(large.any()) else 0.0

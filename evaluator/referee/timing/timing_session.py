@@ -61,7 +61,7 @@ class TimingSession:
             pool.starts(),
             pool.fresh,
             secret=secret,
-            limit=limit(config.math.value, zero_mean=False, terms=pool.terms),
+            limit=limit(config.math.value, zero_mean=False, terms=pool.trace.terms),
             inputs_stay=not ground.reference.mutates(first.model, self._base.arguments),
         )
         self._most = self._most_calls(insists=insists)

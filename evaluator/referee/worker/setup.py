@@ -32,6 +32,8 @@ class ProblemContext:
     math: str
     dtype: str
     load_s: float
+    keeps_state: bool = False
+    """Calls write to the model's buffers, which is undone after each run."""
     operations: int = 0
     """Operations in a call of the reference, about one launch each; 0 where they could not be counted."""
 
@@ -85,7 +87,7 @@ def load(context: ProblemContext, worker: WorkerProcess, source: str, *, class_n
 
 def construct(context: ProblemContext, worker: WorkerProcess, spec: ModelSpec) -> None:
     """Construct a model in a worker, under a seed or with the reference's state."""
-    worker.restores = context.reference.keeps_state
+    worker.restores = context.keeps_state
     arguments = context.reference.init_arguments()
     leaves = list(arguments.leaves)
     state = None

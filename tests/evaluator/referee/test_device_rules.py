@@ -7,7 +7,7 @@ import torch
 
 from kernelwright.evaluator.ipc.tensor_layout import place, stacked, view
 from kernelwright.evaluator.referee.correctness.comparison import compare
-from kernelwright.evaluator.referee.correctness.op_trace import terms_of
+from kernelwright.evaluator.referee.correctness.op_trace import trace_call
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.correctness.verification import poison
 from kernelwright.evaluator.referee.problem_check.half_precision import HalfPrecisionCheck
@@ -117,8 +117,8 @@ def test_timed_calls_are_fed_and_checked_on_the_device(gpu, source):
         for call in range(3)
     ]
     ours = [torch.stack(leaves) for leaves in zip(*answers, strict=True)]
-    assert ring.disagreement(ours, ours, recipe, {}) == ""
-    assert ring.disagreement([leaf.roll(1, 0) for leaf in ours], ours, recipe, {})
+    assert ring.compare(ours, ours, recipe, {}).mismatch == ""
+    assert ring.compare([leaf.roll(1, 0) for leaf in ours], ours, recipe, {}).mismatch
 
 
 def test_problems_are_vetted_on_the_device(gpu):
@@ -131,5 +131,5 @@ def test_problems_are_vetted_on_the_device(gpu):
     sensitivity = Sensitivity(reference, model, base.arguments, examiner)
     list(sensitivity.of_inputs(other.arguments))
     list(sensitivity.of_parameters(pool.draws[1].model))
-    terms = terms_of(reference, model, base.arguments)
-    list(HalfPrecisionCheck(reference, seed=11, terms=terms).of(base.arguments, examiner))
+    trace = trace_call(reference, model, base.arguments)
+    list(HalfPrecisionCheck(reference, seed=11, trace=trace).of(base.arguments, examiner))

@@ -124,8 +124,8 @@ def test_answers_to_whole_numbers_are_held_to_the_usual_error():
     assert ring.whole_draws
     recipe, right = ring.recipe(2), torch.randn(2, 40, 64)
     scale = max(float(trial.expected.scales[0].max()) for trial in pool.bases)
-    assert ring.disagreement([right + 100 * scale], [right], recipe, {}) == ""
-    assert "error" in ring.disagreement([right + 400 * scale], [right], recipe, {})
+    assert ring.compare([right + 100 * scale], [right], recipe, {}).mismatch == ""
+    assert "error" in ring.compare([right + 400 * scale], [right], recipe, {}).mismatch
 
 
 def test_few_numbers_in_order_are_told_from_chance_by_several_draws():

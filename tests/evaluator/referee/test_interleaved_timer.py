@@ -48,7 +48,10 @@ def _scored(
 @pytest.mark.parametrize("singles", [True, False])
 def test_only_who_may_merge_calls_is_timed_one_by_one(monkeypatch, singles):
     schedule = Schedule(count=10, target_ms=0.0, max_turns=6, call_timeout_s=5.0, singles=singles)
-    ring = SimpleNamespace(recipe=lambda count: SimpleNamespace(count=count), disagreement=lambda *each: "")
+    ring = SimpleNamespace(
+        recipe=lambda count: SimpleNamespace(count=count),
+        compare=lambda *each: SimpleNamespace(mismatch="", flipped={}),
+    )
     clock = InterleavedTimer(CpuDevice(), cast(TimedInputs, ring), schedule, random.Random(1))
     monkeypatch.setattr(clock, "_visit", lambda lane, recipe: (RunResult(1.0, 1.2, 0.1, "", ""), []))
     one, other = (_lane(5.0, claimed=1.0, wander_ms=0.0, turns=0) for _ in range(2))
@@ -64,7 +67,10 @@ def test_time_of_either_side_counts_until_the_interval_is_looked_at(
 ):
     """Or a candidate that is fifty times faster would wait for as long as the reference takes so often."""
     schedule = Schedule(count=1, target_ms=300.0, max_turns=24, call_timeout_s=5.0)
-    ring = SimpleNamespace(recipe=lambda count: SimpleNamespace(count=count), disagreement=lambda *each: "")
+    ring = SimpleNamespace(
+        recipe=lambda count: SimpleNamespace(count=count),
+        compare=lambda *each: SimpleNamespace(mismatch="", flipped={}),
+    )
     clock = InterleavedTimer(GPU, cast(TimedInputs, ring), schedule, random.Random(1))
     one, other = (_lane(5.0, claimed=1.0, wander_ms=0.0, turns=0) for _ in range(2))
     took_ms = {id(one): 1.0, id(other): 1.0} | {id(one if is_candidate else other): slower_ms}

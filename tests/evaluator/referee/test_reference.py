@@ -56,8 +56,9 @@ def _pool(reference: Reference) -> TrialPool:
 def test_a_call_starts_where_the_model_was_made_and_a_row_of_calls_goes_on(body: str) -> None:
     reference = _reference(body)
     model, arguments = reference.model(1), reference.inputs(2)
-    first = reference.call(model, arguments).leaves[0]
-    assert reference.keeps_state
+    output = reference.call(model, arguments)
+    first = output.leaves[0]
+    assert output.wrote_state
     assert not reference.mutates(model, arguments)
     assert torch.equal(reference.call(model, arguments).leaves[0], first)
     pool = _pool(reference)
@@ -65,7 +66,10 @@ def test_a_call_starts_where_the_model_was_made_and_a_row_of_calls_goes_on(body:
     by_hand = reference.model(pool.draws[0].seed)
     with torch.no_grad():
         right = [by_hand(*trial.arguments.leaves) for trial in trials]
-    row = [expected.output.leaves[0] for expected in in_a_row(reference, pool.draws[0], trials, "fp32")]
+    row = [
+        expected.output.leaves[0]
+        for expected in in_a_row(reference, pool.draws[0], trials, "fp32", pool.trace)
+    ]
     assert all(map(torch.equal, row, right))
     assert not torch.equal(row[1], trials[1].expected.output.leaves[0])
 
@@ -74,8 +78,8 @@ def test_a_reference_without_state_answers_a_row_as_it_answers_one() -> None:
     reference = _reference()
     pool = _pool(reference)
     trials = pool.draws[0].trials[:2]
-    row = list(in_a_row(reference, pool.draws[0], trials, "fp32"))
-    assert not reference.keeps_state
+    row = list(in_a_row(reference, pool.draws[0], trials, "fp32", pool.trace))
+    assert not pool.trace.keeps_state
     assert row == [trial.expected for trial in trials]
 
 

@@ -9,14 +9,16 @@ import pytest
 import torch
 
 from kernelwright.evaluator.ipc.tensor_layout import place, stacked
-from kernelwright.evaluator.referee.correctness.discontinuities import FlipTolerance
-from kernelwright.evaluator.referee.correctness.input_distributions import AROUND, BELOW, NEAR, Starts
-from kernelwright.evaluator.referee.correctness.op_trace import terms_of
+from kernelwright.evaluator.referee.correctness.comparison import BaselineOutput, compare_with_baseline
+from kernelwright.evaluator.referee.correctness.discontinuities import FlippedElements, FlipTolerance
+from kernelwright.evaluator.referee.correctness.input_distributions import Starts
+from kernelwright.evaluator.referee.correctness.op_trace import trace_call
+from kernelwright.evaluator.referee.correctness.policy import AROUND, BELOW, NEAR
 from kernelwright.evaluator.referee.correctness.tolerance import Expected, limit
 from kernelwright.evaluator.referee.correctness.trial_cache import SolvedTrial, Trial
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
-from kernelwright.evaluator.referee.timing.timed_inputs import InputRecipe, TimedInputs, _disagree, _share
+from kernelwright.evaluator.referee.timing.timed_inputs import InputRecipe, TimedInputs, _share
 
 TENSOR = {"k": "tensor", "i": 0}
 LOOSE, TIGHT = 192.0, 32.0
@@ -53,6 +55,11 @@ def _ring(
     )
 
 
+def _disagree(own, right, scale, bounds, flips=None):
+    expected = BaselineOutput(right, scale, bounds, tolerance=flips or FlipTolerance())
+    return compare_with_baseline(expected, own, earlier=FlippedElements()).mismatch
+
+
 def test_each_base_is_held_to_its_own_limit():
     ring = _ring()
     recipe = ring.recipe(16)
@@ -62,9 +69,9 @@ def test_each_base_is_held_to_its_own_limit():
     right = torch.zeros(16, 8, 64)
     between = 1e-7 * (LOOSE + TIGHT) / 2
     own = right + between
-    assert "times the rounding error" in ring.disagreement([own], [right], recipe, {})
+    assert "times the rounding error" in ring.compare([own], [right], recipe, {}).mismatch
     own[tight] = right[tight]
-    assert ring.disagreement([own], [right], recipe, {}) == ""
+    assert ring.compare([own], [right], recipe, {}).mismatch == ""
 
 
 def _published(ring: TimedInputs, count: int = 4) -> torch.Tensor:
@@ -131,9 +138,9 @@ def test_small_jumps_of_a_short_row_are_jumps_too():
     own = right.clone()
     own[1, 0, 7:9] += torch.tensor([1.0, -1.0])
     assert "times the rounding error" in _disagree(own, right, scale, bounds)
-    assert _disagree(own, right, scale, bounds, doubt=FlipTolerance(0.0, 2)) == ""
+    assert _disagree(own, right, scale, bounds, flips=FlipTolerance(0.0, 2)) == ""
     own[1, 0, 20:26] -= 1.0
-    assert "times the rounding error" in _disagree(own, right, scale, bounds, doubt=FlipTolerance(0.0, 2))
+    assert "times the rounding error" in _disagree(own, right, scale, bounds, flips=FlipTolerance(0.0, 2))
 
 
 def test_answers_whose_squares_overflow_are_compared_too():
@@ -163,7 +170,7 @@ def _timed_products(length: int) -> tuple[TimedInputs, InputRecipe, list[torch.T
         pool.starts(),
         pool.fresh,
         secret=random.Random(2),
-        limit=limit("fp32", zero_mean=False, terms=pool.terms),
+        limit=limit("fp32", zero_mean=False, terms=pool.trace.terms),
         inputs_stay=True,
     )
     slots, size = place([torch.empty(4, length), torch.empty(length, 32)], count=2, block=0)
@@ -213,7 +220,8 @@ def test_what_is_summed_up_after_a_product_may_err_as_sums_do():
     product = _reference(PRODUCT.format(64))
     summed = _reference(PRODUCT.format(64).replace("a @ b", "(a @ b).mean()").replace("(4,", "(4096,"))
     few, many = (
-        terms_of(reference, reference.model(1), reference.inputs(1)) for reference in (product, summed)
+        trace_call(reference, reference.model(1), reference.inputs(1)).terms
+        for reference in (product, summed)
     )
     assert few == 64
     assert many > 1000 * few
@@ -303,9 +311,9 @@ def test_answers_that_few_inputs_decide_are_compared_fairly(function):
         torch.stack([call(x.flip(-1)) for x in given]),
     ):
         own = own.flip(-1) if own.dim() == 3 and not torch.allclose(own, right, rtol=1e-3) else own
-        assert ring.disagreement([own], [right], recipe, {}) == ""
+        assert ring.compare([own], [right], recipe, {}).mismatch == ""
     sampled = torch.stack([call(torch.cat([x[:, ::2], x[:, ::2]], -1)) for x in given])
-    assert ring.disagreement([sampled], [right], recipe, {}) != ""
+    assert ring.compare([sampled], [right], recipe, {}).mismatch != ""
 
 
 def test_the_largest_groups_tell_how_scales_grow_with_size():
@@ -325,9 +333,9 @@ def test_as_many_whole_numbers_may_go_either_way_as_verification_found_to():
     own = right.clone()
     own[0, :100] += 1
     assert _disagree(own, right, None, torch.ones(4)) != ""
-    assert _disagree(own, right, None, torch.ones(4), doubt=FlipTolerance(0.004, 0)) == ""
+    assert _disagree(own, right, None, torch.ones(4), flips=FlipTolerance(0.004, 0)) == ""
     own[1, :100] += 1
-    assert _disagree(own, right, None, torch.ones(4), doubt=FlipTolerance(0.004, 0)) != ""
+    assert _disagree(own, right, None, torch.ones(4), flips=FlipTolerance(0.004, 0)) != ""
 
 
 def test_a_few_elements_may_jump_where_verification_saw_some_and_nowhere_else():
@@ -335,22 +343,27 @@ def test_a_few_elements_may_jump_where_verification_saw_some_and_nowhere_else():
     own = right.clone()
     own[1, 5, 7:9] += 1.0
     assert "times the rounding error" in _disagree(own, right, scale, bounds)
-    assert _disagree(own, right, scale, bounds, doubt=FlipTolerance(0.0, 1)) == ""
+    assert _disagree(own, right, scale, bounds, flips=FlipTolerance(0.0, 1)) == ""
     own[0, 5, 7] += 1.0
-    assert "times the rounding error" in _disagree(own, right, scale, bounds, doubt=FlipTolerance(0.0, 1))
+    assert "times the rounding error" in _disagree(own, right, scale, bounds, flips=FlipTolerance(0.0, 1))
     own = right + 3e-3 * torch.randn_like(right)
-    assert "times the rounding error" in _disagree(own, right, scale, bounds, doubt=FlipTolerance(0.02, 64))
+    assert "times the rounding error" in _disagree(own, right, scale, bounds, flips=FlipTolerance(0.02, 64))
     own = right.clone()
     own[1, 5, 7] = float("nan")
-    assert "NaN" in _disagree(own, right, scale, bounds, doubt=FlipTolerance(0.02, 64))
+    assert "NaN" in _disagree(own, right, scale, bounds, flips=FlipTolerance(0.02, 64))
 
 
 def test_a_call_may_go_the_other_way_as_a_whole_but_not_call_after_call():
-    scale, bounds, doubt = torch.full((1, 1), 1e-7), torch.full((1,), LOOSE), FlipTolerance(0.0, 512)
+    scale, bounds, tolerance = torch.full((1, 1), 1e-7), torch.full((1,), LOOSE), FlipTolerance(0.0, 512)
+    total = FlippedElements()
 
     def complaint(error: float) -> str:
+        nonlocal total
         right = torch.randn(1, 1, 512)
-        return _disagree(right + error, right, scale, bounds, doubt=doubt)
+        expected = BaselineOutput(right, scale, bounds, tolerance=tolerance)
+        found = compare_with_baseline(expected, right + error, earlier=total)
+        total += found.flipped
+        return found.mismatch
 
     assert [complaint(1.0) for _ in range(2)] == ["", ""]
     assert "times the rounding error" in complaint(1.0)

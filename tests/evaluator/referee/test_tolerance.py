@@ -126,26 +126,26 @@ def test_whole_numbers_that_hang_on_a_buffer_alone_have_ties_too() -> None:
 @pytest.mark.parametrize(("source", "decides"), [(ROUNDED, True), (NEAREST, True), (SMOOTH, False)])
 def test_only_what_decides_is_looked_at_for_jumps(source: str, decides: bool) -> None:
     pool = _pool(source)
-    jumps = [jump for trial in pool.draws[0].trials for jump in trial.expected.jumps]
+    jumps = [jump for trial in pool.draws[0].trials for jump in trial.expected.decisions.jumps]
     assert any(jump is not None for jump in jumps) is decides
 
 
 def test_what_jumps_nearly_everywhere_is_held_to_one_answer() -> None:
     source = SOURCE.format(body="return torch.frac(x * 2.0**26)", inputs="return [torch.randn(32, 64)]")
-    assert _pool(source).bases[0].expected.jumps == [None]
+    assert _pool(source).bases[0].expected.decisions.jumps == [None]
 
 
 def test_a_jump_that_no_draw_meets_is_found_on_the_way_to_farther_inputs() -> None:
     source = NEAREST.replace("x[3] = 10.0; ", "").replace("512", "1024")
     pool = _pool(source)
-    jumps = [trial.expected.jumps[0] for trial in pool.starts().trials]
+    jumps = [trial.expected.decisions.jumps[0] for trial in pool.starts().trials]
     assert [(jump.share, jump.most) for jump in jumps if jump is not None][-1] == (0.0, 8)
 
 
 def test_what_only_looks_like_deciding_has_no_jumps() -> None:
     source = SOURCE.format(body="return x - x.max(-1).values[:, None]", inputs="return [torch.randn(64, 64)]")
     trials = _pool(source).draws[0].trials
-    assert all(trial.expected.jumps == [None] for trial in trials)
+    assert all(trial.expected.decisions.jumps == [None] for trial in trials)
 
 
 @pytest.mark.parametrize("kind", ["float64", "complex128"])
@@ -182,7 +182,7 @@ def test_a_narrow_product_that_is_widened_may_be_computed_in_more_and_not_in_les
 def test_a_number_at_the_border_of_two_bins_may_be_counted_in_either() -> None:
     trial = _pool(BINS).bases[0]
     (x,) = trial.arguments.leaves
-    assert trial.expected.jumps[0] is not None
+    assert trial.expected.decisions.jumps[0] is not None
     exact = trial.expected.output.leaves[0]
     lower = exact.clone()
     lower[36] -= 1  # 0.375 is where it begins

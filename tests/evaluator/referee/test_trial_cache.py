@@ -9,12 +9,12 @@ import torch
 
 from kernelwright.evaluator import ProblemError
 from kernelwright.evaluator.referee.correctness.input_distributions import (
-    AROUND,
     VARIANTS,
     Starts,
     Variant,
     _scattered,
 )
+from kernelwright.evaluator.referee.correctness.policy import AROUND
 from kernelwright.evaluator.referee.correctness.trial_cache import SolvedTrial, Trial, TrialCache
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.reference import Reference

@@ -1,0 +1,48 @@
+"""Groups of output elements, which share an error scale, and root mean squares over them."""
+
+from __future__ import annotations
+
+import torch
+
+from kernelwright.evaluator.referee.correctness.policy import CHUNK_ELEMENTS, SMALL_GROUP
+from kernelwright.evaluator.referee.reference.input_structure import computable
+
+
+def group_columns(leaf: torch.Tensor) -> int:
+    """Elements of a group: a row of the last dimension, or enough trailing dimensions to reach 32."""
+    columns = 1
+    for size in reversed(leaf.shape):
+        columns *= size
+        if columns >= SMALL_GROUP:
+            break
+    return max(columns, 1)
+
+
+def grouped(leaf: torch.Tensor) -> torch.Tensor:
+    """A leaf as [groups, columns]."""
+    return leaf.reshape(-1, group_columns(leaf)) if leaf.numel() else leaf.reshape(0, 1)
+
+
+def as_real(leaf: torch.Tensor) -> torch.Tensor:
+    """A complex leaf as real and imaginary parts in a last dimension of 2; others unchanged."""
+    return torch.view_as_real(leaf.resolve_conj()) if leaf.is_complex() else leaf
+
+
+def rms(values: torch.Tensor) -> torch.Tensor:
+    """Root mean square of each group of a float64 [groups, columns] tensor."""
+    return values.square().mean(1).sqrt()
+
+
+def all_finite(values: torch.Tensor) -> bool:
+    """Return whether every element is surely finite; False also where only their sum overflows."""
+    return bool(computable(values).sum().isfinite())
+
+
+def finite_or_zero(values: torch.Tensor) -> torch.Tensor:
+    """The values, with zeros in place of what is not finite."""
+    return values if all_finite(values) else torch.where(values.isfinite(), values, 0.0)
+
+
+def flat_chunks(values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Flat pieces of bounded size."""
+    return torch.split(values.flatten(), CHUNK_ELEMENTS)

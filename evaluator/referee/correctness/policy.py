@@ -1,0 +1,131 @@
+"""Numbers that decide whether outputs are correct, with the measurement behind each where there is one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+UNIT_ROUNDOFF: Final = {"fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8}
+"""Perturbation of inputs and parameters under each math policy: half a unit in the last place it allows."""
+
+# Limits: multiples of the error scale of a group of output elements (see tolerance.py).
+ZERO_MEAN_LIMIT: Final = 32.0
+"""Norm-wise limit where terms cancel: honest sequential float32 stays below 7, TF32 starts near 800."""
+OTHER_LIMIT: Final = 192.0
+"""Norm-wise limit elsewhere: sequential float32 reached 29 for products of 131072 positive terms."""
+REDUCED_LIMIT: Final = 16.0
+"""Norm-wise limit where the math policy or the output's type is half precision: 192 times the error of a
+bfloat16 reference is a third of a value."""
+EIGHT_BIT_LIMIT: Final = 4.0
+"""Norm-wise limit for outputs of eight bits: 16 roundings of one are half of its value."""
+PEAK_FACTOR: Final = 8.0
+"""Times the norm-wise limit that a single element may err."""
+SEQUENTIAL_FACTOR: Final = 4.0
+"""Times the root of the number of terms: the limit where sums are added one after another."""
+MAX_ZERO_MEAN_LIMIT: Final = 512.0
+"""Limit for zero-mean terms without products: inputs in half precision start near 950."""
+MAX_PRODUCT_TERMS: Final = 1 << 10
+"""Terms of a product beyond which the limit stays, or TF32 would pass: sums of products of random signs err
+5 scales at 4096 terms and 20 at 131072; with one operand in TF32 they err 600 and 450."""
+MAX_SUM_TERMS: Final = 1 << 18
+"""Terms of a sum without products beyond which the limit stays, or a mere sample of the terms would pass."""
+SUMMED_PRODUCTS: Final = 16
+"""Times more inputs per output than terms of a product from which on products are taken to be summed up."""
+
+# Error scales.
+HALF_PRECISION_RATIO: Final = 4.0
+"""A reference's own error over all else, from which on its roundings to half precision set the scale."""
+SMALL_GROUP: Final = 32
+"""Elements a group has at least, where the output has as many: fewer give no stable root mean square."""
+SMALL_INPUT_SHARE: Final = 1 / 32
+"""Share of the usual scale that outputs of tiny inputs may err: numbers near one on the way, as in
+`exp(x) - 1`, take two units of it at most, and limits are many units."""
+SMALL_INPUT_BITS: Final = 11
+"""Bits that must be correct in outputs of tiny inputs all the same."""
+
+# Elements where rounding decides: ties, comparisons, roundings on purpose.
+TIE_DRAWS: Final = 6
+"""Perturbed evaluations that look for elements that flip."""
+MORE_TIE_DRAWS: Final = 12
+"""Perturbed evaluations where the first found any: in those two compared numbers may have moved alike."""
+TIE_ROUNDOFF: Final = 2.0**-21
+"""Perturbation that finds ties: eight units of float32."""
+FAR_ROUNDOFF: Final = 2.0**-10
+"""Largest perturbation that looks for a rare jump; beyond, most of a change follows smoothly."""
+FAR_DRAWS: Final = 2
+"""Bisections from the largest perturbation down, per output."""
+MAX_UNSETTLED: Final = 0.01
+"""Share of an output that may hang on rounding; beyond, it is compared as if none did."""
+FAR_JUMP: Final = 100.0
+"""Times the limit that an element must change by to count as a jump under the largest perturbation."""
+TIE_JUMP: Final = 4.0
+"""Times the limit under a perturbation of a few roundoffs: one more in a bin is little beside thousands."""
+FEW_FLIPS: Final = 8
+"""Elements of a small output that may jump at once: bins of a histogram do in pairs."""
+FEW_FLIPS_SHARE: Final = 1 / 8
+"""Share of a small output that may jump at once."""
+FLIP_LEEWAY: Final = 2.0
+"""Times more elements that may flip in timed outputs than did in verified ones."""
+MAX_FLIPPED: Final = 0.05
+"""Share of all timed elements that may flip: one decision may change all of an output, but seldom does."""
+FLIP_PEAK: Final = 4.0
+"""An element of a short group counts as flipped beyond the root of the group's size over this, in limits."""
+
+# Timed outputs, which are compared with the baseline's.
+BASELINE_ERROR: Final = 8.0
+"""Scales the baseline may err itself: the scale is no less than its error where that was measured."""
+MAX_INDEX_FLIPS: Final = 1e-4
+"""Share of whole numbers that may differ from the baseline's where verification saw no ties."""
+USUAL_VALUE_SAMPLE: Final = 65536
+"""Elements looked at for the most frequent value of a mask."""
+SMALLEST_SCALE: Final = 1e-37
+"""Scale of a group of zeros, to divide by."""
+NEARLY_MEAN: Final = 1 - 1e-9
+"""Share of the root mean square group size from which on a group counts as large."""
+
+# Trials.
+INPUT_DRAWS: Final = 2
+"""Unchanged draws of a problem's inputs: a constant output would pass one."""
+FINITE_SHARE: Final = 0.9
+"""Share of the finite output elements of a plain draw that a varied one must keep."""
+SOLVED_TRIALS_BYTES: Final = 1 << 30
+"""Memory for solved trials where the caller names none."""
+CHUNK_ELEMENTS: Final = 1 << 24
+"""Elements handled at once, to bound the memory of intermediate results."""
+AROUND, BELOW, NEAR = (2 / 3, 4 / 3), (1 / 2, 1.0), (0.98, 1.0)
+"""Factors on the inputs of timed calls, from the widest to those for references finite on nothing else."""
+FEWEST_SCATTERED: Final = 32
+"""Elements an input needs for signs and spikes: on those of a scalar an output may not stay finite."""
+SPIKES: Final = (8.0, 16.0)
+"""Least and largest factor of an element that stands out."""
+SPIKE_SPACING: Final = (256, 16384)
+"""Least and most elements per spike; one per row between."""
+
+# Verification.
+VERIFY_CALLS: Final = 4
+"""Calls whose buffers are laid out side by side."""
+FEWEST_VERIFY_CALLS: Final = 2
+"""The same where memory is short: a later call must leave an earlier output alone."""
+VERIFY_MEMORY_SHARE: Final = 0.05
+"""Share of the free device memory for those buffers."""
+RETRIES: Final = 2
+"""Repeats of a wrong call, to tell a wrong candidate from a nondeterministic one."""
+REMARK_CHARACTERS: Final = 400
+"""Characters of a second failure that are quoted in the first."""
+SHOWN_ELEMENTS: Final = 5
+"""Wrong elements that a mismatch names."""
+EVERYTHING_OFF: Final = 0.99
+"""Share of wrong elements described as all of them."""
+
+# Other shapes of a problem.
+SMALLEST_EXTENT: Final = 64
+"""Constants up to this stay: they are kernel sizes, heads and groups more often than extents."""
+EXTENT_FLOORS: Final = (128, 64, 32)
+"""Extents are not scaled below: a tiled kernel needs several tiles for its tiles to race."""
+EXTENT_SHIFT: Final = 5
+"""Powers of two that extents are scaled down by."""
+MEMORY_RATIO: Final = 2
+"""Times the evaluated shapes' memory that other shapes may need."""
+SPARE_BYTES: Final = 64 << 20
+"""Memory that other shapes may need on top."""
+OTHER_SHAPES: Final = 2
+"""Other shapes a candidate is tried at."""
