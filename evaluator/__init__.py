@@ -39,6 +39,7 @@ from kernelwright.evaluator.schema.evaluation import (
     Stage,
     Status,
 )
+from kernelwright.evaluator.schema.plugins import load_plugin, plugins
 from kernelwright.evaluator.schema.problem import Problem, find_problems, problem_from_source, read_problem
 from kernelwright.evaluator.schema.problem_report import ADVICE, ProblemFlaw, ProblemReport, Severity
 from kernelwright.evaluator.schema.problem_signature import ProblemSignature, TensorFacts
@@ -93,7 +94,9 @@ __all__ = [
     "gpus",
     "guess_backend",
     "load_kernel",
+    "load_plugin",
     "parse_python",
+    "plugins",
     "probe",
     "problem_from_source",
     "read_problem",

@@ -31,15 +31,13 @@ from kernelwright.agent.leaderboard.statistics import (
     ranks,
 )
 from kernelwright.agent.records.attempt_log import Attempt
+from kernelwright.agent.strategies import attempts_are_one_sample
 from kernelwright.evaluator import Status, sha256_text
 
 POINTS: Final = (0.0, 1.0, 1.5, 2.0)
 """The p of `fast_p`."""
 KS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 """The k of pass@k and best@k, as far as every problem has that many samples."""
-
-WHOLE: Final = frozenset({"evolve"})
-"""Strategies whose attempts at a problem depend on each other: all of a run are one sample."""
 
 
 def board(
@@ -163,9 +161,11 @@ def _by_problem(rows: list[Row]) -> dict[str, list[float | None]]:
 
     A sample all of whose replies were remembered is the one it repeats: k of n must be n that were drawn.
     """
+    joint = {name for name in {row.strategy for row in rows} if attempts_are_one_sample(name)}
     made: defaultdict[tuple[str, str, int], list[Row]] = defaultdict(list)
     for row in rows:
-        made[row.problem, row.run, 0 if row.strategy in WHOLE else row.sample].append(row)
+        whole = row.strategy in joint
+        made[row.problem, row.run, 0 if whole else row.sample].append(row)
     found: dict[str, dict[object, float | None]] = {}
     first: dict[object, object] = {}
     for own in sorted(made, key=lambda key: _is_repeat(made[key])):

@@ -1,1 +1,10 @@
-"""Who completes prompts: OpenAI-compatible endpoints, the Batch API, recordings; and what they cost."""
+"""Clients that complete prompts; the seam is `provider_kind.ProviderKind`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+LIVE: Final = "openai"
+"""Provider of a run that names none, where a key or a base URL is set."""
+OFFLINE: Final = "replay"
+"""Provider of a run that names none, otherwise."""

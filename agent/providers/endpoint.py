@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from ipaddress import ip_address
+from typing import Final
 from urllib.parse import urlsplit
+
+OPENAI_URL: Final = "https://api.openai.com/v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +16,7 @@ class Endpoint:
 
     name: str = "openai"
     """The provider's name in records."""
-    base_url: str = "https://api.openai.com/v1"
+    base_url: str = OPENAI_URL
     api_key: str = field(default="", repr=False)
     key_variable: str = "OPENAI_API_KEY"
     """Environment variable the key came from, named when the key is refused."""

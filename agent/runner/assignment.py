@@ -95,7 +95,7 @@ class TaskAssignment:
             self.is_complete = False
             raise
 
-    async def judge(self, attempt: Attempt, twin: Attempt | None = None) -> Attempt:
+    async def evaluate(self, attempt: Attempt, twin: Attempt | None = None) -> Attempt:
         """The recorded verdict, or a new one; what passed is kept."""
         try:
             judged = await self._judge(attempt, twin)

@@ -26,7 +26,7 @@ from kernelwright.agent.runner.requester import Requester
 from kernelwright.agent.runner.shutdown import RunFailure, close_run, interrupts
 from kernelwright.agent.runner.stop_conditions import StopConditions
 from kernelwright.agent.runner.worker_pool import WorkerPool
-from kernelwright.agent.strategies import Exemplar, Imported, Prompts
+from kernelwright.agent.strategies import Exemplar, Prompts
 from kernelwright.agent.workspace import Workspace
 from kernelwright.evaluator import ConfigError, Problem
 
@@ -79,7 +79,7 @@ class _Shift:
         log = batch.log
         self._batch = batch
         self._plan: Plan = read_plan(log.archive, log.run)
-        asks = batch.providers is not None and not isinstance(self._plan.strategy, Imported)
+        asks = batch.providers is not None and self._plan.strategy.asks
         missing = [model.name for model in self._plan.models if model.name not in (batch.providers or {})]
         if asks and missing:
             raise ValueError(f"no provider for {', '.join(missing)}")

@@ -34,7 +34,7 @@ from kernelwright.agent.runner.plan import Plan, Task, budget_of, read_plan, sho
 from kernelwright.agent.runner.requester import LONGEST_MESSAGE, STRIKES, Asked, record_reply, request_of
 from kernelwright.agent.runner.shutdown import RunFailure, close_run, interrupts
 from kernelwright.agent.runner.stop_conditions import StopConditions
-from kernelwright.agent.strategies import Exemplar, Prompts, Question, Sample
+from kernelwright.agent.strategies import Exemplar, Independent, Prompts, Question
 from kernelwright.evaluator import ConfigError, Problem, ProblemError
 
 FOLDER: Final = "bulk"
@@ -47,7 +47,7 @@ class BulkRunner:
 
     log: RunLog
     jobs: BatchJobs
-    """Made with `attempt_of(log.run)` as its key, in the folder `FOLDER` of the run."""
+    """Made with `attempt_of(log.run, strategy)` as its key, in the folder `FOLDER` of the run."""
     prompts: Prompts
     exemplars: Mapping[str, tuple[Exemplar, ...]] = field(default_factory=dict)
     """Kept kernels that openings show, by `plan.shown_for`."""
@@ -69,9 +69,9 @@ class BulkRunner:
         return asyncio.run(_Errand(self).work())
 
 
-def attempt_of(run: str) -> Callable[[CompletionRequest], str]:
+def attempt_of(run: str, strategy: str) -> Callable[[CompletionRequest], str]:
     """Names a request in batches by its attempt, so that it is the same one whatever its prompt became."""
-    return lambda request: _key(run, request).attempt
+    return lambda request: _key(run, strategy, request).attempt
 
 
 class _Errand:
@@ -82,9 +82,9 @@ class _Errand:
         self._log = bulk.log
         self._jobs = bulk.jobs
         self._plan: Plan = read_plan(bulk.log.archive, bulk.log.run)
-        if not isinstance(self._plan.strategy, Sample) or self._plan.others:
+        if self._plan.strategy.independent is not Independent.ATTEMPT or self._plan.others:
             raise ValueError(f"only independent samples can be asked in bulk, not {self._plan.strategy.name}")
-        self._samples = self._plan.strategy.samples
+        self._samples = self._plan.strategy.planned
         self._models = {model.name: model for model in self._plan.models}
         self._halt = StopConditions()
         self._wake = asyncio.Event()
@@ -172,7 +172,7 @@ class _Errand:
         for request, result in self._jobs.results():
             if self._halt.end is RunEnd.BROKEN and self._log.is_disk_full:
                 return
-            key = _key(self._log.run, request)
+            key = _key(self._log.run, self._plan.strategy.name, request)
             if key.attempt not in self._log.index.attempts:
                 self._take(key, request, result)
             self._halt.set_if_full(self._log)
@@ -226,13 +226,13 @@ class _Errand:
         )
 
 
-def _key(run: str, request: CompletionRequest) -> AttemptKey:
+def _key(run: str, strategy: str, request: CompletionRequest) -> AttemptKey:
     return AttemptKey(
         run=run,
         problem=request.problem,
         backend=request.backend,
         model=request.model,
-        strategy=Sample().name,
+        strategy=strategy,
         sample=request.sample,
         turn=request.turn,
     )

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kernelwright.agent.cli.terminal.failures import Usage
+from kernelwright.agent.providers import OFFLINE
 from kernelwright.agent.providers.prices import TABLE, PriceTable, read_prices
-from kernelwright.agent.setup.run_settings import ProviderKind, RunSettings
+from kernelwright.agent.providers.provider_kind import find_provider
+from kernelwright.agent.setup.run_settings import RunSettings
 
 
 def prices_of(settings: RunSettings) -> PriceTable:
@@ -27,7 +29,7 @@ def refuse_unpriced(settings: RunSettings) -> None:
         ProviderError: a price table cannot be read.
     """
     bounds = (settings.budget.cost_usd, settings.problem_budget.cost_usd)
-    if settings.provider is ProviderKind.REPLAY or bounds == (None, None):
+    if bounds == (None, None) or not find_provider(settings.provider or OFFLINE).is_live:
         return
     prices = prices_of(settings)
     unknown = [name for name in dict.fromkeys(_asked(settings)) if prices.find(name) is None]

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator
 
 from kernelwright.agent.cli.terminal.failures import Usage
+from kernelwright.agent.providers.openai_kinds import OpenAI
 
-KEY_VARIABLES: Final = ("KERNELWRIGHT_API_KEY", "OPENAI_API_KEY")
-"""Ours first, then the one that every OpenAI client reads."""
-
-URL_VARIABLES: Final = ("KERNELWRIGHT_BASE_URL", "OPENAI_BASE_URL")
+KEY_VARIABLES: Final = OpenAI.key_variables
+URL_VARIABLES: Final = OpenAI.url_variables
 
 
-def api_key() -> str:
+def api_key(variables: Sequence[str] = KEY_VARIABLES) -> str:
     """The endpoint's key; empty when there is none."""
-    return os.environ.get(key_variable(), "").strip()
+    return os.environ.get(key_variable(variables), "").strip()
 
 
-def key_variable() -> str:
-    """The variable the key comes from, or should come from."""
-    return _first_set(KEY_VARIABLES) or KEY_VARIABLES[-1]
+def key_variable(variables: Sequence[str] = KEY_VARIABLES) -> str:
+    """The variable the key comes from, or should come from; empty where a provider needs none."""
+    return _first_set(variables) or (variables[-1] if variables else "")
 
 
 def key_in(variable: str | None) -> str:
@@ -40,13 +40,13 @@ def key_in(variable: str | None) -> str:
     return key
 
 
-def base_url() -> str | None:
-    """The endpoint's address, where the environment names one.
+def base_url(variables: Sequence[str] = URL_VARIABLES) -> str | None:
+    """The endpoint's base URL, where the environment names one.
 
     Raises:
         Usage: there is a secret in it.
     """
-    name = _first_set(URL_VARIABLES)
+    name = _first_set(variables)
     if name is None:
         return None
     try:
@@ -73,5 +73,5 @@ Address = Annotated[str, AfterValidator(_without_secret)]
 """Of an endpoint, to be kept: without secrets."""
 
 
-def _first_set(names: tuple[str, ...]) -> str | None:
+def _first_set(names: Sequence[str]) -> str | None:
     return next((name for name in names if os.environ.get(name, "").strip()), None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from kernelwright.agent.archive import Archive, RunLog
 from kernelwright.agent.cli.terminal.console import is_watched
@@ -20,19 +20,17 @@ from kernelwright.agent.setup.few_shot_setup import FewShotSelection, choose
 from kernelwright.agent.setup.problem_lookup import GPU_SIZED, are_meant_for_gpus, read_problems
 from kernelwright.agent.setup.provider_setup import models_of, resolve
 from kernelwright.agent.setup.run_settings import RunSettings, parse_settings, read_settings, to_toml
-from kernelwright.agent.strategies import STRATEGIES, AnyStrategy
+from kernelwright.agent.strategies import Independent, Strategy, find_strategy
 from kernelwright.agent.workspace import Workspace
 from kernelwright.evaluator import EvaluationConfig, Problem, Sanitize, find_backend
 
 CHANGEABLE: Final = frozenset(
     {
-        *("provider", "base_url", "endpoints", "fallbacks", "fresh", "recordings", "stream", "prices"),
-        *("budget", "completions", "evaluators"),
+        *("provider", "provider_options", "base_url", "endpoints", "fallbacks", "fresh", "recordings"),
+        *("stream", "prices", "budget", "completions", "evaluators"),
     }
 )
 """Settings that do not change what a run is, and so may be given anew with `--resume`."""
-
-_STRATEGY: TypeAdapter[AnyStrategy] = TypeAdapter(AnyStrategy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +116,11 @@ def keeping(config: EvaluationConfig) -> EvaluationConfig:
 
 
 def counting(
-    config: EvaluationConfig, backends: Sequence[str], strategies: Sequence[AnyStrategy]
+    config: EvaluationConfig, backends: Sequence[str], strategies: Sequence[Strategy]
 ) -> EvaluationConfig:
     """Counters are read where a next turn is told of them, unless that was decided."""
     undecided = config.counters is None and any(find_backend(name).device == "cuda" for name in backends)
-    told = any(strategy.name not in ("sample", "imported") for strategy in strategies)
+    told = any(strategy.independent is not Independent.ATTEMPT for strategy in strategies)
     return config.model_copy(update={"counters": True}) if undecided and told else config
 
 
@@ -152,14 +150,15 @@ def _changed(run: str, given: Mapping[str, object], config: Path | None) -> RunS
     return read_settings(None, given)
 
 
-def _strategies(settings: RunSettings) -> list[AnyStrategy]:
+def _strategies(settings: RunSettings) -> list[Strategy]:
     compared = settings.compared or {settings.strategy: settings.options}
     return [_strategy(name, options) for name, options in compared.items()]
 
 
-def _strategy(name: str, options: Mapping[str, object]) -> AnyStrategy:
+def _strategy(name: str, options: Mapping[str, object]) -> Strategy:
+    kind = find_strategy(name)
     try:
-        return _STRATEGY.validate_python({"name": name, **options})
+        return kind.model_validate({"name": name, **options})
     except ValidationError as error:
-        known = ", ".join(f"options.{field}" for field in STRATEGIES[name].model_fields if field != "name")
+        known = ", ".join(f"options.{field}" for field in kind.model_fields if field != "name")
         raise Usage(f"strategy {name}: {explain(error)}; it has {known} (--set options.NAME=VALUE)") from None

@@ -1,31 +1,32 @@
-"""Whom a run asks: a live endpoint, or the replay server, started here when there is no key."""
+"""Opens the clients of a run: finds its provider and endpoints, and puts fallbacks and caches around them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from pydantic import ValidationError
+
 from kernelwright.agent.cli.terminal.failures import Usage, say
-from kernelwright.agent.prompting.prompts import installed_prompts
+from kernelwright.agent.cli.terminal.options import explain
+from kernelwright.agent.providers import LIVE, OFFLINE
 from kernelwright.agent.providers.completion_cache import CachingProvider
 from kernelwright.agent.providers.endpoint import Endpoint, Patience
 from kernelwright.agent.providers.fallback import Choice, FallbackProvider
-from kernelwright.agent.providers.openai_chat import OpenAIProvider
+from kernelwright.agent.providers.provider_kind import ClientTerms, ProviderKind, find_provider
 from kernelwright.agent.providers.provider_state import Retrying
 from kernelwright.agent.providers.rate_limits import RateLimits
 from kernelwright.agent.providers.replay.recording_provider import RecordingProvider
-from kernelwright.agent.providers.replay.replay_server import MODEL as REPLAY_MODEL
-from kernelwright.agent.providers.replay.replay_server import ReplayServer
 from kernelwright.agent.records.messages import Provider, Sampling
 from kernelwright.agent.runner import ModelChoice
 from kernelwright.agent.setup.cost_limits import prices_of
 from kernelwright.agent.setup.credentials import api_key, base_url, key_in, key_variable
-from kernelwright.agent.setup.run_settings import EndpointChoice, ProviderKind, RunSettings
+from kernelwright.agent.setup.run_settings import EndpointChoice, RunSettings
 
 RETRIES_BEFORE_FALLBACK: Final = 4
 """Retries at an endpoint that has another behind it: half of what a lone one gets."""
@@ -37,32 +38,33 @@ _FALLBACK_FIELDS: Final = tuple(EndpointChoice.model_fields)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """An endpoint, and what it calls the model."""
+class ModelEndpoint:
+    """An endpoint, and its own name of the model."""
 
     endpoint: Endpoint
     model: str | None = None
-    """None: what the run calls it."""
+    """None: the name that the run uses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Whom to ask."""
+    """The endpoints of a run."""
 
-    first: Mapping[str, Place]
+    kind: ProviderKind
+    first: Mapping[str, ModelEndpoint]
     """By model."""
-    spares: tuple[Place, ...] = ()
+    spares: tuple[ModelEndpoint, ...] = ()
     """For when the first cannot answer, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
-class Remembering:
-    """Where replies are kept for next time."""
+class ReplyStorage:
+    """Folders that replies are saved to for later runs."""
 
     completions: Path | None
-    """Folder of the completion cache; None keeps none."""
+    """The completion cache; None keeps none."""
     record: Path | None
-    """Folder that every reply is also written to, for replay."""
+    """Every reply is also written here, for replay."""
     run: str
 
 
@@ -76,20 +78,25 @@ def parse_fallbacks(texts: Sequence[str]) -> list[dict[str, str]]:
 
 
 def resolve(settings: RunSettings) -> RunSettings:
-    """The settings with whom to ask made explicit, so that a resumed run asks the same.
+    """The settings with provider and models made explicit, so that a resumed run asks the same.
 
     Raises:
-        Usage: no model is named, what is named as an address is none, or `extra_body` holds what it must not.
+        Usage: no model is named, the base URL is none, or `extra_body` holds what it must not.
+        ConfigError: no such provider.
     """
     _refuse_what_requests_own(settings)
-    address = settings.base_url or base_url()
-    is_live = bool(api_key() or address or settings.endpoints)
-    live = settings.provider or (ProviderKind.OPENAI if is_live else ProviderKind.REPLAY)
-    if live is ProviderKind.REPLAY:
-        models = settings.models or (REPLAY_MODEL,)
+    is_live = bool(api_key() or settings.base_url or base_url() or settings.endpoints)
+    name = settings.provider or (LIVE if is_live else OFFLINE)
+    kind = find_provider(name)
+    bulk = settings.batch_api or kind.bulk == name
+    settings = settings.model_copy(
+        update={"provider": name, "batch_api": bulk, "models": settings.models or kind.default_models}
+    )
+    if not kind.is_live:
         if settings.fallbacks:
             raise Usage("--fallback needs a live endpoint before it: set a key, or --base-url")
-        return settings.model_copy(update={"provider": live, "models": models})
+        return settings
+    address = settings.base_url or base_url(kind.url_variables)
     if address is not None and not re.match(r"https?://[^/\s]+", address):
         raise Usage(f"{address!r} is no base URL; an example: http://localhost:8000/v1")
     if not settings.models:
@@ -99,18 +106,29 @@ def resolve(settings: RunSettings) -> RunSettings:
         raise Usage(
             f"endpoints.{unasked[0]}: no such model is asked; --model names {', '.join(settings.models)}"
         )
-    return settings.model_copy(update={"provider": live})
+    return settings
+
+
+def provider_of(settings: RunSettings) -> ProviderKind:
+    """The provider of resolved settings, with its own settings.
+
+    Raises:
+        Usage: `provider_options` are not its fields.
+        ConfigError: no such provider.
+    """
+    kind = find_provider(settings.provider or OFFLINE)
+    shared = {name: getattr(settings, name) for name in kind.model_fields if name in RunSettings.model_fields}
+    try:
+        return kind.model_validate({**shared, **settings.provider_options})
+    except ValidationError as error:
+        raise Usage(f"provider {settings.provider}: {explain(error)}") from None
 
 
 def models_of(settings: RunSettings) -> tuple[ModelChoice, ...]:
     """The models to ask, each once."""
+    origin = find_provider(settings.provider or OFFLINE).origin
     return tuple(
-        ModelChoice(
-            name=name,
-            sampling=settings.sampling,
-            license=settings.licenses.get(name),
-            origin="recording" if settings.provider is ProviderKind.REPLAY else "",
-        )
+        ModelChoice(name=name, sampling=settings.sampling, license=settings.licenses.get(name), origin=origin)
         for name in dict.fromkeys(settings.models)
     )
 
@@ -118,76 +136,71 @@ def models_of(settings: RunSettings) -> tuple[ModelChoice, ...]:
 def open_providers(
     settings: RunSettings,
     endpoints: Endpoints,
-    remembering: Remembering,
+    storage: ReplyStorage,
     on_retry: Callable[[Retrying], None],
 ) -> dict[str, Provider]:
     """A client for every model; those at one endpoint share one.
 
-    Replies are remembered, except those of the replay server.
+    Replies are cached, except those that cost nothing.
 
     Raises:
         ProviderError: a price table cannot be read.
     """
-    limits = RateLimits(
-        max_concurrency=settings.completions,
-        requests_per_minute=settings.requests_per_minute,
-        tokens_per_minute=settings.tokens_per_minute,
+    terms = ClientTerms(
+        limits=RateLimits(
+            max_concurrency=settings.completions,
+            requests_per_minute=settings.requests_per_minute,
+            tokens_per_minute=settings.tokens_per_minute,
+        ),
+        prices=prices_of(settings),
+        on_retry=on_retry,
     )
-    prices = prices_of(settings)
+    kind = endpoints.kind
 
-    def client(first: Place) -> Provider:
+    def client(first: ModelEndpoint) -> Provider:
         several = [first, *endpoints.spares]
         choices = [
-            Choice(
-                OpenAIProvider(
-                    place.endpoint, patience=patience, limits=limits, prices=prices, on_retry=on_retry
-                ),
-                place.model,
-            )
+            Choice(kind.open(place.endpoint, replace(terms, patience=patience)), place.model)
             for place, patience in zip(several, _patience(len(several)), strict=True)
         ]
         alone = len(choices) == 1 and first.model is None
         asked: Provider = choices[0].provider if alone else FallbackProvider(choices)
-        return _remembered(asked, first, settings, remembering)
+        if storage.completions is not None and kind.is_live:
+            asked = CachingProvider(
+                asked,
+                storage.completions,
+                place=" ".join(filter(None, (first.endpoint.base_url or kind.name, first.model))),
+                run=storage.run,
+                fresh=settings.fresh,
+            )
+        return asked if storage.record is None else RecordingProvider(asked, storage.record)
 
     clients = {place: client(place) for place in dict.fromkeys(endpoints.first.values())}
     return {name: clients[place] for name, place in endpoints.first.items()}
 
 
-def _remembered(asked: Provider, first: Place, settings: RunSettings, remembering: Remembering) -> Provider:
-    if remembering.completions is not None and settings.provider is not ProviderKind.REPLAY:
-        asked = CachingProvider(
-            asked,
-            remembering.completions,
-            place=" ".join(filter(None, (first.endpoint.base_url, first.model))),
-            run=remembering.run,
-            fresh=settings.fresh,
-        )
-    return asked if remembering.record is None else RecordingProvider(asked, remembering.record)
-
-
 @contextmanager
 def open_endpoints(settings: RunSettings, *, quiet: bool) -> Iterator[Endpoints]:
-    """The endpoints to ask, and for as long as they are asked the replay server behind the first.
+    """The endpoints to ask, ready for as long as they are asked.
 
     Raises:
-        Usage: no recordings, neither key nor address, or a fallback whose key is not set.
+        Usage: neither key nor base URL, or a fallback whose key is not set.
+        ConfigError: the provider's settings cannot work.
     """
-    if settings.provider is ProviderKind.REPLAY:
-        folder = Path(settings.recordings) if settings.recordings else installed_prompts() / "recordings"
-        if not folder.is_dir():
-            raise Usage(f"no folder of recordings: {folder}")
-        with ReplayServer(folder) as server:
-            if not quiet:
-                why = "" if api_key() else "no key is set: "
-                say(f"{why}replaying recorded replies of {folder} at {server.base_url}")
-            replay = Endpoint(name="replay", base_url=server.base_url, stream=settings.stream)
-            yield Endpoints(dict.fromkeys(settings.models, Place(replay)))
+
+    def tell(text: str) -> None:
+        if not quiet:
+            say(text if api_key() else f"no key is set: {text}")
+
+    kind = provider_of(settings)
+    own = {name: _endpoint(choice) for name, choice in settings.endpoints.items()} if kind.is_live else {}
+    others = [name for name in settings.models if name not in own]
+    spares = tuple(_endpoint(choice) for choice in settings.fallbacks)
+    if not others:
+        yield Endpoints(kind, own, spares)
         return
-    first = {name: _place(choice, settings) for name, choice in settings.endpoints.items()}
-    others = [name for name in settings.models if name not in first]
-    shared = dict.fromkeys(others, Place(live_endpoint(settings))) if others else {}
-    yield Endpoints(first | shared, tuple(_place(choice, settings) for choice in settings.fallbacks))
+    with kind.serve(live_endpoint(settings), tell) as shared:
+        yield Endpoints(kind, own | dict.fromkeys(others, ModelEndpoint(shared)), spares)
 
 
 def _refuse_what_requests_own(settings: RunSettings) -> None:
@@ -205,29 +218,32 @@ def live_endpoint(settings: RunSettings) -> Endpoint:
     """The endpoint that settings and environment name.
 
     Raises:
-        Usage: neither key nor address.
+        Usage: the provider needs a key or a base URL, and there is neither.
     """
-    address = settings.base_url or base_url()
-    if not api_key() and address is None:
+    kind = find_provider(settings.provider or OFFLINE)
+    variables = kind.key_variables
+    address = settings.base_url or base_url(kind.url_variables)
+    key = api_key(variables)
+    if variables and not key and address is None:
         raise Usage(
-            f"no key and no base URL; set {key_variable()}, or ask recorded replies: --provider replay"
+            f"no key and no base URL; set {key_variable(variables)}, or ask recorded replies: "
+            f"--provider {OFFLINE}"
         )
     return Endpoint(
-        base_url=address or Endpoint().base_url,
-        api_key=api_key(),
-        key_variable=key_variable(),
-        stream=settings.stream,
+        name=settings.provider or OFFLINE,
+        base_url=address or kind.default_url,
+        api_key=key,
+        key_variable=key_variable(variables),
     )
 
 
-def _place(choice: EndpointChoice, settings: RunSettings) -> Place:
-    return Place(
+def _endpoint(choice: EndpointChoice) -> ModelEndpoint:
+    return ModelEndpoint(
         Endpoint(
             name=urlsplit(choice.base_url).netloc.rpartition("@")[2],
             base_url=choice.base_url,
             api_key=key_in(choice.key_env),
             key_variable=choice.key_env or "key_env of the endpoint",
-            stream=settings.stream,
         ),
         choice.model,
     )

@@ -5,25 +5,28 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import Literal
+from typing import Annotated
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import AfterValidator, Field, JsonValue, ValidationError
 
 from kernelwright.agent.cli.terminal.failures import Usage
 from kernelwright.agent.cli.terminal.options import explain
 from kernelwright.agent.records.budgets import Budget
 from kernelwright.agent.records.messages import Sampling
 from kernelwright.agent.setup.credentials import Address
-from kernelwright.evaluator import EvaluationConfig, Record
+from kernelwright.evaluator import EvaluationConfig, Record, plugins
 
 
-class ProviderKind(StrEnum):
-    """Who answers."""
+def registered(group: str) -> AfterValidator:
+    """Accepts the names of plugins of a group."""
 
-    OPENAI = "openai"
-    REPLAY = "replay"
+    def check(name: str) -> str:
+        if name not in plugins(group):
+            raise ValueError(f"there is no {name!r}; known: {', '.join(plugins(group))}")
+        return name
+
+    return AfterValidator(check)
 
 
 class EndpointChoice(Record):
@@ -49,8 +52,10 @@ class RunSettings(Record):
     """Whom to ask; each gets every problem."""
     licenses: dict[str, str] = {}
     """Licence of a model's replies, by model; recorded with every attempt."""
-    provider: ProviderKind | None = None
-    """None: `openai` when a key or a base URL is there, else `replay`."""
+    provider: Annotated[str, registered("providers")] | None = None
+    """Registered provider; not set: `openai` when a key or a base URL is there, else `replay`."""
+    provider_options: dict[str, JsonValue] = {}
+    """Fields of the provider, beyond those that are settings here."""
     base_url: Address | None = None
     """An OpenAI-compatible endpoint; None: $KERNELWRIGHT_BASE_URL, $OPENAI_BASE_URL, or OpenAI's own."""
     endpoints: dict[str, EndpointChoice] = {}
@@ -68,11 +73,11 @@ class RunSettings(Record):
     """Whether replies are asked for as streams."""
     sampling: Sampling = Sampling()
     """How models are asked to sample."""
-    strategy: Literal["sample", "refine", "evolve"] = "refine"
-    """What to ask next."""
+    strategy: Annotated[str, registered("strategies")] = "refine"
+    """Registered strategy that decides what to ask next."""
     options: dict[str, JsonValue] = {}
     """Fields of the strategy."""
-    compared: dict[Literal["sample", "refine", "evolve"], dict[str, JsonValue]] = {}
+    compared: dict[Annotated[str, registered("strategies")], dict[str, JsonValue]] = {}
     """Strategies that an experiment compares, each with its fields, instead of `strategy` and `options`."""
     evaluation: EvaluationConfig = EvaluationConfig()
     """How candidates are judged."""

@@ -19,9 +19,9 @@ from kernelwright.agent.runner.events import Event
 from kernelwright.agent.setup.few_shot_setup import load
 from kernelwright.agent.setup.preparation import Place, PreparedRun, undertake
 from kernelwright.agent.setup.prompt_setup import known_facts, open_prompts
-from kernelwright.agent.setup.provider_setup import Endpoints, Remembering, open_endpoints, open_providers
+from kernelwright.agent.setup.provider_setup import Endpoints, ReplyStorage, open_endpoints, open_providers
 from kernelwright.agent.setup.run_settings import RunSettings
-from kernelwright.agent.strategies import Exemplar, Imported, Prompts
+from kernelwright.agent.strategies import Exemplar, Prompts
 from kernelwright.agent.workspace import Workspace
 from kernelwright.evaluator import (
     Candidate,
@@ -82,7 +82,7 @@ def go(session: Session, given: Mapping[str, object], *, config: Path | None, re
     work = undertake(session.place, given, config=config, resume=resume)
     if work.settings.batch_api and resume is None:
         raise Usage("batch_api: `kernelwright generate` asks in bulk, `run --resume` judges what came")
-    asks = not isinstance(work.plan.strategy, Imported) and not work.settings.batch_api
+    asks = work.plan.strategy.asks and not work.settings.batch_api
     summary = work_through(session, work, asks=asks)
     if session.shown is not Shown.JSON_LINES:
         print_end(Workspace(session.workspace), summary, bulk=work.settings.batch_api)
@@ -177,7 +177,7 @@ def _work(session: Session, work: _Work) -> RunSummary:
 
         # Strategies that are compared begin with the same question; each must get an answer of its own.
         shares = bool(settings.compared)
-        remembering = Remembering(
+        storage = ReplyStorage(
             completions=None if shares else (session.cache or default_cache()) / "completions",
             record=session.record,
             run=work.log.run,
@@ -187,7 +187,7 @@ def _work(session: Session, work: _Work) -> RunSummary:
         batch = BatchRunner(
             log=work.log,
             workspace=Workspace(session.workspace),
-            providers=open_providers(settings, endpoints, remembering, watch) if endpoints else None,
+            providers=open_providers(settings, endpoints, storage, watch) if endpoints else None,
             evaluate=evaluate if work.judges else None,
             builds_plainly=evaluator.builds_plainly,
             prompts=work.prompts,

@@ -1,12 +1,10 @@
-"""How a budget of questions is spent on a problem: one seam, `solve(assignment)`, and the ways there are."""
+"""Ways to spend a budget of questions on a problem; the seam is `strategy.Strategy`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, TypeAlias
 
-from pydantic import Field
+from pydantic import BeforeValidator, SerializeAsAny
 
 from kernelwright.agent.strategies.base import (
     Assignment,
@@ -16,30 +14,57 @@ from kernelwright.agent.strategies.base import (
     Prompts,
     Question,
 )
-from kernelwright.agent.strategies.evolve import Evolve
 from kernelwright.agent.strategies.imported import Imported
-from kernelwright.agent.strategies.refine import Refine
-from kernelwright.agent.strategies.sample import Sample
-from kernelwright.evaluator import Record
+from kernelwright.agent.strategies.strategy import Independent, Strategy, find_strategy
+from kernelwright.evaluator import ConfigError, plugins
 
-AnyStrategy: TypeAlias = Annotated[Sample | Refine | Evolve | Imported, Field(discriminator="name")]
 
-STRATEGIES: Final[Mapping[str, type[Record]]] = MappingProxyType(
-    {"sample": Sample, "refine": Refine, "evolve": Evolve}
-)
-"""Those that ask; by the word people use."""
+def strategy_names() -> tuple[str, ...]:
+    """The names `--strategy` takes, ours first; nothing is loaded."""
+    return tuple(plugins("strategies"))
+
+
+def strategy_type(name: str) -> type[Strategy]:
+    """The strategy of a name that a record holds, the import of replies included.
+
+    Raises:
+        ConfigError: there is none of that name here.
+    """
+    return Imported if name == Imported.model_fields["name"].default else find_strategy(name)
+
+
+def attempts_are_one_sample(name: str) -> bool:
+    """True where all attempts of a run at a problem are one sample, as of strategies unknown here."""
+    try:
+        return strategy_type(name).independent is Independent.ASSIGNMENT
+    except ConfigError:
+        return True
+
+
+def _load(value: object) -> object:
+    if not isinstance(value, dict):
+        return value
+    try:
+        return strategy_type(str(value.get("name"))).model_validate(value)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+
+
+AnyStrategy: TypeAlias = Annotated[SerializeAsAny[Strategy], BeforeValidator(_load)]
+"""A strategy as plans hold it: validated and written by its own class, which `name` finds."""
 
 __all__ = [
-    "STRATEGIES",
     "AnyStrategy",
     "Assignment",
     "AssignmentSpentError",
-    "Evolve",
     "Exemplar",
     "Imported",
+    "Independent",
     "NoAttemptError",
     "Prompts",
     "Question",
-    "Refine",
-    "Sample",
+    "Strategy",
+    "attempts_are_one_sample",
+    "find_strategy",
+    "strategy_names",
 ]

@@ -110,7 +110,7 @@ class Assignment(Protocol):
         """
         ...
 
-    async def judge(self, attempt: Attempt, twin: Attempt | None = None) -> Attempt:
+    async def evaluate(self, attempt: Attempt, twin: Attempt | None = None) -> Attempt:
         """The attempt, evaluated; `twin` is a judged one whose candidate means the same.
 
         Raises:

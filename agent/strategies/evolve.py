@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field
 
@@ -21,12 +21,12 @@ from kernelwright.agent.records.messages import Message
 from kernelwright.agent.strategies.base import Assignment, Exemplar, NoAttemptError, Question, opening, shown
 from kernelwright.agent.strategies.ranking import worth
 from kernelwright.agent.strategies.refine import answered
-from kernelwright.evaluator import Record
+from kernelwright.agent.strategies.strategy import Strategy
 
 TOURNAMENT = 2
 
 
-class Evolve(Record):
+class Evolve(Strategy):
     """A population bred by measured speed and diversity."""
 
     name: Literal["evolve"] = "evolve"
@@ -38,8 +38,11 @@ class Evolve(Record):
 
     @property
     def planned(self) -> int:
-        """Most attempts an assignment makes."""
         return self.population * self.generations
+
+    def within(self, attempts: int) -> Self:
+        population = min(self.population, attempts)
+        return self.model_copy(update={"population": population, "generations": -(-attempts // population)})
 
     async def solve(self, work: Assignment) -> list[Attempt]:
         """Breed generation after generation; ends early when one brings no attempt at all."""
@@ -103,11 +106,11 @@ class _Colony:
     async def _judge(self, attempt: Attempt) -> Attempt:
         code = self._work.code(attempt)
         if code is None:
-            return await self._work.judge(attempt)
+            return await self._work.evaluate(attempt)
         mark = self._marks[attempt.id] = fingerprint(code)
         if mark in self._verdicts:
-            return await self._work.judge(attempt, await self._verdicts[mark])
-        self._verdicts[mark] = asyncio.ensure_future(self._work.judge(attempt))
+            return await self._work.evaluate(attempt, await self._verdicts[mark])
+        self._verdicts[mark] = asyncio.ensure_future(self._work.evaluate(attempt))
         return await self._verdicts[mark]
 
 

@@ -1,32 +1,32 @@
-"""`imported`: judges replies that the log holds already; asks nobody."""
+"""`imported`: evaluates replies that the log holds already; sends no request."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from kernelwright.agent.records.attempt_log import Attempt
 from kernelwright.agent.records.messages import Message
 from kernelwright.agent.strategies.base import Assignment, NoAttemptError, Question
-from kernelwright.evaluator import Record
+from kernelwright.agent.strategies.strategy import Independent, Strategy
 
 
-class Imported(Record):
-    """Replies made elsewhere, numbered as samples."""
+class Imported(Strategy):
+    """Replies made elsewhere, numbered as samples; only an import plans it, so it is not registered."""
 
     name: Literal["imported"] = "imported"
     samples: int = Field(default=1, ge=1)
     """Most replies an assignment holds."""
+    independent: ClassVar = Independent.ATTEMPT
+    asks: ClassVar = False
 
     @property
     def planned(self) -> int:
-        """Most attempts an assignment makes."""
         return self.samples
 
     async def solve(self, work: Assignment) -> list[Attempt]:
-        """Judge what there is."""
         found = [sample for sample in range(self.samples) if work.has(sample, 0)]
         made = await asyncio.gather(*(_one(work, sample) for sample in found))
         return [attempt for attempt in made if attempt is not None]
@@ -34,7 +34,7 @@ class Imported(Record):
 
 async def _one(work: Assignment, sample: int) -> Attempt | None:
     try:
-        return await work.judge(await work.ask(Question(sample=sample, turn=0, compose=_nothing)))
+        return await work.evaluate(await work.ask(Question(sample=sample, turn=0, compose=_nothing)))
     except NoAttemptError:
         return None
 

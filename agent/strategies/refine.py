@@ -7,7 +7,7 @@ question goes on from the best, and says what was tried. A reply without code is
 from __future__ import annotations
 
 import asyncio
-from typing import Literal
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -15,10 +15,10 @@ from kernelwright.agent.records.attempt_log import Attempt
 from kernelwright.agent.records.messages import Message
 from kernelwright.agent.strategies.base import Assignment, NoAttemptError, Question, opening, shown
 from kernelwright.agent.strategies.ranking import best_of, worth
-from kernelwright.evaluator import Record
+from kernelwright.agent.strategies.strategy import Independent, Strategy
 
 
-class Refine(Record):
+class Refine(Strategy):
     """Conversations with feedback."""
 
     name: Literal["refine"] = "refine"
@@ -27,15 +27,18 @@ class Refine(Record):
     turns: int = Field(default=4, ge=1)
     """Most replies in a conversation."""
     enough: float | None = Field(default=None, ge=0)
-    """Speedup at which a conversation ends early; 0 ends it at the first right kernel."""
+    """Speedup at which a conversation ends early; 0 ends it at the first correct kernel."""
+    independent: ClassVar = Independent.SAMPLE
 
     @property
     def planned(self) -> int:
-        """Most attempts an assignment makes."""
         return self.samples * self.turns
 
+    def within(self, attempts: int) -> Self:
+        turns = min(self.turns, attempts)
+        return self.model_copy(update={"samples": -(-attempts // turns), "turns": turns})
+
     async def solve(self, work: Assignment) -> list[Attempt]:
-        """Hold every conversation to its end, or to where it broke off."""
         conversations = await asyncio.gather(
             *(self._converse(work, sample) for sample in range(self.samples))
         )
@@ -51,7 +54,7 @@ class Refine(Record):
                     compose=lambda: next_messages(work, history),
                     exemplars=shown(work),
                 )
-                history.append(await work.judge(await work.ask(question)))
+                history.append(await work.evaluate(await work.ask(question)))
                 if self._is_enough(history[-1]):
                     break
         except NoAttemptError:

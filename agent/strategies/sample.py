@@ -1,30 +1,38 @@
-"""`sample`: the same question so many times, each reply on its own."""
+"""`sample`: one question, asked independently so many times."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Literal
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
 from kernelwright.agent.records.attempt_log import Attempt
-from kernelwright.agent.strategies.base import Assignment, NoAttemptError, Question, opening, shown
-from kernelwright.evaluator import Record
+from kernelwright.agent.strategies.base import (
+    Assignment,
+    NoAttemptError,
+    Question,
+    opening,
+    shown,
+)
+from kernelwright.agent.strategies.strategy import Independent, Strategy
 
 
-class Sample(Record):
-    """Independent samples; best of n."""
+class Sample(Strategy):
+    """Independent samples; the best of them counts."""
 
     name: Literal["sample"] = "sample"
     samples: int = Field(default=1, ge=1)
+    independent: ClassVar = Independent.ATTEMPT
 
     @property
     def planned(self) -> int:
-        """Most attempts an assignment makes."""
         return self.samples
 
+    def within(self, attempts: int) -> Self:
+        return self.model_copy(update={"samples": attempts})
+
     async def solve(self, work: Assignment) -> list[Attempt]:
-        """Ask and judge every sample; those that came to nothing are missing."""
         made = await asyncio.gather(*(_one(work, sample) for sample in range(self.samples)))
         return [attempt for attempt in made if attempt is not None]
 
@@ -32,6 +40,6 @@ class Sample(Record):
 async def _one(work: Assignment, sample: int) -> Attempt | None:
     question = Question(sample=sample, turn=0, compose=lambda: opening(work), exemplars=shown(work))
     try:
-        return await work.judge(await work.ask(question))
+        return await work.evaluate(await work.ask(question))
     except NoAttemptError:
         return None

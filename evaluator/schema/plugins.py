@@ -11,6 +11,12 @@ from importlib.metadata import EntryPoint, entry_points
 from kernelwright.evaluator.schema.errors import ConfigError
 
 _OWN = "kernelwright"
+_SINGULAR = {
+    "backends": "backend",
+    "strategies": "strategy",
+    "providers": "provider",
+    "exporters": "exporter",
+}
 
 
 @cache
@@ -45,11 +51,11 @@ def load_plugin(group: str, name: str) -> object:
     """
     known = plugins(group)
     if name not in known:
-        raise ConfigError(f"unknown {group.rstrip('s')} {name!r}; known: {', '.join(known)}")
+        raise ConfigError(f"unknown {_SINGULAR[group]} {name!r}; known: {', '.join(known)}")
     try:
         return known[name].load()
     except Exception as error:  # an import of another package may raise anything
-        message = f"{group.rstrip('s')} {name!r} of {_distribution(known[name])} cannot be loaded: {error}"
+        message = f"{_SINGULAR[group]} {name!r} of {_distribution(known[name])} cannot be loaded: {error}"
         raise ConfigError(message) from error
 
 

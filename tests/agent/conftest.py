@@ -20,7 +20,8 @@ from kernelwright.agent.records.budgets import Budget
 from kernelwright.agent.records.messages import Completion, CompletionRequest, Message, ProviderError, Usage
 from kernelwright.agent.runner import BatchRunner, ModelChoice, Plan, RunSummary, begin, resume
 from kernelwright.agent.runner.events import Event
-from kernelwright.agent.strategies import Exemplar, Sample
+from kernelwright.agent.strategies import Exemplar
+from kernelwright.agent.strategies.sample import Sample
 from kernelwright.agent.workspace import Workspace
 from kernelwright.evaluator import (
     Candidate,

@@ -10,14 +10,17 @@ import typer
 from kernelwright.agent.cli.models import run_options as asked
 from kernelwright.agent.cli.terminal import options
 from kernelwright.agent.cli.terminal.durations import parse_seconds
+from kernelwright.agent.cli.terminal.options import plugin_name, plugin_names
 
 Compared = Annotated[
     list[str] | None,
     typer.Option(
         "--strategy",
         "-s",
-        help="Strategy to compare: sample, refine or evolve; may be repeated.",
-        show_default="all three",
+        parser=plugin_name("strategies"),
+        metavar=plugin_names("strategies"),
+        help="Strategy to compare; may be repeated.",
+        show_default="all",
         rich_help_panel=asked.SEARCH,
     ),
 ]

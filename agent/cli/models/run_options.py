@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
+
+from kernelwright.agent.cli.terminal.options import plugin_name, plugin_names
 
 ASK = "Whom to ask"
 SEARCH = "How to search"
@@ -24,8 +26,10 @@ Models = Annotated[
     typer.Option("--model", "-m", help="Model to ask; may be repeated.", rich_help_panel=ASK),
 ]
 Provider = Annotated[
-    Literal["openai", "replay"] | None,
+    str | None,
     typer.Option(
+        parser=plugin_name("providers"),
+        metavar=plugin_names("providers"),
         help="A live endpoint, or recorded replies.",
         show_default="openai with a key or a base URL, else replay",
         rich_help_panel=ASK,
@@ -68,8 +72,16 @@ Stream = Annotated[
     typer.Option("--stream/--no-stream", help="Ask for streams.", show_default="stream", rich_help_panel=ASK),
 ]
 Strategy = Annotated[
-    Literal["sample", "refine", "evolve"] | None,
-    typer.Option("--strategy", "-s", help="What to ask next.", show_default="refine", rich_help_panel=SEARCH),
+    str | None,
+    typer.Option(
+        "--strategy",
+        "-s",
+        parser=plugin_name("strategies"),
+        metavar=plugin_names("strategies"),
+        help="What to ask next.",
+        show_default="refine",
+        rich_help_panel=SEARCH,
+    ),
 ]
 Samples = Annotated[
     int | None,

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from kernelwright.agent.cli.models.run_summary import print_end
 from kernelwright.agent.cli.terminal.failures import Usage
-from kernelwright.agent.providers.batch_api.batch_jobs import BatchJobs
 from kernelwright.agent.records.attempt_log import RunEnd
 from kernelwright.agent.runner import BulkRunner, RunSummary
 from kernelwright.agent.runner.bulk_runner import FOLDER, attempt_of
 from kernelwright.agent.setup.cost_limits import prices_of
 from kernelwright.agent.setup.few_shot_setup import load
 from kernelwright.agent.setup.preparation import PreparedRun, undertake
-from kernelwright.agent.setup.provider_setup import live_endpoint
-from kernelwright.agent.setup.run_settings import ProviderKind, RunSettings
+from kernelwright.agent.setup.provider_setup import live_endpoint, provider_of
+from kernelwright.agent.setup.run_settings import RunSettings
 from kernelwright.agent.setup.session import Session, Shown, follower, prompts_for, way_back, work_through
-from kernelwright.agent.strategies import Sample
+from kernelwright.agent.strategies import Independent
 from kernelwright.agent.workspace import Workspace
+
+INDEPENDENT_SAMPLES: Final = "sample"
+"""The strategy of a run that `generate` begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +47,9 @@ def send(
     Raises:
         Usage, EvaluatorError, ProviderError, ArchiveError, OSError: nothing could be begun.
     """
-    forced = given if resume is not None else {**given, "strategy": "sample"}
+    forced = given if resume is not None else {**given, "strategy": INDEPENDENT_SAMPLES}
     work = undertake(session.place, forced, config=config, resume=resume)
-    if not isinstance(work.plan.strategy, Sample) or work.plan.others:
+    if work.plan.strategy.independent is not Independent.ATTEMPT or work.plan.others:
         raise Usage(f"generate asks for independent samples; go on with this one by `run --resume {resume}`")
     if work.settings.batch_api:
         summary = _in_bulk(session, work, errand)
@@ -59,7 +62,8 @@ def send(
 
 def _in_bulk(session: Session, work: PreparedRun, errand: SampleBatch) -> RunSummary:
     _refuse_what_bulk_cannot(work.settings)
-    endpoint = replace(live_endpoint(work.settings), name="openai-batch")
+    in_bulk = work.settings.model_copy(update={"provider": provider_of(work.settings).bulk})
+    provider, endpoint = provider_of(in_bulk), live_endpoint(in_bulk)
     prompts = prompts_for(work, session.cache)
     exemplars = load(Workspace(session.workspace), work.plan)
     with (
@@ -67,8 +71,11 @@ def _in_bulk(session: Session, work: PreparedRun, errand: SampleBatch) -> RunSum
         way_back("generate", session, log.run),
         follower(session.shown) as watch,
     ):
-        jobs = BatchJobs(
-            log.folder / FOLDER, endpoint, prices=prices_of(work.settings), key=attempt_of(log.run)
+        jobs = provider.open_jobs(
+            log.folder / FOLDER,
+            endpoint,
+            prices_of(work.settings),
+            attempt_of(log.run, work.plan.strategy.name),
         )
         bulk = BulkRunner(
             log=log,
@@ -92,7 +99,7 @@ def _refuse_what_bulk_cannot(settings: RunSettings) -> None:
         raise Usage(
             "what a batch costs is known when it is back; bound it by --max-attempts and --reply-tokens"
         )
-    if settings.provider is ProviderKind.REPLAY:
+    if not provider_of(settings).bulk:
         raise Usage("--batch-api needs a live endpoint: set a key, or --base-url")
     if settings.fallbacks or settings.endpoints:
         raise Usage(

@@ -13,7 +13,7 @@ from kernelwright.agent.cli.terminal.failures import Usage
 from kernelwright.agent.leaderboard import Entry, board
 from kernelwright.agent.setup.preparation import undertake
 from kernelwright.agent.setup.session import Session, work_through
-from kernelwright.agent.strategies import STRATEGIES
+from kernelwright.agent.strategies import find_strategy, strategy_names
 from kernelwright.agent.workspace import Workspace
 
 DEFAULT_ATTEMPTS: Final = 8
@@ -35,13 +35,10 @@ class Bounds:
         """The settings that lay every strategy out for the same budget.
 
         Raises:
-            Usage: an unknown strategy.
+            ConfigError: an unknown strategy.
         """
-        unknown = [name for name in strategies if name not in STRATEGIES]
-        if unknown:
-            raise Usage(f"unknown strategy {unknown[0]!r}; known: {', '.join(STRATEGIES)}")
         limits = {"attempts": self._attempts, "tokens": self.tokens, "cost_usd": self.cost}
-        names = dict.fromkeys(strategies or STRATEGIES)
+        names = dict.fromkeys(strategies or strategy_names())
         return {
             "compared": {name: self._layout(name) for name in names},
             "problem_budget": {name: limit for name, limit in limits.items() if limit is not None},
@@ -53,16 +50,11 @@ class Bounds:
         return self.attempts if self.attempts is not None or bounded else DEFAULT_ATTEMPTS
 
     def _layout(self, name: str) -> dict[str, object]:
-        most = self._attempts or MOST_ATTEMPTS
-        match name:
-            case "refine":
-                turns = min(self.turns, most)
-                return {"samples": -(-most // turns), "turns": turns}
-            case "evolve":
-                population = min(self.population, most)
-                return {"population": population, "generations": -(-most // population)}
-            case _:
-                return {"samples": most}
+        kind = find_strategy(name)
+        shape = {"turns": self.turns, "population": self.population}
+        own = {field: value for field, value in shape.items() if field in kind.model_fields}
+        laid_out = kind.model_validate({"name": name, **own}).within(self._attempts or MOST_ATTEMPTS)
+        return laid_out.model_dump(mode="json", exclude={"name"}, exclude_unset=True)
 
 
 def compare(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from kernelwright.agent.cli.terminal.failures import Usage
+from kernelwright.evaluator import plugins
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -16,6 +17,23 @@ if TYPE_CHECKING:
     from kernelwright.evaluator import EvaluationConfig
 
 POLICY = "How it is judged"
+
+
+def plugin_names(group: str) -> str:
+    """The registered names of a group as help shows them."""
+    return f"[{'|'.join(plugins(group))}]"
+
+
+def plugin_name(group: str) -> Callable[[str], str]:
+    """Accepts only registered names of a group."""
+
+    def parse(name: str) -> str:
+        if name not in plugins(group):
+            raise typer.BadParameter(f"{name!r} is not one of {', '.join(map(repr, plugins(group)))}.")
+        return name
+
+    return parse
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON on standard output.")]
 Workspace = Annotated[

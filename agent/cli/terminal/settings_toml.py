@@ -10,7 +10,7 @@ from types import NoneType, UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin
 
 from kernelwright.agent.setup.run_settings import RunSettings, as_value
-from kernelwright.agent.strategies import STRATEGIES
+from kernelwright.agent.strategies import find_strategy, strategy_names
 from kernelwright.evaluator import Record
 
 WIDTH: Final = 108
@@ -48,8 +48,9 @@ def _table(record: Record, name: str) -> Iterator[str]:
 
 def _options() -> Iterator[str]:
     """The fields of every strategy, with their defaults."""
-    for word, strategy in STRATEGIES.items():
-        fields = {key: field.default for key, field in strategy.model_fields.items() if key != "name"}
+    for word in strategy_names():
+        declared = find_strategy(word).model_fields
+        fields = {key: field.default for key, field in declared.items() if key != "name"}
         said = (key if default is None else f"{key} = {as_value(default)}" for key, default in fields.items())
         yield f"  {word}: {', '.join(said)}"
 

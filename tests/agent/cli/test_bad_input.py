@@ -134,7 +134,7 @@ LIVE = ("square_matmul", "--base-url", "http://127.0.0.1:9/v1")
         ),
         ((*LIVE, "-m", "m", "--set", "sampling.extra_body.stream=false"), "every request has its own"),
         ((*LIVE, "-m", "m", "--set", "sampling.extra_body.seed=1"), "a setting for it, sampling.seed"),
-        ((*LIVE, "-m", "m", "-s", "evolve", "-n", "4"), "evolve.samples: .* it has options.population, "),
+        ((*LIVE, "-m", "m", "-s", "evolve", "-n", "4"), "evolve: samples: .* it has options.population, "),
         ((*LIVE, "-m", "m", "--set", "colour=1"), "colour"),
         ((*LIVE, "-m", "m", "--set", "batch_api=true"), "`kernelwright generate` asks in bulk"),
         ((*LIVE, "-m", "m", "--set", "prices=a.toml"), "is not NAME = VALUE in TOML"),

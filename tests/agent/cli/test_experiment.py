@@ -85,7 +85,7 @@ def test_a_cost_that_is_known_in_part_is_not_the_whole(unpriced: int, said: str)
     ("more", "words"),
     [
         (("-s", "sample"), "at least two strategies"),
-        (("-s", "guess"), "unknown strategy 'guess'; known: sample, refine, evolve"),
+        (("-s", "guess"), "'guess' is not one of 'evolve', 'refine', 'sample'"),
     ],
 )
 def test_what_cannot_be_compared_is_said(

@@ -26,7 +26,8 @@ from kernelwright.agent.records.messages import ProviderError, Sampling
 from kernelwright.agent.runner import ModelChoice, resume
 from kernelwright.agent.runner import events as seen
 from kernelwright.agent.runner.events import event_line
-from kernelwright.agent.strategies import Refine, Sample
+from kernelwright.agent.strategies.refine import Refine
+from kernelwright.agent.strategies.sample import Sample
 from kernelwright.evaluator import (
     ConfigError,
     EvaluationConfig,
@@ -355,7 +356,7 @@ def test_a_seed_differs_between_samples_and_a_problem_named_twice_is_worked_on_o
 
 def test_nothing_heavy_is_imported() -> None:
     program = (
-        "import sys, agent.batch, agent.leaderboard, agent.workspace;"
+        "import sys;from kernelwright.agent import runner, leaderboard, workspace;"
         "heavy = ('torch', 'rich', 'openai', 'numpy', 'jinja2', 'typer');"
         "print([name for name in heavy if name in sys.modules])"
     )

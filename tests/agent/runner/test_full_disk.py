@@ -20,7 +20,7 @@ sys.path.insert(0, str(root))
 spec = importlib.util.spec_from_file_location("tools", root / "tests/agent/conftest.py")
 tools = sys.modules["tools"] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(tools)
-from kernelwright.agent.strategies import Sample
+from kernelwright.agent.strategies.sample import Sample
 bench = tools.Bench(disk)
 def script(request):
     return f"{request.sample} " * 100_000 + tools.MAKE.reply(f"PASSED 2 {request.sample}")

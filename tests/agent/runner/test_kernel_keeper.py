@@ -6,7 +6,7 @@ import pytest
 
 from kernelwright.agent.records.attempt_log import KernelRefused
 from kernelwright.agent.runner.events import Kept, Refused
-from kernelwright.agent.strategies import Sample
+from kernelwright.agent.strategies.sample import Sample
 from kernelwright.evaluator import Evaluation, FullHeaderBuild
 
 WHY = "ext: main.cpp:3:1: error: no such thing"

@@ -17,7 +17,9 @@ import pytest
 from kernelwright.agent.records.attempt_log import RunEnd
 from kernelwright.agent.runner import Plan
 from kernelwright.agent.runner import events as seen
-from kernelwright.agent.strategies import Evolve, Refine, Sample
+from kernelwright.agent.strategies.evolve import Evolve
+from kernelwright.agent.strategies.refine import Refine
+from kernelwright.agent.strategies.sample import Sample
 
 ROOT = Path(__file__).parents[3]
 VERDICTS = ("COMPILE_ERROR", "WRONG_VALUES", "PASSED 1.5", "PASSED 0.9", "NO_CODE", "PASSED 2.5", "TAMPERED")

@@ -10,7 +10,9 @@ import pytest
 from kernelwright.agent.records.attempt_log import RunEnd
 from kernelwright.agent.records.budgets import Budget
 from kernelwright.agent.records.messages import ProviderError
-from kernelwright.agent.strategies import Evolve, Refine, Sample
+from kernelwright.agent.strategies.evolve import Evolve
+from kernelwright.agent.strategies.refine import Refine
+from kernelwright.agent.strategies.sample import Sample
 
 COMPARED: dict[str, Any] = {
     "strategy": Sample(samples=6),

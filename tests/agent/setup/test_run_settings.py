@@ -21,7 +21,8 @@ from kernelwright.agent.setup.run_settings import (
     read_settings,
     to_toml,
 )
-from kernelwright.agent.strategies import Refine, Sample
+from kernelwright.agent.strategies.refine import Refine
+from kernelwright.agent.strategies.sample import Sample
 from kernelwright.evaluator import EvaluationConfig, Limits
 
 

@@ -8,8 +8,10 @@ import pytest
 
 from kernelwright.agent.records.attempt_log import AttemptKey
 from kernelwright.agent.runner import Plan
-from kernelwright.agent.strategies import STRATEGIES, AnyStrategy, Evolve, Exemplar, Imported, Refine, Sample
-from kernelwright.agent.strategies.refine import spoken
+from kernelwright.agent.strategies import AnyStrategy, Exemplar, Imported, find_strategy, strategy_names
+from kernelwright.agent.strategies.evolve import Evolve
+from kernelwright.agent.strategies.refine import Refine, spoken
+from kernelwright.agent.strategies.sample import Sample
 from kernelwright.evaluator import Status
 
 
@@ -183,8 +185,10 @@ def test_imported_replies_are_judged_and_nobody_is_asked(
 def test_every_strategy_is_known_by_its_name() -> None:
     from pydantic import TypeAdapter
 
-    for name, kind in STRATEGIES.items():
-        assert TypeAdapter(AnyStrategy).validate_python({"name": name}) == kind()
+    for name in strategy_names():
+        strategy: AnyStrategy = TypeAdapter(AnyStrategy).validate_python({"name": name})
+        assert strategy == find_strategy(name).model_validate({})
+        assert TypeAdapter(AnyStrategy).validate_json(strategy.model_dump_json()) == strategy
 
 
 @pytest.mark.parametrize(
