@@ -10,7 +10,7 @@ import typer
 from kernelwright.agent.cli.models import run_options as asked
 from kernelwright.agent.cli.terminal import options
 from kernelwright.agent.cli.terminal.durations import parse_seconds
-from kernelwright.agent.cli.terminal.options import plugin_name, plugin_names
+from kernelwright.agent.cli.terminal.options import plugin_name
 
 Compared = Annotated[
     list[str] | None,
@@ -18,8 +18,8 @@ Compared = Annotated[
         "--strategy",
         "-s",
         parser=plugin_name("strategies"),
-        metavar=plugin_names("strategies"),
-        help="Strategy to compare; may be repeated.",
+        metavar="NAME",
+        help="Strategy to compare, as of `run`; may be repeated.",
         show_default="all",
         rich_help_panel=asked.SEARCH,
     ),

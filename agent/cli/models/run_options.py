@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kernelwright.agent.cli.terminal.options import plugin_name, plugin_names
+from kernelwright.agent.cli.terminal.options import plugin_name
 
 ASK = "Whom to ask"
 SEARCH = "How to search"
@@ -29,8 +29,8 @@ Provider = Annotated[
     str | None,
     typer.Option(
         parser=plugin_name("providers"),
-        metavar=plugin_names("providers"),
-        help="A live endpoint, or recorded replies.",
+        metavar="NAME",
+        help="openai, replay for recorded replies, or another that is installed.",
         show_default="openai with a key or a base URL, else replay",
         rich_help_panel=ASK,
     ),
@@ -77,8 +77,8 @@ Strategy = Annotated[
         "--strategy",
         "-s",
         parser=plugin_name("strategies"),
-        metavar=plugin_names("strategies"),
-        help="What to ask next.",
+        metavar="NAME",
+        help="What to ask next: sample, refine, evolve, or another that is installed.",
         show_default="refine",
         rich_help_panel=SEARCH,
     ),

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from kernelwright.agent.cli.terminal.failures import Usage
-from kernelwright.evaluator import plugins
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -19,15 +18,12 @@ if TYPE_CHECKING:
 POLICY = "How it is judged"
 
 
-def plugin_names(group: str) -> str:
-    """The registered names of a group as help shows them."""
-    return f"[{'|'.join(plugins(group))}]"
-
-
 def plugin_name(group: str) -> Callable[[str], str]:
     """Accepts only registered names of a group."""
 
     def parse(name: str) -> str:
+        from kernelwright.evaluator import plugins
+
         if name not in plugins(group):
             raise typer.BadParameter(f"{name!r} is not one of {', '.join(map(repr, plugins(group)))}.")
         return name
