@@ -4,7 +4,7 @@ A file of `tests/corpus/` is a whole candidate under a header of `# key: value` 
 
 - `status`: what it must earn, alternatives separated by `|`
 - `speedup: honest`: it may pass, but gains nothing
-- `class`: ids of `EXPLOITS`, the catalogue of exploit classes; for honest files, the classes it resembles
+- `class`: ids that `evaluator/INTEGRITY.md` defines; for honest files, the family it resembles
 - `problem`, `shapes`, `backend`: what it is judged on
 - `baselines`: what it is timed against, if not eager alone
 - `track`: whose work it may be credited as, where that was found out
