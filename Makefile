@@ -5,13 +5,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 READY_ALL := $(VENV)/.ready-all
+READY_DOCS := $(VENV)/.ready-docs
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 DEMO := runs/demo
 DEMO_PROBLEMS := 01_square_matmul 05_odd_size_matmul 10_layer_norm 11_rms_norm 14_max_reduction 23_swish \
   02_gemm_scale_leaky_relu 08_residual_rms_norm 09_cross_entropy
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-gpu integrity lint format bench bench-gpu clean
+.PHONY: help install demo test test-all test-gpu integrity lint format docs bench bench-gpu clean
 
 help:  ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -27,6 +28,11 @@ $(READY): pyproject.toml .ci/constraints.txt .ci/setup
 $(READY_ALL): $(READY)
 	@echo "installing other projects and a browser's driver into $(VENV), to test against them"
 	@$(PIP) install -c .ci/constraints.txt --no-build-isolation -e '.[test,lint,interop,browser]'
+	@touch $@
+
+$(READY_DOCS): $(READY)
+	@echo "installing MkDocs into $(VENV)"
+	@$(PIP) install -c .ci/constraints.txt --no-build-isolation -e '.[docs]'
 	@touch $@
 
 install: $(READY)  ## Install into .venv, and Debian's packages where we may
@@ -68,6 +74,10 @@ lint: $(READY)  ## Check formatting, style, types and import rules
 format: $(READY)  ## Format the code and sort its imports
 	@$(BIN)/ruff check --quiet --fix .
 	@$(BIN)/ruff format --quiet .
+
+docs: $(READY_DOCS)  ## Build the documentation into build/site; offline once installed
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --clean --strict --config-file .ci/docs/mkdocs.yml
+	@echo "wrote    build/site/index.html"
 
 bench: $(READY)  ## Measure builds, judging, throughput and the archive on the CPU
 	@$(BIN)/python tests/benchmarks/build.py --plain 6

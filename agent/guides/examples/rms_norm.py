@@ -29,7 +29,8 @@ torch::Tensor rms_norm(torch::Tensor x, torch::Tensor weight, double eps) {
 }
 """
 
-extension = load_inline("rms_norm", SOURCE, functions=["rms_norm"], extra_cflags=["-O3", "-march=native", "-fopenmp"])
+FLAGS = ["-O3", "-march=native", "-fopenmp"]
+extension = load_inline("rms_norm", SOURCE, functions=["rms_norm"], extra_cflags=FLAGS)
 
 
 class ModelNew(nn.Module):
