@@ -1,1 +1,1 @@
-"""Builds the extensions a candidate asks for: flags, plans, the build sandbox, the cache, lean headers."""
+"""Builds candidates' extensions in a sandbox and caches them."""

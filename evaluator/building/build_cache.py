@@ -1,8 +1,8 @@
 """Content-addressed store of builds: read-only entries, published atomically, bounded in size.
 
 Only the trusted side writes here. An entry is a folder `<key>/` with `entry.json` and, where the build
-succeeded, `built.so`; a folder appears complete or not at all, whoever is killed when. What it was built from
-may join it later.
+succeeded, `built.so`; a folder appears complete or not at all, even when a process is killed. The request it
+was built from may be added later.
 """
 
 from __future__ import annotations
@@ -15,26 +15,25 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
 
 from pydantic import ValidationError
 
+from kernelwright.evaluator.building.policy import (
+    CACHE_BYTES,
+    CACHE_FULLNESS_AFTER_EVICTION,
+    ENTRY_IN_USE_S,
+)
 from kernelwright.evaluator.schema.errors import MachineError
 from kernelwright.evaluator.schema.record import Record
 
-DEFAULT_MAX_BYTES: Final = 20 << 30
-_IN_USE_S: Final = 600.0
-"""Entries used this recently are never evicted: somebody may be about to open one."""
-_FULLNESS_AFTER_EVICTION: Final = 0.9
 
-
-class Entry(Record):
-    """What is known of one build."""
+class CacheEntry(Record):
+    """The result of one build."""
 
     ok: bool
     log: str = ""
     retry: bool = False
-    """The failure may be our headers' fault: another tier must decide."""
+    """The failure is suspect: a build with full headers must decide."""
     sha256: str = ""
     """Of `built.so`."""
     size: int = 0
@@ -44,7 +43,7 @@ class Entry(Record):
 class BuildCache:
     """The store of one folder; safe to share between threads and processes."""
 
-    def __init__(self, root: Path, *, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+    def __init__(self, root: Path, *, max_bytes: int = CACHE_BYTES) -> None:
         self.root = root
         self._entries = root / "entries"
         self._staging = root / "staging"
@@ -54,11 +53,11 @@ class BuildCache:
             for folder in (self._entries, self._staging, self._locks):
                 folder.mkdir(parents=True, exist_ok=True)
 
-    def find(self, key: str) -> Entry | None:
+    def find(self, key: str) -> CacheEntry | None:
         """The entry of a key, or None; a damaged one is removed and counts as absent."""
         folder = self._folder(key)
         try:
-            entry = Entry.model_validate_json((folder / "entry.json").read_bytes())
+            entry = CacheEntry.model_validate_json((folder / "entry.json").read_bytes())
             intact = not entry.ok or _sha256_file(self.shared_object(key)) == entry.sha256
         except FileNotFoundError:
             return None
@@ -72,15 +71,15 @@ class BuildCache:
         return entry
 
     def has(self, key: str) -> bool:
-        """Whether there is an entry, sound or not."""
+        """True where there is an entry, intact or not."""
         return (self._folder(key) / "entry.json").exists()
 
     def shared_object(self, key: str) -> Path:
-        """Where the built library of a successful entry lies."""
+        """Path of a successful entry's library."""
         return self._folder(key) / "built.so"
 
-    def note_request(self, key: str, text: str) -> None:
-        """Keep beside an entry what it was built from, so that it can be built in another way."""
+    def add_request(self, key: str, text: str) -> None:
+        """Store the request beside an entry, so that it can be built with other headers."""
         path = self._folder(key) / "request.json"
         if path.exists():
             return
@@ -90,7 +89,7 @@ class BuildCache:
                 (folder / path.name).rename(path)
 
     def request(self, key: str) -> str | None:
-        """What an entry was built from, if that is still known."""
+        """The request an entry was built from; None if it was not stored."""
         try:
             return (self._folder(key) / "request.json").read_text()
         except FileNotFoundError:
@@ -98,7 +97,7 @@ class BuildCache:
 
     @contextmanager
     def staged(self) -> Iterator[Path]:
-        """A private folder on the store's file system, gone afterwards unless published."""
+        """A private folder on the store's file system, removed afterwards unless published."""
         with _disk_faults(self._staging):
             self._sweep_staging()
             folder = self._staging / f"{os.getpid()}-{time.monotonic_ns()}"
@@ -121,7 +120,7 @@ class BuildCache:
             if not target.exists():
                 folder.rename(target)
 
-    def publish(self, key: str, folder: Path, entry: Entry) -> None:
+    def publish(self, key: str, folder: Path, entry: CacheEntry) -> None:
         """Turn a staged folder into the entry of a key; the first of two publishers wins.
 
         Raises:
@@ -141,7 +140,7 @@ class BuildCache:
 
     @contextmanager
     def building(self, key: str) -> Iterator[None]:
-        """Hold the right to build a key; other threads and processes wait here."""
+        """Hold the lock of a key; other threads and processes that build it wait."""
         path = self._locks / key
         with _disk_faults(self._locks):
             descriptor = _lock(path)
@@ -155,13 +154,13 @@ class BuildCache:
         return self._entries / key[:2] / key
 
     def _remove(self, folder: Path) -> None:
-        """Take an entry out of sight first, then delete it, so that no half entry is ever seen."""
-        grave = self._staging / f"{os.getpid()}-{time.monotonic_ns()}-evicted"
+        """Rename an entry before deleting it, so that no partial entry is ever seen."""
+        removed = self._staging / f"{os.getpid()}-{time.monotonic_ns()}-evicted"
         try:
-            folder.rename(grave)
+            folder.rename(removed)
         except FileNotFoundError:
             return
-        shutil.rmtree(grave, ignore_errors=True)
+        shutil.rmtree(removed, ignore_errors=True)
 
     def _evict(self) -> None:
         used = [(path, path.stat().st_mtime, _size(path)) for path in self._entries.glob("*/*")]
@@ -170,13 +169,13 @@ class BuildCache:
             return
         now = time.time()
         for path, when, size in sorted(used, key=lambda item: item[1]):
-            if total <= self._max_bytes * _FULLNESS_AFTER_EVICTION or now - when < _IN_USE_S:
+            if total <= self._max_bytes * CACHE_FULLNESS_AFTER_EVICTION or now - when < ENTRY_IN_USE_S:
                 break
             self._remove(path)
             total -= size
 
     def _sweep_staging(self) -> None:
-        """Delete what killed processes left behind."""
+        """Delete staged folders of processes that are gone."""
         for folder in self._staging.iterdir():
             owner = folder.name.partition("-")[0]
             if owner != str(os.getpid()) and not Path("/proc", owner).exists():
@@ -192,7 +191,7 @@ def _disk_faults(place: Path) -> Iterator[None]:
 
 
 def _lock(path: Path) -> int:
-    """Take an exclusive lock on a file that its holder deletes; the file locked is the one on the disk."""
+    """Lock a file that each holder deletes: repeated until the locked file is still the one on disk."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -228,7 +227,7 @@ def _touch(folder: Path) -> None:
     try:
         os.utime(folder)
     except OSError:
-        return  # evicted or read-only: the entry stays as old as it was
+        return  # evicted, or a read-only cache
 
 
 def _size(folder: Path) -> int:

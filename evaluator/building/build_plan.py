@@ -1,7 +1,7 @@
-"""From a request to the exact files and commands of one build, and the content address of the two.
+"""Turns a request into the exact files and commands of one build, and their content address.
 
-Reproduces what torch's own `load_inline` and `load` do, without ninja: the same implicit headers, the same
-bindings, the same libraries in the same order.
+Reproduces torch's own `load_inline` and `load` without ninja: the same implicit headers, bindings and
+libraries in the same order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kernelwright.evaluator.schema.record import sha256_text
 
 OUTPUT: Final = "built.so"
 PRECOMPILABLE: Final = "torch/extension.h"
-"""What almost every C++ source begins with."""
+"""The header almost every C++ source begins with."""
 _NAME_HEADER: Final = "extension_name.h"
 _CXX_SUFFIXES: Final = (".cpp", ".cc", ".cxx", ".c")
 _CUDA_SUFFIX: Final = ".cu"
@@ -29,9 +29,9 @@ _FIRST_INCLUDE: Final = re.compile(
     r"(?>\s+|//[^\n]*\n|/\*.*?\*/)*+#\s*+include\s*+[<\"]torch/extension\.h[>\"]",
     re.DOTALL,
 )
-"""A precompiled header serves only a file's first include. Nothing is tried twice: the text is hostile."""
+"""A precompiled header serves only a file's first include. No backtracking: the text may be hostile."""
 _PLAIN_PATH: Final = re.compile(r"[\w.][\w.+=, /-]*")
-"""What a compiler takes for nothing but a path: no option, no `@` file of options, nothing for a shell."""
+"""A text that a compiler reads as a path: no option, no `@` file of options, nothing for a shell."""
 _NVCC_DEFAULTS: Final = (
     "-D__CUDA_NO_HALF_OPERATORS__",
     "-D__CUDA_NO_HALF_CONVERSIONS__",
@@ -39,16 +39,16 @@ _NVCC_DEFAULTS: Final = (
     "-D__CUDA_NO_HALF2_OPERATORS__",
     "--expt-relaxed-constexpr",
 )
-"""What torch passes to every nvcc run; candidates are written against these."""
+"""Options torch passes to every nvcc run; candidates rely on them."""
 
 
 class BadRequest(ValueError):
-    """A request that no compiler needs to see; the message says what is wrong with it."""
+    """A request that is invalid without asking a compiler; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Headers:
-    """The headers a build sees, and what it links besides its own objects."""
+class HeaderSet:
+    """The headers of a build, and the libraries it links besides its own objects."""
 
     tier: str
     """`lean` or `full`."""
@@ -58,14 +58,14 @@ class Headers:
     cuda_link: tuple[str, ...]
     """The same, when the extension uses CUDA."""
     version: str
-    """Identity of what `include_dirs` and `link` hold."""
+    """Identity of the contents of `include_dirs` and `link`."""
     first: str = ""
-    """A header to take before a source that would begin with it anyway, so that it may be precompiled."""
+    """A header included on the command line where a source begins with it, so that it can be precompiled."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """One build: files to write, commands to run, and what comes out."""
+class BuildPlan:
+    """One build: files to write, commands to run, and the module they make."""
 
     tier: str
     files: Mapping[str, str]
@@ -77,7 +77,7 @@ class Plan:
 
     @property
     def key(self) -> str:
-        """Content address of everything that decides the result."""
+        """Content address of everything that determines the result."""
         return sha256_text(
             json.dumps([dict(self.files), self.compile, self.link, self.tier, self.identity], sort_keys=True)
         )
@@ -88,17 +88,17 @@ class _Context:
     request: BuildRequest
     flags: Flags
     toolchain: Toolchain
-    headers: Headers
+    headers: HeaderSet
     cuda: Cuda | None
     """None for an extension without CUDA."""
     architecture: str
 
 
-def real_headers(toolchain: Toolchain) -> Headers:
+def full_headers(toolchain: Toolchain) -> HeaderSet:
     """Torch's own headers and libraries."""
     torch = toolchain.torch
     cuda = ("c10_cuda", "torch_cuda")
-    return Headers(
+    return HeaderSet(
         tier="full",
         include_dirs=torch.include_dirs,
         link=(f"-L{torch.lib_dir}", "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"),
@@ -108,12 +108,12 @@ def real_headers(toolchain: Toolchain) -> Headers:
 
 
 def plan_build(
-    request: BuildRequest, flags: Flags, *, toolchain: Toolchain, headers: Headers, architecture: str | None
-) -> Plan:
+    request: BuildRequest, flags: Flags, *, toolchain: Toolchain, headers: HeaderSet, architecture: str | None
+) -> BuildPlan:
     """The files and commands that turn a request into a library.
 
     Raises:
-        BadRequest: it cannot be built whatever the compiler says.
+        BadRequest: it is invalid.
         MachineError: it needs nvcc and there is none.
     """
     if not re.fullmatch(r"[A-Za-z_]\w*", request.name):
@@ -130,7 +130,7 @@ def plan_build(
         architecture=f"{(architecture or '').removeprefix('sm_')}{flags.architecture_suffix}",
     )
     objects = [f"object{number}.o" for number in range(len(sources))]
-    return Plan(
+    return BuildPlan(
         tier=headers.tier,
         files={**request.files, **sources, _NAME_HEADER: f"#define TORCH_EXTENSION_NAME {request.name}\n"},
         compile=tuple(
@@ -144,7 +144,7 @@ def plan_build(
 
 
 def _sources(request: BuildRequest) -> dict[str, str]:
-    """Path to text of every translation unit."""
+    """Every translation unit: its text by its path."""
     for name in (*request.files, *request.sources, *request.include_paths):
         if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts or not name:
             raise BadRequest(f"file {name!r} lies outside the build folder")
@@ -248,7 +248,7 @@ def _named(context: _Context) -> tuple[str, ...]:
 
 
 def _opening(text: str, context: _Context) -> tuple[str, ...]:
-    """Names the module after a header that may be precompiled: a macro on the command line would spoil it."""
+    """Define the module's name after a precompilable header: no macro may precede that one."""
     if context.headers.first and _FIRST_INCLUDE.match(text):
         return ("-include", context.headers.first, "-include", _NAME_HEADER)
     return _named(context)
@@ -265,6 +265,6 @@ def _link(objects: list[str], context: _Context) -> tuple[str, ...]:
 
 
 def identity_of(toolchain: Toolchain, cuda: Cuda | None, version: str) -> str:
-    """Everything besides sources and commands that decides what a build gives."""
+    """Everything besides sources and commands that determines the result of a build."""
     parts = [toolchain.cxx.identity, toolchain.torch.version, toolchain.python_abi, version]
     return " | ".join([*parts, cuda.nvcc.identity] if cuda else parts)

@@ -1,27 +1,26 @@
-"""What may be built and what came of it: the contract between pipeline, cache and build sandbox."""
+"""The request for a build and its outcome: the contract between driver, cache and build sandbox."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import AfterValidator, Field, ValidationError
 
+from kernelwright.evaluator.building.policy import (
+    MAX_ERROR_CHARACTERS,
+    MAX_REQUEST_BYTES,
+    MAX_REQUEST_DEPTH,
+    MAX_REQUEST_ERRORS,
+    MAX_REQUEST_PARTS,
+)
 from kernelwright.evaluator.schema.evaluation import Build
 from kernelwright.evaluator.schema.record import Record
 
-_MOST_DEPTH: Final = 4
-"""Levels of a request, itself included; honest ones have two."""
-_MOST_PARTS: Final = 5_000
-_MOST_BYTES: Final = 24 << 20
-"""Of all texts as JSON, so that a request fits a message with room to spare."""
-_MOST_ERRORS: Final = 3
-_LONGEST_ERROR: Final = 200
-
 
 class InvalidRequest(ValueError):
-    """What was asked for is no build request; the message is one short line."""
+    """The data received is no valid build request; the message is one short line."""
 
 
 def _printable(text: str) -> str:
@@ -57,68 +56,68 @@ class BuildRequest(Record):
     no_implicit_headers: bool = False
     with_cuda: bool = False
     real_headers: bool = False
-    """Use torch's own headers at once: asked when a lean library would not load or may have answered wrongly
-    by our fault, and before a kernel is kept."""
+    """Build with torch's full headers at once: set when a lean library does not load or is suspect, and
+    before a kernel is saved."""
 
 
 class BuildOutcome(Record):
-    """What a build gave."""
+    """The outcome of a build."""
 
     build: Build
     shared_object: Path | None = None
     """The published `.so` in the cache, present when `build.ok`."""
     module_name: str = ""
-    """The name its `PyInit_` symbol carries; the loader must use it."""
+    """The name in its `PyInit_` symbol; the loader must use it."""
     sources: dict[str, str] = {}
-    """Texts that were compiled, by file name, so that a reported line can be shown."""
-    doubtful: bool = False
-    """Whether a wrong answer may be the fault of the headers it was built with: torch's own must decide."""
+    """Compiled texts by file name, to show lines that a report names."""
+    suspect: bool = False
+    """True where a failure of this library may be the lean headers' fault: full headers must decide."""
     waited_s: float = 0.0
-    """Seconds it was kept waiting: for a place, another's build, or what all builds need."""
+    """Seconds it waited for a free slot, an equal build in progress, or the lean headers."""
 
 
 def parse_request(asked: object) -> BuildRequest:
-    """The request a contestant sent as JSON; looked over before anything takes it in as a whole.
+    """Validate the request a contestant sent as JSON; its size is checked before anything else reads it.
 
     Raises:
         InvalidRequest: it is too deep, too large, or not a request.
     """
-    _measure(asked)
+    _check_size(asked)
     try:
         return BuildRequest.model_validate(asked)
     except ValidationError as error:
-        raise InvalidRequest(_told(error)) from None
+        raise InvalidRequest(_describe(error)) from None
 
 
-def _measure(asked: object) -> None:
-    """Look at every part, level by level.
+def _check_size(asked: object) -> None:
+    """Count parts and bytes, level by level.
 
     Raises:
         InvalidRequest: there are too many, or they are too deep or too large.
     """
     level, parts, size = [asked], 1, 0
-    for _ in range(_MOST_DEPTH):
+    for _ in range(MAX_REQUEST_DEPTH):
         inner: list[object] = []
         for part in level:
             if isinstance(part, dict | list | tuple):
                 parts += len(part) * (2 if isinstance(part, dict) else 1)
-                if parts > _MOST_PARTS:
-                    raise InvalidRequest(f"it has more than {_MOST_PARTS} parts")
+                if parts > MAX_REQUEST_PARTS:
+                    raise InvalidRequest(f"it has more than {MAX_REQUEST_PARTS} parts")
                 inner += part
                 inner += part.values() if isinstance(part, dict) else ()
             elif isinstance(part, str):
                 size += len(json.dumps(part))
-                if size > _MOST_BYTES:
-                    raise InvalidRequest(f"its texts hold more than {_MOST_BYTES >> 20} MiB")
+                if size > MAX_REQUEST_BYTES:
+                    raise InvalidRequest(f"its texts hold more than {MAX_REQUEST_BYTES >> 20} MiB")
         level = inner
     if level:
-        raise InvalidRequest(f"it is nested deeper than {_MOST_DEPTH} levels")
+        raise InvalidRequest(f"it is nested deeper than {MAX_REQUEST_DEPTH} levels")
 
 
-def _told(error: ValidationError) -> str:
-    """The first few errors without what was given, which may be anything."""
+def _describe(error: ValidationError) -> str:
+    """Describe the first few errors without the hostile values."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
-    lines = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found[:_MOST_ERRORS]]
+    lines = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found[:MAX_REQUEST_ERRORS]]
     lines = [line if line.isprintable() else ascii(line) for line in lines]
     more = f"; and {len(found) - len(lines)} more" if len(found) > len(lines) else ""
-    return "; ".join(line[-_LONGEST_ERROR:] for line in lines) + more
+    return "; ".join(line[-MAX_ERROR_CHARACTERS:] for line in lines) + more

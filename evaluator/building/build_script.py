@@ -1,7 +1,7 @@
-"""Runs the commands of one build inside the build sandbox: standard library only, imported by nobody.
+"""Runs the commands of one build inside the build sandbox: standard library only, never imported.
 
-Called as `inside.py JOB OUTPUT REPORT`, three inherited descriptors: the job as JSON, an empty file for the
-built library, and an empty file for the report as JSON.
+Called as `build_script.py JOB OUTPUT REPORT`, three inherited descriptors: the job as JSON, and empty files
+for the built library and for the report as JSON.
 """
 
 import json
@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 LOG_BYTES = 400_000
-"""Compiler output kept per command: the head, where the first error is."""
+"""Output kept per command, from its beginning, where the first error is."""
 
 
 def main(job_fd: int, output_fd: int, report_fd: int) -> None:
-    """Write the sources, compile them side by side, link, and hand library and logs back."""
+    """Write the sources, compile them in parallel, link, and return library and logs."""
     with open(job_fd, encoding="utf-8") as stream:
         job = json.load(stream)
     with tempfile.TemporaryDirectory(dir=".") as folder:
@@ -34,10 +34,10 @@ def main(job_fd: int, output_fd: int, report_fd: int) -> None:
 
 
 def build(job: dict[str, Any]) -> list[dict[str, Any]]:
-    """Reports of the commands that ran; the last one failed, or it is the link and did not."""
+    """Run the commands; only the last of the reported ones may have failed."""
     try:
         write(job["files"])
-    except (OSError, ValueError, RecursionError) as error:  # folders are made one within another
+    except (OSError, ValueError, RecursionError) as error:  # of nested folders
         return [{"argv0": "write", "returncode": 1, "log": f"a source could not be written: {error}"}]
     with ThreadPoolExecutor(max_workers=job["workers"]) as pool:
         steps = list(pool.map(execute, job["compile"]))
@@ -46,7 +46,7 @@ def build(job: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def write(files: dict[str, str]) -> None:
-    """Lay the files out below the current folder."""
+    """Write the files below the current folder."""
     for name, text in files.items():
         path = Path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,21 +54,18 @@ def write(files: dict[str, str]) -> None:
 
 
 def execute(argv: list[str]) -> dict[str, Any]:
-    """Run one command; a failure to run it is the candidate's, who decides its words and fills the disk."""
+    """Run one command; a failure to run it is the candidate's, which chooses flags and fills the disk."""
     try:
         returncode, log = run(argv)
     except (OSError, ValueError) as error:
         if isinstance(error, FileNotFoundError | PermissionError) and error.filename == argv[0]:
-            raise  # no such compiler, which is nobody's fault
+            raise  # the compiler is missing: a fault of the machine
         returncode, log = 1, f"{argv[0]} could not be run: {error}"
     return {"argv0": argv[0], "returncode": returncode, "log": log}
 
 
 def run(argv: list[str]) -> tuple[int, str]:
-    """Exit status and output; output goes to a file, so that no flood of it can fill memory.
-
-    The file has no name: one of the candidate's could bear it.
-    """
+    """Exit status and output; output goes to an unnamed file, so that no amount of it fills memory."""
     with tempfile.TemporaryFile(dir=".") as stream:
         ended = subprocess.run(
             argv, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, check=False
@@ -78,7 +75,7 @@ def run(argv: list[str]) -> tuple[int, str]:
 
 
 def deliver(library: Path, output_fd: int) -> list[dict[str, Any]]:
-    """Copy the library out; a failure (it is larger than the limit) is a step of its own."""
+    """Copy the library out; a failure, such as exceeding the size limit, is reported as a step."""
     try:
         with library.open("rb") as source, open(output_fd, "wb") as target:
             shutil.copyfileobj(source, target, 1 << 20)

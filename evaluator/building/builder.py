@@ -1,6 +1,6 @@
-"""Builds a candidate's extensions in a sandbox, once each, and keeps them.
+"""Builds a candidate's extensions in a sandbox, once each, and caches them.
 
-A bad request, a compile error or a time-out is an answer; a missing compiler or a full disk is an exception.
+A bad request, a compile error or a time-out is a result; a missing compiler or a full disk is an exception.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Final
 from pydantic import ValidationError
 
 from kernelwright.evaluator.building import instrumentation
-from kernelwright.evaluator.building.build_cache import DEFAULT_MAX_BYTES, BuildCache, Entry
-from kernelwright.evaluator.building.build_plan import BadRequest, Headers, Plan, plan_build
+from kernelwright.evaluator.building.build_cache import BuildCache, CacheEntry
+from kernelwright.evaluator.building.build_plan import BadRequest, BuildPlan, HeaderSet, plan_build
 from kernelwright.evaluator.building.build_request import BuildOutcome, BuildRequest
 from kernelwright.evaluator.building.flags import Flags, RefusedFlag, screen_flags
-from kernelwright.evaluator.building.lean_headers.error_blame import blames_headers
 from kernelwright.evaluator.building.lean_headers.header_tiers import HeaderTiers
-from kernelwright.evaluator.building.lean_headers.suspect_symbols import may_answer_wrongly
+from kernelwright.evaluator.building.lean_headers.suspicion import is_suspect
+from kernelwright.evaluator.building.policy import CACHE_BYTES, FULL_BUILD_BYTES
 from kernelwright.evaluator.building.sandboxed_build import BuildSandbox, Compiled
 from kernelwright.evaluator.building.toolchain import Toolchain, find_toolchain
 from kernelwright.evaluator.sandbox import Launcher
@@ -33,16 +33,13 @@ from kernelwright.evaluator.schema.config import SandboxTier
 from kernelwright.evaluator.schema.errors import MachineError
 from kernelwright.evaluator.schema.evaluation import Build
 
-_HEAVY_BYTES: Final = 3 << 30
-"""Memory a build with torch's real headers may need: g++ 1.3 GiB, nvcc 3 GiB."""
-
-_SLOW: Final = ("torch/", "ATen/", "c10/")
-"""What a source includes when torch's headers are what its build takes long for."""
+_TORCH_INCLUDES: Final = ("torch/", "ATen/", "c10/")
+"""Folders of torch's headers; a source that includes from none gains nothing from lean headers."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Done:
-    entry: Entry
+class _Result:
+    entry: CacheEntry
     cached: bool
     seconds: float
     cpu_s: float = 0.0
@@ -50,15 +47,15 @@ class _Done:
 
 
 @dataclass(slots=True)
-class _Order:
-    """A request on its way."""
+class _Waiting:
+    """The time limit of one request, and the time it has waited."""
 
     timeout_s: float
     waited_s: float = 0.0
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Count what is done meanwhile as waiting."""
+        """Count the time of this block as waiting."""
         began = time.monotonic()
         try:
             yield
@@ -76,7 +73,7 @@ class Builder:
         launcher: Launcher,
         tier: SandboxTier,
         jobs: int | None = None,
-        max_bytes: int = DEFAULT_MAX_BYTES,
+        max_bytes: int = CACHE_BYTES,
     ) -> None:
         """Open the cache below `cache`; compilers are looked for by the first build.
 
@@ -88,14 +85,14 @@ class Builder:
         self._tier = tier
         self._workers = len(os.sched_getaffinity(0))
         self._slots = threading.BoundedSemaphore(jobs or self._workers)
-        self._heavy_slots = threading.BoundedSemaphore(_heavy_jobs(jobs or self._workers))
+        self._full_slots = threading.BoundedSemaphore(_full_jobs(jobs or self._workers))
         self._guard = threading.Lock()
         self._preparing = False
-        self._flights: dict[str, Future[_Done]] = {}
+        self._running: dict[str, Future[_Result]] = {}
 
     @cached_property
     def toolchain(self) -> Toolchain:
-        """What this machine compiles with.
+        """Compilers, headers and libraries of this machine.
 
         Raises:
             MachineError: no compiler or no torch.
@@ -105,13 +102,13 @@ class Builder:
 
     @cached_property
     def tiers(self) -> HeaderTiers:
-        """The headers this machine can build with."""
+        """The sets of headers this machine can build with."""
         sandbox = BuildSandbox(launcher=self._launcher, tier=self._tier, toolchain=self.toolchain)
         with self._guard:
             return HeaderTiers(sandbox, self._cache)
 
     def prepare(self) -> bool:
-        """Make what fast builds need, once per machine (half a minute); whether there is such a thing here.
+        """Make the lean headers, once per machine (half a minute); False where they do not fit this torch.
 
         Raises:
             MachineError: compiler, sandbox or disk failed.
@@ -119,7 +116,7 @@ class Builder:
         return self.tiers.prepare() is not None
 
     def prepare_ahead(self) -> None:
-        """Begin to prepare and do not wait; what goes wrong is raised by the builds that need it."""
+        """Prepare in the background; a failure is raised by the builds that need the lean headers."""
         with self._guard:
             begun, self._preparing = self._preparing, True
         if not begun:
@@ -132,16 +129,16 @@ class Builder:
     def build(
         self, request: BuildRequest, *, architecture: str | None, timeout_s: float, instrumented: bool = False
     ) -> BuildOutcome:
-        """Build a request, or find it built; `architecture` such as `sm_90`, None for the CPU.
+        """Build a request or take it from the cache; `architecture` such as `sm_90`, None for the CPU.
 
         With `instrumented`, host code checks its own memory accesses; the library needs a runtime preloaded.
 
         Raises:
             MachineError: compiler, sandbox or disk failed.
         """
-        order = _Order(timeout_s)
-        with order.waiting():
-            self.tiers.real()  # the first build looks for compilers
+        pending = _Waiting(timeout_s)
+        with pending.waiting():
+            self.tiers.full()  # the first build looks for compilers
         try:
             flags = screen_flags(request)
             if instrumented:
@@ -149,13 +146,15 @@ class Builder:
             plan_with = partial(
                 plan_build, request, flags, toolchain=self.toolchain, architecture=architecture
             )
-            plan, done = self._try_tiers(request, plan_with, order)
+            plan, done = self._build_with_tiers(request, plan_with, pending)
         except (RefusedFlag, BadRequest) as fault:
             return BuildOutcome(build=_refusal(request, str(fault)))
-        return self._outcome(request, flags, plan, done).model_copy(update={"waited_s": order.waited_s})
+        return self._outcome(request, flags, plan, done).model_copy(update={"waited_s": pending.waited_s})
 
-    def build_plainly(self, key: str, *, architecture: str | None, timeout_s: float) -> Build | None:
-        """Build what a library in the cache was built from with torch's own headers; None if it is not known.
+    def rebuild_with_full_headers(
+        self, key: str, *, architecture: str | None, timeout_s: float
+    ) -> Build | None:
+        """Build the request behind a cached library with torch's full headers; None if it is not known.
 
         Raises:
             MachineError: compiler, sandbox or disk failed.
@@ -163,33 +162,33 @@ class Builder:
         text = self._cache.request(key)
         try:
             request = BuildRequest.model_validate_json(text or "")
-        except ValidationError:  # none, or another version's
+        except ValidationError:  # absent, or written by another version
             return None
         request = request.model_copy(update={"real_headers": True})
         return self.build(request, architecture=architecture, timeout_s=timeout_s).build
 
-    def _try_tiers(
-        self, request: BuildRequest, plan_with: Callable[..., Plan], order: _Order
-    ) -> tuple[Plan, _Done]:
-        """The first tier that builds, or whose failure is the candidate's own."""
-        real = self.tiers.real()
-        plan = plan_with(headers=real)
-        tiers = [real]
+    def _build_with_tiers(
+        self, request: BuildRequest, plan_with: Callable[..., BuildPlan], pending: _Waiting
+    ) -> tuple[BuildPlan, _Result]:
+        """Take the first tier that builds, or whose failure is not suspect."""
+        full = self.tiers.full()
+        plan = plan_with(headers=full)
+        tiers = [full]
         if not request.real_headers:
             # Making the lean headers takes about as long as one build without them.
-            with order.waiting():
+            with pending.waiting():
                 tiers = self.tiers.headers(make=_would_gain(plan) and not self._cache.has(plan.key))
         spent_s = cpu_s = 0.0
         for headers in tiers:
             plan = plan_with(headers=headers)
-            done = self._once(plan, headers, order)
+            done = self._once(plan, headers, pending)
             spent_s += done.seconds
             cpu_s += done.cpu_s
             if not done.entry.retry:
                 break
         return plan, replace(done, seconds=spent_s, cpu_s=cpu_s)
 
-    def _outcome(self, request: BuildRequest, flags: Flags, plan: Plan, done: _Done) -> BuildOutcome:
+    def _outcome(self, request: BuildRequest, flags: Flags, plan: BuildPlan, done: _Result) -> BuildOutcome:
         entry = done.entry
         build = Build(
             name=request.name,
@@ -205,97 +204,98 @@ class Builder:
         )
         library = self._cache.shared_object(plan.key) if entry.ok else None
         if library is not None and plan.tier == "lean":
-            self._cache.note_request(plan.key, request.model_dump_json())
+            self._cache.add_request(plan.key, request.model_dump_json())
         return BuildOutcome(
             build=build,
             shared_object=library,
             module_name=plan.module_name,
             sources=dict(plan.files),
-            doubtful=library is not None and plan.tier == "lean" and may_answer_wrongly(library),
+            suspect=library is not None and plan.tier == "lean" and is_suspect(library=library),
         )
 
-    def _once(self, plan: Plan, headers: Headers, order: _Order) -> _Done:
-        """Build a plan, or share the answer of the thread that is building it."""
+    def _once(self, plan: BuildPlan, headers: HeaderSet, pending: _Waiting) -> _Result:
+        """Build a plan, or share the result of the thread that is building it."""
         with self._guard:
-            flight = self._flights.get(plan.key)
-            mine = flight is None
-            flight = flight or Future()
-            self._flights[plan.key] = flight
-        if not mine:
-            with order.waiting():
-                shared = flight.result()
-            return _Done(entry=shared.entry, cached=True, seconds=0.0, timed_out=shared.timed_out)
+            running = self._running.get(plan.key)
+            is_first = running is None
+            running = running or Future()
+            self._running[plan.key] = running
+        if not is_first:
+            with pending.waiting():
+                shared = running.result()
+            return _Result(entry=shared.entry, cached=True, seconds=0.0, timed_out=shared.timed_out)
         try:
-            done = self._find_or_make(plan, headers, order)
+            done = self._find_or_build(plan, headers, pending)
         except BaseException as error:
-            flight.set_exception(error)
+            running.set_exception(error)
             raise
         else:
-            flight.set_result(done)
+            running.set_result(done)
             return done
         finally:
             with self._guard:
-                del self._flights[plan.key]
+                del self._running[plan.key]
 
-    def _find_or_make(self, plan: Plan, headers: Headers, order: _Order) -> _Done:
+    def _find_or_build(self, plan: BuildPlan, headers: HeaderSet, pending: _Waiting) -> _Result:
         key = plan.key
         found = self._cache.find(key)
         if found is None:
             with ExitStack() as stack:
-                with order.waiting():
+                with pending.waiting():
                     stack.enter_context(self._cache.building(key))
                 found = self._cache.find(key)
                 if found is None:
-                    return self._make(plan, headers, order)
-        return _Done(entry=found, cached=True, seconds=0.0)
+                    return self._compile(plan, headers, pending)
+        return _Result(entry=found, cached=True, seconds=0.0)
 
-    def _make(self, plan: Plan, headers: Headers, order: _Order) -> _Done:
+    def _compile(self, plan: BuildPlan, headers: HeaderSet, pending: _Waiting) -> _Result:
         lean = plan.tier == "lean"
         sandbox = self.tiers.sandbox(plan)
         with ExitStack() as stack:
-            with order.waiting():
-                first = self.tiers.shortcut(plan) if lean else None
+            with pending.waiting():
+                precompiled = self.tiers.precompiled_for(plan) if lean else None
                 if not lean:
-                    stack.enter_context(self._heavy_slots)
+                    stack.enter_context(self._full_slots)
                 stack.enter_context(self._slots)
             folder = stack.enter_context(self._cache.staged())
             started = time.monotonic()
             library = folder / "built.so"
-            run = partial(sandbox.run, plan, library, timeout_s=order.timeout_s, workers=self._workers)
-            compiled = run(first=first)
-            if first is not None and compiled.shuns_precompiled:
+            run = partial(sandbox.run, plan, library, timeout_s=pending.timeout_s, workers=self._workers)
+            compiled = run(search_first=precompiled)
+            if precompiled is not None and compiled.rejects_precompiled:
                 compiled = run()
             seconds = time.monotonic() - started
-            entry = Entry(
+            entry = CacheEntry(
                 ok=compiled.ok,
                 log=compiled.log,
-                retry=lean and _is_doubtful(compiled, headers),
+                retry=lean and _is_failure_suspect(compiled, headers),
                 sha256=compiled.sha256,
                 size=compiled.size,
             )
             if not compiled.ok:
                 library.unlink(missing_ok=True)
-            if compiled.lasting:
+            if compiled.reproducible:
                 self._cache.publish(plan.key, folder, entry)
-        return _Done(
+        return _Result(
             entry=entry, cached=False, seconds=seconds, cpu_s=compiled.cpu_s, timed_out=compiled.timed_out
         )
 
 
-def _would_gain(plan: Plan) -> bool:
-    """Whether lean headers make a build faster."""
-    return any(name in text for name in _SLOW for text in plan.files.values())
+def _would_gain(plan: BuildPlan) -> bool:
+    """True where lean headers make a build faster."""
+    return any(name in text for name in _TORCH_INCLUDES for text in plan.files.values())
 
 
-def _is_doubtful(compiled: Compiled, headers: Headers) -> bool:
-    """Whether a failure under lean headers may be theirs; a time-out is not."""
-    return not compiled.ok and compiled.lasting and blames_headers(compiled.log, headers.include_dirs)
+def _is_failure_suspect(compiled: Compiled, headers: HeaderSet) -> bool:
+    if compiled.ok or not compiled.reproducible:
+        return False
+    return is_suspect(library=None, log=compiled.log, header_dirs=headers.include_dirs)
 
 
-def _heavy_jobs(cores: int) -> int:
-    """Builds with real headers at a time: a core each, as far as memory goes."""
+def _full_jobs(cores: int) -> int:
+    """How many builds with full headers run at a time: one a core, as far as memory allows."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return max(1, min(cores, int(memory // _HEAVY_BYTES)))
+    return max(1, min(cores, int(memory // FULL_BUILD_BYTES)))
 
 
 def _refusal(request: BuildRequest, why: str) -> Build:

@@ -1,7 +1,7 @@
-"""Which compiler and linker flags a candidate may pass: an allow-list, because flags can run programs.
+"""An allow-list of compiler and linker flags, because flags can run programs.
 
-A flag that would only repeat what the builder does anyway (an architecture, a toolkit folder) is dropped
-with a note; anything unknown is refused by name.
+A flag that repeats what the builder does anyway (an architecture, a toolkit folder) is dropped with a note;
+an unknown one is refused by name.
 """
 
 from __future__ import annotations
@@ -14,23 +14,21 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from kernelwright.evaluator.building.build_request import BuildRequest
-
-_LONGEST: Final = 4_000
-"""Characters of one entry, which may hold several flags."""
-_LONGEST_ALL: Final = 32_000
-"""Characters of all a request's flags: enough for any honest one, far from what a command line may hold."""
-_MOST_NOTES: Final = 16
-_SHOWN: Final = 120
-"""Characters of a flag that a message shows."""
+from kernelwright.evaluator.building.policy import (
+    MAX_FLAG_CHARACTERS,
+    MAX_FLAG_NOTES,
+    MAX_FLAGS_CHARACTERS,
+    SHOWN_FLAG_CHARACTERS,
+)
 
 
 class RefusedFlag(ValueError):
-    """A flag of the candidate that may not reach a compiler; the message names it."""
+    """A flag outside the allow-list; the message names it."""
 
 
 @dataclass(slots=True)
 class Flags:
-    """What is left of a candidate's flags."""
+    """The flags of a build."""
 
     cxx: list[str] = field(default_factory=list)
     cuda: list[str] = field(default_factory=list)
@@ -38,11 +36,11 @@ class Flags:
     architecture_suffix: str = ""
     """`a` or `f` when the candidate asked for that variant of an architecture, such as `sm_90a`."""
     notes: list[str] = field(default_factory=list)
-    """What became of flags that are not used, as far as there is room to tell."""
+    """Flags that were ignored, and why; the first ones."""
 
     def note(self, flag: str, why: str) -> None:
-        """Tell of a flag that is not used."""
-        if len(self.notes) < _MOST_NOTES:
+        """Record that a flag is ignored."""
+        if len(self.notes) < MAX_FLAG_NOTES:
             self.notes.append(f"{_cut(flag)} ignored{why}")
 
 
@@ -111,39 +109,41 @@ _TAKES_VALUE: Final = _any_of(
 )
 _GLUED: Final = frozenset(("-D", "-U", "-I", "-L", "-l"))
 _ARCHITECTURE: Final = _any_of(r"--?(?:gencode|generate-code|arch|gpu-architecture|code|gpu-code)(?:=.*)?")
-_MOOT: Final = _any_of(
+_IGNORED: Final = _any_of(
     r"(?:--?threads|-t|--?split-compile)(?:=?\d*)|-Wl,-rpath.*|-v|--verbose|-m64|--machine=64",
     r"(?:-Xfatbin|--fatbin-options)=[\w,-]+|--?(?:compress-mode|cudart)=\w+",
     r"--?(?:allow-unsupported-compiler|src-in-ptx|source-in-ptx|no-compress)",
     r"--?forward-unknown-(?:to-host-compiler|opts|to-host-linker)",
 )
-"""What changes neither a kernel nor how fast it is, and what the builder decides itself."""
+"""Flags that change neither a kernel nor its speed, or that the builder decides itself."""
 _FOLDER: Final = re.compile(r"(-I|-L|-isystem=?|-idirafter=?)(.*)", re.DOTALL)
 _PLAIN_FOLDER: Final = re.compile(r"[\w.+=,~@:% /-]*")
 
 
 def screen_flags(request: BuildRequest) -> Flags:
-    """Sort a request's flags into those a build uses, or refuse one.
+    """Sort the flags of a request by compiler.
 
     Raises:
         RefusedFlag: a flag outside the allow-list.
     """
     flags = Flags()
     entries = (*request.extra_cflags, *request.extra_cuda_cflags, *request.extra_ldflags)
-    if sum(map(len, entries)) > _LONGEST_ALL:
+    if sum(map(len, entries)) > MAX_FLAGS_CHARACTERS:
         longest = _cut(max(entries, key=len))
-        raise RefusedFlag(f"the flags hold more than {_LONGEST_ALL} characters; the longest is {longest!r}")
+        raise RefusedFlag(
+            f"the flags hold more than {MAX_FLAGS_CHARACTERS} characters; the longest is {longest!r}"
+        )
     for flag in _split(request.extra_cflags):
-        _take(flag, flags.cxx, flags, _host_flag)
+        _sort_flag(flag, flags.cxx, flags, _host_flag)
     for flag in _split(request.extra_cuda_cflags):
-        _take(flag, flags.cuda, flags, _device_flag)
+        _sort_flag(flag, flags.cuda, flags, _device_flag)
     for flag in _split(request.extra_ldflags):
-        _take(flag, flags.link, flags, _link_flag)
+        _sort_flag(flag, flags.link, flags, _link_flag)
     return flags
 
 
 def _split(entries: Iterable[str]) -> Iterator[str]:
-    """Single flags, as the shell behind torch's own builder would see them."""
+    """Split entries into flags as the shell behind torch's own builder would."""
     pending: str | None = None
     for word in _words(entries):
         if pending is not None:
@@ -159,8 +159,8 @@ def _split(entries: Iterable[str]) -> Iterator[str]:
 
 def _words(entries: Iterable[str]) -> Iterator[str]:
     for entry in entries:
-        if len(entry) > _LONGEST:
-            raise RefusedFlag(f"flag {_cut(entry)!r} is longer than {_LONGEST} characters")
+        if len(entry) > MAX_FLAG_CHARACTERS:
+            raise RefusedFlag(f"flag {_cut(entry)!r} is longer than {MAX_FLAG_CHARACTERS} characters")
         try:
             words = shlex.split(entry)
         except ValueError as error:
@@ -172,23 +172,23 @@ def _words(entries: Iterable[str]) -> Iterator[str]:
 
 
 def _cut(flag: str) -> str:
-    return flag if len(flag) <= _SHOWN else f"{flag[:_SHOWN]}..."
+    return flag if len(flag) <= SHOWN_FLAG_CHARACTERS else f"{flag[:SHOWN_FLAG_CHARACTERS]}..."
 
 
-def _take(flag: str, kept: list[str], flags: Flags, normalise: Callable[[str], str | None]) -> None:
+def _sort_flag(flag: str, kept: list[str], flags: Flags, normalise: Callable[[str], str | None]) -> None:
     folder = _FOLDER.fullmatch(flag)
     if _ARCHITECTURE.fullmatch(flag):
         variant = re.search(r"(?:sm|compute)_\d+([af])\b", flag)
         flags.architecture_suffix = variant.group(1) if variant else flags.architecture_suffix
         flags.note(flag, ": kernels are built for this machine's GPU")
-    elif _MOOT.fullmatch(flag):
+    elif _IGNORED.fullmatch(flag):
         flags.note(flag, "")
     elif folder:
         _take_folder(flag, folder.group(1), folder.group(2), kept, flags)
     elif (allowed := normalise(flag)) is not None:
         kept.append(allowed)
     elif kept is flags.cuda and flag.startswith("-l"):
-        _take(flag, flags.link, flags, _link_flag)
+        _sort_flag(flag, flags.link, flags, _link_flag)
     else:
         raise RefusedFlag(f"flag {_cut(flag)!r} is not allowed")
 
@@ -226,6 +226,6 @@ def _device_flag(flag: str) -> str | None:
 
 
 def _relay(option: str, value: str, allowed: re.Pattern[str]) -> str | None:
-    """An option that carries options of another program, rewritten with commas."""
+    """Rewrite an option that carries options of another program; None unless all of them are allowed."""
     inner = [word for word in re.split(r"[,\s]+", value.strip("'\"")) if word]
     return f"{option}={','.join(inner)}" if inner and all(map(allowed.fullmatch, inner)) else None

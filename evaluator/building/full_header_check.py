@@ -1,11 +1,11 @@
-"""Whether a kernel also builds outside: what was built with lean headers, built with torch's own."""
+"""Rebuilds with torch's full headers what an evaluation built with the lean ones."""
 
 from __future__ import annotations
 
 from contextlib import closing
 
 from kernelwright.evaluator.building.builder import Builder
-from kernelwright.evaluator.building.lean_headers.error_blame import first_error
+from kernelwright.evaluator.building.lean_headers.suspicion import first_error
 from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.host.hardware import gpu_of
 from kernelwright.evaluator.schema.evaluation import Evaluation
@@ -13,16 +13,16 @@ from kernelwright.evaluator.schema.record import Record
 
 
 class FullHeaderBuild(Record):
-    """What came of building everything once more."""
+    """The result of rebuilding everything."""
 
     ok: bool | None
-    """None when that could not be tried."""
+    """None where it could not be tried."""
     why: str = ""
     """The compiler's first error, or why it was not tried."""
 
 
-def build_plainly(builder: Builder, evaluation: Evaluation) -> FullHeaderBuild:
-    """Build with torch's own headers what an evaluation built with others; remembered by content.
+def build_with_full_headers(builder: Builder, evaluation: Evaluation) -> FullHeaderBuild:
+    """Rebuild the lean builds of an evaluation with torch's full headers; cached by content.
 
     Raises:
         MachineError: compiler, sandbox or disk failed.
@@ -32,11 +32,11 @@ def build_plainly(builder: Builder, evaluation: Evaluation) -> FullHeaderBuild:
     lean = [build for build in evaluation.builds if build.ok and build.tier == "lean"]
     if lean and device != "cpu" and gpu is None:
         return FullHeaderBuild(ok=None, why=f"there is no {device} here to build for")
-    with closing(DeviceLock("cpu")) as lease:
+    with closing(DeviceLock("cpu")) as lock:
         for build in lean:
             if device == "cpu":
-                lease.share()  # nobody's times are taken beside a compiler
-            again = builder.build_plainly(
+                lock.share()  # no kernel is timed beside a compiler
+            again = builder.rebuild_with_full_headers(
                 build.key,
                 architecture=gpu.architecture if gpu else None,
                 timeout_s=evaluation.config.limits.build_s,

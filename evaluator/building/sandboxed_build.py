@@ -1,4 +1,4 @@
-"""Runs one plan in the build sandbox: no network, no GPU, no candidate code, bounded in everything."""
+"""Runs one plan in the build sandbox: no network, no GPU, no candidate code, limits on everything."""
 
 from __future__ import annotations
 
@@ -14,37 +14,39 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from kernelwright.evaluator.building.build_plan import OUTPUT, PRECOMPILABLE, Plan
+from kernelwright.evaluator.building.build_plan import OUTPUT, PRECOMPILABLE, BuildPlan
+from kernelwright.evaluator.building.policy import (
+    BUILD_MEMORY_BYTES,
+    BUILD_NICENESS,
+    BUILD_PROCESSES,
+    BUILD_SCRATCH_BYTES,
+    CHECK_OUTPUT_CHARACTERS,
+    LIBRARY_BYTES,
+    LOG_HEAD,
+    LOG_TAIL,
+)
 from kernelwright.evaluator.building.toolchain import Toolchain
 from kernelwright.evaluator.sandbox import Bind, Launcher, SandboxPolicy, python_binds
 from kernelwright.evaluator.sandbox.isolation.mounts import SYSTEM
 from kernelwright.evaluator.schema.config import SandboxTier
 from kernelwright.evaluator.schema.errors import MachineError
 
-MEMORY_BYTES: Final = 8 << 30
-LIBRARY_BYTES: Final = 512 << 20
-SCRATCH_BYTES: Final = 4 << 30
-LOG_HEAD: Final = 16_000
-LOG_TAIL: Final = 2_000
-_NICENESS: Final = 10
-"""A GPU is timed while others compile: what launches its kernels must not wait for a core."""
-_INSIDE: Final = Path(__file__).with_name("build_script.py")
-_STARVED: Final = re.compile(
+_SCRIPT: Final = Path(__file__).with_name("build_script.py")
+_OUT_OF_RESOURCES: Final = re.compile(
     r"Killed signal terminated|cc1plus: out of memory|virtual memory exhausted|No space left on device"
     r"|std::bad_alloc|Resource temporarily unavailable|Cannot allocate memory"
 )
-
-_SHUNNED: Final = re.compile(r"AST file|precompiled header|PCH file")
+_PRECOMPILED_REJECTED: Final = re.compile(r"AST file|precompiled header|PCH file")
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """How a plan ended."""
+    """The result of a plan."""
 
     ok: bool
     log: str
-    lasting: bool
-    """False when another try could end differently: a time-out, memory, scratch space."""
+    reproducible: bool
+    """False where a repetition could end differently: a time-out, memory, scratch space."""
     timed_out: bool = False
     sha256: str = ""
     size: int = 0
@@ -52,14 +54,14 @@ class Compiled:
     """Processor time of compilers and linker."""
 
     @property
-    def shuns_precompiled(self) -> bool:
-        """Whether clang refuses a precompiled header, where g++ would read the ordinary one."""
-        return not self.ok and _SHUNNED.search(self.log) is not None
+    def rejects_precompiled(self) -> bool:
+        """True where clang rejected a precompiled header; g++ would read the ordinary one instead."""
+        return not self.ok and _PRECOMPILED_REJECTED.search(self.log) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class BuildSandbox:
-    """Where plans are run."""
+    """The sandbox plans are run in."""
 
     launcher: Launcher
     tier: SandboxTier
@@ -67,23 +69,29 @@ class BuildSandbox:
     folders: tuple[Path, ...] = ()
     """Read-only folders the plans need beyond the toolchain's."""
 
-    def seeing(self, folder: Path) -> BuildSandbox:
-        """The same with one more read-only folder."""
+    def with_folder(self, folder: Path) -> BuildSandbox:
+        """This sandbox with one more read-only folder."""
         return replace(self, folders=(*self.folders, folder))
 
     def run(
-        self, plan: Plan, library: Path, *, timeout_s: float, workers: int, first: Path | None = None
+        self,
+        plan: BuildPlan,
+        library: Path,
+        *,
+        timeout_s: float,
+        workers: int,
+        search_first: Path | None = None,
     ) -> Compiled:
-        """Compile and link a plan; a built library is left at `library`.
+        """Compile and link a plan into the file `library`.
 
-        Compile commands of the C++ compiler search the folder `first` before any other.
+        The C++ compiler searches the folder `search_first` before any other.
 
         Raises:
             MachineError: the sandbox or a compiler could not be started.
         """
         job = {
             "files": dict(plan.files),
-            "compile": [_searching(command, first, self.toolchain) for command in plan.compile],
+            "compile": [_searching(command, search_first, self.toolchain) for command in plan.compile],
             "link": plan.link,
             "output": OUTPUT,
             "workers": workers,
@@ -94,7 +102,7 @@ class BuildSandbox:
             streams[0].seek(0)
             streams.insert(1, stack.enter_context(library.open("w+b")))
             fds = tuple(stream.fileno() for stream in streams)
-            argv = [sys.executable, "-I", "-S", str(_INSIDE), *map(str, fds)]
+            argv = [sys.executable, "-I", "-S", str(_SCRIPT), *map(str, fds)]
             sandboxed = self.launcher.start(argv, self._policy(timeout_s), fds=fds)
             try:
                 ended = sandboxed.wait(timeout_s)
@@ -102,20 +110,20 @@ class BuildSandbox:
                 sandboxed.kill()
             if ended is None:
                 log = f"the build did not finish in {timeout_s:.0f} s"
-                return Compiled(ok=False, log=log, lasting=False, timed_out=True)
+                return Compiled(ok=False, log=log, reproducible=False, timed_out=True)
             streams[2].seek(0)
             report = streams[2].read()
         if ended.out_of_memory:
-            return Compiled(ok=False, log="the build ran out of memory", lasting=False)
+            return Compiled(ok=False, log="the build ran out of memory", reproducible=False)
         try:
-            said = json.loads(report)
-            return replace(_judge(said["steps"], library), cpu_s=said["cpu_s"])
+            steps = json.loads(report)
+            return replace(_result(steps["steps"], library), cpu_s=steps["cpu_s"])
         except json.JSONDecodeError:
-            said = sandboxed.output()[-500:].strip()
-            raise MachineError(f"the build sandbox gave no report: {ended.reason} {said}") from None
+            output = sandboxed.output()[-500:].strip()
+            raise MachineError(f"the build sandbox gave no report: {ended.reason} {output}") from None
 
-    def passes(self, argv: tuple[str, ...], places: tuple[Path, ...], *, timeout_s: float) -> str:
-        """Run a check of our own in the sandbox: empty when it ended well, else what it said.
+    def run_check(self, argv: tuple[str, ...], places: tuple[Path, ...], *, timeout_s: float) -> str:
+        """Run a check of our own in the sandbox; returns its output if it failed, else an empty string.
 
         Raises:
             MachineError: the sandbox could not be started.
@@ -128,24 +136,25 @@ class BuildSandbox:
             sandboxed.kill()
         if ended is not None and ended.returncode == 0:
             return ""
-        return f"{sandboxed.output()[-2000:]} {ended.reason if ended else 'it did not finish'}".strip()
+        output = sandboxed.output()[-CHECK_OUTPUT_CHARACTERS:]
+        return f"{output} {ended.reason if ended else 'it did not finish'}".strip()
 
     def _policy(self, timeout_s: float) -> SandboxPolicy:
         return SandboxPolicy(
             tier=self.tier,
-            memory_bytes=MEMORY_BYTES,
-            processes=256,
+            memory_bytes=BUILD_MEMORY_BYTES,
+            processes=BUILD_PROCESSES,
             file_bytes=LIBRARY_BYTES,
-            scratch_bytes=SCRATCH_BYTES,
+            scratch_bytes=BUILD_SCRATCH_BYTES,
             environment={
                 "PATH": f"{self.toolchain.cxx.path.parent}:/usr/local/bin:/usr/bin:/bin",
                 "HOME": "/tmp",
                 "TMPDIR": "/tmp",
                 "LC_ALL": "C",
             },
-            binds=_binds((*self.toolchain.folders(), *self.folders, _INSIDE)),
+            binds=_binds((*self.toolchain.folders(), *self.folders, _SCRIPT)),
             cpu_s=timeout_s,
-            niceness=_NICENESS,
+            niceness=BUILD_NICENESS,
         )
 
 
@@ -154,36 +163,38 @@ def _searching(command: tuple[str, ...], first: Path | None, toolchain: Toolchai
         return command
     words = command[1:]
     if toolchain.cxx.is_clang:
-        # It looks for precompiled headers beside what it is told to include, and in no folder it searches.
-        told = ("-include", PRECOMPILABLE)
-        words = tuple(str(first / two[1]) if two == told else two[1] for two in pairwise(command))
+        # clang looks for precompiled headers beside an -include file, not in the folders it searches.
+        option = ("-include", PRECOMPILABLE)
+        words = tuple(str(first / two[1]) if two == option else two[1] for two in pairwise(command))
     return (command[0], "-isystem", str(first), *words)
 
 
 def _binds(places: Iterable[Path]) -> tuple[Bind, ...]:
-    """The interpreter, and what is not below it or a system folder, which sandboxes see anyway."""
+    """The interpreter and all places that sandboxes do not see anyway."""
     python = python_binds()
     seen = [*map(Path, SYSTEM), *(bind.target or bind.source for bind in python)]
     missing = [
         place
         for place in places
         if not any(place.is_relative_to(folder) for folder in seen)
-        # Never a folder that holds the system's own, such as / for a compiler in a folder of its own.
+        # Never a parent of system folders, such as / for a compiler in a folder below it.
         and not any(Path(folder).is_relative_to(place) for folder in SYSTEM)
     ]
     return (*python, *(Bind(place) for place in missing))
 
 
-def _judge(steps: list[dict[str, Any]], library: Path) -> Compiled:  # Any: JSON of our own script
+def _result(steps: list[dict[str, Any]], library: Path) -> Compiled:  # Any: JSON of our own script
     failed = [step for step in steps if step["returncode"] != 0]
     if failed and failed[0]["argv0"] == "deliver" and "No space left" in failed[0]["log"]:
         raise MachineError(f"no disk space left at {library.parent}")
     if not failed:
         with library.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        return Compiled(ok=True, log="", lasting=True, sha256=digest, size=library.stat().st_size)
-    log = "\n".join(step["log"].strip() for step in failed).strip() or "the compiler failed without a word"
-    return Compiled(ok=False, log=_trim(log), lasting=not _STARVED.search(log))
+        return Compiled(ok=True, log="", reproducible=True, sha256=digest, size=library.stat().st_size)
+    log = (
+        "\n".join(step["log"].strip() for step in failed).strip() or "the compiler failed and printed nothing"
+    )
+    return Compiled(ok=False, log=_trim(log), reproducible=not _OUT_OF_RESOURCES.search(log))
 
 
 def _trim(log: str) -> str:

@@ -1,6 +1,6 @@
-"""What this machine compiles with: the C++ compiler, nvcc, torch's headers and libraries, Python's headers.
+"""Finds the C++ compiler, nvcc, torch's headers and libraries, and Python's headers.
 
-Everything is found without importing torch, by looking at files and asking compilers for their version.
+Reads files and asks compilers for their version; never imports torch.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelwright.evaluator.building.policy import IDENTIFY_S
 from kernelwright.evaluator.schema.errors import MachineError
 
 FALLBACK_STANDARD = "c++17"
-"""What torch compiles extensions with when its own default cannot be read."""
+"""Language standard of extensions where torch's own default cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +40,25 @@ class Torch:
 
     @property
     def lib_dir(self) -> Path:
-        """Where torch's shared libraries lie."""
+        """Folder of torch's shared libraries."""
         return self.root / "lib"
 
     def has_library(self, name: str) -> bool:
-        """Whether `-l<name>` resolves in torch's own folder."""
+        """True where `-l<name>` resolves in torch's own folder."""
         return (self.lib_dir / f"lib{name}.so").exists()
 
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """One compiler and what identifies it in a cache key."""
+    """One compiler and its identity in cache keys."""
 
     path: Path
     identity: str
-    """First line of `--version` and the target: a change means other machine code."""
+    """First lines of `--version`; another identity means other machine code."""
 
     @property
     def is_clang(self) -> bool:
-        """Whether it is clang under whatever name, which finds precompiled headers in its own way."""
+        """True for clang under any name; it finds precompiled headers in its own way."""
         return "clang" in self.identity
 
 
@@ -73,17 +74,17 @@ class Cuda:
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """Everything a build on this machine is made with."""
+    """Compilers, torch and Python as a build uses them."""
 
     cxx: Compiler
     torch: Torch
     python_include: Path
     python_abi: str
     cuda: Cuda | None
-    """None where no CUDA toolkit is installed."""
+    """None without a CUDA toolkit."""
 
     def folders(self) -> tuple[Path, ...]:
-        """Folders compilers and headers lie in."""
+        """Folders of compilers and headers."""
         found = [self.cxx.path.resolve().parent.parent, self.torch.root, self.python_include]
         if self.cuda:
             found += [self.cuda.home, *self.cuda.include_dirs, *self.cuda.lib_dirs]
@@ -91,7 +92,7 @@ class Toolchain:
 
 
 def find_toolchain() -> Toolchain:
-    """Look for compilers and torch on this machine.
+    """Find compilers and torch on this machine.
 
     Raises:
         MachineError: no C++ compiler, or no torch.
@@ -119,7 +120,7 @@ def _identify(compiler: Path) -> str:
             [compiler, "--version"],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=IDENTIFY_S,
             check=True,
             stdin=subprocess.DEVNULL,
         )
@@ -147,7 +148,7 @@ def _find_torch() -> Torch:
 
 
 def _default_standard(root: Path) -> str:
-    """Reads the standard out of torch's own builder: it moved from C++17 to C++20 between releases."""
+    """The standard torch's own builder names: C++17 or C++20, by release."""
     text = (root / "utils" / "cpp_extension.py").read_text()
     found = re.search(r"""['"]-fPIC['"], ['"]-std=(c\+\+\d+)['"]""", text)
     return found.group(1) if found else FALLBACK_STANDARD

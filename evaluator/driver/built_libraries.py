@@ -45,7 +45,7 @@ class BuiltLibraries:
             "module_name": outcome.module_name,
             "log": build.log,
             "timed_out": build.timed_out,
-            "doubtful": outcome.doubtful,
+            "doubtful": outcome.suspect,
         }
         if library is not None:
             size = library.stat().st_size

@@ -1,4 +1,4 @@
-"""Starts, bounds, freezes and kills process trees that run foreign code; knows no problem and no score."""
+"""Starts, limits, freezes and kills process trees that run foreign code; knows no problem and no score."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Reads the signatures of ATen's operators out of the installed torch's headers and restates them.
 
-Two texts come out of one reading: declarations for the lean headers, and definitions for the helper that is
-compiled once against the real headers. So the lean headers carry exactly this torch version's overloads and
-defaults, for the names listed in `lean/operators.txt`.
+Writes declarations for the lean headers, and definitions for the helper that is compiled once against the
+full headers. The lean headers so have exactly this torch version's overloads and defaults, for the names
+listed in `operators.txt`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _METHOD: Final = re.compile(r"^  ([\w:<>,& ]+?) (\w+)\(([^\n]*)\) const;$", re.M
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of an operator, in the lean headers' own spelling."""
+    """One parameter of an operator, spelled as in the lean headers."""
 
     type: str
     name: str
@@ -56,7 +56,7 @@ class Operator:
     parameters: tuple[Parameter, ...]
 
     def declaration(self, *, method: bool) -> str:
-        """With defaults, as the lean headers show it."""
+        """The declaration with defaults, for the lean headers."""
         listed = ", ".join(
             f"{part.type} {part.name}{f' = {part.default}' if part.default else ''}"
             for part in self.parameters
@@ -64,7 +64,7 @@ class Operator:
         return f"{self.result} {self.name}({listed}){' const' if method else ''};"
 
     def definition(self, *, method: bool) -> str:
-        """For the helper: hands every argument on as the real type and takes the result back."""
+        """The definition, for the helper: converts arguments to torch's types and the result back."""
         listed = ", ".join(f"{part.type} {part.name}" for part in self.parameters)
         handed = ", ".join(f"real({part.name})" for part in self.parameters)
         head = (
@@ -107,7 +107,7 @@ def read_methods(include: Path, names: Iterable[str]) -> list[Operator]:
 
 
 def _is_flattened(operator: Operator) -> bool:
-    """The twin of an overload with `TensorOptions` that spells its parts out one by one."""
+    """True for the overload that lists the parts of `TensorOptions` one by one."""
     return sum(part.type == "std::optional<Layout>" for part in operator.parameters) > 0
 
 
@@ -117,7 +117,7 @@ def _read(pattern: re.Pattern[str], text: str) -> Iterator[Operator]:
         while parameters and parameters[-1].default and parameters[-1].type not in _PARAMETERS:
             if name.endswith("_out"):
                 break
-            parameters.pop()  # an optional generator, mostly: its default is what candidates use
+            parameters.pop()  # mostly an optional generator, which candidates leave at its default
         restated = _restate(result)
         known = restated in _RESULTS or re.fullmatch(r"std::tuple<Tensor(,Tensor)+>", restated)
         spoken = all(part.type in _PARAMETERS for part in parameters)
@@ -126,7 +126,7 @@ def _read(pattern: re.Pattern[str], text: str) -> Iterator[Operator]:
 
 
 def _split(listed: str) -> Iterator[str]:
-    """Parameters of a list; commas inside angle brackets and braces do not count."""
+    """Split at commas outside of brackets and braces."""
     depth, start = 0, 0
     for position, character in enumerate(listed):
         depth += (character in "<({") - (character in ">)}")
@@ -144,7 +144,7 @@ def _parameter(text: str) -> Parameter:
 
 
 def _restate(text: str) -> str:
-    """A type or default in the lean headers' spelling."""
+    """Respell a type or default for the lean headers."""
     text = text.strip().replace("::std::", "std::").replace("c10::string_view", "std::string_view")
     text = (
         re.sub(r"\b(?:at|c10)::", "", text)

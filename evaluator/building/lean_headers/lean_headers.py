@@ -1,7 +1,7 @@
-"""The lean headers made ready for one installed torch: a header tree and the helper library it links with.
+"""Makes the lean headers for one installed torch: a header tree and the helper library it links with.
 
-Made once per machine, torch and compiler, in the build sandbox, proved by a self-test, and kept beside the
-build cache. Where any of that fails there is no toolbox, and builds use torch's real headers.
+Made once per machine, torch and compiler, in the build sandbox, verified by a self-test, and cached beside
+the builds. Where any of that fails, builds use torch's full headers.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Final
 from kernelwright.evaluator.building.build_plan import (
     OUTPUT,
     PRECOMPILABLE,
-    Headers,
-    Plan,
+    BuildPlan,
+    HeaderSet,
     identity_of,
     plan_build,
 )
@@ -40,7 +40,7 @@ _LAYOUT_NAMES: Final = (
     "KW_INLINE_DIMENSIONS",
     "KW_UNDEFINED_SCALAR_TYPE",
 )
-"""What `helper/tensor.cpp` measured, in its order."""
+"""The values that `helper/tensor.cpp` records, in its order."""
 _HELPER_FLAGS: Final = (
     "-O1",
     "-fPIC",
@@ -103,20 +103,20 @@ FORWARDERS: Final = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class LeanHeaders:
-    """A finished toolbox."""
+    """Lean headers that passed their self-test."""
 
     folder: Path
     toolchain: Toolchain
 
     @property
     def include_dir(self) -> Path:
-        """The header tree: what `<torch/extension.h>` and its kin resolve to."""
+        """The header tree, in which `<torch/extension.h>` and others are found."""
         return self.folder / "include"
 
-    def headers(self) -> Headers:
-        """The lean tier: nothing of torch's own include folders is on the path, so the two never mix."""
+    def headers(self) -> HeaderSet:
+        """The lean tier; torch's own include folders are not on its path, so the two never mix."""
         sections = ("-Wl,--gc-sections", "-Wl,--exclude-libs,ALL", "-Wl,-Bsymbolic")
-        return Headers(
+        return HeaderSet(
             tier="lean",
             include_dirs=(self.include_dir,),
             link=(
@@ -136,18 +136,18 @@ class UnfitLeanHeaders(Exception):
     """The lean headers do not fit this torch or compiler; the message says why."""
 
 
-def toolbox_key(toolchain: Toolchain) -> str:
-    """Content address: everything a toolbox is made from."""
+def lean_headers_key(toolchain: Toolchain) -> str:
+    """Content address of everything the lean headers are made from."""
     own = [path for path in sorted(SOURCES.rglob("*")) if path.suffix in _SUFFIXES]
     texts = [path.read_text() for path in own]
     return sha256_text("\0".join([*texts, identity_of(toolchain, toolchain.cuda, str(toolchain.torch.root))]))
 
 
-def make_toolbox(folder: Path, sandbox: BuildSandbox, *, timeout_s: float) -> LeanHeaders:
-    """Fill an empty folder: compile the helper, write the header tree, prove both.
+def make_lean_headers(folder: Path, sandbox: BuildSandbox, *, timeout_s: float) -> LeanHeaders:
+    """Fill an empty folder: compile the helper, write the header tree, test both.
 
     Raises:
-        UnfitToolbox: this torch or compiler does not fit.
+        UnfitLeanHeaders: they do not fit this torch or compiler.
         MachineError: the sandbox failed.
     """
     toolchain = sandbox.toolchain
@@ -161,35 +161,35 @@ def make_toolbox(folder: Path, sandbox: BuildSandbox, *, timeout_s: float) -> Le
         path = folder / "include" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    toolbox = LeanHeaders(folder, toolchain)
-    _prove(toolbox, sandbox, timeout_s)
-    return toolbox
+    lean = LeanHeaders(folder, toolchain)
+    _test(lean, sandbox, timeout_s)
+    return lean
 
 
-def _prove(toolbox: LeanHeaders, sandbox: BuildSandbox, timeout_s: float) -> None:
-    """Build the self-test with the toolbox and run it against torch."""
+def _test(lean: LeanHeaders, sandbox: BuildSandbox, timeout_s: float) -> None:
+    """Build the self-test with the lean headers and run it against torch."""
     request = BuildRequest(
         name="selftest",
         files={"selftest.cpp": (SOURCES / "selftest.cpp").read_text()},
         sources=("selftest.cpp",),
     )
     plan = plan_build(
-        request, Flags(cxx=["-O2"]), toolchain=sandbox.toolchain, headers=toolbox.headers(), architecture=None
+        request, Flags(cxx=["-O2"]), toolchain=sandbox.toolchain, headers=lean.headers(), architecture=None
     )
-    library = toolbox.folder / "selftest.so"
-    made = sandbox.seeing(toolbox.folder).run(plan, library, timeout_s=timeout_s, workers=1)
+    library = lean.folder / "selftest.so"
+    made = sandbox.with_folder(lean.folder).run(plan, library, timeout_s=timeout_s, workers=1)
     if not made.ok:
         raise UnfitLeanHeaders(f"the self-test does not compile: {made.log}")
     library.chmod(0o755)
     script = SOURCES / "selftest.py"
     argv = (sys.executable, "-I", str(script), str(library))
-    if said := sandbox.passes(argv, (script, library), timeout_s=timeout_s):
-        raise UnfitLeanHeaders(f"the self-test fails: {said}")
+    if output := sandbox.run_check(argv, (script, library), timeout_s=timeout_s):
+        raise UnfitLeanHeaders(f"the self-test fails: {output}")
     library.unlink()
 
 
-def _read_helper(toolchain: Toolchain) -> tuple[dict[str, str], Plan]:
-    """The header files with this torch's operators in them, and the plan that compiles the helper."""
+def _read_helper(toolchain: Toolchain) -> tuple[dict[str, str], BuildPlan]:
+    """The header files with this torch's operators, and the plan that compiles the helper."""
     include = toolchain.torch.include_dirs[0]
     names = (SOURCES / "operators.txt").read_text().split()
     functions, methods = read_functions(include, names), read_methods(include, names)
@@ -211,7 +211,7 @@ def _lines(operators: list[Operator], *, method: bool) -> str:
     return "\n".join(operator.declaration(method=method) for operator in operators)
 
 
-def _plan_helper(toolchain: Toolchain, files: dict[str, str]) -> Plan:
+def _plan_helper(toolchain: Toolchain, files: dict[str, str]) -> BuildPlan:
     torch, cuda = toolchain.torch, toolchain.cuda
     units = ["tensor", "operators", "python", "library"]
     folders = [*torch.include_dirs, toolchain.python_include]
@@ -221,7 +221,7 @@ def _plan_helper(toolchain: Toolchain, files: dict[str, str]) -> Plan:
     common = [str(toolchain.cxx.path), f"-std={torch.cxx_standard}", *_HELPER_FLAGS, "-I.", "-Ihelper"]
     common += [word for folder in folders for word in ("-isystem", str(folder))]
     common.append(f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.cxx11_abi)}")
-    return Plan(
+    return BuildPlan(
         tier="helper",
         files=files,
         compile=tuple((*common, "-c", f"helper/{unit}.cpp", "-o", f"{unit}.o") for unit in units),
@@ -232,10 +232,10 @@ def _plan_helper(toolchain: Toolchain, files: dict[str, str]) -> Plan:
 
 
 def _layout(archive: bytes) -> str:
-    """Where a tensor keeps its shape, as the compiled helper recorded it."""
+    """Offsets of a tensor's fields, as the compiled helper recorded them."""
     start = archive.find(_LAYOUT_MARK)
     if start < 0:
-        raise UnfitLeanHeaders("the helper does not say how tensors are laid out")
+        raise UnfitLeanHeaders("the helper does not record how tensors are laid out")
     values = struct.unpack_from(f"<{len(_LAYOUT_NAMES)}Q", archive, start + len(_LAYOUT_MARK))
     lines = [f"#define {name} {value}" for name, value in zip(_LAYOUT_NAMES, values, strict=True)]
     return "\n".join(["#ifndef KW_LAYOUT_H", "#define KW_LAYOUT_H", *lines, "#endif", ""])

@@ -1,4 +1,4 @@
-"""Run in the build sandbox as `selftest.py LIBRARY`: does the toolbox mean what torch means? Exit 0 if so."""
+"""Run in the build sandbox as `selftest.py LIBRARY`: exits 0 if the lean headers behave as torch does."""
 
 import gc
 import importlib.util
@@ -10,7 +10,7 @@ import torch
 
 
 def tensors() -> Iterator[torch.Tensor]:
-    """One of every way a tensor can be shaped."""
+    """Tensors of all kinds of shapes and strides."""
     base = torch.arange(3 * 4 * 5 * 6, dtype=torch.float32).reshape(3, 4, 5, 6)
     yield from (base, base.transpose(1, 3), base[1:, ::2], base[0, 0, 0, 0], base.double(), torch.empty(0, 3))
     yield torch.zeros(1, 2, 1, 2, 1, 2, 3)[..., 1:]
@@ -27,7 +27,7 @@ def same(mine: torch.Tensor, torchs: torch.Tensor) -> bool:
 def raises(
     kind: type[Exception], words: str, call: Callable[..., object], *args: object, **kwargs: object
 ) -> bool:
-    """Whether a call fails as it should."""
+    """True where a call raises the expected error."""
     try:
         call(*args, **kwargs)
     except kind as error:

@@ -1,6 +1,7 @@
-"""Restates what the helper needs of torch's Python objects, out of the installed torch's own headers.
+"""Copies the declarations of torch's Python objects that the helper needs out of torch's own headers.
 
-Those headers bring pybind11 and autograd along, ten seconds of parsing for a structure and three functions.
+The headers themselves include pybind11 and autograd: ten seconds of parsing for one structure and three
+functions.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _TRANSLATION: Final = re.compile(r"^[A-Z_ ]*void translate_exception_to_python\(
 
 
 def restate(include: Path) -> str:
-    """C++ text that declares them; torch's headers themselves where they say it in other words."""
+    """C++ text that declares them; includes torch's headers where the declarations are not found."""
     whole = f"#include <{_EXCEPTIONS}>\n#include <{_VARIABLE}>\n"
     try:
         texts = {name: (include / name).read_text() for name in (_VARIABLE, _EXCEPTIONS)}

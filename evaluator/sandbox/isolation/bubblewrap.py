@@ -1,4 +1,4 @@
-"""Tier 1: the bubblewrap command line of a policy: mounts and namespaces. The rest is done inside."""
+"""Tier 1: the bubblewrap command line of a policy, for mounts and namespaces; `init` does the rest."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import Final
 
 from kernelwright.evaluator.sandbox.isolation.mounts import python_binds, system_binds, system_links
 from kernelwright.evaluator.sandbox.isolation.sandbox_policy import Bind, SandboxPolicy
+from kernelwright.evaluator.sandbox.policy import BUBBLEWRAP_S
 
 USER_NAME: Final = "sandbox"
 NOBODY: Final = "65534"
-ANSWER_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,14 @@ class Bubblewrap:
 
 @cache
 def find_bubblewrap() -> Bubblewrap | None:
-    """The program on PATH; None without one that answers."""
+    """The program on PATH; None without a working one."""
     found = shutil.which("bwrap")
     if found is None:
         return None
     try:
         version, options = (
             subprocess.run(
-                (found, option), capture_output=True, text=True, timeout=ANSWER_S, check=False
+                (found, option), capture_output=True, text=True, timeout=BUBBLEWRAP_S, check=False
             ).stdout
             for option in ("--version", "--help")
         )
@@ -50,21 +50,21 @@ def find_bubblewrap() -> Bubblewrap | None:
 
 @dataclass(frozen=True, slots=True)
 class Descriptors:
-    """What bubblewrap reads and writes while it starts."""
+    """Descriptors that bubblewrap reads and writes while it starts."""
 
     passwd: int
     group: int
     information: int
-    """Where it tells the pid of the program inside."""
+    """For the pid of the program inside."""
 
 
 def arguments(
     program: Bubblewrap, policy: SandboxPolicy, uid: int | None, descriptors: Descriptors
 ) -> list[str]:
-    """Everything before the command.
+    """All arguments before the command.
 
     With a `uid` (under root) there is no user namespace: the program inside keeps the three capabilities it
-    needs to become that user, and drops them.
+    needs to become that user, then drops them.
     """
     words = ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     words += ["--hostname", USER_NAME, "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv"]
@@ -97,13 +97,13 @@ def arguments(
 
 
 def users(uid: int) -> tuple[bytes, bytes]:
-    """A /etc/passwd and a /etc/group that know one user."""
+    """A /etc/passwd and a /etc/group with one user."""
     passwd = f"{USER_NAME}:x:{uid}:{uid}::/tmp:/bin/sh\n"
     return passwd.encode(), f"{USER_NAME}:x:{uid}:\n".encode()
 
 
 def read_child(information: int) -> int | None:
-    """The pid of the program inside, from the descriptor that bubblewrap writes to; None if it failed."""
+    """Read the pid of the program inside from bubblewrap; None if it failed."""
     text = b""
     while piece := os.read(information, 4096):
         text += piece
@@ -117,7 +117,7 @@ def _scratch(program: Bubblewrap, folder: str, size_bytes: int) -> list[str]:
 
 
 def _parents(targets: list[str]) -> Iterator[str]:
-    """Folders above the targets; those that bubblewrap would make by itself are closed to other users."""
+    """Create folders above the targets, because bubblewrap would close its own to other users."""
     above = {parent for target in targets for parent in Path(target).parents}
     for folder in sorted(above - {Path("/")}, key=lambda folder: folder.parts):
         yield from ("--perms", "0755", "--dir", str(folder))
@@ -131,6 +131,6 @@ def _devices(policy: SandboxPolicy) -> Iterator[str]:
 
 
 def _ordered(binds: tuple[Bind, ...]) -> list[Bind]:
-    """One bind for each target, the last named, parents before what lies in them."""
+    """One bind for each target, the last one given, parents first."""
     by_target = {bind.target or bind.source: bind for bind in binds}
     return [by_target[target] for target in sorted(by_target, key=lambda target: target.parts)]

@@ -1,4 +1,4 @@
-"""What this machine offers to sandboxes, found by starting one of each tier."""
+"""Finds the sandbox tiers that work on this machine, by starting one of each."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ from typing import Final
 from kernelwright.evaluator.sandbox.isolation import landlock, seccomp
 from kernelwright.evaluator.sandbox.isolation.bubblewrap import find_bubblewrap
 from kernelwright.evaluator.sandbox.isolation.sandbox_policy import SandboxPolicy, SandboxProbe, TierProbe
+from kernelwright.evaluator.sandbox.policy import (
+    PROBE_FILE_BYTES,
+    PROBE_MEMORY_BYTES,
+    PROBE_PROCESSES,
+    PROBE_S,
+)
 from kernelwright.evaluator.sandbox.process.launcher import Launcher, hierarchies
 from kernelwright.evaluator.sandbox.process.sandboxed_process import SandboxedProcess
 from kernelwright.evaluator.sandbox.process.startup import gives_users
 from kernelwright.evaluator.schema.config import SandboxTier
 from kernelwright.evaluator.schema.errors import MachineError
 
-TRIAL_S = 30.0
-MIB = 1 << 20
 INSTALL: Final = "install bubblewrap (apt-get install bubblewrap)"
 LAST_RESORT: Final = "pass --sandbox none for candidates you trust"
 NAMESPACE_GAPS: Final = (
@@ -32,7 +36,7 @@ NAMESPACE_GAPS: Final = (
 
 @cache
 def probe() -> SandboxProbe:
-    """Try every tier once; the answer is kept for the life of the process."""
+    """Try every tier, once per process."""
     with Launcher() as launcher:
         bubblewrapped = _probe_bubblewrap(launcher)
         confined, features = _probe_confined(launcher)
@@ -64,7 +68,7 @@ def strongest(requested: SandboxTier | None) -> SandboxTier:
     """The tier to use; never chooses `none` by itself.
 
     Raises:
-        MachineError: the tier asked for, or every tier worth the name, does not work here.
+        MachineError: the requested tier, or every tier but `none`, does not work here.
     """
     if requested is SandboxTier.NONE:
         return requested
@@ -120,21 +124,21 @@ def _try(launcher: Launcher, tier: SandboxTier) -> SandboxedProcess:
     """
     policy = SandboxPolicy(
         tier=tier,
-        memory_bytes=512 * MIB,
-        processes=64,
-        file_bytes=16 * MIB,
-        scratch_bytes=16 * MIB,
+        memory_bytes=PROBE_MEMORY_BYTES,
+        processes=PROBE_PROCESSES,
+        file_bytes=PROBE_FILE_BYTES,
+        scratch_bytes=PROBE_FILE_BYTES,
         environment={},
     )
     trial = launcher.start((sys.executable, "-I", "-c", "print('fine')"), policy)
-    ended = trial.wait(TRIAL_S) or trial.kill()
+    ended = trial.wait(PROBE_S) or trial.kill()
     if ended.returncode != 0 or trial.output() != "fine\n":
         raise MachineError(f"a trial program {ended.reason}: {trial.output().strip() or 'no output'}")
     return trial
 
 
 def _common_gaps() -> list[str]:
-    """What no tier stops."""
+    """Gaps of every tier."""
     return [
         "faults of the kernel and of device drivers",
         "side channels: shared caches, memory bandwidth, clock speed",
@@ -149,7 +153,7 @@ def _limit_gaps() -> list[str]:
 
 
 def _has_user_namespaces() -> bool:
-    """What the kernel's settings say; a security module may still object, which starting a tier shows."""
+    """True where the kernel's settings allow them; a security module may still refuse."""
     switches = {"/proc/sys/user/max_user_namespaces": "0", "/proc/sys/kernel/unprivileged_userns_clone": "0"}
     if not Path("/proc/self/ns/user").exists():
         return False

@@ -1,6 +1,6 @@
-"""Control groups: which hierarchies this process may use, and one group for each sandbox.
+"""Control groups: the hierarchies this process may use, and one group for each sandbox.
 
-Version 2 bounds memory and tasks where those controllers are delegated; version 1 where its hierarchies are
+Version 2 limits memory and tasks where those controllers are delegated; version 1 where its hierarchies are
 writable. Freezing and killing need no controller, so a version 2 group may serve beside version 1 limits.
 """
 
@@ -12,9 +12,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelwright.evaluator.sandbox.policy import FREEZE_S
 from kernelwright.evaluator.sandbox.process import cleanup
-
-FREEZE_PATIENCE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +33,14 @@ class Hierarchies:
 
     @property
     def limits(self) -> str:
-        """What bounds memory and tasks: `cgroup v2`, `cgroup v1` or `rlimits`."""
+        """The mechanism that limits memory and tasks: `cgroup v2`, `cgroup v1` or `rlimits`."""
         if self.unified_limits:
             return "cgroup v2"
         return "cgroup v1" if self.memory and self.pids else "rlimits"
 
     @property
     def freezing(self) -> str:
-        """What freezes a tree: `cgroup v2`, `cgroup v1` or `signals`."""
+        """The mechanism that freezes a tree: `cgroup v2`, `cgroup v1` or `signals`."""
         if self.unified:
             return "cgroup v2"
         return "cgroup v1" if self.freezer else "signals"
@@ -53,7 +52,7 @@ class Hierarchies:
 
 
 def find_hierarchies() -> Hierarchies:
-    """Try what is mounted with a short-lived process; costs a few milliseconds."""
+    """Test the mounted hierarchies with a short-lived process; takes a few milliseconds."""
     own = _own_groups()
     mounts = _mounts()
     unified, limits = _find_unified(own, mounts)
@@ -67,7 +66,7 @@ def find_hierarchies() -> Hierarchies:
 
 
 def version_1_freezer() -> Path | None:
-    """The version 1 freezer, which `find_hierarchies` passes over where version 2 can freeze."""
+    """The version 1 freezer, which `find_hierarchies` ignores where version 2 can freeze."""
     return _usable(_folder("freezer", _own_groups(), _mounts()), "freezer.state")
 
 
@@ -86,21 +85,21 @@ class ControlGroup:
 
     @property
     def bounds_memory(self) -> bool:
-        """Whether the tree's memory is bounded here."""
+        """True where the group limits the tree's memory."""
         return bool(self._memory or self._hierarchies.unified_limits)
 
     @property
     def bounds_tasks(self) -> bool:
-        """Whether the tree's tasks are bounded here."""
+        """True where the group limits the tree's tasks."""
         return bool(self._pids or self._hierarchies.unified_limits)
 
     @property
     def freezes(self) -> bool:
-        """Whether the tree can be frozen here."""
+        """True where the group can freeze the tree."""
         return bool(self._unified or self._freezer)
 
     def bound(self, *, memory_bytes: int, tasks: int) -> None:
-        """Set the limits; a limit of the machine that is lower still holds."""
+        """Set the limits; a lower limit of the machine still holds."""
         if self._unified and self._hierarchies.unified_limits:
             (self._unified / "memory.max").write_text(str(memory_bytes))
             (self._unified / "pids.max").write_text(str(tasks))
@@ -112,7 +111,7 @@ class ControlGroup:
             (self._pids / "pids.max").write_text(str(tasks))
 
     def add(self, pid: int) -> None:
-        """Move a process in, unless it is; what it starts from then on stays in.
+        """Move a process in, with all that it starts from then on.
 
         Often takes ten milliseconds, in which the kernel waits for all processors.
         """
@@ -121,10 +120,10 @@ class ControlGroup:
                 (folder / "cgroup.procs").write_text(str(pid))
 
     def freeze(self) -> None:
-        """Stop every task; returns once they have stopped.
+        """Stop every task and wait until all have stopped.
 
         Raises:
-            TimeoutError: a task would not stop within five seconds.
+            TimeoutError: a task did not stop in time.
         """
         if self._unified:
             (self._unified / "cgroup.freeze").write_text("1")
@@ -134,7 +133,7 @@ class ControlGroup:
             self._await(self._freezer / "freezer.state", "FROZEN")
 
     def thaw(self) -> None:
-        """Let every task run again."""
+        """Resume every task."""
         if self._unified:
             (self._unified / "cgroup.freeze").write_text("0")
         elif self._freezer:
@@ -146,21 +145,21 @@ class ControlGroup:
             cleanup.kill_cgroup(str(folder))
 
     def tasks(self) -> int | None:
-        """Live tasks, threads included; None where nothing counts them."""
-        for folder in self._folders:
-            names = ("cgroup.threads",) if folder == self._unified else ("tasks",)
-            for name in names:
-                return len((folder / name).read_text().split())
-        return None
+        """Live tasks, threads included; None without a group."""
+        if not self._folders:
+            return None
+        folder = self._folders[0]
+        name = "cgroup.threads" if folder == self._unified else "tasks"
+        return len((folder / name).read_text().split())
 
     def memory_kills(self) -> int:
-        """How often the kernel killed a process for this group's memory limit."""
+        """Number of processes the kernel killed for this group's memory limit."""
         if self._unified and self._hierarchies.unified_limits:
             return _field(self._unified / "memory.events", "oom_kill")
         return _field(self._memory / "memory.oom_control", "oom_kill") if self._memory else 0
 
     def peak_memory_bytes(self) -> int | None:
-        """The most memory it held, page cache included; None where nothing counted."""
+        """Most memory it held, page cache included; None where nothing counted."""
         if self._unified and self._hierarchies.unified_limits:
             file = self._unified / "memory.peak"
         elif self._memory:
@@ -170,16 +169,16 @@ class ControlGroup:
         return int(file.read_text()) if file.exists() else None
 
     def remove(self) -> bool:
-        """Kill what is left and remove the groups; False when something will not die."""
+        """Kill the rest and remove the groups; False when a process does not die."""
         gone = [cleanup.remove_cgroup(str(folder)) for folder in reversed(self._folders)]
         return all(gone)
 
     def _await(self, file: Path, text: str) -> None:
-        deadline = time.monotonic() + FREEZE_PATIENCE_S
+        deadline = time.monotonic() + FREEZE_S
         pause = 0.00005
         while text not in file.read_text():
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{file} did not say {text!r} within {FREEZE_PATIENCE_S} s")
+                raise TimeoutError(f"{file} did not say {text!r} within {FREEZE_S} s")
             time.sleep(pause)
             pause = min(0.01, pause * 2)
 
@@ -193,7 +192,7 @@ def _field(file: Path, name: str) -> int:
 
 
 def _own_groups() -> dict[str, str]:
-    """Controller name (empty for version 2) to this process's group."""
+    """This process's group by controller name, which is empty for version 2."""
     file = Path("/proc/self/cgroup")
     groups = {}
     for line in file.read_text().splitlines() if file.exists() else ():
@@ -203,7 +202,7 @@ def _own_groups() -> dict[str, str]:
 
 
 def _mounts() -> dict[str, tuple[Path, str]]:
-    """Controller name (empty for version 2) to mount point and the group shown at it."""
+    """Mount point, and the group shown at it, by controller name, which is empty for version 2."""
     mounts = {}
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         before, _, after = line.partition(" - ")
@@ -216,7 +215,7 @@ def _mounts() -> dict[str, tuple[Path, str]]:
 
 
 def _folder(controller: str, own: dict[str, str], mounts: dict[str, tuple[Path, str]]) -> Path | None:
-    """Where this process's own group of a hierarchy is visible."""
+    """The folder that shows this process's own group of a hierarchy."""
     if controller not in mounts or controller not in own:
         return None
     point, root = mounts[controller]
@@ -227,10 +226,10 @@ def _folder(controller: str, own: dict[str, str], mounts: dict[str, tuple[Path, 
 
 
 def _find_unified(own: dict[str, str], mounts: dict[str, tuple[Path, str]]) -> tuple[Path | None, bool]:
-    """A usable version 2 folder and whether memory and tasks can be bounded below it.
+    """A usable version 2 folder, and True where memory and tasks can be limited below it.
 
-    Controllers reach the children of a group that hands them down, so the own group is tried, then its
-    parent; moving there needs write access to both, which delegation gives.
+    A group must enable controllers for its children, so the own group is tried, then its parent; moving
+    there needs write access to both, which delegation gives.
     """
     folder = _folder("", own, mounts)
     if folder is None:
@@ -248,7 +247,7 @@ def _find_unified(own: dict[str, str], mounts: dict[str, tuple[Path, str]]) -> t
 
 
 def _usable(folder: Path | None, file: str) -> Path | None:
-    """The folder, if a group can be made in it, has the file, and takes a process of ours."""
+    """The folder, if a group made in it has the file and accepts a process of ours."""
     if folder is None:
         return None
     trial = folder / f"{cleanup.owner_name(0)}trial-{time.monotonic_ns()}"

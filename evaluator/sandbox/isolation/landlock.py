@@ -1,6 +1,6 @@
-"""Landlock rules: which paths a confined process may touch, and which kernel version allows what.
+"""Landlock rules of a confined process for each version of the interface; `init` applies them.
 
-Source of the numbers: linux/landlock.h. The rules are applied by the program inside the sandbox.
+Source of the numbers: linux/landlock.h.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ MAKE_CHAR, MAKE_BLOCK = 1 << 6, 1 << 11
 TRUNCATE, IOCTL_DEVICE = 1 << 14, 1 << 15
 READ = EXECUTE | READ_FILE | READ_DIR
 PROCESS = READ_FILE | WRITE_FILE | READ_DIR | TRUNCATE
-"""CUDA does not start where it cannot name its threads in /proc."""
+"""CUDA does not start unless it can name its threads in /proc."""
 DEVICE = READ_FILE | WRITE_FILE | READ_DIR | TRUNCATE | IOCTL_DEVICE
 EVERYTHING = (1 << 16) - 1
 WRITE = EVERYTHING & ~(MAKE_CHAR | MAKE_BLOCK | IOCTL_DEVICE)
 FILE_RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
-"""How many of the file rights each version knows."""
+"""Number of file rights each version knows."""
 TCP = 1 | 2
 """Bind and connect, version 4."""
 SCOPES = 1 | 2

@@ -1,4 +1,4 @@
-"""Tier 2, without bubblewrap: paths that Landlock leaves open, and covers where mounts are allowed."""
+"""Tier 2, without bubblewrap: the paths Landlock allows, and mounts that hide others where possible."""
 
 from __future__ import annotations
 
@@ -17,25 +17,15 @@ DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/ur
 SHARED_PROC: Final = tuple(
     f"/proc/{name}"
     for name in (
-        "self",
-        "cpuinfo",
-        "meminfo",
-        "stat",
-        "version",
-        "loadavg",
-        "filesystems",
-        "modules",
-        "devices",
-        "sys/kernel",
-        "sys/vm",
-        "driver/nvidia",
+        "self", "cpuinfo", "meminfo", "stat", "version", "loadavg", "filesystems", "modules", "devices",
+        "sys/kernel", "sys/vm", "driver/nvidia",
     )
-)
-"""What may be read of a /proc that shows the host's processes."""
+)  # fmt: skip
+"""Readable paths of a /proc that shows the host's processes."""
 
 
 def check_targets(binds: tuple[Bind, ...]) -> None:
-    """Refuse binds that would have to show a path elsewhere.
+    """Refuse binds that show a path elsewhere.
 
     Raises:
         ConfigError: only bubblewrap can move a path.
@@ -57,7 +47,7 @@ def restriction(
 
 
 def mounts(policy: SandboxPolicy, uid: int | None) -> Mapping[str, object]:
-    """Folders to cover with empty ones, and the paths to mount again: what a cover hides, and every bind."""
+    """Folders to cover with empty ones, and paths to mount again: binds, and paths that a cover hides."""
     options = dict.fromkeys(SCRATCH, f"size={policy.scratch_bytes},mode=1777")
     options["/run"] = "size=64k,mode=755"
     binds = visible(policy)
@@ -75,12 +65,12 @@ def mounts(policy: SandboxPolicy, uid: int | None) -> Mapping[str, object]:
 
 
 def visible(policy: SandboxPolicy) -> tuple[Bind, ...]:
-    """Every bind of a policy, the allow-list included."""
+    """All binds of a policy and of the allow-list."""
     return (*system_binds(devices=bool(policy.devices)), *python_binds(), *policy.binds)
 
 
 def closed_ancestor(path: Path) -> Path | None:
-    """The outermost folder above a path that others may not enter."""
+    """The outermost folder above a path that other users may not enter."""
     for folder in reversed(path.resolve().parents):
         if not folder.stat().st_mode & 0o001:
             return folder
@@ -88,14 +78,14 @@ def closed_ancestor(path: Path) -> Path | None:
 
 
 def relocated(text: str, scratch: Path) -> str:
-    """A path below /tmp, where the sandbox has no /tmp of its own but a scratch folder."""
+    """Replace /tmp by the scratch folder, for a sandbox without a /tmp of its own."""
     if text == "/tmp" or text.startswith("/tmp/"):
         return f"{scratch}{text.removeprefix('/tmp')}"
     return text
 
 
 def _check_nesting(binds: tuple[Bind, ...]) -> None:
-    """Refuse what Landlock cannot say: that something inside a writable folder is read-only."""
+    """Refuse read-only paths inside a writable folder, which Landlock cannot express."""
     for outer in binds:
         for inner in binds:
             if outer.writable and not inner.writable and inner.source.is_relative_to(outer.source):

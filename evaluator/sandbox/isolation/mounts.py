@@ -1,4 +1,4 @@
-"""Which host paths a sandbox sees: an allow-list. Homes, the project tree, /run and /var are never on it."""
+"""The host paths every sandbox sees: an allow-list without homes, the project tree, /run and /var."""
 
 from __future__ import annotations
 
@@ -12,19 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from kernelwright.evaluator.sandbox.isolation.sandbox_policy import Bind
+from kernelwright.evaluator.sandbox.policy import MAX_LINKS
 
 SYSTEM: Final = (
-    "/usr",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/libx32",
-    "/bin",
-    "/sbin",
-    "/opt",
-    "/nix/store",
-    "/gnu/store",
-)
+    "/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/opt", "/nix/store", "/gnu/store"
+)  # fmt: skip
 SETTINGS: Final = (
     "/etc/ld.so.cache",
     "/etc/ld.so.conf",
@@ -33,12 +25,11 @@ SETTINGS: Final = (
     "/etc/localtime",
 )
 PREFIX_PARTS: Final = ("bin", "lib", "lib64", "include", "share", "pyvenv.cfg")
-MOST_LINKS = 16
 
 
 @cache
 def system_binds(*, devices: bool) -> tuple[Bind, ...]:
-    """Programs, libraries and what the dynamic loader reads; all of /sys only where devices are passed."""
+    """Programs, libraries and the dynamic loader's files; all of /sys only where devices are passed."""
     hidden = _hidden()
     seen = [part for path in SYSTEM if not Path(path).is_symlink() for part in _without(Path(path), hidden)]
     seen += [Path(path) for path in SETTINGS]
@@ -48,16 +39,16 @@ def system_binds(*, devices: bool) -> tuple[Bind, ...]:
 
 @cache
 def system_links() -> tuple[tuple[str, str], ...]:
-    """Top-level names that are links, such as /bin, and where they lead."""
+    """Top-level links, such as /bin, and their targets."""
     return tuple((path, str(Path(path).readlink())) for path in SYSTEM if Path(path).is_symlink())
 
 
 @cache
 def python_binds() -> tuple[Bind, ...]:
-    """The running interpreter, its packages and the CUDA toolkit, read-only and nothing beside them.
+    """The running interpreter, its packages and the CUDA toolkit, read-only, and nothing beside them.
 
     A virtual environment inside a project is bound without the project. Every path is shown under the name
-    the interpreter uses and, where links lead elsewhere, under its real one.
+    the interpreter uses and, where that is a link, under its real one.
     """
     hidden = _hidden()
     roots = [part for root in _roots() for part in _narrow(root, hidden)]
@@ -81,7 +72,7 @@ def _roots() -> Iterator[Path]:
 
 
 def _hidden() -> tuple[Path, ...]:
-    """Folders that no broad bind may bring along: the home folder and this program's source tree."""
+    """Folders that no bind of a parent may show: the home folder and this program's source tree."""
     package = Path(__file__).resolve().parents[2]
     folders = [Path(os.path.expanduser("~")).resolve()]  # noqa: PTH111  # Path.home() raises without one
     if not {"site-packages", "dist-packages"} & set(package.parts):
@@ -90,7 +81,7 @@ def _hidden() -> tuple[Path, ...]:
 
 
 def _without(path: Path, hidden: Iterable[Path]) -> list[Path]:
-    """The path, or its parts where a hidden folder lies in or at it."""
+    """The path, or its parts without the hidden folders in it."""
     inside = [folder for folder in hidden if folder.is_relative_to(path)]
     if path in inside:
         return []
@@ -100,14 +91,14 @@ def _without(path: Path, hidden: Iterable[Path]) -> list[Path]:
 
 
 def _narrow(root: Path, hidden: Iterable[Path]) -> list[Path]:
-    """An interpreter's folder, or only its known parts where it is the project or home folder itself."""
+    """An interpreter's folder, or only its known parts where a hidden folder lies in it."""
     if any(folder.is_relative_to(root.resolve()) for folder in hidden):
         return [root / part for part in PREFIX_PARTS if (root / part).exists()]
     return [root]
 
 
 def _covered(path: Path, shown: Iterable[Path], hidden: Iterable[Path]) -> bool:
-    """Whether a bind made already shows the path; what was left out of a system folder is not."""
+    """True where another bind shows the path already."""
     if any(path.is_relative_to(folder) for folder in shown):
         return True
     if any(path.is_relative_to(folder) for folder in hidden):
@@ -116,8 +107,8 @@ def _covered(path: Path, shown: Iterable[Path], hidden: Iterable[Path]) -> bool:
 
 
 def _links(path: Path) -> Iterator[Path]:
-    """Every name on the way from a link to its file, the file included."""
-    for _ in range(MOST_LINKS):
+    """A link, all links it leads to, and the file."""
+    for _ in range(MAX_LINKS):
         yield path
         if not path.is_symlink():
             return

@@ -1,9 +1,9 @@
-"""What a caller asks of a sandbox and what it hears back: plain data, no behaviour."""
+"""The data a caller gives to a sandbox and receives from it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from kernelwright.evaluator.schema.config import SandboxTier
@@ -26,7 +26,7 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class SandboxPolicy:
-    """What one sandboxed program may see and use; the system allow-list is added to `binds`."""
+    """Paths and resources of one sandboxed program; the system allow-list is added to `binds`."""
 
     tier: SandboxTier
     memory_bytes: int
@@ -46,7 +46,7 @@ class SandboxPolicy:
     cpu_s: float | None = None
     """CPU time of one process."""
     niceness: int = 0
-    """How far its processes stand back where cores are short, 0 to 19."""
+    """Niceness of its processes, 0 to 19."""
     nested: bool = False
     """Allow ptrace among the sandbox's own processes, and reserving far more memory than is used: for
     debuggers, compute-sanitizer and AddressSanitizer."""
@@ -54,14 +54,14 @@ class SandboxPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ExitReport:
-    """How a sandboxed program ended."""
+    """The end of a sandboxed program."""
 
     returncode: int | None
     """Exit status; None when a signal ended it."""
     signal: int | None
     """The signal that ended it."""
     out_of_memory: bool
-    """Its memory limit ended it; `reason` says whether that was counted or guessed."""
+    """Its memory limit ended it; `reason` tells a counted kill from a guess."""
     peak_memory_bytes: int | None
     """Most memory the tree held, or its largest process where nothing counted the tree; None if unknown."""
     reason: str
@@ -70,18 +70,18 @@ class ExitReport:
 
 @dataclass(frozen=True, slots=True)
 class TierProbe:
-    """Whether a tier works here."""
+    """The test of one tier on this machine."""
 
     works: bool
     reason: str
     """Why it does not, with the way out; empty when it works."""
     gaps: tuple[str, ...] = ()
-    """What the tier cannot stop on this machine, by name."""
+    """Things the tier cannot prevent on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxProbe:
-    """What this machine offers to sandboxes."""
+    """The sandboxing features of this machine."""
 
     tiers: Mapping[SandboxTier, TierProbe]
     bubblewrap: Path | None
@@ -92,9 +92,8 @@ class SandboxProbe:
     """0 without Landlock."""
     seccomp: bool
     limits: str
-    """What bounds memory and tasks: `cgroup v2`, `cgroup v1` or `rlimits`."""
+    """Mechanism that limits memory and tasks: `cgroup v2`, `cgroup v1` or `rlimits`."""
     freezer: str
-    """What freezes a tree: `cgroup v2`, `cgroup v1` or `signals`."""
+    """Mechanism that freezes a tree: `cgroup v2`, `cgroup v1` or `signals`."""
     dedicated_uid: bool
-    """Whether each sandbox gets a uid of its own (under root)."""
-    notes: tuple[str, ...] = field(default=())
+    """True where each sandbox gets a uid of its own (under root)."""

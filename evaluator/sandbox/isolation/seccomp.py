@@ -1,8 +1,9 @@
-"""The system-call filter: a deny-list compiled to classic BPF, with no library.
+"""The system-call filter: a deny-list compiled to classic BPF.
 
-It takes away what reaches around namespaces: other processes' memory, mounts, new namespaces, kernel keys,
-kernel code, clocks, and the calls with the worst record (io_uring, userfaultfd, bpf, perf). Everything else
-stays, because compilers, CUDA and sanitizers use far more calls than an allow-list could know.
+It denies calls that reach around namespaces (other processes' memory, mounts, new namespaces, kernel keys,
+kernel code, clocks) and those with the worst record (io_uring, userfaultfd, bpf, perf). Everything else is
+allowed, because compilers, CUDA and sanitizers use more calls than an allow-list could name. Written by hand:
+pyseccomp only wraps a libseccomp that many machines lack, and would still need these tables.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ STREAM_TYPES = (1, 5)
 
 
 class Sockets(Enum):
-    """Which sockets may be created."""
+    """The sockets a program may create."""
 
     ISOLATED = "in an empty network namespace: UNIX and internet"
     UNIX = "no network namespace, but devices that need UNIX sockets"
@@ -37,11 +38,11 @@ class Sockets(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """What a filter must know of a processor."""
+    """System-call numbers of a processor architecture."""
 
     audit: int
     column: int
-    """Which number of a `CALLS` row is this processor's."""
+    """Index of its number in a row of `CALLS`."""
     load_filter: int
     """Number of the `seccomp` call."""
     clone: int
@@ -126,18 +127,18 @@ TIMERS: Final[dict[str, tuple[int | None, int | None]]] = {
     "timer_create": (222, 107),
     "mq_notify": (244, 184),
 }
-"""Can be set to send SIGCONT, which would undo a freeze by signals; so can `fcntl`."""
+"""Calls that can send SIGCONT later, which would undo a freeze by signals; `fcntl` can too."""
 
 
 def architecture() -> Architecture | None:
-    """This machine's row, or None where no filter is known."""
+    """This machine's architecture; None where no filter is known."""
     return ARCHITECTURES.get(platform.machine())
 
 
 def program(machine: Architecture, *, sockets: Sockets, nested: bool, timers: bool) -> bytes:
     """The filter as an array of `sock_filter`.
 
-    `nested` allows ptrace; `timers` allows what has the kernel send a signal of the caller's choice later.
+    `nested` allows ptrace; `timers` allows calls by which the kernel sends a chosen signal later.
     """
     denied = dict(CALLS)
     if not nested:
@@ -175,7 +176,7 @@ def _refuse(errno: int) -> bytes:
 
 
 def _when(number: int, body: list[bytes]) -> list[bytes]:
-    """A body that decides about one call; what it does not refuse is allowed."""
+    """Code for one system call, which allows it unless the body refuses."""
     body = [*body, _op(RETURN, ALLOW)]
     return [_op(JUMP_EQUAL, number, 0, len(body)), *body]
 

@@ -1,5 +1,5 @@
-"""A user of its own for each sandbox, when this process may become any: limits per user are then per sandbox,
-and no sandbox can touch another's processes."""
+"""A user id of its own for each sandbox, under root: limits per user are then per sandbox, and no sandbox can
+reach another's processes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import os
 import random
 import socket
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
+from kernelwright.evaluator.sandbox.policy import UIDS
 from kernelwright.evaluator.schema.errors import MachineError
 
-RANGE: Final = range(61000, 65000)
 SETGID, SETUID = 6, 7
 
 
 class UidLease:
-    """An exclusive uid; a bound abstract socket marks it taken, which the kernel frees if we are killed."""
+    """An exclusive uid, marked by an abstract socket that the kernel removes if this process is killed."""
 
     def __init__(self, uid: int, mark: socket.socket) -> None:
         self.uid = uid
@@ -24,14 +24,14 @@ class UidLease:
 
     @classmethod
     def take(cls) -> Self:
-        """Any uid of the range that no sandbox on this machine holds.
+        """Take any uid that no sandbox on this machine holds.
 
         Raises:
             MachineError: all are taken.
         """
-        first = random.SystemRandom().randrange(len(RANGE))
-        for offset in range(len(RANGE)):
-            uid = RANGE[(first + offset) % len(RANGE)]
+        first = random.SystemRandom().randrange(len(UIDS))
+        for offset in range(len(UIDS)):
+            uid = UIDS[(first + offset) % len(UIDS)]
             mark = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             try:
                 mark.bind(f"\0kernelwright-uid-{uid}")
@@ -39,20 +39,20 @@ class UidLease:
                 mark.close()
                 continue
             return cls(uid, mark)
-        raise MachineError(f"all {len(RANGE)} sandbox user ids from {RANGE[0]} are in use")
+        raise MachineError(f"all {len(UIDS)} sandbox user ids from {UIDS[0]} are in use")
 
     def release(self) -> None:
-        """Let others have it; nothing of it may run any more."""
+        """Free the uid; none of its processes may run any more."""
         self._mark.close()
 
 
 def may_switch() -> bool:
-    """Whether this process may give sandboxes uids of their own: root, with the whole range mapped."""
+    """True where this process may give sandboxes uids of their own: root, with the whole range mapped."""
     return os.geteuid() == 0 and has_capabilities(SETGID, SETUID) and _is_mapped()
 
 
 def has_capabilities(*numbers: int) -> bool:
-    """Whether this process effectively has every capability named."""
+    """True where this process effectively has all these capabilities."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("CapEff:"):
             held = int(line.split()[1], 16)
@@ -63,6 +63,6 @@ def has_capabilities(*numbers: int) -> bool:
 def _is_mapped() -> bool:
     for name in ("uid_map", "gid_map"):
         rows = [line.split() for line in Path(f"/proc/self/{name}").read_text().splitlines()]
-        if not any(int(row[0]) <= RANGE[0] and RANGE[-1] < int(row[0]) + int(row[2]) for row in rows):
+        if not any(int(row[0]) <= UIDS[0] and UIDS[-1] < int(row[0]) + int(row[2]) for row in rows):
             return False
     return True

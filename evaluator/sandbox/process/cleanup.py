@@ -1,8 +1,8 @@
-"""Removes the cgroups and scratch folders of launchers that are gone. Stdlib only, and a program of its own.
+"""Removes the cgroups and scratch folders of launchers that are gone. Standard library only.
 
-Everything a launcher makes is named `kernelwright-PIDNS-PID-START-SERIAL-...` after its owner, so whoever
-finds it can tell, without a lock, whether the owner still lives. Run as a program it is a launcher's keeper:
-it waits until its standard input ends, which the kernel sees to even when the driver is killed, then sweeps.
+Everything a launcher creates is named `kernelwright-PIDNS-PID-START-SERIAL-...` after its owner, so that any
+process can tell, without a lock, if the owner is alive. Run as a program it cleans up after one launcher: it
+waits for the end of its standard input, which comes even when the driver is killed.
 """
 
 import os
@@ -11,11 +11,12 @@ import time
 
 PREFIX = "kernelwright-"
 SIGKILL = 9
-PATIENCE_S = 5.0
+REMOVE_S = 5.0
+"""Time for the processes of a killed cgroup to die."""
 
 
 def start_time(pid: int) -> str | None:
-    """When a process started, in clock ticks since boot; None when there is no such live process."""
+    """Start of a process in clock ticks since boot; None when there is no such live process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
             fields = file.read().rpartition(b")")[2].split()
@@ -25,7 +26,7 @@ def start_time(pid: int) -> str | None:
 
 
 def namespace() -> str:
-    """This pid namespace's number: a pid means nothing outside its own."""
+    """This pid namespace's number; pids are only comparable within one."""
     try:
         return os.readlink("/proc/self/ns/pid").strip("pid:[]")  # noqa: PTH115
     except OSError:
@@ -33,13 +34,13 @@ def namespace() -> str:
 
 
 def owner_name(serial: int) -> str:
-    """What the names of a launcher's things in this process begin with."""
+    """Prefix of the names of everything one launcher in this process creates."""
     pid = os.getpid()
     return f"{PREFIX}{namespace()}-{pid}-{start_time(pid)}-{serial}-"
 
 
 def is_abandoned(name: str) -> bool:
-    """Whether a name belongs to a launcher of this pid namespace whose process is gone."""
+    """True for a name of a launcher in this pid namespace whose process is gone."""
     if not name.startswith(PREFIX):
         return False
     parts = name.removeprefix(PREFIX).split("-")
@@ -49,12 +50,12 @@ def is_abandoned(name: str) -> bool:
 
 
 def sweep_abandoned(scratch: str, groups: list[str]) -> None:
-    """Remove what dead launchers left: folders below `scratch`, control groups below each of `groups`."""
+    """Remove the leftovers of dead launchers: folders in `scratch`, control groups in each of `groups`."""
     _sweep(scratch, groups, None)
 
 
 def sweep_owner(scratch: str, groups: list[str], owner: str) -> None:
-    """Remove what one launcher left, alive or not."""
+    """Remove everything one launcher created, alive or not."""
     _sweep(scratch, groups, owner)
 
 
@@ -67,7 +68,7 @@ def _sweep(scratch: str, groups: list[str], owner: str | None) -> None:
 
 
 def remove_folder(path: str) -> None:
-    """Remove a scratch folder, if it is this user's own: anybody can make a folder of that name in /tmp."""
+    """Remove a scratch folder of this user; others may have made a folder of that name in /tmp."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -79,7 +80,7 @@ def remove_folder(path: str) -> None:
 
 
 def write(path: str, text: str) -> bool:
-    """Write a kernel file; False when the kernel refuses or the file is gone."""
+    """Write a kernel file; False when that fails."""
     try:
         with open(path, "w") as file:  # noqa: PTH123
             file.write(text)
@@ -98,7 +99,7 @@ def members(cgroup: str) -> list[int]:
 
 
 def kill_cgroup(cgroup: str) -> None:
-    """Kill whatever runs in a cgroup, frozen or not."""
+    """Kill all processes of a cgroup, frozen or not."""
     if not write(f"{cgroup}/cgroup.kill", "1"):
         for pid in members(cgroup):
             try:
@@ -110,8 +111,8 @@ def kill_cgroup(cgroup: str) -> None:
 
 
 def remove_cgroup(cgroup: str) -> bool:
-    """Kill what runs in a cgroup and remove it; False when something in it will not die."""
-    deadline = time.monotonic() + PATIENCE_S
+    """Kill all processes of a cgroup and remove it; False when one does not die."""
+    deadline = time.monotonic() + REMOVE_S
     pause = 0.0005
     while True:
         try:
@@ -135,8 +136,7 @@ def _names(folder: str) -> list[str]:
         return []
 
 
-def _keep() -> None:
-    """Outlive the driver by as long as it takes to clean up behind it."""
+def _clean_up_after_owner() -> None:
     owner, scratch, *groups = sys.argv[1:]
     while os.read(0, 64):
         continue
@@ -144,4 +144,4 @@ def _keep() -> None:
 
 
 if __name__ == "__main__":
-    _keep()
+    _clean_up_after_owner()

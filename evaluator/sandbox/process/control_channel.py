@@ -1,4 +1,4 @@
-"""The launcher's end of the socket to the program inside a sandbox: a plan goes in, lines come out."""
+"""The launcher's end of the socket to `init` inside a sandbox: sends a plan, receives lines."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kernelwright.evaluator.sandbox.policy import CONTROL_LINE_BYTES
+
 CREDENTIALS = struct.Struct("iII")
-LINE_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class ControlLine:
-    """Something said inside."""
+    """A line from inside the sandbox."""
 
     word: str
     rest: str
     pid: int
-    """Who said it, in this process's pid namespace: the kernel translates."""
+    """The sender in this process's pid namespace, as the kernel reports it."""
 
 
 class ControlChannel:
@@ -39,11 +40,11 @@ class ControlChannel:
         return self._socket.fileno()
 
     def close_child(self) -> None:
-        """Drop our copy of the other end, so that its death shows."""
+        """Close our copy of the other end, so that its death is noticed."""
         self._child.close()
 
     def send(self, plan: Mapping[str, object]) -> None:
-        """Send the plan: plain values only."""
+        """Send a plan of plain values."""
         data = marshal.dumps(dict(plan))
         self._socket.sendall(f"{len(data):08x}".encode() + data)
 
@@ -60,7 +61,7 @@ class ControlChannel:
         return self._pending.pop(0)
 
     def read_available(self) -> list[ControlLine] | None:
-        """Lines there now, once there is something to read; None when the other end is gone."""
+        """All lines received so far; None when the other end is gone."""
         self._socket.setblocking(False)
         try:
             alive = self._read()
@@ -69,13 +70,6 @@ class ControlChannel:
         lines, self._pending = self._pending, []
         return lines if alive or lines else None
 
-    def hang_up(self) -> None:
-        """Tell the other end to clean up and end, if it can."""
-        try:
-            self._socket.shutdown(socket.SHUT_WR)
-        except OSError:
-            return
-
     def close(self) -> None:
         """Close both ends."""
         self._socket.close()
@@ -83,7 +77,9 @@ class ControlChannel:
 
     def _read(self) -> bool:
         try:
-            data, ancillary, _, _ = self._socket.recvmsg(LINE_BYTES, socket.CMSG_SPACE(CREDENTIALS.size))
+            data, ancillary, _, _ = self._socket.recvmsg(
+                CONTROL_LINE_BYTES, socket.CMSG_SPACE(CREDENTIALS.size)
+            )
         except ConnectionResetError:
             data, ancillary = b"", []
         pid = next(
@@ -91,7 +87,7 @@ class ControlChannel:
             0,
         )
         *lines, self._partial = (self._partial + data).split(b"\n")
-        self._partial = self._partial[-LINE_BYTES:]
+        self._partial = self._partial[-CONTROL_LINE_BYTES:]
         for line in lines:
             word, _, rest = line.decode("utf-8", "replace").partition(" ")
             self._pending.append(ControlLine(word, rest, pid))
@@ -99,7 +95,7 @@ class ControlChannel:
 
 
 def passing_file(name: str, content: bytes) -> int:
-    """An anonymous file with this content, to be passed to a child; the caller closes it."""
+    """An anonymous file to pass to a child; the caller closes it."""
     descriptor = os.memfd_create(name)
     os.write(descriptor, content)
     os.lseek(descriptor, 0, os.SEEK_SET)

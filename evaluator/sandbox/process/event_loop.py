@@ -1,4 +1,4 @@
-"""One thread that reads what sandboxes print and say, so that none waits for us or fills our memory."""
+"""One thread reads the output and control lines of all sandboxes, within bounded memory."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-PIECE_BYTES = 65536
-PAUSE_S = 0.01
-"""Between two reads of a flood: it is slowed to some 6 MB/s instead of taking a core of ours."""
-TICK_S = 0.1
+from kernelwright.evaluator.sandbox.policy import READ_BYTES, READ_PAUSE_S, WATCHDOG_S
+
 UNPRINTED = re.compile(r"[^\n\t\x20-\x7e]")
 
 
 class OutputCapture:
-    """The head and the tail of a stream."""
+    """Keeps the beginning and the end of a stream."""
 
     def __init__(self, descriptor: int, limit_bytes: int) -> None:
         self._descriptor = descriptor
@@ -28,12 +26,12 @@ class OutputCapture:
         self._total = 0
         self._lock = threading.Lock()
         self.ended = threading.Event()
-        """Set when every writer is gone."""
+        """Set when all writers have closed the stream."""
 
     def read(self) -> float | None:
-        """Take one piece; seconds to pause before the next, or None at the end."""
+        """Read once; returns seconds to pause before the next read, or None at the end."""
         try:
-            piece = os.read(self._descriptor, PIECE_BYTES)
+            piece = os.read(self._descriptor, READ_BYTES)
         except OSError:
             piece = b""
         if not piece:
@@ -47,10 +45,10 @@ class OutputCapture:
             self._tail += piece[max(0, room) :]
             if len(self._tail) > 2 * self._half:
                 del self._tail[: -self._half]
-            return PAUSE_S if self._total > 4 * self._half else 0.0
+            return READ_PAUSE_S if self._total > 4 * self._half else 0.0
 
     def text(self) -> str:
-        """What was kept, control characters escaped."""
+        """The kept text, control characters escaped."""
         with self._lock:
             head, tail = bytes(self._head), bytes(self._tail[-self._half :])
             left_out = self._total - len(head) - len(tail)
@@ -60,7 +58,7 @@ class OutputCapture:
 
 
 class EventLoop:
-    """Calls back when descriptors become readable, and regularly whoever asks for that."""
+    """Calls back when descriptors become readable, and at regular intervals."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -72,17 +70,17 @@ class EventLoop:
         self._paused: list[tuple[float, int, Callable[[], float | None]]] = []
         self._tickers: list[Callable[[], bool]] = []
         self._closing = False
-        self._thread = threading.Thread(target=self._run, name="sandbox-attendant", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="sandbox-events", daemon=True)
         self._thread.start()
 
     def watch(self, descriptor: int, read: Callable[[], float | None]) -> None:
-        """Call `read` when there is something; it returns seconds to pause, or None when it is done."""
+        """Call `read` when a descriptor is readable; it returns seconds to pause, or None to stop."""
         with self._lock:
             self._new.append((descriptor, read))
         self._wake()
 
     def tick(self, check: Callable[[], bool]) -> None:
-        """Call `check` ten times a second until it answers False."""
+        """Call `check` every `WATCHDOG_S` seconds until it returns False."""
         with self._lock:
             self._tickers.append(check)
         self._wake()
@@ -104,14 +102,14 @@ class EventLoop:
         next_tick = 0.0
         while not self._closing:
             self._register()
-            for key, _ in self._selector.select(self._patience()):
+            for key, _ in self._selector.select(self._timeout()):
                 if key.data is None:
                     os.read(self._wake_reader, 4096)
                 else:
                     self._serve(key.fd, key.data)
             if self._tickers and time.monotonic() >= next_tick:
-                next_tick = time.monotonic() + TICK_S
-                done = [check for check in list(self._tickers) if not _goes_on(check)]
+                next_tick = time.monotonic() + WATCHDOG_S
+                done = [check for check in list(self._tickers) if not _continues(check)]
                 with self._lock:
                     self._tickers = [check for check in self._tickers if check not in done]
 
@@ -124,10 +122,10 @@ class EventLoop:
         for descriptor, read in [*new, *(entry[1:] for entry in due)]:
             self._selector.register(descriptor, selectors.EVENT_READ, read)
 
-    def _patience(self) -> float | None:
+    def _timeout(self) -> float | None:
         waits = [entry[0] - time.monotonic() for entry in self._paused]
         if self._tickers:
-            waits.append(TICK_S)
+            waits.append(WATCHDOG_S)
         return max(0.0, min(waits)) if waits else None
 
     def _serve(self, descriptor: int, read: Callable[[], float | None]) -> None:
@@ -138,12 +136,11 @@ class EventLoop:
             self._paused.append((time.monotonic() + pause, descriptor, read))
 
 
-def _goes_on(check: Callable[[], bool]) -> bool:
-    """What a regular check answers; what it looked at may vanish at any moment, and it looks again."""
+def _continues(check: Callable[[], bool]) -> bool:
     try:
         return check()
     except OSError:
-        return True
+        return True  # a process vanished while it was examined
 
 
 def _printable(data: bytes) -> str:

@@ -1,9 +1,9 @@
-"""The last trusted program before foreign code: reaps, applies a plan to a forked worker, and executes it.
+"""The first process in a sandbox: applies a plan to a forked worker, executes the program, reaps processes.
 
-Run by path with `python -I -S`, never imported, because start-up time is paid for every sandbox: it avoids
-`json`, `signal`, `socket` and `struct`. It reads one marshalled plan from the launcher and answers in lines
-of text: `hello FEATURES`, `worker`, `started`, `failed WHY`, `exited STATUS PEAK_KIB`. Under bubblewrap it
-is pid 1 of the sandbox; otherwise it makes what namespaces it may. What it does not do: decide anything.
+Run by path with `python -I -S`, never imported. Every sandbox pays for its start, so it avoids `json`,
+`signal`, `socket` and `struct`. It reads one marshalled plan from the launcher and answers in lines of text:
+`hello FEATURES`, `worker`, `started`, `failed WHY`, `exited STATUS PEAK_KIB`. Under bubblewrap it is pid 1;
+otherwise it creates the namespaces it may. It decides nothing.
 """
 
 import ctypes
@@ -35,7 +35,7 @@ USER_NAMESPACE = 0x10000000
 
 
 def check(value: int, what: str) -> int:
-    """The value of a C call, or OSError naming it."""
+    """The result of a C call; raises OSError where it failed."""
     if value < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
@@ -43,7 +43,7 @@ def check(value: int, what: str) -> int:
 
 
 def prctl(option: int, first: int, second: int = 0) -> int:
-    """`prctl` with the unused arguments zero, as some options demand."""
+    """`prctl` with unused arguments zero, as some options require."""
     return int(LIBC.prctl(option, *(ctypes.c_ulong(value) for value in (first, second, 0, 0))))
 
 
@@ -53,8 +53,8 @@ def mount(source: str, target: str, kind: str | None, flags: int, options: str =
     check(LIBC.mount(*arguments, ctypes.c_ulong(flags), options.encode()), f"mount {target}")
 
 
-def say(control: int, line: str) -> None:
-    """One line to the launcher; it may be gone, which its own end will show."""
+def send_line(control: int, line: str) -> None:
+    """Send one line to the launcher, which may be gone."""
     try:
         os.write(control, line.replace("\n", " ").encode("utf-8", "replace") + b"\n")
     except OSError:
@@ -68,7 +68,7 @@ def receive(control: int) -> dict:  # type: ignore[type-arg]  # a marshalled pla
 
 
 def read_exactly(control: int, count: int) -> bytes:
-    """Exactly `count` bytes; a launcher that is gone ends this sandbox."""
+    """Exactly `count` bytes; ends this sandbox when the launcher is gone."""
     data = b""
     while len(data) < count:
         piece = os.read(control, count - len(data))
@@ -79,7 +79,7 @@ def read_exactly(control: int, count: int) -> bytes:
 
 
 def isolate() -> list[str]:
-    """Make what namespaces this process may; returns their names, in the process that lives in them."""
+    """Create the namespaces this process may; returns their names, in the process inside them."""
     features = []
     uid, gid = os.getuid(), os.getgid()
     if uid != 0 and LIBC.unshare(USER_NAMESPACE) == 0:
@@ -96,7 +96,7 @@ def isolate() -> list[str]:
         raise_loopback()
     if "pid" in features:
         prctl(PR_SET_PDEATHSIG, SIGKILL)
-        descriptors = open_descriptors()  # before the child covers /proc for both
+        descriptors = open_descriptors()  # before the child replaces /proc for both
         child = os.fork()
         if child:
             close_all(descriptors - {0, 1, 2})
@@ -113,8 +113,8 @@ def raise_loopback() -> None:
         os.close(handle)
 
 
-def arrange(plan: dict, features: list[str]) -> None:  # type: ignore[type-arg]  # plain values
-    """Private /proc, scratch and covers, where this sandbox has a mount namespace of its own."""
+def set_up_mounts(plan: dict, features: list[str]) -> None:  # type: ignore[type-arg]  # plain values
+    """Mount /proc, scratch and covers, in a mount namespace of this sandbox's own."""
     mount("none", "/", None, MS_REC | MS_PRIVATE)
     if "pid" in features:
         mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
@@ -127,9 +127,9 @@ def arrange(plan: dict, features: list[str]) -> None:  # type: ignore[type-arg] 
 
 
 def show(path: str, handle: int, *, writable: bool) -> None:
-    """Mount what a handle refers to at its own path, which a cover may have hidden.
+    """Mount an open file or folder at its own path, which a cover may have hidden.
 
-    Read-only must be said of the mount: Landlock lets rights on a folder reach everything mounted below it.
+    The mount itself must be read-only: Landlock's rights on a folder hold for everything mounted below it.
     """
     if not os.path.lexists(path):
         os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)  # noqa: PTH103, PTH120
@@ -155,8 +155,8 @@ def keep_capabilities(mask: int) -> None:
     LIBC.capset(header, (ctypes.c_uint32 * 6)(low, low, 0, high, high, 0))
 
 
-def confine(landlock: dict) -> None:  # type: ignore[type-arg]  # plain values
-    """Landlock: only the listed paths, no TCP, no signals or abstract sockets to the outside."""
+def apply_landlock(landlock: dict) -> None:  # type: ignore[type-arg]  # plain values
+    """Allow only the listed paths, no TCP, and no signals or abstract sockets to the outside."""
     attribute = landlock["attribute"]
     ruleset = check(LIBC.syscall(LANDLOCK_CREATE, attribute, len(attribute), 0), "landlock ruleset")
     for path, rights in landlock["rules"]:
@@ -174,7 +174,7 @@ def confine(landlock: dict) -> None:  # type: ignore[type-arg]  # plain values
 
 
 def filter_calls(program: bytes, number: int) -> None:
-    """Load a seccomp program; the newer call leaves speculation as fast as outside."""
+    """Load a seccomp program, by the newer call where possible: it does not slow speculation."""
     buffer = ctypes.create_string_buffer(program, len(program))
     address = ctypes.addressof(buffer)
     header = (len(program) // 8).to_bytes(8, sys.byteorder) + address.to_bytes(8, sys.byteorder)
@@ -183,12 +183,12 @@ def filter_calls(program: bytes, number: int) -> None:
 
 
 def open_descriptors() -> set[int]:
-    """Every descriptor of this process, and the one used to look."""
+    """All descriptors of this process, the one used to list them included."""
     return {int(name) for name in os.listdir("/proc/self/fd")}  # noqa: PTH208
 
 
 def close_all(descriptors: set[int]) -> None:
-    """Close what of these is open."""
+    """Close descriptors that may be closed already."""
     for descriptor in descriptors:
         try:
             os.close(descriptor)
@@ -197,7 +197,7 @@ def close_all(descriptors: set[int]) -> None:
 
 
 def run(plan: dict, error: int) -> None:  # type: ignore[type-arg]  # plain values
-    """Apply the plan to this process and become the program."""
+    """Apply the plan to this process and execute the program."""
     close_all(open_descriptors() - {0, 1, 2, error, *plan["fds"]})
     prctl(PR_SET_DUMPABLE, 1)
     for number in (SIGPIPE, SIGXFSZ):
@@ -208,19 +208,19 @@ def run(plan: dict, error: int) -> None:  # type: ignore[type-arg]  # plain valu
     for kind, soft, hard in plan["rlimits"]:
         resource.setrlimit(kind, (soft, hard))
     os.nice(plan["niceness"])
-    if plan["powerless"]:
-        drop(plan["uid"])
+    if plan["unprivileged"]:
+        drop_privileges(plan["uid"])
     prctl(PR_SET_PDEATHSIG, SIGKILL)
     os.chdir(plan["directory"])
     if plan["landlock"]:
-        confine(plan["landlock"])
+        apply_landlock(plan["landlock"])
     if plan["seccomp"]:
         filter_calls(plan["seccomp"], plan["seccomp_number"])
     os.execvpe(plan["argv"][0], plan["argv"], plan["environment"])
 
 
-def drop(uid: int | None) -> None:
-    """Become `uid` if there is one, and lose every privilege for good."""
+def drop_privileges(uid: int | None) -> None:
+    """Become `uid` if there is one, and drop all privileges for good."""
     for number in range(64):
         if prctl(PR_CAPBSET_DROP, number) < 0:
             break
@@ -238,7 +238,7 @@ def launch(plan: dict, control: int) -> int:  # type: ignore[type-arg]  # plain 
     worker = os.fork()
     if worker == 0:
         try:
-            say(control, "worker")
+            send_line(control, "worker")
             run(plan, writer)
         except BaseException as error:  # noqa: BLE001  # the only way out of a fork is _exit
             os.write(writer, str(error).encode("utf-8", "replace")[:1000])
@@ -252,13 +252,13 @@ def launch(plan: dict, control: int) -> int:  # type: ignore[type-arg]  # plain 
 
 
 def fail(control: int, why: str) -> None:
-    """Tell why there is no program, and end."""
-    say(control, f"failed {why}")
+    """Report why the program did not start, and exit."""
+    send_line(control, f"failed {why}")
     os._exit(1)
 
 
 def reap(worker: int, control: int, *, alone: bool) -> tuple[int, int]:
-    """Wait for the worker, reaping orphans; kills all when the launcher hangs up. Status and peak KiB."""
+    """Wait for the worker and reap orphans; kill all when the launcher is gone. Status and peak KiB."""
     peak = 0
     waiting = select.poll()
     waiting.register(control, select.POLLIN)
@@ -287,7 +287,7 @@ def reap(worker: int, control: int, *, alone: bool) -> tuple[int, int]:
 
 
 def kill_all() -> None:
-    """Kill every descendant: as their reaper, this process inherits whatever they leave."""
+    """Kill every descendant, again until there is none: this process inherits their orphans."""
     while family := descendants():
         for pid in family:
             try:
@@ -302,7 +302,7 @@ def kill_all() -> None:
 
 
 def descendants() -> set[int]:
-    """Live processes below this one."""
+    """All live descendants."""
     parents = {}
     for name in os.listdir("/proc"):  # noqa: PTH208
         if name.isdigit():
@@ -328,22 +328,22 @@ def main() -> None:
         features = isolate()
     alone = "pid" in features
     prctl(PR_SET_PDEATHSIG, SIGKILL) if alone else prctl(PR_SET_CHILD_SUBREAPER, 1)
-    say(control, "hello " + " ".join(features))
+    send_line(control, "hello " + " ".join(features))
     plan = receive(control)
     try:
         if mode == "confined" and "mount" in features:
-            arrange(plan, features)
+            set_up_mounts(plan, features)
     except OSError as error:
         fail(control, str(error))
     prctl(PR_SET_DUMPABLE, 0)
     worker = launch(plan, control)
-    if plan["powerless"]:
+    if plan["unprivileged"]:
         keep_capabilities(0 if alone else CAP_KILL)
-    say(control, "started")
+    send_line(control, "started")
     status, peak = reap(worker, control, alone=alone)
     if not alone:
         kill_all()
-    say(control, f"exited {status} {peak}")
+    send_line(control, f"exited {status} {peak}")
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""What the program inside a sandbox is told to do: limits, user, filters and the command, as plain values."""
+"""Makes the plan for `init`: limits, user, filters and the command, as plain values."""
 
 from __future__ import annotations
 
@@ -10,23 +10,20 @@ from pathlib import Path
 
 from kernelwright.evaluator.sandbox.isolation import landlock_tier, seccomp
 from kernelwright.evaluator.sandbox.isolation.sandbox_policy import SandboxPolicy
+from kernelwright.evaluator.sandbox.policy import EXTRA_TASKS, OPEN_FILES
 from kernelwright.evaluator.schema.config import SandboxTier
-
-OPEN_FILES = 65536
-OWN_TASKS = 4
-"""Tasks of ours that a count inside the sandbox may include."""
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """What a sandbox turned out to have."""
+class SandboxFeatures:
+    """The features a started sandbox has."""
 
-    features: frozenset[str]
-    """Namespaces: `user`, `mount`, `pid`, `net`, `ipc`, `uts`, `cgroup`."""
+    namespaces: frozenset[str]
+    """Some of `user`, `mount`, `pid`, `net`, `ipc`, `uts`, `cgroup`."""
     uid: int | None
-    """A user of its own."""
+    """The sandbox's own user, if it has one."""
     scratch: Path | None
-    """A folder that stands in for /tmp where /tmp cannot be private."""
+    """A folder in place of /tmp, where that cannot be private."""
     memory_bounded: bool
     """A cgroup bounds its memory."""
     tasks_bounded: bool
@@ -36,62 +33,62 @@ class Setting:
 
 
 def plan(
-    argv: Sequence[str], policy: SandboxPolicy, fds: Sequence[int], setting: Setting
+    argv: Sequence[str], policy: SandboxPolicy, fds: Sequence[int], features: SandboxFeatures
 ) -> Mapping[str, object]:
     """The plan for one program."""
     environment, directory = dict(policy.environment), policy.working_directory
-    if setting.scratch:
+    if features.scratch:
         environment = {
-            name: landlock_tier.relocated(value, setting.scratch) for name, value in environment.items()
+            name: landlock_tier.relocated(value, features.scratch) for name, value in environment.items()
         }
-        directory = landlock_tier.relocated(directory, setting.scratch)
+        directory = landlock_tier.relocated(directory, features.scratch)
     confined = policy.tier is SandboxTier.CONFINED
     return {
         "argv": [os.fsencode(word) for word in argv],
         "environment": {os.fsencode(name): os.fsencode(value) for name, value in environment.items()},
         "directory": directory,
         "fds": list(fds),
-        "rlimits": _rlimits(policy, setting),
+        "rlimits": _rlimits(policy, features),
         "niceness": policy.niceness,
-        "uid": setting.uid,
-        "powerless": policy.tier is not SandboxTier.NONE,
-        "landlock": landlock_tier.restriction(policy, setting.features, setting.scratch)
+        "uid": features.uid,
+        "unprivileged": policy.tier is not SandboxTier.NONE,
+        "landlock": landlock_tier.restriction(policy, features.namespaces, features.scratch)
         if confined
         else None,
-        **(landlock_tier.mounts(policy, setting.uid) if confined else {}),
-        **_filter(policy, setting),
+        **(landlock_tier.mounts(policy, features.uid) if confined else {}),
+        **_filter(policy, features),
     }
 
 
 def has_filter(tier: SandboxTier) -> bool:
-    """Whether programs of a tier run under a system-call filter on this machine."""
+    """True where programs of a tier run under a system-call filter on this machine."""
     return tier is not SandboxTier.NONE and seccomp.architecture() is not None
 
 
-def _filter(policy: SandboxPolicy, setting: Setting) -> Mapping[str, object]:
+def _filter(policy: SandboxPolicy, features: SandboxFeatures) -> Mapping[str, object]:
     machine = seccomp.architecture()
     if machine is None or not has_filter(policy.tier):
         return {"seccomp": None}
-    if "net" in setting.features:
+    if "net" in features.namespaces:
         sockets = seccomp.Sockets.ISOLATED
     else:
         sockets = seccomp.Sockets.UNIX if policy.devices else seccomp.Sockets.PAIRS
     program = seccomp.program(
-        machine, sockets=sockets, nested=policy.nested, timers=not setting.freezes_by_signals
+        machine, sockets=sockets, nested=policy.nested, timers=not features.freezes_by_signals
     )
     return {"seccomp": program, "seccomp_number": machine.load_filter}
 
 
-def _rlimits(policy: SandboxPolicy, setting: Setting) -> list[tuple[int, int, int]]:
+def _rlimits(policy: SandboxPolicy, features: SandboxFeatures) -> list[tuple[int, int, int]]:
     """Resource limits; address space is never limited, because CUDA reserves far more than it uses."""
     limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: policy.file_bytes}
     limits[resource.RLIMIT_NOFILE] = OPEN_FILES
-    if not setting.memory_bounded and not policy.devices and not policy.nested:
+    if not features.memory_bounded and not policy.devices and not policy.nested:
         limits[resource.RLIMIT_DATA] = policy.memory_bytes
-    if setting.uid is not None or ("user" in setting.features and _counts_by_namespace()):
-        limits[resource.RLIMIT_NPROC] = policy.processes + OWN_TASKS
-    elif not setting.tasks_bounded:
-        limits[resource.RLIMIT_NPROC] = policy.processes + OWN_TASKS + _own_tasks()
+    if features.uid is not None or ("user" in features.namespaces and _counts_by_namespace()):
+        limits[resource.RLIMIT_NPROC] = policy.processes + EXTRA_TASKS
+    elif not features.tasks_bounded:
+        limits[resource.RLIMIT_NPROC] = policy.processes + EXTRA_TASKS + _own_tasks()
     rows = [(kind, wanted, wanted) for kind, wanted in limits.items()]
     if policy.cpu_s is not None:
         seconds = max(1, round(policy.cpu_s))
@@ -108,13 +105,13 @@ def _within_hard_limit(row: tuple[int, int, int]) -> tuple[int, int, int]:
 
 
 def _counts_by_namespace() -> bool:
-    """Whether a user namespace has a count of tasks of its own: since Linux 5.14."""
+    """True since Linux 5.14, where a user namespace has a count of tasks of its own."""
     major, minor, *_ = os.uname().release.split(".")
     return (int(major), int("".join(character for character in minor if character.isdigit()))) >= (5, 14)
 
 
 def _own_tasks() -> int:
-    """Tasks this user runs already: without a user namespace they count against the same limit."""
+    """Tasks of this user, which count against the same limit without a user namespace."""
     uid, count = os.getuid(), 0
     for name in os.listdir("/proc"):  # noqa: PTH208  # five times faster than iterdir
         if name.isdigit():

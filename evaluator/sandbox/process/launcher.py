@@ -1,4 +1,4 @@
-"""The door: a launcher starts sandboxes from any thread and answers for all of them until it is closed."""
+"""Starts sandboxes from any thread, and ends all of them when it is closed."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from kernelwright.evaluator.sandbox.isolation import landlock_tier
 from kernelwright.evaluator.sandbox.isolation.cgroups import ControlGroup, Hierarchies, find_hierarchies
 from kernelwright.evaluator.sandbox.isolation.sandbox_policy import SandboxPolicy
 from kernelwright.evaluator.sandbox.isolation.uid_pool import UidLease
+from kernelwright.evaluator.sandbox.policy import OUTPUT_BYTES
 from kernelwright.evaluator.sandbox.process import cleanup, init_plan, startup
 from kernelwright.evaluator.sandbox.process.control_channel import ControlChannel, passing_file
 from kernelwright.evaluator.sandbox.process.event_loop import EventLoop, OutputCapture
@@ -52,10 +53,10 @@ class Launcher:
         self._closed = False
         scratch, folders = tempfile.gettempdir(), [str(folder) for folder in self._hierarchies.folders()]
         cleanup.sweep_abandoned(scratch, folders)
-        self._attendant = EventLoop()
+        self._event_loop = EventLoop()
         self._spawner = SpawnThread()
-        self._keeper = self._start_keeper([scratch, *folders])
-        self._inside = passing_file("kernelwright-inside", startup.compiled_inside())
+        self._cleaner = self._start_cleaner([scratch, *folders])
+        self._init_code = passing_file("kernelwright-init", startup.compiled_init())
 
     def start(
         self,
@@ -63,7 +64,7 @@ class Launcher:
         policy: SandboxPolicy,
         *,
         fds: tuple[int, ...] = (),
-        output_bytes: int = 262144,
+        output_bytes: int = OUTPUT_BYTES,
     ) -> SandboxedProcess:
         """Start a program; `fds` keep their numbers inside.
 
@@ -88,10 +89,10 @@ class Launcher:
                 self._lock.notify_all()
 
     def close(self) -> None:
-        """Kill everything it started.
+        """Kill every sandbox.
 
         Raises:
-            MachineError: something cannot be killed; everything else has been.
+            MachineError: a process cannot be killed; all others have been.
         """
         with self._lock:
             if self._closed:
@@ -99,20 +100,20 @@ class Launcher:
             self._closed = True
             self._lock.wait_for(lambda: self._starting == 0)
             running = list(self._running)
-        undead = []
+        failures = []
         for sandboxed in running:
             try:
                 sandboxed.kill()
             except MachineError as error:
-                undead.append(error)
+                failures.append(error)
         self._spawner.close()
-        self._attendant.close()
-        if self._keeper.stdin:
-            self._keeper.stdin.close()
-        self._keeper.wait()
-        os.close(self._inside)
-        if undead:
-            raise undead[0]
+        self._event_loop.close()
+        if self._cleaner.stdin:
+            self._cleaner.stdin.close()
+        self._cleaner.wait()
+        os.close(self._init_code)
+        if failures:
+            raise failures[0]
 
     def __enter__(self) -> Self:
         return self
@@ -122,27 +123,29 @@ class Launcher:
     ) -> None:
         self.close()
 
-    def _start(self, order: startup.StartRequest, output_bytes: int) -> SandboxedProcess:
-        policy = order.policy
+    def _start(self, request: startup.StartRequest, output_bytes: int) -> SandboxedProcess:
+        policy = request.policy
         resources = SandboxResources(ControlChannel())
         monitor: subprocess.Popen[bytes] | None = None
         try:
             self._acquire(policy, resources)
             capture, writer = self._capture(output_bytes)
             try:
-                monitor = startup.spawn(order, resources, self._spawner, inside=self._inside, output=writer)
+                monitor = startup.spawn(
+                    request, resources, self._spawner, init_code=self._init_code, output=writer
+                )
             finally:
                 os.close(writer)
-            processes, uid = startup.introduce(order, monitor, resources, capture, self._owner)
+            processes, uid = startup.start_program(request, monitor, resources, capture, self._owner)
         except BaseException:
             if monitor is not None:
                 monitor.kill()
                 monitor.wait()
             resources.release()
             raise
-        return self._adopt(processes, resources, capture, policy, uid)
+        return self._register(processes, resources, capture, policy, uid)
 
-    def _start_keeper(self, places: list[str]) -> subprocess.Popen[bytes]:
+    def _start_cleaner(self, places: list[str]) -> subprocess.Popen[bytes]:
         argv = (startup.interpreter(), "-I", "-S", "-B", cleanup.__file__, self._owner, *places)
         return self._spawner.spawn(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, fds=())
 
@@ -155,10 +158,10 @@ class Launcher:
     def _capture(self, output_bytes: int) -> tuple[OutputCapture, int]:
         reader, writer = os.pipe()
         capture = OutputCapture(reader, output_bytes)
-        self._attendant.watch(reader, capture.read)
+        self._event_loop.watch(reader, capture.read)
         return capture, writer
 
-    def _adopt(
+    def _register(
         self,
         processes: SandboxProcesses,
         resources: SandboxResources,
@@ -177,10 +180,10 @@ class Launcher:
         )
         with self._lock:
             self._running.add(sandboxed)
-        self._attendant.watch(resources.control.fileno(), sandboxed.hear)
+        self._event_loop.watch(resources.control.fileno(), sandboxed.read_control)
         group = resources.group
         if resources.scratch or not (group and group.bounds_memory and group.bounds_tasks):
-            self._attendant.tick(sandboxed.inspect)
+            self._event_loop.tick(sandboxed.enforce_limits)
         return sandboxed
 
     def _forget(self, sandboxed: SandboxedProcess) -> None:

@@ -1,4 +1,4 @@
-"""Process trees seen through /proc: who belongs to one, what it holds, and signals to all of it."""
+"""Process trees as /proc shows them: members, memory, and signals to all of them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-STOP_PATIENCE_S = 5.0
+from kernelwright.evaluator.sandbox.policy import FREEZE_S
+
 ASLEEP = frozenset("TtZXD")
-"""States in which a task runs no code of its own before it has seen a pending stop."""
+"""States in which a task handles a pending stop before it runs code of its own."""
 DEAD = frozenset("ZX")
 KIB = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One line of /proc."""
+    """One process of /proc."""
 
     pid: int
     parent: int
@@ -34,7 +35,7 @@ def family(root: int) -> list[Process]:
 
 
 def read_process(pid: int) -> Process | None:
-    """A process as it is now; None when it is gone."""
+    """The current state of a process; None when it is gone."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
@@ -48,7 +49,7 @@ def tasks(root: int) -> int:
 
 
 def resident_bytes(root: int) -> int:
-    """Private and shared memory of all descendants, mapped files apart; shared pages count once each."""
+    """Private and shared memory of all descendants without mapped files; shared pages count for each."""
     total = 0
     for process in family(root):
         try:
@@ -62,28 +63,27 @@ def resident_bytes(root: int) -> int:
 
 
 def stop(root: int) -> None:
-    """Stop every descendant; returns when none runs, and each was told to stop.
+    """Stop every descendant and wait until none runs.
 
-    A task that sleeps in the kernel sees that it is to stop before it runs code of its own; one that was not
-    told goes on.
+    Each must have been signalled: a task that sleeps in the kernel then stops before it runs code of its own.
 
     Raises:
-        TimeoutError: the tree would not stand still within five seconds.
+        TimeoutError: a process did not stop in time.
     """
-    deadline = time.monotonic() + STOP_PATIENCE_S
-    clean_looks, told = 0, set[int]()
-    while clean_looks < 2:
+    deadline = time.monotonic() + FREEZE_S
+    clean_scans, signalled = 0, set[int]()
+    while clean_scans < 2:
         everyone = family(root)
-        moving = [process for process in everyone if process.pid not in told or not _is_still(process)]
-        if not moving:
-            clean_looks += 1
+        running = [process for process in everyone if process.pid not in signalled or not _is_still(process)]
+        if not running:
+            clean_scans += 1
             continue
-        clean_looks = 0
+        clean_scans = 0
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{len(moving)} processes below {root} did not stop in {STOP_PATIENCE_S} s")
-        for process in moving:
+            raise TimeoutError(f"{len(running)} processes below {root} did not stop in {FREEZE_S} s")
+        for process in running:
             send(process.pid, signal.SIGSTOP)
-        told.update(process.pid for process in moving)
+        signalled.update(process.pid for process in running)
         time.sleep(0.0001)
 
 
@@ -94,8 +94,8 @@ def resume(root: int) -> None:
 
 
 def kill(root: int) -> None:
-    """Kill every descendant, again until there is none: a reaper inherits the orphans of what was killed."""
-    deadline = time.monotonic() + STOP_PATIENCE_S
+    """Kill every descendant, again until there is none: killed processes leave orphans to their reaper."""
+    deadline = time.monotonic() + FREEZE_S
     while (alive := family(root) or _by_parents(root)) and time.monotonic() < deadline:
         for process in alive:
             send(process.pid, signal.SIGKILL)
@@ -103,7 +103,7 @@ def kill(root: int) -> None:
 
 
 def send(pid: int, number: signal.Signals) -> None:
-    """Signal a process that may be gone by now."""
+    """Signal a process that may be gone."""
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
@@ -125,7 +125,7 @@ def _by_parents(root: int) -> list[Process]:
 
 
 def _by_children(root: int) -> Iterator[Process]:
-    """Fast, but it may miss some while others end; whoever needs all looks twice."""
+    """Fast, but may miss processes while others end; callers that need all of them repeat it."""
     waiting, seen = [root], {root}
     while waiting:
         for pid in _children(waiting.pop()):

@@ -1,4 +1,4 @@
-"""A running sandbox: waiting for it, freezing it, ending it, and cleaning up behind it."""
+"""A running sandbox: wait for it, freeze it, kill it, and clean up after it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from kernelwright.evaluator.sandbox.isolation.cgroups import ControlGroup
 from kernelwright.evaluator.sandbox.isolation.sandbox_policy import ExitReport, SandboxPolicy
 from kernelwright.evaluator.sandbox.isolation.uid_pool import UidLease
+from kernelwright.evaluator.sandbox.policy import DEATH_S, OUTPUT_S, TASK_SLACK
 from kernelwright.evaluator.sandbox.process import process_tree
 from kernelwright.evaluator.sandbox.process.control_channel import ControlChannel
 from kernelwright.evaluator.sandbox.process.event_loop import OutputCapture
@@ -22,27 +23,23 @@ from kernelwright.evaluator.schema.config import SandboxTier
 from kernelwright.evaluator.schema.errors import MachineError
 from kernelwright.evaluator.schema.evaluation import SandboxReport
 
-DEATH_PATIENCE_S = 30.0
-OUTPUT_PATIENCE_S = 2.0
-TASK_SLACK = 8
-"""Above what resource limits may let through: tasks of ours that they count or do not count."""
-MEMORY_COMPLAINTS = re.compile(
+OUT_OF_MEMORY_TEXTS = re.compile(
     r"MemoryError|bad_alloc|[Cc]annot allocate memory|can't allocate memory|out of memory"
 )
 
 
 @dataclass(slots=True)
 class SandboxResources:
-    """What a sandbox holds on this machine until it has ended."""
+    """Resources of this machine that a sandbox holds until it has ended."""
 
     control: ControlChannel
     group: ControlGroup | None = None
     lease: UidLease | None = None
     scratch: Path | None = None
-    """Stands in for /tmp; its parent is ours too."""
+    """Folder in place of /tmp; its parent belongs to the sandbox too."""
 
     def release(self) -> bool:
-        """Give everything back; False when something of it would not go."""
+        """Release everything; False when a process of its cgroup does not die."""
         self.control.close()
         gone = self.group is None or self.group.remove()
         if self.scratch:
@@ -54,14 +51,14 @@ class SandboxResources:
 
 @dataclass(frozen=True, slots=True)
 class SandboxProcesses:
-    """Who is who in a started sandbox, in this process's pid namespace."""
+    """The processes of a started sandbox, in this process's pid namespace."""
 
     monitor: subprocess.Popen[bytes]
-    """Our child: bubblewrap, or the program inside itself."""
+    """Our child: bubblewrap, or `init` itself."""
     init: int
-    """The trusted program inside: pid 1 there, or the reaper of the tree."""
+    """The trusted first process: pid 1 inside, or the reaper of the tree."""
     worker: int
-    """The program that was asked for."""
+    """The program to run."""
     features: frozenset[str]
     """Namespaces around them."""
 
@@ -100,31 +97,31 @@ class SandboxedProcess:
         self._ended: ExitReport | None = None
 
     def poll(self) -> ExitReport | None:
-        """How it ended, or None while it runs."""
+        """The report of its end; None while it runs."""
         return self.wait(0)
 
     def wait(self, timeout_s: float | None = None) -> ExitReport | None:
         """Wait for its end; None when `timeout_s` ran out first.
 
         Raises:
-            MachineError: it ended, but something of it cannot be killed.
+            MachineError: it ended, but one of its processes cannot be killed.
         """
         return self._finish() if self._gone.wait(timeout_s) else None
 
     def kill(self) -> ExitReport:
-        """Kill every process of the tree, wait until all are gone, and clean up; harmless when repeated.
+        """Kill every process of the tree, wait until all are gone, and clean up; may be repeated.
 
         Raises:
-            MachineError: something of it cannot be killed.
+            MachineError: a process cannot be killed.
         """
-        self._strike("killed on request")
+        self._kill_all("killed on request")
         return self._finish()
 
     def freeze(self) -> None:
-        """Stop every task of the tree; returns when none runs. Nothing happens after its end.
+        """Stop every task of the tree and wait until none runs; does nothing after its end.
 
         Raises:
-            MachineError: a task would not stop.
+            MachineError: a task did not stop.
         """
         with self._lock:
             if self._ended or self._gone.is_set():
@@ -139,7 +136,7 @@ class SandboxedProcess:
                 raise MachineError(f"cannot freeze a sandbox: {error}") from error
 
     def thaw(self) -> None:
-        """Let a frozen tree run again."""
+        """Resume a frozen tree."""
         with self._lock:
             if self._ended or self._gone.is_set():
                 return
@@ -150,9 +147,9 @@ class SandboxedProcess:
                 process_tree.resume(self._processes.init)
 
     def peek(self, places: Sequence[tuple[int, int]]) -> list[bytes] | None:
-        """What lies at addresses of the program, so many bytes each; None where the system lets nobody look.
+        """Read the program's memory at pairs of address and size; unreadable places give no bytes.
 
-        What cannot be read is no byte.
+        None where the system does not allow reading it.
         """
         try:
             memory = os.open(f"/proc/{self.pid}/mem", os.O_RDONLY)
@@ -170,7 +167,7 @@ class SandboxedProcess:
         return found
 
     def output(self) -> str:
-        """What it printed so far: head and tail, control characters escaped; never evidence."""
+        """The beginning and end of its output so far, control characters escaped; never evidence."""
         return self._capture.text()
 
     def tasks(self) -> int:
@@ -185,8 +182,8 @@ class SandboxedProcess:
                 else max(0, counted - self._own_tasks)
             )
 
-    def hear(self) -> float | None:
-        """Read what the program inside says; called when there is something. None when it is gone."""
+    def read_control(self) -> float | None:
+        """Read the lines of `init`; None when it is gone."""
         lines = self._resources.control.read_available()
         if lines is None:
             self._gone.set()
@@ -197,29 +194,28 @@ class SandboxedProcess:
                 self._status, self._peak_bytes = int(words[0]), int(words[1]) * process_tree.KIB
         return 0.0
 
-    def inspect(self) -> bool:
-        """End it if it holds too much of what no cgroup bounds; False when it has ended."""
+    def enforce_limits(self) -> bool:
+        """Kill it above a limit that no cgroup enforces; False when it has ended."""
         if self._gone.is_set():
             return False
         group = self._resources.group
         if not (group and group.bounds_tasks):
             started, allowed = process_tree.tasks(self._processes.init), self._policy.processes + TASK_SLACK
             if started > allowed:
-                self._strike(f"ran {started} tasks at once, {self._policy.processes} allowed (watchdog)")
+                self._kill_all(f"ran {started} tasks at once, {self._policy.processes} allowed (watchdog)")
         if not (group and group.bounds_memory):
             held = process_tree.resident_bytes(self._processes.init)
             self._peak_bytes = max(held, self._peak_bytes or 0)
             if held > self._policy.memory_bytes:
                 self._over_memory = True
-                self._strike(f"held {held} bytes of memory, {self._policy.memory_bytes} allowed (watchdog)")
+                self._kill_all(f"held {held} bytes of memory, {self._policy.memory_bytes} allowed (watchdog)")
         if self._resources.scratch:
             used = _folder_bytes(self._resources.scratch)
             if used > self._policy.scratch_bytes:
-                self._strike(f"filled {used} bytes of scratch, {self._policy.scratch_bytes} allowed")
+                self._kill_all(f"filled {used} bytes of scratch, {self._policy.scratch_bytes} allowed")
         return True
 
-    def _strike(self, why: str) -> None:
-        """Kill every process there is."""
+    def _kill_all(self, why: str) -> None:
         if self._gone.is_set():
             return
         self._killed_for = self._killed_for or why
@@ -234,21 +230,21 @@ class SandboxedProcess:
             if self._ended:
                 return self._ended
             try:
-                self._processes.monitor.wait(DEATH_PATIENCE_S)
+                self._processes.monitor.wait(DEATH_S)
             except subprocess.TimeoutExpired:
-                raise MachineError(_undead(self._processes.init)) from None
-            self._gone.wait(OUTPUT_PATIENCE_S)
+                raise MachineError(_hanging(self._processes.init)) from None
+            self._gone.wait(OUTPUT_S)
             group = self._resources.group
             kills = group.memory_kills() if group else 0
             peak = group.peak_memory_bytes() if group else None
             if not self._resources.release():
-                raise MachineError(_undead(self._processes.init))
-            self._capture.ended.wait(OUTPUT_PATIENCE_S)
-            self._ended = self._judge(kills, peak if peak is not None else self._peak_bytes)
+                raise MachineError(_hanging(self._processes.init))
+            self._capture.ended.wait(OUTPUT_S)
+            self._ended = self._report(kills, peak if peak is not None else self._peak_bytes)
         self._on_end(self)
         return self._ended
 
-    def _judge(self, kills: int, peak_bytes: int | None) -> ExitReport:
+    def _report(self, kills: int, peak_bytes: int | None) -> ExitReport:
         status = signal.SIGKILL if self._status is None else self._status
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
         returncode = None if number else os.WEXITSTATUS(status)
@@ -258,16 +254,16 @@ class SandboxedProcess:
         limit = f"the limit of {self._policy.memory_bytes} bytes of memory"
         if kills:
             out_of_memory, reason = True, f"{ended}; {limit} killed {kills} processes (counted by the kernel)"
-        elif returncode and self._memory_is_rationed() and MEMORY_COMPLAINTS.search(self._capture.text()):
+        elif returncode and self._limits_data_size() and OUT_OF_MEMORY_TEXTS.search(self._capture.text()):
             out_of_memory, reason = True, f"{ended}; it complained of {limit} (guessed from its output)"
         return ExitReport(returncode, number, out_of_memory, peak_bytes, reason or "ended")
 
-    def _memory_is_rationed(self) -> bool:
+    def _limits_data_size(self) -> bool:
         group = self._resources.group
         return not (group and group.bounds_memory) and not self._policy.devices
 
 
-def _undead(pid: int) -> str:
+def _hanging(pid: int) -> str:
     return (
         f"process {pid} of a sandbox does not die; it hangs in the kernel, most often in a device driver: "
         "see dmesg, and restart the machine if it stays"

@@ -1,5 +1,5 @@
-"""One long-lived thread that starts every process: a child asked to die with its parent dies with the
-parent's *thread*, so short-lived callers must not be the ones who fork."""
+"""One long-lived thread starts every process: a child that dies with its parent dies with the parent's
+*thread*, so short-lived threads must not fork."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from concurrent.futures import Future
 
 
 class SpawnThread:
-    """Starts processes on behalf of any thread."""
+    """Starts processes for any thread."""
 
     def __init__(self) -> None:
         self._requests: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -54,7 +54,7 @@ class SpawnThread:
         return answer.result()
 
     def close(self) -> None:
-        """End the thread; whatever it started and still runs dies with it."""
+        """End the thread; all its running processes die with it."""
         with self._lock:
             self._closed = True
             self._requests.put(None)

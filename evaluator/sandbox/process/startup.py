@@ -1,4 +1,4 @@
-"""From an order to a running sandbox: the processes are started, put into their groups and told the plan."""
+"""Starts a sandbox: spawns its processes, puts them into their cgroups and sends the plan."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pathlib import Path
 from kernelwright.evaluator.sandbox.isolation import bubblewrap, landlock_tier, uid_pool
 from kernelwright.evaluator.sandbox.isolation.cgroups import ControlGroup
 from kernelwright.evaluator.sandbox.isolation.sandbox_policy import SandboxPolicy
+from kernelwright.evaluator.sandbox.policy import EXTRA_PROCESSES, START_S
 from kernelwright.evaluator.sandbox.process import init_plan
 from kernelwright.evaluator.sandbox.process.control_channel import ControlChannel, ControlLine, passing_file
 from kernelwright.evaluator.sandbox.process.event_loop import OutputCapture
@@ -25,11 +26,8 @@ from kernelwright.evaluator.sandbox.process.spawn_thread import SpawnThread
 from kernelwright.evaluator.schema.config import SandboxTier
 from kernelwright.evaluator.schema.errors import MachineError
 
-PATIENCE_S = 60.0
 SYS_ADMIN = 21
-OWN_PROCESSES = 2
-"""Monitor and init, which a group counts too."""
-INSIDE = Path(__file__).with_name("init.py")
+INIT = Path(__file__).with_name("init.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,64 +40,64 @@ class StartRequest:
 
 
 def gives_users(tier: SandboxTier) -> bool:
-    """Whether a sandbox of this tier gets a user of its own here."""
+    """True where a sandbox of this tier gets a user of its own."""
     if tier is SandboxTier.NONE or not uid_pool.may_switch():
         return False
     return tier is SandboxTier.CONFINED or uid_pool.has_capabilities(SYS_ADMIN)
 
 
 def interpreter() -> str:
-    """The real path of the running interpreter, behind any virtual environment."""
+    """The real path of the running interpreter, outside any virtual environment."""
     return str(Path(sys.executable).resolve())
 
 
 @cache
-def compiled_inside() -> bytes:
-    """The program inside as byte code: compiling it takes longer than starting the interpreter."""
-    code = compile(INSIDE.read_bytes(), INSIDE.name, "exec", dont_inherit=True)
+def compiled_init() -> bytes:
+    """`init` as byte code: compiling it takes longer than starting the interpreter."""
+    code = compile(INIT.read_bytes(), INIT.name, "exec", dont_inherit=True)
     return importlib.util.MAGIC_NUMBER + bytes(12) + marshal.dumps(code)
 
 
 def spawn(
-    order: StartRequest, resources: SandboxResources, spawner: SpawnThread, *, inside: int, output: int
+    request: StartRequest, resources: SandboxResources, spawner: SpawnThread, *, init_code: int, output: int
 ) -> subprocess.Popen[bytes]:
-    """Start the processes around the program; they wait for the plan.
+    """Start the processes around the program, which wait for the plan.
 
-    `inside` is a descriptor with the byte code, `output` the one to print to.
+    `init_code` is a descriptor with the byte code, `output` the one to print to.
 
     Raises:
         MachineError: bubblewrap is missing, or cannot be executed.
     """
     control = resources.control
-    command = [interpreter(), "-I", "-S", "-B", f"/proc/self/fd/{inside}", str(control.child)]
-    command.append(order.policy.tier.value)
-    passed = (control.child, inside, *order.fds)
+    command = [interpreter(), "-I", "-S", "-B", f"/proc/self/fd/{init_code}", str(control.child)]
+    command.append(request.policy.tier.value)
+    passed = (control.child, init_code, *request.fds)
     try:
-        if order.policy.tier is SandboxTier.BUBBLEWRAP:
-            return _spawn_bubblewrap(order.policy, resources, spawner, command, output=output, fds=passed)
+        if request.policy.tier is SandboxTier.BUBBLEWRAP:
+            return _spawn_bubblewrap(request.policy, resources, spawner, command, output=output, fds=passed)
         monitor = spawner.spawn(command, stdin=subprocess.DEVNULL, stdout=output, fds=passed)
     except OSError as error:
         raise MachineError(f"cannot start a sandbox: {error}") from error
     finally:
         control.close_child()
-    _bound(resources.group, order.policy, monitor.pid)
+    _bound(resources.group, request.policy, monitor.pid)
     return monitor
 
 
-def introduce(
-    order: StartRequest,
+def start_program(
+    request: StartRequest,
     monitor: subprocess.Popen[bytes],
     resources: SandboxResources,
     capture: OutputCapture,
     owner: str,
 ) -> tuple[SandboxProcesses, int | None]:
-    """Meet the program inside and have it start the one asked for; also tells the user it became.
+    """Have `init` start the program; also returns the user it runs as.
 
     Raises:
-        MachineError: something failed on the way.
+        MachineError: `init` failed.
     """
-    deadline = time.monotonic() + PATIENCE_S
-    policy = order.policy
+    deadline = time.monotonic() + START_S
+    policy = request.policy
     hello = _expect(resources.control, "hello", capture, deadline)
     _bound(resources.group, policy, hello.pid)
     features = frozenset(hello.rest.split())
@@ -108,17 +106,17 @@ def introduce(
     uid = _user(resources, policy, features)
     if "mount" not in features:
         resources.scratch = _make_scratch(owner)
-    _hand_over(policy, resources.scratch, uid)
+    _give_access(policy, resources.scratch, uid)
     group = resources.group
-    setting = init_plan.Setting(
-        features=features,
+    state = init_plan.SandboxFeatures(
+        namespaces=features,
         uid=uid,
         scratch=resources.scratch,
         memory_bounded=bool(group and group.bounds_memory),
         tasks_bounded=bool(group and group.bounds_tasks),
         freezes_by_signals=not (group and group.freezes),
     )
-    resources.control.send(init_plan.plan(order.argv, policy, order.fds, setting))
+    resources.control.send(init_plan.plan(request.argv, policy, request.fds, state))
     worker = _expect(resources.control, "worker", capture, deadline)
     _expect(resources.control, "started", capture, deadline)
     return SandboxProcesses(monitor, hello.pid, worker.pid, features), uid
@@ -159,11 +157,11 @@ def _spawn_bubblewrap(
 
 
 def _bound(group: ControlGroup | None, policy: SandboxPolicy, pid: int) -> None:
-    """Put a process of the sandbox into its group, early, while the interpreter inside still starts."""
+    """Put a process into the sandbox's cgroup, while the interpreter inside still starts."""
     if group is None:
         return
     try:
-        group.bound(memory_bytes=policy.memory_bytes, tasks=policy.processes + OWN_PROCESSES)
+        group.bound(memory_bytes=policy.memory_bytes, tasks=policy.processes + EXTRA_PROCESSES)
         group.add(pid)
     except ProcessLookupError:
         return
@@ -172,21 +170,21 @@ def _bound(group: ControlGroup | None, policy: SandboxPolicy, pid: int) -> None:
 
 
 def _expect(control: ControlChannel, word: str, capture: OutputCapture, deadline: float) -> ControlLine:
-    """The line that must come next; what bubblewrap or the program inside complained of otherwise."""
+    """Receive the line that must come next; otherwise raise what bubblewrap or `init` reported."""
     try:
         line = control.receive(deadline)
     except TimeoutError:
-        raise MachineError(f"a sandbox did not start within {PATIENCE_S:.0f} s") from None
+        raise MachineError(f"a sandbox did not start within {START_S:.0f} s") from None
     if line is None:
         capture.ended.wait(1.0)
-        raise MachineError(f"a sandbox did not start: {capture.text().strip() or 'it died without a word'}")
+        raise MachineError(f"a sandbox did not start: {capture.text().strip() or 'it printed nothing'}")
     if line.word != word:
         raise MachineError(f"a sandbox did not start: {line.rest}")
     return line
 
 
 def _user(resources: SandboxResources, policy: SandboxPolicy, features: frozenset[str]) -> int | None:
-    """The user to become, if there is one and it could reach the interpreter."""
+    """The user of the sandbox, if it has one that can reach the interpreter."""
     if resources.lease is None:
         return None
     if policy.tier is SandboxTier.CONFINED and "mount" not in features:
@@ -198,27 +196,27 @@ def _user(resources: SandboxResources, policy: SandboxPolicy, features: frozense
 
 
 def _make_scratch(owner: str) -> Path:
-    """A folder to give away, in one that stays ours: whoever sweeps trusts only what belongs to its user."""
+    """A folder for the sandbox in a folder of ours: cleanup removes only folders of its own user."""
     folder = Path(tempfile.mkdtemp(prefix=f"{owner}scratch-"))
     folder.chmod(0o711)
     (folder / "tmp").mkdir(mode=0o700)
     return folder / "tmp"
 
 
-def _hand_over(policy: SandboxPolicy, scratch: Path | None, uid: int | None) -> None:
-    """Give the sandbox's own user what it may write, and make sure that it can read the rest."""
+def _give_access(policy: SandboxPolicy, scratch: Path | None, uid: int | None) -> None:
+    """Give the sandbox's user its writable paths, and check that it can read the others."""
     if uid is None:
         return
     for bind in policy.binds:
         if bind.writable:
-            _give(bind.source, uid)
+            _change_owner(bind.source, uid)
         elif not bind.source.stat().st_mode & 0o004:
             raise MachineError(f"{bind.source} is not readable by the sandbox's own user: chmod o+rX it")
     if scratch:
-        _give(scratch, uid)
+        _change_owner(scratch, uid)
 
 
-def _give(path: Path, uid: int) -> None:
+def _change_owner(path: Path, uid: int) -> None:
     os.chown(path, uid, uid, follow_symlinks=False)
     for _, folders, files, descriptor in os.fwalk(path, follow_symlinks=False):
         for name in (*folders, *files):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.evaluator.building.build_cache import BuildCache, Entry
+from kernelwright.evaluator.building.build_cache import BuildCache, CacheEntry
 from kernelwright.evaluator.schema.errors import MachineError
 
 KEYS = [hashlib.sha256(str(number).encode()).hexdigest() for number in range(8)]
@@ -18,7 +18,7 @@ KEYS = [hashlib.sha256(str(number).encode()).hexdigest() for number in range(8)]
 def _publish(cache: BuildCache, key: str, content: bytes = b"library") -> None:
     with cache.staged() as folder:
         (folder / "built.so").write_bytes(content)
-        entry = Entry(ok=True, sha256=hashlib.sha256(content).hexdigest(), size=len(content))
+        entry = CacheEntry(ok=True, sha256=hashlib.sha256(content).hexdigest(), size=len(content))
         cache.publish(key, folder, entry)
 
 
@@ -26,14 +26,14 @@ def test_a_published_build_is_found_read_only(tmp_path: Path) -> None:
     cache = BuildCache(tmp_path)
     assert cache.find(KEYS[0]) is None
     _publish(cache, KEYS[0])
-    assert cache.find(KEYS[0]) == Entry(ok=True, sha256=hashlib.sha256(b"library").hexdigest(), size=7)
+    assert cache.find(KEYS[0]) == CacheEntry(ok=True, sha256=hashlib.sha256(b"library").hexdigest(), size=7)
     assert cache.shared_object(KEYS[0]).stat().st_mode & 0o777 == 0o444
 
 
 def test_a_failure_is_kept_too(tmp_path: Path) -> None:
     cache = BuildCache(tmp_path)
     with cache.staged() as folder:
-        cache.publish(KEYS[0], folder, Entry(ok=False, log="error: x"))
+        cache.publish(KEYS[0], folder, CacheEntry(ok=False, log="error: x"))
     found = BuildCache(tmp_path).find(KEYS[0])
     assert found is not None
     assert found.log == "error: x"

@@ -7,9 +7,9 @@ import pytest
 from kernelwright.evaluator.building.build_plan import (
     _FIRST_INCLUDE,
     BadRequest,
-    Plan,
+    BuildPlan,
+    full_headers,
     plan_build,
-    real_headers,
 )
 from kernelwright.evaluator.building.build_request import BuildRequest
 from kernelwright.evaluator.building.flags import screen_flags
@@ -21,13 +21,13 @@ def toolchain() -> Toolchain:
     return find_toolchain()
 
 
-def _plan(toolchain: Toolchain, architecture: str | None = None, /, **fields: object) -> Plan:
+def _plan(toolchain: Toolchain, architecture: str | None = None, /, **fields: object) -> BuildPlan:
     request = BuildRequest.model_validate({"name": "ext", **fields})
     return plan_build(
         request,
         screen_flags(request),
         toolchain=toolchain,
-        headers=real_headers(toolchain),
+        headers=full_headers(toolchain),
         architecture=architecture,
     )
 

@@ -14,7 +14,7 @@ import torch
 
 from kernelwright.evaluator.building.build_request import BuildOutcome, BuildRequest
 from kernelwright.evaluator.building.builder import Builder
-from kernelwright.evaluator.building.lean_headers.error_blame import first_error
+from kernelwright.evaluator.building.lean_headers.suspicion import first_error
 from kernelwright.evaluator.sandbox import Launcher, strongest
 from tests.toolboxes import hand_over, keep
 
@@ -277,12 +277,12 @@ torch::Tensor f(torch::Tensor x) {
   return out;
 }
 """
-    assert not _build(builder, own, functions={"f": "f"}, extra_cflags=["-fopenmp"]).doubtful
+    assert not _build(builder, own, functions={"f": "f"}, extra_cflags=["-fopenmp"]).suspect
     borrowed = "torch::Tensor f(torch::Tensor x) { return x + VALUE; }"
-    assert _build(builder, borrowed, functions={"f": "f"}, extra_cflags=["-O1", "-DVALUE=0"]).doubtful
+    assert _build(builder, borrowed, functions={"f": "f"}, extra_cflags=["-O1", "-DVALUE=0"]).suspect
     assert _build(
         builder, borrowed, functions={"f": "f"}, extra_cflags=["-DVALUE=0"], extra_ldflags=["-s"]
-    ).doubtful
+    ).suspect
 
 
 def test_what_the_cache_holds_is_built_again_with_torchs_own_headers(builder: Builder) -> None:
@@ -298,11 +298,11 @@ PyMODINIT_FUNC PyInit_ext() { return PyModule_Create(&definition); }
         flags = [f"-DFUSSY={fussy}"]
         lean = _build(builder, source, name="ext", no_implicit_headers=True, extra_cflags=flags).build
         assert (lean.ok, lean.tier) == (True, "lean")
-        plain = builder.build_plainly(lean.key, architecture=None, timeout_s=300)
+        plain = builder.rebuild_with_full_headers(lean.key, architecture=None, timeout_s=300)
         assert plain is not None
         assert (plain.ok, plain.tier) == (not fussy, "full")
     assert first_error(plain.log) == "main.cpp:4:2: error: #error only lean headers will do"
-    assert builder.build_plainly("0" * 64, architecture=None, timeout_s=300) is None
+    assert builder.rebuild_with_full_headers("0" * 64, architecture=None, timeout_s=300) is None
 
 
 @pytest.mark.slow

@@ -52,7 +52,7 @@ def test_clang_is_told_where_the_precompiled_header_lies(
 
 
 @pytest.mark.parametrize(
-    ("log", "shuns"),
+    ("log", "rejects"),
     [
         ("error: ISO C++ was enabled in AST file 'x.gch' but is currently disabled", True),
         ("error: macro 'A' was defined in the precompiled header but undef'd on the command line", True),
@@ -60,10 +60,10 @@ def test_clang_is_told_where_the_precompiled_header_lies(
     ],
 )
 def test_what_clang_says_of_a_header_that_does_not_fit_is_no_fault_of_the_source(
-    log: str, shuns: bool
+    log: str, rejects: bool
 ) -> None:
-    assert Compiled(ok=False, log=log, lasting=True).shuns_precompiled == shuns
-    assert not Compiled(ok=True, log=log, lasting=True).shuns_precompiled
+    assert Compiled(ok=False, log=log, reproducible=True).rejects_precompiled == rejects
+    assert not Compiled(ok=True, log=log, reproducible=True).rejects_precompiled
 
 
 @pytest.fixture(scope="module")

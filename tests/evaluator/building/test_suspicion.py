@@ -1,11 +1,49 @@
+"""Suspect failures of lean builds are repeated with torch's full headers, which decide."""
+
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import pytest
 
-from kernelwright.evaluator.building.lean_headers.error_blame import blames_headers
+from kernelwright.evaluator import Candidate, EvaluationConfig, Evaluator, Status, problem_from_source
+from kernelwright.evaluator.building.lean_headers.suspicion import is_suspect
 
+PROBLEM = problem_from_source(
+    textwrap.dedent(
+        """
+        import torch
+        from torch import nn
+        class Model(nn.Module):
+            def forward(self, x):
+                return x * 2
+        def get_inputs():
+            return [torch.randn(8, 16)]
+        def get_init_inputs():
+            return []
+        """
+    ),
+    "twice",
+)
+TELLS_HEADERS_APART = '''
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+SOURCE = """
+torch::Tensor f(torch::Tensor x) {
+#ifdef KW_TENSOR_H
+  return x * 3;
+#else
+  return x * %d;
+#endif
+}
+"""
+module = load_inline("ext", SOURCE, functions=["f"])
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return module.f(x)
+'''
 HEADERS = (Path("/cache/toolbox/include"),)
 
 
@@ -26,7 +64,7 @@ HEADERS = (Path("/cache/toolbox/include"),)
     ],
 )
 def test_an_error_in_the_candidates_own_words_is_the_candidates(log: str) -> None:
-    assert not blames_headers(log, HEADERS)
+    assert not is_suspect(library=None, log=log, header_dirs=HEADERS)
 
 
 @pytest.mark.parametrize(
@@ -47,5 +85,16 @@ def test_an_error_in_the_candidates_own_words_is_the_candidates(log: str) -> Non
         "cc1plus: internal compiler error: Segmentation fault",
     ],
 )
-def test_an_error_that_real_headers_may_not_show_is_tried_with_them(log: str) -> None:
-    assert blames_headers(log, HEADERS)
+def test_an_error_that_full_headers_may_not_show_is_tried_with_them(log: str) -> None:
+    assert is_suspect(library=None, log=log, header_dirs=HEADERS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("factor", "status"), [(2, Status.PASSED), (4, Status.WRONG_VALUES)])
+def test_a_wrong_answer_under_lean_headers_is_decided_by_torchs_own(shared_cache, factor, status):
+    candidate = Candidate(source=TELLS_HEADERS_APART % factor, backend="cpp")
+    with Evaluator(cache=shared_cache) as evaluator:
+        evaluation = evaluator.evaluate(PROBLEM, candidate, EvaluationConfig(measure=False))
+    assert evaluation.status is status, evaluation.detail
+    assert [build.tier for build in evaluation.builds] == ["lean", "full"]
+    assert f"WRONG_VALUES with lean headers, {status} with torch's own, which count" in evaluation.notes
