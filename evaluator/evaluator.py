@@ -14,7 +14,7 @@ from typing import Any, Self
 from kernelwright.evaluator.analysis.static_checks import screen
 from kernelwright.evaluator.backends.registry import check_packages
 from kernelwright.evaluator.building.builder import Builder
-from kernelwright.evaluator.building.full_header_check import FullHeaderBuild, build_with_full_headers
+from kernelwright.evaluator.building.full_header_check import FullHeaderBuild, rebuild
 from kernelwright.evaluator.driver.cancellation import CancelToken
 from kernelwright.evaluator.driver.device_scheduler import DeviceScheduler
 from kernelwright.evaluator.driver.evaluation_job import EvaluationJob
@@ -225,9 +225,7 @@ class Evaluator:
         Raises:
             MachineError: no compiler, no sandbox, or a full disk.
         """
-        return build_with_full_headers(
-            self._workshop(strongest(evaluation.config.sandbox)).builder, evaluation
-        )
+        return rebuild(self._workshop(strongest(evaluation.config.sandbox)).builder, evaluation)
 
     def vet(self, problem: Problem, config: EvaluationConfig | None = None) -> ProblemReport:
         """Look for flaws in a problem; those found mark its later scores on this machine.

@@ -21,7 +21,7 @@ class FullHeaderBuild(Record):
     """The compiler's first error, or why it was not tried."""
 
 
-def build_with_full_headers(builder: Builder, evaluation: Evaluation) -> FullHeaderBuild:
+def rebuild(builder: Builder, evaluation: Evaluation) -> FullHeaderBuild:
     """Rebuild the lean builds of an evaluation with torch's full headers; cached by content.
 
     Raises:
@@ -36,7 +36,7 @@ def build_with_full_headers(builder: Builder, evaluation: Evaluation) -> FullHea
         for build in lean:
             if device == "cpu":
                 lock.share()  # no kernel is timed beside a compiler
-            again = builder.rebuild_with_full_headers(
+            again = builder.rerebuild(
                 build.key,
                 architecture=gpu.architecture if gpu else None,
                 timeout_s=evaluation.config.limits.build_s,
