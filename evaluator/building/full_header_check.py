@@ -36,7 +36,7 @@ def rebuild(builder: Builder, evaluation: Evaluation) -> FullHeaderBuild:
         for build in lean:
             if device == "cpu":
                 lock.share()  # no kernel is timed beside a compiler
-            again = builder.rerebuild(
+            again = builder.rebuild_with_full_headers(
                 build.key,
                 architecture=gpu.architecture if gpu else None,
                 timeout_s=evaluation.config.limits.build_s,
