@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from kernelwright.agent.datasets.dataset_export import Exported, export
 from kernelwright.agent.datasets.export_settings import (
+    DatasetSettings,
     Dedup,
     Filters,
-    Format,
     Pairing,
     Reasoning,
-    Settings,
-    UnusableExport,
 )
+from kernelwright.agent.datasets.exporter import Exported, Exporter, exporter_names, find_exporter
 from kernelwright.agent.datasets.select.rewards import reward_of
+from kernelwright.agent.records.atomic_folder import UnusableExport
 
 __all__ = [
+    "DatasetSettings",
     "Dedup",
     "Exported",
+    "Exporter",
     "Filters",
-    "Format",
     "Pairing",
     "Reasoning",
-    "Settings",
     "UnusableExport",
-    "export",
+    "exporter_names",
+    "find_exporter",
     "reward_of",
 ]

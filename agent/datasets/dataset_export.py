@@ -1,68 +1,82 @@
-"""Makes a dataset of an archive: read, choose, write, describe; the folder appears whole or not at all."""
+"""The exporter of training data: reads an archive, selects, writes rows and describes them in a card."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TypeAlias
 
 from kernelwright.agent.archive import Archive
-from kernelwright.agent.datasets.export_settings import Settings
-from kernelwright.agent.datasets.select.archive_reader import Reader, Tally
+from kernelwright.agent.datasets.export_settings import DatasetSettings
+from kernelwright.agent.datasets.exporter import Exported
+from kernelwright.agent.datasets.select.archive_reader import ArchiveReader
+from kernelwright.agent.datasets.select.attempt_facts import AttemptFacts
 from kernelwright.agent.datasets.select.attempt_stage import AttemptStage
+from kernelwright.agent.datasets.write.columns import DatasetTable
 from kernelwright.agent.datasets.write.dataset_card import CardFacts, card, manifest
-from kernelwright.agent.datasets.write.features import CONFIGS
-from kernelwright.agent.datasets.write.message_texts import Texts
-from kernelwright.agent.datasets.write.row_emitter import Emitter
-from kernelwright.agent.datasets.write.row_files import Tables
+from kernelwright.agent.datasets.write.message_texts import MessageTexts
+from kernelwright.agent.datasets.write.row_emitter import RowEmitter
+from kernelwright.agent.datasets.write.row_files import RowFiles
 from kernelwright.agent.records.atomic_folder import appearing
+from kernelwright.evaluator import Record
+
+RowWriter: TypeAlias = Callable[[RowEmitter, str, list[AttemptFacts]], None]
+"""Writes the rows of one problem: emitter, split, attempts."""
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
-    """What was written."""
+class DatasetExporter:
+    """A format of training data; implements `Exporter`."""
 
-    folder: Path
-    rows: dict[tuple[str, str], int]
-    """By table and split."""
-    tally: Tally
+    name: str
+    description: str
+    tables: tuple[DatasetTable, ...]
+    write_rows: RowWriter
+    settings: type[Record] = DatasetSettings
+    takes_unevaluated: bool = False
+    takes_promptless: bool = False
+    is_conversational: bool = False
+    """Turns that a filter refuses stay where their conversation is wanted."""
+    needs_reference: bool = False
 
+    def write(self, archive: Archive, out: Path, settings: Record) -> Exported:
+        """Write a dataset to a folder that is new or empty.
 
-def export(archive: Archive, out: Path, settings: Settings, *, workspace: Path = Path()) -> Exported:
-    """Write a dataset to a folder that is new or empty.
+        Raises:
+            UnusableExport: the folder is not empty, pyarrow is missing, a filter matches no attempt, or there
+                is nothing to decontaminate against.
+            ArchiveError: a line is damaged, and the archive does not skip it.
+            OSError: the disk is full or not writable; nothing is left behind.
+        """
+        chosen = DatasetSettings.model_validate(settings, from_attributes=True)
+        exported = Exported(out)
+        with appearing(out) as pending:
+            self._fill(archive, pending.path, chosen, exported)
+        return exported
 
-    Raises:
-        UnusableExport: the folder holds something, pyarrow is missing, a filter fits no attempt at all, or
-            there is nothing to decontaminate against.
-        ArchiveError: a line is damaged, and the archive does not pass it over.
-        OSError: disk full, or not writable; nothing is left behind.
-    """
-    with appearing(out) as pending:
-        exported = _write(archive, pending.path, settings, settings.command(str(workspace), str(out)))
-    return Exported(out, exported.rows, exported.tally)
-
-
-def _write(archive: Archive, folder: Path, settings: Settings, command: str) -> Exported:
-    tables = Tables(folder, CONFIGS[settings.format], parquet=settings.parquet)
-    with AttemptStage(folder / "stage.sqlite") as stage:
-        reader = Reader(archive, settings, stage)
-        reader.read()
-        with tables:
-            texts = Texts(archive, settings.reasoning)
-            Emitter(archive, settings, stage, reader, tables, texts).emit()
-        facts = CardFacts(
-            settings=settings,
-            tally=reader.tally,
-            rows=tables.counts,
-            problems=Counter(reader.problems.split(problem) for problem in stage.problems()),
-            licenses=stage.licenses(),
-            command=command,
-            version=_version(),
-        )
-    (folder / "README.md").write_text(card(facts), "utf-8")
-    (folder / "manifest.json").write_text(manifest(facts), "utf-8")
-    return Exported(folder, dict(tables.counts), reader.tally)
+    def _fill(self, archive: Archive, folder: Path, settings: DatasetSettings, exported: Exported) -> None:
+        files = RowFiles(folder, self.tables, exported.rows, parquet=settings.parquet)
+        with AttemptStage(folder / "stage.sqlite") as stage:
+            reader = ArchiveReader(archive, self, settings, stage, exported)
+            reader.read()
+            with files:
+                texts = MessageTexts(archive, settings.reasoning)
+                RowEmitter(archive, self, settings, stage, reader.splits, files, texts, exported).emit()
+            facts = CardFacts(
+                format=self.name,
+                tables=self.tables,
+                settings=settings,
+                exported=exported,
+                problems=Counter(reader.splits.split(problem) for problem in stage.problems()),
+                licenses=stage.licenses(),
+                command=settings.command(self.name, str(archive.folder.parent), str(exported.folder)),
+                version=_version(),
+            )
+        (folder / "README.md").write_text(card(facts), "utf-8")
+        (folder / "manifest.json").write_text(manifest(facts), "utf-8")
 
 
 def _version() -> str:

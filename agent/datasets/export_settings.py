@@ -1,4 +1,4 @@
-"""What an export was asked to do: everything that decides which rows it holds, and how they look."""
+"""The settings of a dataset: everything that decides its rows and their form."""
 
 from __future__ import annotations
 
@@ -11,45 +11,34 @@ from pydantic import Field
 from kernelwright.evaluator import Record, Status
 
 
-class Format(StrEnum):
-    """What a dataset is for."""
-
-    SFT = "sft"
-    PREFERENCE = "preference"
-    UNPAIRED = "unpaired"
-    RL = "rl"
-    TRAJECTORIES = "trajectories"
-    ATTEMPTS = "attempts"
-
-
 class Reasoning(StrEnum):
-    """What becomes of what a model thought before it answered."""
+    """The thoughts a model wrote before its answer: left out, or kept between marks."""
 
     DROP = "drop"
     KEEP = "keep"
 
 
 class Dedup(StrEnum):
-    """Which repeats of one problem are left out."""
+    """Repeats of one problem that are left out."""
 
     NONE = "none"
     EXACT = "exact"
-    """Equal but for comments, layout and the names of variables."""
+    """Equal except for comments, layout and the names of variables."""
     NEAR = "near"
-    """Sharing at least `NEAR_SHARE` of their runs of tokens, too."""
+    """Those that share at least `NEAR_SHARE` of their token runs, too."""
 
 
 class Pairing(StrEnum):
-    """Which replies may stand in one pair."""
+    """The scope of a pair."""
 
     PROMPT = "prompt"
-    """Answers to the very same prompt."""
+    """Answers to the same prompt."""
     PROBLEM = "problem"
     """Answers for one problem and backend; the pair's prompt is the one that opened its conversations."""
 
 
 class Track(StrEnum):
-    """Whose kernels did the work."""
+    """The owner of the kernels that did the work."""
 
     OWN = "own"
     MIXED = "mixed"
@@ -57,51 +46,46 @@ class Track(StrEnum):
     UNKNOWN = "unknown"
 
 
-class UnusableExport(Exception):
-    """An export that cannot be made as asked; the message says the way out."""
-
-
 class Filters(Record):
-    """Which attempts count; an empty tuple and None let everything through."""
+    """Attempts to use; an empty tuple or None accepts all."""
 
     runs: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     """Problems whose id contains one of these."""
     statuses: tuple[Status, ...] = ()
     tracks: tuple[Track, ...] = ()
-    """Of those that passed: whose kernels did the work."""
+    """Applies to passes."""
     min_speedup: float | None = Field(default=None, allow_inf_nan=False)
-    """Of those that passed: the least speedup; one without a speedup has none."""
+    """Least speedup of a pass; a pass that was not timed is refused."""
     hardware: tuple[str, ...] = ()
-    """Of those that reached a device: its name contains one of these."""
+    """Names of devices contain one of these; applies to attempts that reached a device."""
     models: tuple[str, ...] = ()
     licenses: tuple[str, ...] = ()
-    """In capitals or not."""
+    """Case is ignored."""
     backends: tuple[str, ...] = ()
 
 
-class Settings(Record):
-    """One export."""
+class DatasetSettings(Record):
+    """The settings of one dataset."""
 
-    format: Format
     filters: Filters = Filters()
     reasoning: Reasoning = Reasoning.DROP
     dedup: Dedup = Dedup.NEAR
     pairing: Pairing = Pairing.PROMPT
     pairs: int = Field(default=100, ge=1)
-    """Most pairs of one problem."""
+    """Largest number of pairs of one problem."""
     test: float = Field(default=0.1, ge=0, le=1)
-    """Share of problems that are held out."""
+    """Share of problems in the test split."""
     seed: int = 0
-    """Changes which problems are held out."""
+    """Selects the problems of the test split."""
     parquet: bool = False
-    """Whether Parquet is written beside JSON Lines."""
+    """Write Parquet beside JSON Lines."""
     decontaminate: tuple[str, ...] = ()
     """Files and folders of problems that must not be in the dataset."""
 
-    def command(self, workspace: str, out: str) -> str:
-        """The command line that makes this export."""
-        words = ["kernelwright", "export", self.format.value, "--out", out, "--workspace", workspace]
+    def command(self, format: str, workspace: str, out: str) -> str:
+        """The command line of this export."""
+        words = ["kernelwright", "export", format, "--out", out, "--workspace", workspace]
         for name, option in _REPEATED.items():
             for value in getattr(self.filters, name):
                 words += [option, str(value)]

@@ -1,26 +1,53 @@
-"""Writes flashinfer-bench's records: a Solution for every candidate, a Trace for every evaluation of one.
+"""Writes flashinfer-bench's records: Definitions of problems, Solutions of candidates, Traces of evaluations.
 
-Their kernels are functions of tensors, ours are modules that hold parameters. A Solution therefore carries
-the reference beside the candidate, and its entry point builds the module as the reference says, once. Their
-Definitions name every axis of every tensor, which only running a problem can tell; none is written.
+flashinfer-bench's kernels are functions of tensors, ours are modules that hold parameters. A Solution
+therefore carries the reference beside the candidate, and its entry point builds the module once. The tensors
+of a Definition come from `Evaluator.describe`, in the sandbox, remembered by content.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import uuid
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from kernelwright.agent.archive import Archive, ArchiveError
-from kernelwright.agent.interop.handoff import Written, bounded
-from kernelwright.agent.records.attempt_log import Attempt, Text
-from kernelwright.evaluator import BACKENDS, Evaluation, Measurement, Status
+from kernelwright.agent.archive import Archive
+from kernelwright.agent.datasets.write.message_texts import clean, without_folders
+from kernelwright.agent.interop.handoff import RunExporter, bounded
+from kernelwright.agent.records.attempt_log import Attempt
+from kernelwright.agent.records.strict_json import plain as plain_json
+from kernelwright.evaluator import (
+    BACKENDS,
+    Evaluation,
+    EvaluationConfig,
+    Evaluator,
+    EvaluatorError,
+    Measurement,
+    Mismatch,
+    Problem,
+    ProblemSignature,
+    Status,
+    TensorFacts,
+    problem_from_source,
+)
 
 Json: TypeAlias = dict[str, object]
+Describe: TypeAlias = Callable[[Problem, EvaluationConfig], ProblemSignature]
+Describing: TypeAlias = Callable[[], AbstractContextManager[Describe]]
+"""Opens an evaluator that describes problems."""
+
+DTYPES: Final = frozenset(
+    {"float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "bool"}
+    | {"float8_e4m3", "float8_e5m2"}
+)
+"""Types of tensors in a Definition."""
 
 STATUSES: Final = MappingProxyType(
     {
@@ -33,116 +60,138 @@ STATUSES: Final = MappingProxyType(
         Status.TIMED_OUT: "TIMEOUT",
     }
 )
-"""Their names of our statuses; every other is `RUNTIME_ERROR` to them, and named in the log."""
+"""flashinfer-bench's names of our statuses; every other is `RUNTIME_ERROR`, and named in the log."""
 
 ENTRY: Final = "main.py"
-_ENTRY_SOURCE: Final = '''\
-"""Builds the module once, as the reference says, and calls it."""
+_RUN_SOURCE: Final = """
 
-import torch
-
-from kernel import ModelNew
-from reference import get_init_inputs
-
-_models = {}
+_models = {{}}
 
 
 def run(*inputs):
     device = next((value.device for value in inputs if isinstance(value, torch.Tensor)), torch.device("cpu"))
     if device not in _models:
         torch.manual_seed(0)
-        _models[device] = ModelNew(*get_init_inputs()).to(device).eval()
+        _models[device] = {model}(*get_init_inputs()).to(device).eval()
     with torch.no_grad():
         return _models[device](*inputs)
-'''
+"""
+_ENTRY_SOURCE: Final = (
+    '"""Builds the module once and calls it."""\n\nimport torch\n\nfrom kernel import ModelNew\n'
+    "from reference import get_init_inputs\n" + _RUN_SOURCE.format(model="ModelNew")
+)
 
 
-def write_records(archive: Archive, runs: Iterable[str], out: Path) -> Written:
-    """Write every judged candidate of the runs in their layout.
+class FlashinferWriter:
+    """Writes each solution once, each evaluation as a trace, and definitions of the problems."""
 
-    Raises:
-        ArchiveError: a line is damaged, and the archive does not pass it over.
-        OSError: a file exists already, or cannot be written.
-    """
-    hand = _Hand(archive, out)
-    for run in runs:
-        references = archive.problems_used(run)
-        for attempt in archive.attempts(run):
-            used = references.get(attempt.key.problem)
-            try:
-                reason = hand.take(attempt, used.source if used else None)
-            except ArchiveError:
-                reason = "a text of it is missing or damaged"
-            if reason:
-                hand.written.left_out[reason] += 1
-    return hand.written
-
-
-class _Hand:
-    """Writes candidates one by one, each solution once."""
-
-    def __init__(self, archive: Archive, out: Path) -> None:
-        self.written = Written()
+    def __init__(self, archive: Archive, out: Path, describing: Describing) -> None:
         self._archive = archive
         self._out = out
+        self._describing = describing
         self._seen: set[str] = set()
-        self._owners: dict[str, str] = {}
-        """The problem behind each definition."""
+        self._definitions: dict[str, tuple[str, str, EvaluationConfig]] = {}
+        """Problem id, source and policy by name."""
 
-    def take(self, attempt: Attempt, reference: Text | None) -> str:
-        """Write a candidate and its evaluation; the reason where nothing was written.
-
-        Raises:
-            ArchiveError: a text of it is missing or damaged; nothing was written.
-        """
+    def take(self, attempt: Attempt) -> str:
+        """Implements `RunWriter.take`."""
         evaluation, code = self._archive.evaluation(attempt), self._archive.code(attempt)
         if evaluation is None:
             return "not judged"
         if code is None:
             return "no candidate"
-        if reference is None:
+        used = self._archive.problems_used(attempt.key.run).get(attempt.key.problem)
+        if used is None:
             return "its run did not record the problem"
-        made = solution(attempt, code, self._archive.text(attempt.key.run, reference), evaluation)
+        source = self._archive.text(attempt.key.run, used.source)
+        made = solution(attempt, code, source, evaluation)
         name, definition = str(made["name"]), str(made["definition"])
-        if self._owners.setdefault(definition, attempt.key.problem) != attempt.key.problem:
+        known = self._definitions.setdefault(definition, (attempt.key.problem, source, evaluation.config))
+        if known[0] != attempt.key.problem:
             return "another problem has its name"
         if name not in self._seen:
             self._seen.add(name)
             _write(self._out / "solutions" / plain(attempt.key.model) / definition / f"{name}.json", made)
         path = self._out / "traces" / f"{definition}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Opened anew for each line: there may be more definitions than a process may have files open.
+        # Opened for each line: there may be more definitions than a process may have open files.
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(trace(attempt, evaluation)) + "\n")
-        self.written.candidates += 1
         return ""
+
+    def finish(self) -> str:
+        """Write the definitions; return how many lack one, and why."""
+        missing: Counter[str] = Counter()
+        with self._describing() as describe:
+            for name, (problem_id, source, config) in self._definitions.items():
+                try:
+                    problem = problem_from_source(source, problem_id)
+                    made = definition_of(name, problem, describe(problem, config))
+                except EvaluatorError as error:
+                    missing[str(error)] += 1
+                    continue
+                if made is None:
+                    missing["its tensors have sizes or types that flashinfer-bench lacks"] += 1
+                else:
+                    _write(self._out / "definitions" / "kernelwright" / f"{name}.json", made)
+        reasons = "; ".join(f"{count}: {reason}" for reason, count in missing.items())
+        return f"problems without a definition, {reasons}" if reasons else ""
+
+
+def definition_of(name: str, problem: Problem, signature: ProblemSignature) -> Json | None:
+    """A problem as a Definition with constant axes; None where its tensors cannot be named there."""
+    tensors = [*signature.inputs, *signature.outputs]
+    sizes = sorted({size for tensor in tensors for size in tensor.shape})
+    if not (sizes and all(sizes) and signature.inputs and signature.outputs):
+        return None
+    if not DTYPES.issuperset(tensor.dtype for tensor in tensors):
+        return None
+    return {
+        "name": name,
+        "type": "kernelwright",
+        "axes": {f"n{size}": {"type": "const", "value": size} for size in sizes},
+        "inputs": _tensor_specs(signature.inputs, "input"),
+        "outputs": _tensor_specs(signature.outputs, "output"),
+        "reference": clean(problem.source) + _RUN_SOURCE.format(model="Model"),
+        "description": f"kernelwright's problem {problem.id}, SHA-256 {problem.sha}",
+    }
+
+
+def _tensor_specs(tensors: Iterable[TensorFacts], kind: str) -> Json:
+    return {
+        tensor.name or f"{kind}_{number}": {
+            "shape": [f"n{size}" for size in tensor.shape],
+            "dtype": tensor.dtype,
+        }
+        for number, tensor in enumerate(tensors)
+    }
 
 
 def solution(attempt: Attempt, code: str, reference: str, evaluation: Evaluation) -> Json:
-    """A candidate as they describe one."""
+    """A candidate as a Solution."""
     backend = BACKENDS[attempt.key.backend]
     sources = {"kernel.py": code, "reference.py": reference, ENTRY: _ENTRY_SOURCE}
     hardware = evaluation.environment.device_name if evaluation.environment else ""
     return {
         "name": solution_name(attempt, evaluation),
-        "definition": plain(attempt.key.problem),
+        "definition": definition_name(attempt, evaluation),
         "author": attempt.key.model,
         "spec": {
-            # The module's own Python builds what it needs, so that to them it is Python, whatever is inside.
+            # The module builds its own extension, so that it is Python to flashinfer-bench.
             "language": backend.interchange_language,
             "target_hardware": [hardware or (backend.device)],
             "entry_point": f"{ENTRY}::run",
             "dependencies": ["torch", *(package.name for package in backend.requires)],
             "destination_passing_style": False,
         },
-        "sources": [{"path": path, "content": _clean(text)} for path, text in sources.items()],
+        "sources": [{"path": path, "content": clean(text)} for path, text in sources.items()],
         "description": f"{backend.name} kernel for {attempt.key.problem} by {attempt.key.model}; attempt "
         f"{attempt.id} of run {attempt.key.run}; licence: {attempt.completion.license or 'not stated'}",
     }
 
 
 def trace(attempt: Attempt, evaluation: Evaluation) -> Json:
-    """An evaluation as they describe one."""
+    """An evaluation as a Trace."""
     status = STATUSES.get(evaluation.status, "RUNTIME_ERROR")
     environment = evaluation.environment
     libs = {"torch": environment.torch, "cuda": environment.cuda} if environment else {}
@@ -153,22 +202,27 @@ def trace(attempt: Attempt, evaluation: Evaluation) -> Json:
             "libs": {name: version for name, version in libs.items() if version},
         },
         "timestamp": evaluation.evaluated_at or attempt.completion.completed_at,
-        "log": _clean(f"{evaluation.status}: {evaluation.detail}"),
+        "log": without_folders(f"{evaluation.status}: {evaluation.detail}"),
     }
     if status in ("PASSED", "INCORRECT_NUMERICAL"):
         judged["correctness"] = _correctness(evaluation)
     if status == "PASSED":
         judged["performance"] = _performance(evaluation.measurement)
     return {
-        "definition": plain(attempt.key.problem),
+        "definition": definition_name(attempt, evaluation),
         "workload": {"axes": {}, "inputs": {}, "uuid": workload(evaluation)},
         "solution": solution_name(attempt, evaluation),
         "evaluation": judged,
     }
 
 
+def definition_name(attempt: Attempt, evaluation: Evaluation) -> str:
+    """Equal for equal problems with equal shapes."""
+    return plain("_".join(filter(None, (attempt.key.problem, evaluation.config.shapes))))
+
+
 def workload(evaluation: Evaluation) -> str:
-    """An id that is equal for equal problems under equal terms: sizes, types, precision, passes."""
+    """An id, equal for equal problems under equal terms: shapes, types, precision, passes."""
     config = evaluation.config
     parts = evaluation.problem_sha, config.shapes or "", config.dtype, config.math, config.passes
     return str(uuid.uuid5(uuid.NAMESPACE_OID, "\0".join(parts)))
@@ -180,13 +234,13 @@ def solution_name(attempt: Attempt, evaluation: Evaluation) -> str:
 
 
 def plain(name: str) -> str:
-    """A name as theirs are: letters, digits and underscores."""
+    """A name of letters, digits and underscores."""
     return bounded(re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").lower() or "unnamed")
 
 
 def _performance(measured: Measurement | None) -> Json:
     if measured is None:
-        # They know no pass without a time.
+        # A pass without a time does not exist there.
         return {"latency_ms": 0.0, "reference_latency_ms": 0.0, "speedup_factor": 0.0}
     return {
         "latency_ms": measured.candidate.median_ms,
@@ -196,6 +250,7 @@ def _performance(measured: Measurement | None) -> Json:
 
 
 def _correctness(evaluation: Evaluation) -> Json:
+    """Errors of the elements in the verification record; NaN, which a Trace allows, where it has none."""
     verification = evaluation.verification
     mismatch = verification.mismatch if verification else None
     extra: Json = {}
@@ -203,17 +258,31 @@ def _correctness(evaluation: Evaluation) -> Json:
         # Our error is a multiple of the reference's own rounding error, which is neither of theirs.
         extra = {"error_ratio": verification.error_ratio, "limit_ratio": verification.limit_ratio}
     return {
-        "max_relative_error": 0.0,
-        "max_absolute_error": mismatch.max_abs_error if mismatch else 0.0,
-        "extra": extra or None,
+        "max_relative_error": plain_json(_relative_error(mismatch)),
+        "max_absolute_error": plain_json(mismatch.max_abs_error if mismatch else math.nan),
+        "extra": plain_json(extra) or None,
     }
 
 
-def _clean(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
+def _relative_error(mismatch: Mismatch | None) -> float:
+    pairs = zip(mismatch.expected, mismatch.actual, strict=False) if mismatch else ()
+    return max((abs(got - want) / abs(want) for want, got in pairs if want), default=math.nan)
 
 
 def _write(path: Path, value: Json) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("x", encoding="utf-8") as file:
         file.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+@contextmanager
+def _evaluator() -> Iterator[Describe]:
+    with Evaluator() as evaluator:
+        yield evaluator.describe
+
+
+def _open(archive: Archive, out: Path) -> FlashinferWriter:
+    return FlashinferWriter(archive, out, _evaluator)
+
+
+EXPORTER: Final = RunExporter("flashinfer", "flashinfer-bench's definitions, solutions and traces", _open)

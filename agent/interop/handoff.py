@@ -1,49 +1,85 @@
-"""Hands runs to another project: a folder that appears whole or not at all, and what is in it."""
+"""Hands whole runs to another project, in a folder that appears whole or not at all."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
-from kernelwright.agent.archive import Archive
+from kernelwright.agent.archive import Archive, ArchiveError
+from kernelwright.agent.datasets import Exported
 from kernelwright.agent.records.atomic_folder import appearing
-from kernelwright.evaluator import sha256_text
+from kernelwright.agent.records.attempt_log import Attempt
+from kernelwright.evaluator import Record, sha256_text
 
+CANDIDATES: Final = ("candidates", "")
+"""The table that counts what was written."""
 NAME_CHARACTERS: Final = 120
-"""Longest name of a file or folder, without its ending."""
+"""Longest name of a file or folder, without its suffix."""
 
 
-@dataclass(slots=True)
-class Written:
-    """What was written, and what could not be."""
+class RunSelection(Record):
+    """The settings of a format that takes whole runs."""
 
-    candidates: int = 0
-    left_out: Counter[str] = field(default_factory=Counter)
-    """Attempts by the reason why they are nowhere."""
+    runs: tuple[str, ...] = ()
+    """Run ids; all runs when empty."""
 
 
-Writer = Callable[[Archive, Iterable[str], Path], Written]
+class RunWriter(Protocol):
+    """Writes attempts into a folder."""
+
+    def take(self, attempt: Attempt) -> str:
+        """Write an attempt; return the reason where nothing was written.
+
+        Raises:
+            ArchiveError: a text of it is missing or damaged; nothing was written.
+        """
+        ...
+
+    def finish(self) -> str:
+        """Write the files about all attempts; return a remark for people, or an empty text."""
+        ...
 
 
-def hand_over(archive: Archive, runs: Iterable[str], out: Path, write: Writer) -> Written:
-    """Write runs to a folder that is new or empty; without a candidate there is none.
+@dataclass(frozen=True, slots=True)
+class RunExporter:
+    """A format that takes whole runs; implements `Exporter`."""
 
-    Raises:
-        UnusableExport: the folder holds something.
-        ArchiveError: a line is damaged, and the archive does not pass it over.
-        OSError: disk full, or not writable; nothing is left behind.
-    """
-    with appearing(out) as pending:
-        written = write(archive, runs, pending.path)
-        pending.is_wanted = bool(written.candidates)
-    return written
+    name: str
+    description: str
+    open: Callable[[Archive, Path], RunWriter]
+    settings: type[Record] = RunSelection
+
+    def write(self, archive: Archive, out: Path, settings: Record) -> Exported:
+        """Write runs to a folder that is new or empty; without a candidate there is none.
+
+        Raises:
+            UnusableExport: the folder is not empty.
+            ArchiveError: a line is damaged, and the archive does not skip it.
+            OSError: the disk is full or not writable; nothing is left behind.
+        """
+        runs = RunSelection.model_validate(settings, from_attributes=True).runs or archive.runs()
+        exported = Exported(out, runs=list(runs))
+        with appearing(out) as pending:
+            writer = self.open(archive, pending.path)
+            for run in runs:
+                for attempt in archive.attempts(run):
+                    exported.seen += 1
+                    try:
+                        reason = writer.take(attempt)
+                    except ArchiveError:
+                        reason = "a text of it is missing or damaged"
+                    exported.left_out.update([reason] if reason else [])
+            exported.used = exported.seen - exported.left_out.total()
+            exported.rows.update({CANDIDATES: exported.used} if exported.used else {})
+            exported.hint = writer.finish()
+            pending.is_wanted = bool(exported.used)
+        return exported
 
 
 def bounded(name: str) -> str:
-    """A name that a file system takes; one too long ends in its hash."""
+    """A name that a file system takes; a longer one is cut and ends in its hash."""
     if len(name) <= NAME_CHARACTERS:
         return name
     return f"{name[: NAME_CHARACTERS - 13]}_{sha256_text(name)[:12]}"

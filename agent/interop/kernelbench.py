@@ -1,7 +1,7 @@
-"""Writes runs as KernelBench keeps them: candidates, `eval_results.json` and baseline timings.
+"""Writes runs in KernelBench's layout: candidates, `eval_results.json` and baseline timings.
 
-A run folder is of one model, backend and level, as theirs are; `kernelwright import` reads it back. A problem
-counts by the number its file name begins with. What was imported keeps the numbers it came with.
+A run folder holds one model, backend and level; `kernelwright import` reads it back. A problem is identified
+by the number its file name begins with. Imported candidates keep their numbers.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from kernelwright.agent.archive import Archive, ArchiveError
-from kernelwright.agent.interop.handoff import Written, bounded
+from kernelwright.agent.archive import Archive
+from kernelwright.agent.datasets.write.message_texts import without_folders
+from kernelwright.agent.interop.handoff import RunExporter, bounded
 from kernelwright.agent.interop.imports.reply_reader import KERNEL_FILE
 from kernelwright.agent.records.attempt_log import Attempt
 from kernelwright.evaluator import Evaluation, Measurement, Stage, Status
 
 NO_TIME: Final = -1.0
-"""What KernelBench writes for a time that was not measured."""
+"""KernelBench's mark for a time that was not measured."""
 
 RESULTS: Final = "eval_results.json"
 TIMINGS: Final = {"eager": "baseline_time_torch", "compile": "baseline_time_torch_compile_inductor_default"}
-"""Their names for our baselines."""
+"""KernelBench's names of our baselines."""
 
 _NUMBERED: Final = re.compile(r"level_?(?P<level>\w+)/0*(?P<problem>\d+)(?:_.*)?")
 _UNBUILT: Final = frozenset({Stage.SCREEN, Stage.BUILD})
@@ -34,8 +35,8 @@ Json: TypeAlias = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
-    """What KernelBench calls a candidate."""
+class KernelBenchId:
+    """KernelBench's name of a candidate."""
 
     level: str
     problem: str
@@ -48,7 +49,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class _Folder:
+class _RunFolder:
     path: Path
     results: dict[str, list[Json]] = field(default_factory=lambda: defaultdict(list))
     taken: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
@@ -56,42 +57,17 @@ class _Folder:
     """The problem behind each number."""
 
 
-def write_runs(archive: Archive, runs: Iterable[str], out: Path) -> Written:
-    """Write judged candidates of runs below `out/runs/` and the baselines of all below `out/timing/`.
-
-    Raises:
-        ArchiveError: a line is damaged, and the archive does not pass it over.
-        OSError: a folder exists already, or cannot be written.
-    """
-    hand = _Hand(archive, out)
-    for run in runs:
-        for attempt in archive.attempts(run):
-            try:
-                reason = hand.take(attempt)
-            except ArchiveError:
-                reason = "a text of it is missing or damaged"
-            if reason:
-                hand.written.left_out[reason] += 1
-    hand.finish()
-    return hand.written
-
-
-class _Hand:
-    """Writes candidates one by one, and at last what is said of all of them."""
+class KernelBenchWriter:
+    """Writes candidates below `out/runs/` and the baselines of all of them below `out/timing/`."""
 
     def __init__(self, archive: Archive, out: Path) -> None:
-        self.written = Written()
         self._archive = archive
         self._out = out
-        self._folders: dict[tuple[str, ...], _Folder] = {}
+        self._folders: dict[tuple[str, ...], _RunFolder] = {}
         self._baselines = BaselineTimings()
 
     def take(self, attempt: Attempt) -> str:
-        """Write a candidate; the reason where it is in no folder.
-
-        Raises:
-            ArchiveError: a text of it is missing or damaged; nothing was written.
-        """
+        """Implements `RunWriter.take`."""
         evaluation, code = self._archive.evaluation(attempt), text_of(self._archive, attempt)
         if evaluation is None:
             return "not judged"
@@ -107,10 +83,9 @@ class _Hand:
         place = _free(place, folder.taken[place.problem])
         (folder.path / place.file_name).write_bytes(code.encode("utf-8", "surrogatepass"))
         folder.results[place.problem].append(result_of(place, attempt, evaluation))
-        self.written.candidates += 1
         return ""
 
-    def finish(self) -> None:
+    def finish(self) -> str:
         """Write the results of every folder, and the baselines."""
         for folder in self._folders.values():
             results = {
@@ -118,44 +93,45 @@ class _Hand:
             }
             _write(folder.path / RESULTS, results)
         self._baselines.write(self._out / "timing")
+        return ""
 
-    def _folder(self, attempt: Attempt, level: str) -> _Folder:
+    def _folder(self, attempt: Attempt, level: str) -> _RunFolder:
         key = attempt.key
         known = self._folders.get((key.run, key.model, key.backend, level))
         if known is not None:
             return known
         name = _plain(f"{key.run}_{key.model}_{key.backend}_level{level}")
         path = self._out / "runs" / name
-        # Names of models that differ may look alike once they name a folder.
+        # Two names of models may become one name of a folder.
         number = 2
         while path.exists():
             path = path.with_name(f"{name}.{number}")
             number += 1
         path.mkdir(parents=True)
-        folder = self._folders[key.run, key.model, key.backend, level] = _Folder(path)
+        folder = self._folders[key.run, key.model, key.backend, level] = _RunFolder(path)
         return folder
 
 
 def text_of(archive: Archive, attempt: Attempt) -> str | None:
-    """A candidate's file; one of theirs goes back as it came, even where no module could be found in it."""
+    """A candidate's source; an imported file is returned unchanged, even where it holds no module."""
     code = archive.code(attempt)
     if code is None and KERNEL_FILE.fullmatch(Path(attempt.completion.origin).name):
         return archive.reply(attempt.completion)
     return code
 
 
-def place_of(attempt: Attempt) -> Place | None:
-    """The level, problem and sample an attempt is known by; None for a problem without a number."""
+def place_of(attempt: Attempt) -> KernelBenchId | None:
+    """The KernelBench name of an attempt; None for a problem without a number."""
     named = KERNEL_FILE.fullmatch(Path(attempt.completion.origin).name)
     if named is not None:
-        return Place(named["level"], named["problem"], int(named["sample"]))
+        return KernelBenchId(named["level"], named["problem"], int(named["sample"]))
     numbered = _NUMBERED.fullmatch(attempt.key.problem)
     if numbered is None:
         return None
-    return Place(numbered["level"], numbered["problem"], attempt.key.sample)
+    return KernelBenchId(numbered["level"], numbered["problem"], attempt.key.sample)
 
 
-def result_of(place: Place, attempt: Attempt, evaluation: Evaluation) -> Json:
+def result_of(place: KernelBenchId, attempt: Attempt, evaluation: Evaluation) -> Json:
     """One entry of `eval_results.json`."""
     measured = evaluation.measurement if evaluation.status is Status.PASSED else None
     device = evaluation.environment
@@ -168,7 +144,7 @@ def result_of(place: Place, attempt: Attempt, evaluation: Evaluation) -> Json:
         "kernelwright_evaluation": attempt.evaluation.evaluation_sha if attempt.evaluation else None,
     }
     if evaluation.detail and evaluation.status is not Status.PASSED:
-        metadata[_trouble(evaluation)] = evaluation.detail
+        metadata[_error_kind(evaluation)] = without_folders(evaluation.detail)
     return {
         "sample_id": place.sample,
         "compiled": _is_built(evaluation),
@@ -180,13 +156,13 @@ def result_of(place: Place, attempt: Attempt, evaluation: Evaluation) -> Json:
 
 
 class BaselineTimings:
-    """Timings of references: the last of each problem, device and kind."""
+    """Timings of references: the latest of each problem, device and kind."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], dict[str, dict[str, Json]]] = {}
 
     def add(self, problem: str, evaluation: Evaluation) -> None:
-        """Take in what an evaluation measured."""
+        """Add the baselines of an evaluation."""
         measured, device = evaluation.measurement, evaluation.environment
         if measured is None or device is None:
             return
@@ -206,7 +182,7 @@ class BaselineTimings:
 
 
 def _statistics(measured: Measurement, baseline: str | None, evaluation: Evaluation) -> Json:
-    """Their statistics of our turns; `mean` is our median, which is what scored."""
+    """KernelBench's statistics of our turns; `mean` is our median, which makes the score."""
     timing = measured.baselines[baseline] if baseline else measured.candidate
     turns = timing.turn_ms or (timing.median_ms,)
     mean = sum(turns) / len(turns)
@@ -223,7 +199,7 @@ def _statistics(measured: Measurement, baseline: str | None, evaluation: Evaluat
 
 
 def _is_built(evaluation: Evaluation) -> bool:
-    """Whether it compiled; most candidates are compiled while they load, so the stage alone does not say."""
+    """Return whether it compiled; most candidates compile while they load, the stage alone does not tell."""
     if evaluation.status is Status.COMPILE_ERROR or evaluation.stage in _UNBUILT:
         return False
     return evaluation.status is not Status.TIMED_OUT or not any(
@@ -231,7 +207,7 @@ def _is_built(evaluation: Evaluation) -> bool:
     )
 
 
-def _trouble(evaluation: Evaluation) -> str:
+def _error_kind(evaluation: Evaluation) -> str:
     match evaluation.status:
         case Status.COMPILE_ERROR:
             return "compilation_error"
@@ -241,13 +217,13 @@ def _trouble(evaluation: Evaluation) -> str:
             return "runtime_error"
 
 
-def _free(place: Place, taken: set[int]) -> Place:
-    """The place itself, or the next one: turns of one conversation share a sample."""
+def _free(place: KernelBenchId, taken: set[int]) -> KernelBenchId:
+    """The name itself, or the next free one: turns of one conversation share a sample."""
     sample = place.sample
     while sample in taken:
         sample += 1
     taken.add(sample)
-    return Place(place.level, place.problem, sample)
+    return KernelBenchId(place.level, place.problem, sample)
 
 
 def _sample(row: Json) -> int:
@@ -264,3 +240,8 @@ def _plain(name: str) -> str:
 
 def _write(path: Path, value: object) -> None:
     path.write_text(json.dumps(value, indent=4) + "\n", "utf-8")
+
+
+EXPORTER: Final = RunExporter(
+    "kernelbench", "KernelBench run folders and baseline timings", KernelBenchWriter
+)

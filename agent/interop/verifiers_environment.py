@@ -17,7 +17,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from kernelwright.agent.datasets.select.rewards import FAILED, reward_of
+from kernelwright.agent.datasets import reward_of
+from kernelwright.agent.datasets.policy import FAILED
 from kernelwright.agent.extraction.extract import extract
 from kernelwright.agent.prompting.hardware_facts import Hardware, find_target, this_machine
 from kernelwright.agent.prompting.prompts import Setting, TemplatePrompts, installed_prompts

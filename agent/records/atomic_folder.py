@@ -9,7 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelwright.agent.datasets.export_settings import UnusableExport
+from kernelwright.evaluator import ConfigError
+
+
+class UnusableExport(ConfigError):
+    """An export that cannot be made as asked; the message names the way out."""
 
 
 @dataclass(slots=True)

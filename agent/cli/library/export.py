@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json as json_module
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -13,34 +12,32 @@ from kernelwright.agent.cli.terminal import options
 from kernelwright.agent.cli.terminal.failures import Usage, did_pass, say_once
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from kernelwright.agent.archive import Archive
-    from kernelwright.agent.datasets import Exported
-    from kernelwright.agent.interop.handoff import Written
+    from kernelwright.agent.datasets import Exported, Exporter
 
 CHOICE = "Which attempts"
 SHAPE = "How they are written"
-HEEDED = frozenset({"format", "out", "workspace", "run", "json"})
-"""What the formats that hand over whole runs take."""
+ALWAYS_HEEDED = frozenset({"format", "out", "workspace", "json"})
+"""Options that no exporter's settings hold."""
 
 Names = list[str] | None
+
+
+def _formats() -> list[str]:
+    from kernelwright.agent.datasets import exporter_names
+
+    return exporter_names()
 
 
 def export(
     context: typer.Context,
     format: Annotated[
-        Literal[
-            "sft",
-            "preference",
-            "unpaired",
-            "rl",
-            "trajectories",
-            "attempts",
-            "kernelbench",
-            "flashinfer",
-        ],
-        typer.Argument(help="What the data is for.", metavar="FORMAT"),
+        str,
+        typer.Argument(
+            help="The format: sft, preference, unpaired, rl, trajectories, attempts, kernelbench, "
+            "flashinfer, or one that another package registers.",
+            metavar="FORMAT",
+            autocompletion=_formats,
+        ),
     ],
     out: Annotated[Path, typer.Option(help="Folder to write; new or empty.")],
     workspace: options.Workspace = Path(),
@@ -97,23 +94,19 @@ def export(
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """Write attempts as training data: sft, preference, unpaired, rl, trajectories or attempts.
+    """Write attempts as training data, or whole runs in the layout of another project.
 
-    The folder loads with `datasets.load_dataset(DIR)`; its README.md says what is in it and how it was made.
-    Two more formats hand runs to other projects whole, with no filter but --run: kernelbench (run folders
-    and baseline timings) and flashinfer (flashinfer-bench's solutions and traces). Options that name
-    something may be repeated. Exit status 1 means that no attempt gave a row.
+    The folder of a dataset loads with `datasets.load_dataset(DIR)`; its README.md says how it was made.
+    kernelbench and flashinfer take whole runs, with no filter but --run. Options that name something may be
+    repeated. Exit status 1 means that no attempt gave a row.
     """
+    from kernelwright.agent.datasets import find_exporter
     from kernelwright.agent.workspace import Workspace
     from kernelwright.evaluator import find_backend
 
+    exporter = find_exporter(format)
     archive = Workspace(workspace).archive(say_once())
     runs = [archive.find(name) for name in run or ()]
-    if format in ("kernelbench", "flashinfer"):
-        _refuse_what_is_ignored(context, format)
-        written = _hand_over(archive, runs or archive.runs(), out, format)
-        print(json_module.dumps(asdict(written), indent=2)) if json else _print_handed(written, out)
-        raise did_pass(bool(written.candidates))
     filters = {
         "runs": runs,
         "problems": problem or (),
@@ -126,7 +119,7 @@ def export(
         "backends": [find_backend(name).name for name in backend or ()],
     }
     given = {
-        "format": format,
+        "runs": runs,
         "filters": filters,
         "reasoning": reasoning,
         "dedup": dedup,
@@ -137,82 +130,61 @@ def export(
         "parquet": parquet,
         "decontaminate": [str(path) for path in decontaminate or ()],
     }
-    exported = _export(archive, out, given, workspace)
+    exported = exporter.write(archive, out, _settings(context, exporter, given))
     if json:
-        print(json_module.dumps(_summary(exported), indent=2))
+        print(json_module.dumps(_summary(exporter, exported), indent=2))
     else:
         _print(exported, test)
     raise did_pass(bool(exported.rows))
 
 
-def _export(archive: Archive, out: Path, given: Mapping[str, object], workspace: Path) -> Exported:
+def _settings(context: typer.Context, exporter: Exporter, given: dict[str, object]) -> Any:
+    """The settings of a format, in a type of its own; an option that it would ignore is refused."""
     from pydantic import ValidationError
 
-    from kernelwright.agent.datasets import Settings, UnusableExport
-    from kernelwright.agent.datasets import export as make
-
+    heeded = exporter.settings.model_fields.keys() & given.keys()
+    if "filters" not in heeded:
+        options_heeded = ALWAYS_HEEDED | {"run" if name == "runs" else name for name in heeded}
+        ignored = [
+            f"--{name.replace('_', '-')}"
+            for name in context.params
+            if name not in options_heeded
+            and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
+        ]
+        if ignored:
+            raise Usage(f"export {exporter.name} has no {', '.join(ignored)}; leave that out")
     try:
-        return make(archive, out, Settings.model_validate(given), workspace=workspace)
+        return exporter.settings.model_validate({name: given[name] for name in heeded})
     except ValidationError as error:
         raise Usage(options.explain(error)) from None
-    except UnusableExport as error:
-        raise Usage(str(error)) from None
 
 
-def _refuse_what_is_ignored(context: typer.Context, format: str) -> None:
-    given = [
-        name
-        for name in context.params
-        if name not in HEEDED and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
-    ]
-    if given:
-        named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise Usage(f"export {format} hands over whole runs; choose them with --run and leave out {named}")
-
-
-def _hand_over(archive: Archive, runs: Sequence[str], folder: Path, format: str) -> Written:
-    from kernelwright.agent.datasets import UnusableExport
-    from kernelwright.agent.interop.flashinfer import write_records
-    from kernelwright.agent.interop.handoff import hand_over
-    from kernelwright.agent.interop.kernelbench import write_runs
-
-    try:
-        return hand_over(archive, runs, folder, write_records if format == "flashinfer" else write_runs)
-    except UnusableExport as error:
-        raise Usage(str(error)) from None
-
-
-def _print_handed(written: Written, folder: Path) -> None:
-    from kernelwright.agent.cli.terminal.console import out
-
-    console = out()
-    console.print(f"{written.candidates:>8} candidates")
-    for reason, count in written.left_out.items():
-        console.print(f"{count:>8} not: {reason}", style="dim")
-    if written.candidates:
-        console.print(f"data     {folder.resolve()}", soft_wrap=True)
-
-
-def _summary(exported: Exported) -> dict[str, object]:
-    tally = exported.tally
+def _summary(exporter: Exporter, exported: Exported) -> dict[str, object]:
+    left_out = dict(exported.left_out)
+    if "filters" not in exporter.settings.model_fields:
+        return {"candidates": exported.used, "left_out": left_out}
     return {
         "folder": str(exported.folder.resolve()),
         "rows": [
             {"table": table, "split": split, "rows": count} for (table, split), count in exported.rows.items()
         ],
-        "attempts": {"seen": tally.seen, "used": tally.used, "left_out": dict(tally.left_out)},
+        "attempts": {"seen": exported.seen, "used": exported.used, "left_out": left_out},
     }
 
 
 def _print(exported: Exported, test: float) -> None:
     from kernelwright.agent.cli.terminal.console import out
 
-    console, tally = out(), exported.tally
+    console = out()
     for (table, split), count in sorted(exported.rows.items()):
-        console.print(f"{count:>8} rows  {table}, {split}")
-    if exported.rows and test > 0 and all(split != "test" for _, split in exported.rows):
+        console.print(f"{count:>8} rows  {table}, {split}" if split else f"{count:>8} {table}")
+    splits = {split for _, split in exported.rows}
+    if test > 0 and splits == {"train"}:
         console.print("       0 rows  in test: no problem fell there; raise --test, or change --seed")
-    console.print(f"{tally.used:>8} of {tally.seen} attempts used")
-    for reason, count in tally.left_out.most_common():
+    console.print(f"{exported.used:>8} of {exported.seen} attempts used")
+    for reason, count in exported.left_out.most_common():
         console.print(f"{count:>8} not: {reason}", style="dim")
-    console.print(f"data     {exported.folder.resolve()}", soft_wrap=True)
+    if exported.hint:
+        console.print(f"note     {exported.hint}", soft_wrap=True)
+    if exported.folder.exists():
+        console.print(f"data     {exported.folder.resolve()}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What an export keeps of an attempt while it reads: a few small fields, and why it may not be used."""
+"""The few fields of an attempt that an export needs while it selects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernelwright.agent.leaderboard.rows import is_cheat
 from kernelwright.agent.records.attempt_log import Attempt, Score
 from kernelwright.evaluator import Status, sha256_text
 
-CONVICTING: Final = frozenset(
+LASTING: Final = frozenset(
     {
         Status.TAMPERED,
         Status.IMPLAUSIBLE,
@@ -22,11 +22,11 @@ CONVICTING: Final = frozenset(
         Status.RACE,
     }
 )
-"""Verdicts that stay with a source: passing at another time does not undo them."""
+"""Statuses that stay with a source: a pass at another time does not undo them."""
 
 
 class Doubt(StrEnum):
-    """Why an attempt that passed is not shown to anybody as an example to follow."""
+    """A reason not to use a pass as an example."""
 
     NONE = ""
     UNSANITIZED = "not sanitized where the tools exist"
@@ -36,10 +36,10 @@ class Doubt(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AttemptFacts:
-    """One attempt, as little of it as will do; the whole lies on the disk."""
+    """One attempt; its texts stay on the disk."""
 
     ordinal: int
-    """Place in the archive; names the attempt in the stage."""
+    """Position in the archive; identifies the attempt in the stage."""
     run: str
     problem: str
     problem_sha: str
@@ -52,7 +52,7 @@ class AttemptFacts:
     is_cheat: bool
     hardware: str
     terms: str
-    """Precision, types, sizes and passes it was judged with."""
+    """Precision, types, shapes and passes of its evaluation."""
     against: str
     """The baseline behind its speedup."""
     low: float | None
@@ -62,30 +62,30 @@ class AttemptFacts:
     candidate: str
     """Hash of the candidate; empty where there is none."""
     is_sanitized: bool
-    """Whether the tools ran, or had nothing to run on."""
+    """True when the tools ran, or had nothing to run on."""
     is_flawed: bool
     is_wanted: bool = True
     """False for a turn that a filter refuses, kept because its conversation may be wanted."""
 
     @property
     def passed(self) -> bool:
-        """Whether it was judged right."""
+        """True for a correct candidate."""
         return self.status is Status.PASSED
 
     @property
     def failed(self) -> bool:
-        """Whether it was judged, and not right."""
+        """True for one that was evaluated and did not pass."""
         return self.status is not None and not self.passed
 
     @property
     def conversation(self) -> tuple[str, str, str, str, int]:
-        """What the turns of one conversation share, the problem aside."""
+        """The fields that the turns of one conversation share, besides the problem."""
         return self.run, self.backend, self.model, self.strategy, self.sample
 
 
-def convicts(score: Score) -> bool:
-    """Whether a verdict stays with its source."""
-    return score.status in CONVICTING or is_cheat(score.status, score.fatal)
+def is_lasting(score: Score) -> bool:
+    """Return whether a status stays with its source."""
+    return score.status in LASTING or is_cheat(score.status, score.fatal)
 
 
 def facts_of(
@@ -125,7 +125,7 @@ def facts_of(
 
 
 def _details(archive: Archive, attempt: Attempt) -> tuple[bool, bool]:
-    """Whether nothing is left to sanitize, and whether the problem is flawed; only asked of what passed."""
+    """Return, of a pass, whether nothing is left to sanitize and whether the problem is flawed."""
     if not attempt.passed or attempt.evaluation is None:
         return False, False
     whole = json.loads(archive.text(attempt.key.run, attempt.evaluation.evaluation))
@@ -135,7 +135,7 @@ def _details(archive: Archive, attempt: Attempt) -> tuple[bool, bool]:
 
 
 def _prompt(attempt: Attempt) -> str:
-    # Long messages are named by their hash, short ones are there: the lines alone tell prompts apart.
+    # Long messages are hashes in the log, so that its lines alone distinguish prompts.
     if not attempt.completion.prompt:
         return ""
     return sha256_text(json.dumps([message.model_dump() for message in attempt.completion.prompt]))[:32]

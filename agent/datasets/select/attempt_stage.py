@@ -1,6 +1,6 @@
-"""Attempts on their way into a dataset: read once in the archive's order, read again problem by problem.
+"""A temporary database of attempts: written in the archive's order, read problem by problem.
 
-They wait in a temporary database on the disk, so that memory holds one problem's facts at a time.
+It is on the disk, so that memory holds the facts of one problem at a time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from kernelwright.agent.datasets.select.attempt_facts import AttemptFacts, Doubt, convicts
+from kernelwright.agent.datasets.select.attempt_facts import AttemptFacts, Doubt, is_lasting
 from kernelwright.agent.records.attempt_log import Attempt, CompletionRecorded, EvaluationRecorded
 from kernelwright.evaluator import Status
 
@@ -22,10 +22,10 @@ _FLAGS: Final = ("is_cheat", "is_sanitized", "is_flawed", "is_wanted")
 
 
 class AttemptStage:
-    """A temporary database of attempts; use it as a context manager, the file goes with it."""
+    """A context manager that removes the file at its end."""
 
     def __init__(self, path: Path) -> None:
-        """Begin an empty one.
+        """Create the file.
 
         Raises:
             OSError: the folder cannot be written.
@@ -47,18 +47,18 @@ class AttemptStage:
         self._base.execute("CREATE TABLE sanitizing (hardware PRIMARY KEY)")
 
     def observe(self, attempt: Attempt) -> None:
-        """Learn from any attempt, used or not, what casts doubt on others."""
+        """Remember the facts of any attempt, used or not, that cast doubt on others."""
         if attempt.evaluation is None:
             return
         score = attempt.evaluation.score
-        if convicts(score) and attempt.completion.code is not None:
+        if is_lasting(score) and attempt.completion.code is not None:
             row = (score.problem_sha, score.candidate_sha)
             self._base.execute("INSERT OR IGNORE INTO convicted VALUES (?, ?)", row)
         if score.sanitized and score.hardware:
             self._base.execute("INSERT OR IGNORE INTO sanitizing VALUES (?)", (score.hardware,))
 
     def add(self, facts: AttemptFacts, attempt: Attempt) -> None:
-        """Keep an attempt that is to be used."""
+        """Add an attempt to use."""
         marks = ", ".join("?" * len(_COLUMNS))
         self._base.execute(f"INSERT INTO facts VALUES ({marks})", astuple(facts))
         evaluation = attempt.evaluation
@@ -67,12 +67,12 @@ class AttemptStage:
         self._base.execute("INSERT INTO attempts VALUES (?, ?, ?, ?)", row)
 
     def finish(self) -> None:
-        """Get ready to be read."""
+        """Index the rows."""
         self._base.execute("CREATE INDEX by_problem ON facts (problem, ordinal)")
         self._base.commit()
 
     def problems(self) -> list[str]:
-        """Ids of the problems that attempts were kept of."""
+        """Ids of the problems of all attempts."""
         return [row[0] for row in self._base.execute("SELECT DISTINCT problem FROM facts ORDER BY problem")]
 
     def facts(self, problem: str) -> list[AttemptFacts]:
@@ -81,7 +81,7 @@ class AttemptStage:
         return [_unpack_facts(row) for row in self._base.execute(query, (problem,))]
 
     def attempt(self, ordinal: int) -> Attempt:
-        """The whole of a kept attempt."""
+        """The whole attempt."""
         query = "SELECT completion, evaluation FROM attempts WHERE ordinal = ?"
         completion, evaluation = self._base.execute(query, (ordinal,)).fetchone()
         return Attempt(
@@ -92,12 +92,12 @@ class AttemptStage:
         )
 
     def licenses(self) -> Counter[str]:
-        """Licences of the kept attempts; empty for those that state none."""
+        """Attempts by licence; an empty name for those that state none."""
         query = "SELECT license, COUNT(*) FROM attempts GROUP BY license"
         return Counter(dict(self._base.execute(query)))
 
     def doubt(self, facts: AttemptFacts) -> Doubt:
-        """Why an attempt that passed is no example to follow; nothing is doubted of one that failed."""
+        """The reason not to use a pass as an example; `NONE` for a failure."""
         if not facts.passed:
             return Doubt.NONE
         if facts.is_flawed:
@@ -112,7 +112,7 @@ class AttemptStage:
         return Doubt.NONE
 
     def close(self) -> None:
-        """Remove it."""
+        """Remove the file."""
         self._base.close()
         self._path.unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""Which attempts an export's filters let through, and which of its words fit nothing there is."""
+"""Applies the filters of an export, and finds filters that match no attempt."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from kernelwright.agent.datasets.export_settings import Filters
+from kernelwright.agent.datasets.policy import NAMES_TOLD
 from kernelwright.agent.records.attempt_log import Attempt
 from kernelwright.evaluator import Status
 
 OF_ATTEMPTS: Final = frozenset({"hardware", "min speedup", "status", "track"})
-"""Filters that can tell the turns of one conversation apart."""
-
-MOST_NAMED: Final = 8
-"""Known names that are told where one is not known."""
+"""Filters that can differ between the turns of one conversation."""
 
 
 def refusal(attempt: Attempt, filters: Filters) -> str:
@@ -38,8 +36,8 @@ def refusal(attempt: Attempt, filters: Filters) -> str:
     return next((name for name, refused in wrong.items() if refused), "")
 
 
-class Names:
-    """What attempts are called, to tell a filter that fits few from one that is misspelt."""
+class KnownNames:
+    """Names of all attempts, to recognize a misspelt filter."""
 
     def __init__(self) -> None:
         self._seen: defaultdict[str, set[str]] = defaultdict(set)
@@ -54,7 +52,7 @@ class Names:
             seen["hardware"].add(score.hardware)
 
     def misspelt(self, filters: Filters) -> str:
-        """The first word that fits no attempt at all, and the names there are; empty when all fit one."""
+        """Name the first filter that matches no attempt, and the known names; empty when all match one."""
         asked = {
             "problem": (filters.problems, _holds_one),
             "model": (filters.models, _is_one),
@@ -65,8 +63,8 @@ class Names:
             seen = sorted(self._seen[name] - {""})
             for word in words:
                 if self._seen and not any(fits(known, [word]) for known in seen):
-                    more = ", ..." if len(seen) > MOST_NAMED else ""
-                    known = f"there are: {', '.join(seen[:MOST_NAMED])}{more}" if seen else "none states one"
+                    more = ", ..." if len(seen) > NAMES_TOLD else ""
+                    known = f"there are: {', '.join(seen[:NAMES_TOLD])}{more}" if seen else "none states one"
                     return f"--{name} {word!r} fits no attempt; {known}"
         return ""
 

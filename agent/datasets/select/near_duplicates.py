@@ -1,8 +1,8 @@
-"""Whether two sources are the same work: equal but for names and layout, or nearly so.
+"""Finds repeated sources: equal but for names and layout, or nearly so.
 
-Near repeats are found by the smallest hashes of a source's runs of tokens: two sources that share most of
-their runs share most of their smallest hashes. (Broder, On the resemblance and containment of documents,
-1997.) Memory is a few kilobytes a source, and looking one up does not get slower the more there are.
+Two sources that share most of their runs of tokens share most of their smallest hashes (Broder, On the
+resemblance and containment of documents, 1997). Memory is a few kilobytes a source, and a look-up does not
+get slower with their number. Written here because datasketch needs numpy and scipy for these 60 lines.
 """
 
 from __future__ import annotations
@@ -14,19 +14,15 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Final
 
+from kernelwright.agent.datasets.policy import (
+    BAND_SOURCES,
+    NEAR_SHARE,
+    RUN_TOKENS,
+    SKETCH_BANDS,
+    SKETCH_HASHES,
+)
 from kernelwright.agent.extraction.fingerprint import normalised
 from kernelwright.evaluator import sha256_text
-
-NEAR_SHARE: Final = 0.9
-"""Share of runs two sources have in common to be near repeats."""
-
-RUN: Final = 5
-"""Tokens of a run."""
-_SKETCH: Final = 256
-"""Hashes kept; the estimate of a share near 0.9 is good to 0.02."""
-_BANDS: Final = 8
-_CROWD: Final = 64
-"""Most sources kept under one key; what everything has in common tells nothing apart."""
 
 _TOKEN: Final = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|[^\s\w]")
 _ESCAPED_BREAK: Final = re.compile(r"\\[nt]")
@@ -34,7 +30,7 @@ _DEFINES: Final = frozenset(
     {"auto", "bool", "class", "def", "double", "float", "for", "half", "int", "struct", "void"}
     | {"int32_t", "int64_t", "size_t", "Tensor"}
 )
-"""Words before a name that the source gives itself."""
+"""Words before a name that the source defines."""
 _WORDS: Final = (
     _DEFINES
     | frozenset(keyword.kwlist)
@@ -43,12 +39,12 @@ _WORDS: Final = (
     | {"false", "nn", "null", "self", "tl", "torch", "triton", "true"}
 )
 _CONTRACT: Final = frozenset({"Model", "ModelNew", "__init__", "forward"})
-"""Names that are not the source's to choose."""
+"""Names that the problem format fixes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """What is remembered of a source."""
+    """The part of a source that is remembered."""
 
     exact: str
     """Equal for sources that differ only in comments, layout and the names of variables."""
@@ -59,11 +55,11 @@ class Sketch:
     """The smallest hashes once more, to look up."""
 
     def share(self, other: Sketch) -> float:
-        """Estimated share of runs that both have, 0 to 1."""
+        """Estimate the share of common runs, 0 to 1."""
         return _share(self.smallest, other.smallest)
 
     def is_near(self, other: Sketch, least: float) -> bool:
-        """Whether they are equal or have at least this share in common; most that do not are told at once."""
+        """Return whether both are equal or share at least this much."""
         if self.exact == other.exact:
             return True
         # The share is no larger than what both have over what the larger has.
@@ -84,38 +80,40 @@ def sketch(source: str) -> Sketch:
     renamed = [order.setdefault(token, f"${len(order)}") if mine else token for token, mine in both]
     # A name's number changes when another is put before it, so runs are of names without numbers.
     plain = ["$" if mine else token for token, mine in both]
-    runs = (" ".join(plain[start : start + RUN]) for start in range(max(1, len(plain) - RUN + 1)))
+    runs = (
+        " ".join(plain[start : start + RUN_TOKENS]) for start in range(max(1, len(plain) - RUN_TOKENS + 1))
+    )
     hashes = sorted({_hash(run) for run in runs})
     return Sketch(
         exact=sha256_text(" ".join(renamed))[:32],
-        smallest=tuple(hashes[:_SKETCH]),
+        smallest=tuple(hashes[:SKETCH_HASHES]),
         bands=_bands(hashes),
-        members=frozenset(hashes[:_SKETCH]),
+        members=frozenset(hashes[:SKETCH_HASHES]),
     )
 
 
 class Repeats:
-    """Remembers sources, and tells whether a new one repeats one of them."""
+    """Remembers sources and recognizes repeats."""
 
     def __init__(self, share: float | None = NEAR_SHARE) -> None:
-        """None looks for exact repeats only."""
+        """With None, recognize exact repeats only."""
         self._least = share
         self._exact: set[str] = set()
         self._near: dict[tuple[int, ...], list[Sketch]] = defaultdict(list)
 
     def add(self, new: Sketch) -> bool:
-        """Remember a source unless it is a repeat; whether it was new."""
+        """Remember a source; return False for a repeat."""
         if self.holds(new):
             return False
         self._exact.add(new.exact)
         if self._least is not None:
             for band in new.bands:
-                if len(self._near[band]) < _CROWD:
+                if len(self._near[band]) < BAND_SOURCES:
                     self._near[band].append(new)
         return True
 
     def holds(self, new: Sketch) -> bool:
-        """Whether a source is a repeat."""
+        """Return whether a source is a repeat."""
         if new.exact in self._exact:
             return True
         least = self._least
@@ -126,7 +124,7 @@ class Repeats:
 
 
 def _own_names(tokens: list[str]) -> frozenset[str]:
-    """Names the source chose itself: what it defines, and what it neither calls, imports nor looks up."""
+    """Names the source chose: those it defines, and those it neither calls, imports nor looks up."""
     defined, free, fixed = set(), set(), set()
     padded = ["", "", *tokens, "", ""]
     for place, token in enumerate(tokens, 2):
@@ -154,17 +152,17 @@ def _hash(run: str) -> int:
 
 def _bands(hashes: list[int]) -> tuple[tuple[int, ...], ...]:
     """The two smallest hashes in each of a few classes; near repeats agree in one class almost surely."""
-    found: list[list[int]] = [[] for _ in range(_BANDS)]
+    found: list[list[int]] = [[] for _ in range(SKETCH_BANDS)]
     for value in hashes:
-        if len(found[value % _BANDS]) < 2:
-            found[value % _BANDS].append(value)
+        if len(found[value % SKETCH_BANDS]) < 2:
+            found[value % SKETCH_BANDS].append(value)
     return tuple((number, *values) for number, values in enumerate(found) if values)
 
 
 def _share(one: tuple[int, ...], other: tuple[int, ...]) -> float:
     left, right = set(one), set(other)
     union = sorted(left | right)
-    if max(len(one), len(other)) >= _SKETCH:
-        union = union[:_SKETCH]
+    if max(len(one), len(other)) >= SKETCH_HASHES:
+        union = union[:SKETCH_HASHES]
     common = left & right
     return sum(value in common for value in union) / len(union) if union else 1.0

@@ -1,9 +1,8 @@
-"""Which attempts make a pair for preference learning. Pure; the rules are here and nowhere else.
+"""Makes pairs of attempts for preference learning; pure.
 
-Chosen is only what was judged right beyond doubt. Rejected is what failed under the same terms, or what was
-surely slower: the intervals of the two speedups, measured on the same hardware under the same terms against
-the same baseline, do not meet. An attempt is rejected once at most for each reason, so pairs grow with
-attempts and not with their square.
+A chosen attempt passed without a doubt. A rejected one failed under the same terms, or is surely slower: the
+intervals of the two speedups, measured on the same hardware under the same terms against the same baseline,
+do not overlap. An attempt is rejected once at most for each reason, so pairs grow linearly with attempts.
 """
 
 from __future__ import annotations
@@ -27,36 +26,32 @@ class Pair:
 
 
 def is_surely_faster(one: AttemptFacts, other: AttemptFacts) -> bool:
-    """Whether the intervals say so: everything else is the same, and no value is in both."""
+    """Return whether the intervals do not overlap and everything else is the same."""
     if one.low is None or other.high is None or not one.hardware:
         return False
     return _measured(one) == _measured(other) and one.low > other.high
 
 
-def pairs_of(
-    attempts: Sequence[AttemptFacts],
-    is_example: Callable[[AttemptFacts], bool],
-    key: Callable[[AttemptFacts], object],
-) -> Iterator[Pair]:
-    """Pairs of one problem's attempts; only those with one key and one problem source meet.
+def pairs_of(attempts: Sequence[AttemptFacts], key: Callable[[AttemptFacts], object]) -> Iterator[Pair]:
+    """Pairs of one problem's attempts that share a key; every pass among them is an example.
 
-    Both kinds take turns, so that a limit cuts both.
+    Both reasons alternate, so that a limit cuts both.
     """
     groups: dict[object, list[AttemptFacts]] = defaultdict(list)
     for attempt in attempts:
         groups[attempt.problem_sha, attempt.backend, attempt.terms, key(attempt)].append(attempt)
     streams = []
     for group in groups.values():
-        examples = [attempt for attempt in group if attempt.passed and is_example(attempt)]
+        examples = [attempt for attempt in group if attempt.passed]
         examples.sort(key=lambda attempt: (-(attempt.low or 0.0), attempt.ordinal))
         if examples:
-            streams += [_right_over_wrong(examples, group), _fast_over_slow(examples)]
+            streams += [_correct_over_wrong(examples, group), _fast_over_slow(examples)]
     for row in zip_longest(*streams):
         yield from (pair for pair in row if pair is not None)
 
 
-def _right_over_wrong(examples: list[AttemptFacts], group: list[AttemptFacts]) -> Iterator[Pair]:
-    # What ran out of memory on one device says nothing beside what passed on another.
+def _correct_over_wrong(examples: list[AttemptFacts], group: list[AttemptFacts]) -> Iterator[Pair]:
+    # Running out of memory on one device says nothing about a pass on another.
     by_hardware: dict[str, list[AttemptFacts]] = {"": examples}
     for example in examples:
         by_hardware.setdefault(example.hardware or "unknown", []).append(example)
@@ -72,19 +67,19 @@ def _fast_over_slow(examples: list[AttemptFacts]) -> Iterator[Pair]:
             comparable[_measured(attempt)].append(attempt)
     for group in comparable.values():
         for number, rejected in enumerate(group):
-            # Fastest first: those that are surely faster stand at the front.
+            # Fastest first: the surely faster ones are at the front.
             count = _count(group, rejected)
             if count:
                 yield Pair(group[number % count], rejected, "faster")
 
 
 def _measured(attempt: AttemptFacts) -> tuple[str, ...]:
-    """What two speedups must share to be compared."""
+    """The fields two comparable speedups share."""
     return attempt.problem_sha, attempt.hardware, attempt.terms, attempt.against
 
 
 def _count(group: list[AttemptFacts], slower: AttemptFacts) -> int:
-    """How many at the front are surely faster, by halving."""
+    """Count the surely faster ones at the front, by bisection."""
     least, most = 0, len(group)
     while least < most:
         middle = (least + most) // 2

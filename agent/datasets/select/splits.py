@@ -1,6 +1,6 @@
-"""Which side of the split a problem falls on, and which problems must not be in the dataset at all.
+"""Assigns problems to train or test, and finds those that must not be in the dataset at all.
 
-Problems whose references are the same or nearly the same fall on one side, whatever they are called.
+Problems whose references are the same or nearly the same get one split, whatever their names.
 """
 
 from __future__ import annotations
@@ -10,19 +10,20 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from kernelwright.agent.datasets.export_settings import UnusableExport
-from kernelwright.agent.datasets.select.near_duplicates import NEAR_SHARE, Repeats, Sketch, sketch
+from kernelwright.agent.datasets.policy import NEAR_SHARE
+from kernelwright.agent.datasets.select.near_duplicates import Repeats, Sketch, sketch
+from kernelwright.agent.records.atomic_folder import UnusableExport
 from kernelwright.evaluator import ProblemError, find_problems
 
 TRAIN: Final = "train"
 TEST: Final = "test"
 
 
-class Problems:
+class ProblemSplits:
     """The problems of an export."""
 
     def __init__(self, *, test: float, seed: int, forbidden: Iterable[str] = ()) -> None:
-        """`forbidden` are the sources of references that must not be in it."""
+        """`forbidden` are sources of references that must not be in the dataset."""
         self._test = test
         self._seed = seed
         self._forbidden = Repeats()
@@ -38,7 +39,7 @@ class Problems:
         self._contaminated: set[str] = set()
 
     def learn(self, problem: str, sha: str, source: str | None) -> None:
-        """Take in a problem as a run used it; None when nobody has its reference."""
+        """Add a problem as a run used it; None when its reference is lost."""
         self._parents.setdefault(problem, problem)
         if source is None:
             return
@@ -51,22 +52,21 @@ class Problems:
             self._contaminated.add(sha)
         for known in {known for band in new.bands for known in self._bands.get(band, ())}:
             name = self._first[known]
-            # One that was joined already need not be looked at.
             if self._root(name) != self._root(problem) and new.is_near(self._sketches[known], NEAR_SHARE):
                 self._join(problem, name)
         for band in new.bands:
             self._bands.setdefault(band, []).append(sha)
 
     def is_known(self, problem: str, sha: str) -> bool:
-        """Whether it was learned with this reference."""
+        """Return whether `learn` saw the problem with this reference."""
         return problem in self._parents and (sha in self._sketches or not sha)
 
     def is_contaminated(self, sha: str) -> bool:
-        """Whether its reference is one of those that must not be there, or nearly one."""
+        """Return whether its reference is a forbidden one, or nearly one."""
         return sha in self._contaminated
 
     def split(self, problem: str) -> str:
-        """The side a problem falls on."""
+        """`train` or `test`."""
         root = self._root(problem)
         digest = hashlib.sha256(f"{self._seed}\0{root}".encode()).digest()
         return TEST if int.from_bytes(digest[:8]) < self._test * 2**64 else TRAIN
@@ -78,7 +78,7 @@ class Problems:
         return problem
 
     def _join(self, one: str, other: str) -> None:
-        # The smallest name speaks for all, so that the order of reading does not matter.
+        # The smallest name is the root, so that the order of reading does not matter.
         first, last = sorted((self._root(one), self._root(other)))
         self._parents[last] = first
 

@@ -1,65 +1,73 @@
-"""The dataset card: what is in the files, how it was chosen, and the command that makes it again.
+"""The dataset card: contents, selection, and the command that makes the dataset again.
 
 Its front matter declares files and columns, so that `datasets.load_dataset(FOLDER)` needs no script.
+Written here because `huggingface_hub.DatasetCard` would add eight packages to replace the YAML of 18 lines.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+from typing import Final
 
-from kernelwright.agent.datasets.export_settings import Settings
-from kernelwright.agent.datasets.select.archive_reader import Tally
+from jinja2 import Environment, StrictUndefined
+
+from kernelwright.agent.datasets.export_settings import DatasetSettings
+from kernelwright.agent.datasets.exporter import Exported
 from kernelwright.agent.datasets.select.splits import TEST, TRAIN
-from kernelwright.agent.datasets.write.features import CONFIGS, Config, Feature, as_yaml
+from kernelwright.agent.datasets.write.columns import DatasetTable, Feature, as_yaml
 from kernelwright.agent.datasets.write.row_files import JSONL, PARQUET
 
-ABOUT = {
-    "source": "where the answer comes from, under which licence, and what was measured",
+ABOUT: Final = {
+    "source": "origin, licence, measurements, and the software they were made with",
     "prompt_tokens": "an estimate without a tokenizer, good to about a fifth",
     "completion_tokens": "an estimate without a tokenizer, good to about a fifth",
-    "verifier": "JSON of the policy to judge under: kernelwright's `EvaluationConfig`",
-    "rewards": "one for each turn, in order; see below",
-    "turns": "`message` is the answer's place in `messages`, `continues` that of the answer it goes on from",
-    "doubt": "why an attempt that passed is not used as an example; empty for all others",
+    "verifier": "JSON of the policy to evaluate under: kernelwright's `EvaluationConfig`",
+    "rewards": "one for each turn, in order",
+    "turns": "`message` is the answer's place in `messages`, `continues` that of the answer it continues",
+    "doubt": "the reason not to use a pass as an example; empty for all others",
     "problem_sha": "SHA-256 of the reference's source",
 }
+SIZES: Final = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+"""Categories of the hub, by number of rows (https://huggingface.co/docs/hub/datasets-cards)."""
 
 
 @dataclass(frozen=True, slots=True)
 class CardFacts:
-    """What a card states."""
+    """The contents of a card."""
 
-    settings: Settings
-    tally: Tally
-    rows: Mapping[tuple[str, str], int]
-    """By table and split."""
+    format: str
+    tables: tuple[DatasetTable, ...]
+    settings: DatasetSettings
+    exported: Exported
     problems: Mapping[str, int]
-    """Problems that have attempts in the split."""
+    """Problems with attempts, by split."""
     licenses: Counter[str]
-    """Licences of attempts that were read; empty for unknown."""
+    """Attempts by licence; an empty name where none is stated."""
     command: str
     version: str
 
 
 def manifest(facts: CardFacts) -> str:
     """The same counts for machines, JSON."""
+    exported = facts.exported
     value = {
-        "format": facts.settings.format,
+        "format": facts.format,
         "settings": facts.settings.model_dump(mode="json"),
         "rows": {
-            config.name: {split: facts.rows[config.name, split] for split in _splits(facts, config)}
-            for config in CONFIGS[facts.settings.format]
+            table.name: {split: exported.rows[table.name, split] for split in _splits(facts, table)}
+            for table in facts.tables
         },
         "attempts": {
-            "seen": facts.tally.seen,
-            "used": facts.tally.used,
-            "left_out": dict(sorted(facts.tally.left_out.items())),
+            "seen": exported.seen,
+            "used": exported.used,
+            "left_out": dict(sorted(exported.left_out.items())),
         },
         "problems": dict(facts.problems),
-        "runs": facts.tally.runs,
+        "runs": exported.runs,
         "licenses": dict(sorted(facts.licenses.items())),
         "command": facts.command,
         "version": facts.version,
@@ -69,89 +77,60 @@ def manifest(facts: CardFacts) -> str:
 
 def card(facts: CardFacts) -> str:
     """The whole `README.md`."""
-    settings, tally = facts.settings, facts.tally
-    configs = CONFIGS[settings.format]
-    parts = [
-        "---",
-        *_yaml(_front_matter(facts)),
-        "---",
-        "",
-        f"# {settings.format.capitalize()} data of GPU kernels, judged by kernelwright",
-        "",
-        f"Made by kernelwright {facts.version}. Every score is a measurement; every row says where it comes "
-        "from and under which licence.",
-        "",
-        "```sh",
-        facts.command,
-        "```",
-        "",
-        "## Rows",
-        "",
-        *_table(
-            ("table", "split", "rows"), [(*key, str(count)) for key, count in sorted(facts.rows.items())]
-        ),
-        "",
-        f"Problems: {', '.join(f'{count} in {split}' for split, count in facts.problems.items())}. A problem "
-        "is on one side only, and so are problems whose references are nearly the same.",
-        "",
-        "## Attempts",
-        "",
-        f"{tally.seen} attempts were read, {tally.used} are used, {sum(tally.left_out.values())} are not:",
-        "",
-        *_table(("reason", "attempts"), [(name, str(count)) for name, count in tally.left_out.most_common()]),
-        "",
-        "## Choice",
-        "",
-        *_table(("setting", "value"), _settings_rows(settings)),
-        "",
-        "Examples to follow (`chosen`, `label: true`, supervised answers) were judged `PASSED`. None of them "
-        "is of a flawed problem, was convicted at another time, or escaped the sanitizers on a machine that "
-        "has them.",
-        "",
-        "Reward: -1 for deceiving, 0 for any other failure and for a doubtful pass, else 0.3 plus the lower "
-        "end of the speedup's 95 % interval, at most 10.",
-        "",
-        "## Columns",
-    ]
-    for config in configs:
-        parts += ["", f"### {config.name}", "", config.about, "", *_columns(config)]
-    parts += ["", "## Licences", "", *_table(("licence", "attempts"), _license_rows(facts.licenses)), ""]
-    return "\n".join(parts)
+    text = (files("kernelwright.agent.datasets.write") / "card.md.j2").read_text("utf-8")
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
+    return environment.from_string(text).render(
+        facts=facts,
+        title=_title(facts),
+        front_matter="\n".join(_yaml(_front_matter(facts))),
+        rows=[(*key, count) for key, count in sorted(facts.exported.rows.items())],
+        settings=_settings_rows(facts.settings),
+        licenses=[(name or "not stated", count) for name, count in facts.licenses.most_common()],
+        table=_table,
+        columns=lambda table: [
+            (f"`{name}`", _type(kind), ABOUT.get(name, "")) for name, kind in table.features.items()
+        ],
+    )
+
+
+def _title(facts: CardFacts) -> str:
+    return f"Kernels evaluated by kernelwright: {facts.format}"
 
 
 def _front_matter(facts: CardFacts) -> dict[str, object]:
-    configs = [config for config in CONFIGS[facts.settings.format] if _splits(facts, config)]
+    tables = [table for table in facts.tables if _splits(facts, table)]
     known = {name for name in facts.licenses if name}
+    rows = facts.exported.rows.total()
+    form = PARQUET if facts.settings.parquet else JSONL
     return {
+        "pretty_name": _title(facts),
         "license": known.pop().lower() if len(facts.licenses) == len(known) == 1 else "other",
+        "language": ["en"],
+        "size_categories": [next((name for most, name in SIZES if rows < most), "n>1M")],
         "task_categories": ["text-generation"],
-        "tags": ["kernelwright", "gpu-kernels", "code", facts.settings.format.value],
+        "tags": ["kernelwright", "gpu-kernels", "code", facts.format],
         "configs": [
             {
-                "config_name": config.name,
+                "config_name": table.name,
                 "default": number == 0,
                 "data_files": [
-                    {"split": split, "path": f"{config.name}/{split}.{_form(facts.settings)}"}
-                    for split in _splits(facts, config)
+                    {"split": split, "path": f"{table.name}/{split}.{form}"}
+                    for split in _splits(facts, table)
                 ],
             }
-            for number, config in enumerate(configs)
+            for number, table in enumerate(tables)
         ],
         "dataset_info": [
-            {"config_name": config.name, "features": as_yaml(config.features)} for config in configs
+            {"config_name": table.name, "features": as_yaml(table.features)} for table in tables
         ],
     }
 
 
-def _form(settings: Settings) -> str:
-    return PARQUET if settings.parquet else JSONL
+def _splits(facts: CardFacts, table: DatasetTable) -> list[str]:
+    return [split for split in (TRAIN, TEST) if (table.name, split) in facts.exported.rows]
 
 
-def _splits(facts: CardFacts, config: Config) -> list[str]:
-    return [split for split in (TRAIN, TEST) if (config.name, split) in facts.rows]
-
-
-def _settings_rows(settings: Settings) -> list[tuple[str, str]]:
+def _settings_rows(settings: DatasetSettings) -> list[tuple[str, str]]:
     values = settings.model_dump(mode="json")
     values |= {f"filter: {name}": value for name, value in values.pop("filters").items()}
     return [
@@ -159,15 +138,6 @@ def _settings_rows(settings: Settings) -> list[tuple[str, str]]:
         for name, value in values.items()
         if value not in ([], None)
     ]
-
-
-def _license_rows(licenses: Counter[str]) -> list[tuple[str, str]]:
-    return [(name or "not stated", str(count)) for name, count in licenses.most_common()]
-
-
-def _columns(config: Config) -> list[str]:
-    rows = [(f"`{name}`", _type(kind), ABOUT.get(name, "")) for name, kind in config.features.items()]
-    return _table(("column", "type", ""), rows)
 
 
 def _type(feature: Feature) -> str:
@@ -180,9 +150,10 @@ def _type(feature: Feature) -> str:
             return f"{{{', '.join(feature)}}}"
 
 
-def _table(heading: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
-    lines = [heading, tuple("---" for _ in heading), *rows]
-    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
+def _table(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [heading, ["---"] * len(heading), *rows]
+    cells = ([str(cell).replace("|", "\\|") for cell in line] for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
 def _yaml(value: object, indent: int = 0) -> list[str]:

@@ -1,18 +1,26 @@
-"""Attempts as rows: the columns that `features` declares, filled in."""
+"""Attempts as rows: values of the columns that `columns` declares."""
 
 from __future__ import annotations
 
+from kernelwright.agent.datasets.policy import FAILED
 from kernelwright.agent.datasets.select.attempt_facts import AttemptFacts, Doubt
 from kernelwright.agent.datasets.select.preference_pairs import Pair
-from kernelwright.agent.datasets.select.rewards import FAILED, reward
-from kernelwright.agent.datasets.write.features import Row
-from kernelwright.agent.datasets.write.message_texts import Texts, Turn, answered, clean, tokens
+from kernelwright.agent.datasets.select.rewards import reward
+from kernelwright.agent.datasets.write.columns import Row
+from kernelwright.agent.datasets.write.message_texts import (
+    MessageTexts,
+    Turn,
+    answered,
+    clean,
+    tokens,
+    without_folders,
+)
 from kernelwright.agent.records.attempt_log import Attempt
 from kernelwright.agent.records.tokens import estimate_tokens
 
 
-def source_of(attempt: Attempt) -> Row:
-    """Where an attempt comes from, under which licence, and what was measured."""
+def source_of(texts: MessageTexts, attempt: Attempt) -> Row:
+    """The columns of `SOURCE`."""
     line, key, judged = attempt.completion, attempt.key, attempt.evaluation
     score = judged.score if judged else None
     return {
@@ -43,29 +51,30 @@ def source_of(attempt: Attempt) -> Row:
         "passes": score.passes.value if score else None,
         "track": score.track if score else None,
         "sanitized": score.sanitized if score else None,
+        **texts.machine(attempt),
     }
 
 
 def worth(facts: AttemptFacts, attempt: Attempt, doubt: Doubt) -> float | None:
-    """An attempt's reward: None until it was judged, nothing for a doubtful pass."""
+    """An attempt's reward: None until it is evaluated, 0 for a doubtful pass."""
     if attempt.evaluation is None:
         return None
     return FAILED if doubt else reward(facts.status, attempt.evaluation.score.fatal, facts.low)
 
 
 def problem_of(facts: AttemptFacts) -> Row:
-    """Which problem, by name and by content."""
+    """A problem by name and by content."""
     return {"problem": facts.problem, "problem_sha": facts.problem_sha}
 
 
-def sft_rows(texts: Texts, facts: AttemptFacts, attempt: Attempt) -> dict[str, Row]:
-    """One right answer, as a conversation and as prompt and completion."""
+def sft_rows(texts: MessageTexts, facts: AttemptFacts, attempt: Attempt) -> dict[str, Row]:
+    """One correct answer, as a conversation and as prompt and completion."""
     prompt, completion = texts.prompt(attempt), answered(texts.reply(attempt))
     common: Row = {
         **problem_of(facts),
         "prompt_tokens": tokens(prompt),
         "completion_tokens": tokens(completion),
-        "source": source_of(attempt),
+        "source": source_of(texts, attempt),
     }
     return {
         "messages": {"messages": [*prompt, *completion], **common},
@@ -73,7 +82,7 @@ def sft_rows(texts: Texts, facts: AttemptFacts, attempt: Attempt) -> dict[str, R
     }
 
 
-def unpaired_row(texts: Texts, facts: AttemptFacts, attempt: Attempt) -> Row:
+def unpaired_row(texts: MessageTexts, facts: AttemptFacts, attempt: Attempt) -> Row:
     """One labelled answer."""
     prompt, completion = texts.prompt(attempt), answered(texts.reply(attempt))
     return {
@@ -83,11 +92,24 @@ def unpaired_row(texts: Texts, facts: AttemptFacts, attempt: Attempt) -> Row:
         **problem_of(facts),
         "prompt_tokens": tokens(prompt),
         "completion_tokens": tokens(completion),
-        "source": source_of(attempt),
+        "source": source_of(texts, attempt),
     }
 
 
-def preference_row(texts: Texts, pair: Pair, prompt: list[Turn], both: tuple[Attempt, Attempt]) -> Row:
+def rl_row(texts: MessageTexts, facts: AttemptFacts, attempt: Attempt) -> Row:
+    """One opening prompt, and the policy that evaluates answers to it."""
+    prompt = texts.prompt(attempt)
+    return {
+        "prompt": prompt,
+        **problem_of(facts),
+        "backend": facts.backend,
+        "reference": clean(texts.reference(facts.run, facts.problem)),
+        "verifier": texts.policy(facts.run),
+        "prompt_tokens": tokens(prompt),
+    }
+
+
+def preference_row(texts: MessageTexts, pair: Pair, prompt: list[Turn], both: tuple[Attempt, Attempt]) -> Row:
     """A pair, chosen first in `both`."""
     chosen, rejected = (answered(texts.reply(attempt)) for attempt in both)
     return {
@@ -99,20 +121,20 @@ def preference_row(texts: Texts, pair: Pair, prompt: list[Turn], both: tuple[Att
         "prompt_tokens": tokens(prompt),
         "chosen_tokens": tokens(chosen),
         "rejected_tokens": tokens(rejected),
-        "chosen_source": source_of(both[0]),
-        "rejected_source": source_of(both[1]),
+        "chosen_source": source_of(texts, both[0]),
+        "rejected_source": source_of(texts, both[1]),
     }
 
 
-def attempt_row(texts: Texts, facts: AttemptFacts, attempt: Attempt, doubt: Doubt) -> Row:
+def attempt_row(texts: MessageTexts, facts: AttemptFacts, attempt: Attempt, doubt: Doubt) -> Row:
     """Everything about one attempt."""
     line, score = attempt.completion, attempt.evaluation.score if attempt.evaluation else None
     prompt, reply = texts.prompt(attempt), texts.reply(attempt)
     return {
         **problem_of(facts),
-        **source_of(attempt),
+        **source_of(texts, attempt),
         "stage": score.stage.value if score else None,
-        "detail": clean(score.detail) if score else None,
+        "detail": without_folders(score.detail) if score else None,
         "outcome": line.outcome.value,
         "rule": line.rule,
         "finish_reason": line.finish_reason,

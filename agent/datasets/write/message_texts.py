@@ -1,34 +1,43 @@
-"""Prompts and replies as messages of a dataset, with what the model thought or without."""
+"""Texts of an archive as a dataset holds them: messages, sources, policies, and the machine of a score."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import json
+import re
+from functools import lru_cache
+from typing import Final, TypeAlias
 
 from kernelwright.agent.archive import Archive
 from kernelwright.agent.datasets.export_settings import Reasoning
 from kernelwright.agent.records.attempt_log import Attempt
 from kernelwright.agent.records.tokens import estimate_tokens
+from kernelwright.evaluator import EvaluationConfig
 
 Turn: TypeAlias = dict[str, str]
 """One message: its role and its content."""
 
+_FOLDERS: Final = re.compile(r"(?<![\w./:-])/(?:[\w.@+~-]+/)+(?=[\w.@+~-])")
 
-class Texts:
-    """Reads what was said in an archive."""
+
+class MessageTexts:
+    """Reads texts of an archive.
+
+    Every method raises `ArchiveError` where a text is missing or damaged.
+    """
 
     def __init__(self, archive: Archive, reasoning: Reasoning) -> None:
         self._archive = archive
         self._reasoning = reasoning
 
     def prompt(self, attempt: Attempt) -> list[Turn]:
-        """The messages it answered."""
+        """The messages of its prompt."""
         return [
             {"role": message.role, "content": clean(message.content)}
             for message in self._archive.messages(attempt.completion)
         ]
 
     def reply(self, attempt: Attempt) -> str:
-        """What was answered: without thoughts, or with them between `<think>` and `</think>`."""
+        """Its answer: without thoughts, or with them between `<think>` and `</think>`."""
         text = clean(self._archive.reply(attempt.completion))
         if self._reasoning is Reasoning.DROP:
             return without_thoughts(text)
@@ -40,16 +49,48 @@ class Texts:
         code = self._archive.code(attempt)
         return None if code is None else clean(code)
 
+    def machine(self, attempt: Attempt) -> dict[str, str | None]:
+        """The software its score was made with: evaluator, torch, CUDA and driver."""
+        judged = attempt.evaluation
+        whole = json.loads(self._archive.text(attempt.key.run, judged.evaluation)) if judged else {}
+        place = whole.get("environment") or {}
+        named = {name: whole.get(name) or None for name in ("evaluator_version", "evaluator_sha")}
+        return named | {name: place.get(name) or None for name in ("torch", "cuda", "driver")}
+
+    def policy(self, run: str) -> str:
+        """The policy a run evaluates under, JSON."""
+        return _policy(self._archive, run)
+
+    def reference(self, run: str, problem: str) -> str:
+        """The source of a problem as a run used it; empty where the run did not record it."""
+        return _reference(self._archive, run, problem)
+
+
+@lru_cache(maxsize=64)
+def _policy(archive: Archive, run: str) -> str:
+    plan = json.loads(archive.text(run, archive.started(run).plan))
+    return EvaluationConfig.model_validate(plan.get("config", {})).model_dump_json()
+
+
+@lru_cache(maxsize=1024)
+def _reference(archive: Archive, run: str, problem: str) -> str:
+    used = archive.problems_used(run).get(problem)
+    return "" if used is None else archive.text(run, used.source)
+
 
 def without_thoughts(text: str) -> str:
-    """A reply behind its last thought; empty when it never got beyond thinking."""
-    said = text.rpartition("</think>")[2]
-    return said.partition("<think>")[0].strip()
+    """A reply after its last thought; empty when it holds nothing else."""
+    return text.rpartition("</think>")[2].partition("<think>")[0].strip()
 
 
 def clean(text: str) -> str:
     """Valid Unicode; models' broken output can hold halves of characters, which no JSON reader takes."""
     return text.encode("utf-8", "replace").decode()
+
+
+def without_folders(text: str) -> str:
+    """A message of a tool without the absolute folders of this machine: files keep their names."""
+    return _FOLDERS.sub("", clean(text))
 
 
 def answered(text: str) -> list[Turn]:

@@ -1,4 +1,4 @@
-"""Writes rows as JSON Lines, and as Parquet where asked; every file appears with its first row."""
+"""Writes rows as JSON Lines, and as Parquet where wanted; every file appears with its first row."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TextIO
 
-from kernelwright.agent.datasets.export_settings import UnusableExport
-from kernelwright.agent.datasets.write.features import Config, Feature, Row
+from kernelwright.agent.datasets.policy import PARQUET_ROWS
+from kernelwright.agent.datasets.write.columns import DatasetTable, Feature, Row
+from kernelwright.agent.records.atomic_folder import UnusableExport
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,49 +19,52 @@ if TYPE_CHECKING:
 JSONL: Final = "jsonl"
 PARQUET: Final = "parquet"
 
-_ROWS: Final = 64
-"""Rows Parquet holds back; they are long."""
 
-
-class _File(Protocol):
+class _RowFile(Protocol):
     def write(self, row: Row) -> None: ...
 
     def close(self) -> None: ...
 
 
-class Tables:
-    """The files of a dataset: one for each table, split and form. Use it as a context manager."""
+class RowFiles:
+    """The files of a dataset, one for each table, split and form; a context manager."""
 
-    def __init__(self, folder: Path, configs: tuple[Config, ...], *, parquet: bool) -> None:
-        """Nothing is written before the first row.
+    def __init__(
+        self,
+        folder: Path,
+        tables: tuple[DatasetTable, ...],
+        counts: Counter[tuple[str, str]],
+        *,
+        parquet: bool,
+    ) -> None:
+        """Count rows by table and split in `counts`; nothing is written before the first row.
 
         Raises:
-            UnusableExport: Parquet is asked for and pyarrow is not installed.
+            UnusableExport: Parquet is wanted and pyarrow is not installed.
         """
-        self.counts: Counter[tuple[str, str]] = Counter()
-        """Rows by table and split."""
+        self._counts = counts
         self._folder = folder
-        self._configs = {config.name: config for config in configs}
+        self._tables = {table.name: table for table in tables}
         self._forms = (JSONL, PARQUET) if parquet else (JSONL,)
-        self._open: dict[tuple[str, str], list[_File]] = {}
+        self._open: dict[tuple[str, str], list[_RowFile]] = {}
         if parquet:
             need_pyarrow()
 
-    def write(self, config: str, split: str, row: Row) -> None:
+    def write(self, table: str, split: str, row: Row) -> None:
         """Add a row to a table.
 
         Raises:
             ValueError: its columns are not those of the table.
             OSError: it cannot be written.
         """
-        features = self._configs[config].features
+        features = self._tables[table].features
         if row.keys() != features.keys():
-            raise ValueError(f"columns of {config}: {sorted(row.keys() ^ features.keys())} differ")
-        files = self._open.get((config, split))
+            raise ValueError(f"columns of {table}: {sorted(row.keys() ^ features.keys())} differ")
+        files = self._open.get((table, split))
         if files is None:
-            place = self._folder / config
+            place = self._folder / table
             place.mkdir(exist_ok=True, parents=True)
-            files = self._open[config, split] = [
+            files = self._open[table, split] = [
                 _JsonLines(place / f"{split}.{JSONL}")
                 if form == JSONL
                 else _Parquet(place / f"{split}.{PARQUET}", features)
@@ -68,7 +72,7 @@ class Tables:
             ]
         for file in files:
             file.write(row)
-        self.counts[config, split] += 1
+        self._counts[table, split] += 1
 
     def __enter__(self) -> Self:
         return self
@@ -96,13 +100,17 @@ class _Parquet:
     def __init__(self, path: Path, features: Mapping[str, Feature]) -> None:
         arrow = need_pyarrow()
         self._table = arrow.Table
-        self._schema = arrow.schema([(name, _arrow(feature)) for name, feature in features.items()])
+        # Times are texts in rows; the cast to the schema reads them.
+        self._strings, self._schema = (
+            arrow.schema([(name, _arrow(feature, time)) for name, feature in features.items()])
+            for time in (arrow.string(), arrow.timestamp("ms", "UTC"))
+        )
         self._writer = arrow.parquet.ParquetWriter(path, self._schema, compression="zstd")
         self._waiting: list[Row] = []
 
     def write(self, row: Row) -> None:
         self._waiting.append(row)
-        if len(self._waiting) >= _ROWS:
+        if len(self._waiting) >= PARQUET_ROWS:
             self._flush()
 
     def close(self) -> None:
@@ -111,7 +119,8 @@ class _Parquet:
 
     def _flush(self) -> None:
         if self._waiting:
-            self._writer.write_table(self._table.from_pylist(self._waiting, schema=self._schema))
+            table = self._table.from_pylist(self._waiting, schema=self._strings).cast(self._schema)
+            self._writer.write_table(table)
             self._waiting = []
 
 
@@ -130,14 +139,16 @@ def need_pyarrow() -> Any:  # Any: pyarrow is optional and has no types
         ) from None
 
 
-def _arrow(feature: Feature) -> Any:  # Any: see above
+def _arrow(feature: Feature, time: Any) -> Any:  # Any: see above
     arrow = need_pyarrow()
     match feature:
         case list():
             (item,) = feature
-            return arrow.list_(_arrow(item))
+            return arrow.list_(_arrow(item, time))
         case dict():
-            return arrow.struct([(name, _arrow(inner)) for name, inner in feature.items()])
+            return arrow.struct([(name, _arrow(inner, time)) for name, inner in feature.items()])
+        case "timestamp":
+            return time
         case "bool":
             return arrow.bool_()
         case _:

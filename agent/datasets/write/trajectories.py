@@ -1,7 +1,7 @@
-"""Attempts as conversations: what was said in the order it was said, and what each turn was worth.
+"""Attempts as conversations: all messages in their order, and the reward of each turn.
 
-A turn that did worse than an earlier one is rolled back: the next goes on from the better, and never sees
-the worse. Such a conversation is not linear; each turn says which message it continues.
+A turn that did worse than an earlier one is rolled back: the next continues the better one and never sees
+the worse. Such a conversation is not linear; each turn names the message that it continues.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kernelwright.agent.datasets.select.attempt_facts import AttemptFacts, Doubt
+from kernelwright.agent.datasets.write.columns import Row
 from kernelwright.agent.datasets.write.dataset_rows import problem_of, source_of, worth
-from kernelwright.agent.datasets.write.features import Row
 from kernelwright.agent.datasets.write.message_texts import (
-    Texts,
+    MessageTexts,
     Turn,
     answered,
-    clean,
     tokens,
+    without_folders,
     without_thoughts,
 )
 from kernelwright.agent.records.attempt_log import Attempt
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """One turn."""
+class TrajectoryTurn:
+    """One turn of a conversation."""
 
     facts: AttemptFacts
     attempt: Attempt
@@ -42,9 +42,9 @@ def conversations(attempts: Iterable[AttemptFacts]) -> Iterator[list[AttemptFact
         yield sorted(turns, key=lambda attempt: attempt.turn)
 
 
-def trajectory_rows(texts: Texts, turns: Sequence[Judged]) -> Iterator[Row]:
+def trajectory_rows(texts: MessageTexts, turns: Sequence[TrajectoryTurn]) -> Iterator[Row]:
     """One row for a conversation; one for each turn where turns do not continue one another."""
-    part: list[Judged] = []
+    part: list[TrajectoryTurn] = []
     opening: list[Turn] = []
     for turn in turns:
         prompt = texts.prompt(turn.attempt)
@@ -59,14 +59,14 @@ def trajectory_rows(texts: Texts, turns: Sequence[Judged]) -> Iterator[Row]:
 
 
 def _continues(prompt: list[Turn], opening: list[Turn]) -> bool:
-    # A question that got no code is put again with a word on that added to it.
+    # A prompt whose answer held no code is repeated with a remark added to it.
     return len(prompt) >= len(opening) and all(
         message["role"] == first["role"] and message["content"].startswith(first["content"])
         for message, first in zip(prompt, opening, strict=False)
     )
 
 
-def _row(texts: Texts, part: Sequence[Judged]) -> Row:
+def _row(texts: MessageTexts, part: Sequence[TrajectoryTurn]) -> Row:
     messages: list[Turn] = []
     turns: list[Row] = []
     answers: list[tuple[int, str]] = []
@@ -86,20 +86,20 @@ def _row(texts: Texts, part: Sequence[Judged]) -> Row:
         "rewards": [turn["reward"] for turn in turns],
         "is_linear": [turn["continues"] for turn in turns] == previous,
         "tokens": tokens(messages),
-        "source": source_of(part[-1].attempt),
+        "source": source_of(texts, part[-1].attempt),
     }
 
 
 def _continued(prompt: list[Turn], answers: list[tuple[int, str]]) -> int:
-    """Place of the answer that the prompt goes on from; -1 where it goes on from none."""
+    """Place of the answer that the prompt continues; -1 where it continues none."""
     said = [message["content"].strip() for message in prompt if message["role"] == "assistant"]
     if not said:
         return -1
     return next((place for place, answer in reversed(answers) if answer == said[-1]), -1)
 
 
-def _turn(judged: Judged, *, message: int, continues: int) -> Row:
-    facts, attempt = judged.facts, judged.attempt
+def _turn(of: TrajectoryTurn, *, message: int, continues: int) -> Row:
+    facts, attempt = of.facts, of.attempt
     score = attempt.evaluation.score if attempt.evaluation else None
     return {
         "attempt": attempt.id,
@@ -107,9 +107,9 @@ def _turn(judged: Judged, *, message: int, continues: int) -> Row:
         "message": message,
         "continues": continues,
         "status": facts.status.value if facts.status else None,
-        "detail": clean(score.detail) if score else None,
+        "detail": without_folders(score.detail) if score else None,
         "speedup": score.speedup if score else None,
         "speedup_low": facts.low,
-        "doubt": judged.doubt.value,
-        "reward": worth(facts, attempt, judged.doubt),
+        "doubt": of.doubt.value,
+        "reward": worth(facts, attempt, of.doubt),
     }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kernelwright.agent.archive import Archive
-from kernelwright.agent.datasets import Exported, Settings, export
+from kernelwright.agent.datasets import Exported, find_exporter
 from kernelwright.evaluator import Problem, Status, problem_from_source
 from kernelwright.evaluator.schema.evaluation import Interval, Sanitization
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from kernelwright.agent.archive import RunLog
     from kernelwright.agent.records.attempt_log import Attempt
     from tests.agent.conftest import Make
+
+DATASET_FORMATS = ("attempts", "preference", "rl", "sft", "trajectories", "unpaired")
 
 REFERENCE = """import torch
 
@@ -107,7 +109,8 @@ class Desk:
         return log.record_evaluation(attempt, evaluation)
 
     def export(self, format: str, name: str = "data", **settings: Any) -> Exported:
-        return export(self.archive, self.root / name, Settings(format=format, **settings))
+        exporter = find_exporter(format)
+        return exporter.write(self.archive, self.root / name, exporter.settings(**settings))
 
     def rows(self, format: str, name: str = "data", table: str | None = None, **settings: Any) -> list[Any]:
         """The rows of every split, each with its split as `split`."""

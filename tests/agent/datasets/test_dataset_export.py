@@ -11,12 +11,13 @@ from pydantic import ValidationError
 
 from kernelwright.agent.archive import Archive, ArchiveError
 from kernelwright.agent.archive.text_store import TextStore
-from kernelwright.agent.datasets import Filters, Format, Settings, UnusableExport, export
+from kernelwright.agent.datasets import Filters, UnusableExport, find_exporter
 from kernelwright.agent.datasets.select.archive_reader import DAMAGED
 from kernelwright.agent.records.attempt_log import TextRef
 from kernelwright.agent.records.messages import Message
 from kernelwright.evaluator import EvaluationConfig, Finding, Passes, Status
 from kernelwright.evaluator.schema.evaluation import Sanitization
+from tests.agent.datasets.conftest import DATASET_FORMATS
 
 if TYPE_CHECKING:
     from tests.agent.datasets.conftest import Desk
@@ -280,8 +281,8 @@ def test_a_filter_that_cannot_be_is_refused(filters: dict[str, object]) -> None:
 SOURCES = [f"class ModelNew:\n    def {name}(self): ...\n" for name in ("one", "two", "three")]
 
 
-@pytest.mark.parametrize("format", list(Format))
-def test_a_missing_text_costs_its_attempt_alone(desk: Desk, format: Format) -> None:
+@pytest.mark.parametrize("format", DATASET_FORMATS)
+def test_a_missing_text_costs_its_attempt_alone(desk: Desk, format: str) -> None:
     with desk.log("level1/01_add") as log:
         said = [f"Here: {'words ' * 400}\n\n```python\n{code}```\n" for code in SOURCES]
         desk.attempt(log, code=SOURCES[0], said=said[0], sample=0)
@@ -292,9 +293,9 @@ def test_a_missing_text_costs_its_attempt_alone(desk: Desk, format: Format) -> N
     lost = list(desk.archive.attempts())[1].completion.reply
     assert isinstance(lost, TextRef)
     TextStore(log.folder / "texts").path(lost).unlink()
-    exported = desk.export(format.value)
+    exported = desk.export(format)
     assert exported.rows
-    assert exported.tally.left_out[DAMAGED] == 1
+    assert exported.left_out[DAMAGED] == 1
 
 
 def test_a_damaged_line_costs_only_itself(desk: Desk) -> None:
@@ -305,10 +306,11 @@ def test_a_damaged_line_costs_only_itself(desk: Desk) -> None:
     lines = path.read_bytes().split(b"\n")
     path.write_bytes(b"\n".join([lines[0][:50], *lines[1:]]))
     told: list[str] = []
-    exported = export(
-        Archive(desk.root / "runs", told.append), desk.root / "data", Settings(format="attempts")
+    exporter = find_exporter("attempts")
+    exported = exporter.write(
+        Archive(desk.root / "runs", told.append), desk.root / "data", exporter.settings()
     )
-    assert exported.tally.used == 2
+    assert exported.used == 2
     assert all("damaged" in line for line in told)
     with pytest.raises(ArchiveError, match="damaged"):
         desk.export("attempts", "other")

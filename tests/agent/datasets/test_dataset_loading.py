@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kernelwright.agent.datasets import Format
 from kernelwright.evaluator import Status
+from tests.agent.datasets.conftest import DATASET_FORMATS
 
 if TYPE_CHECKING:
     from tests.agent.datasets.conftest import Desk
@@ -36,11 +36,11 @@ def load(folder: Path, cache: Path, name: str | None = None) -> Any:
 
 
 @pytest.mark.parametrize("parquet", [False, True], ids=["jsonl", "parquet"])
-@pytest.mark.parametrize("format", list(Format))
-def test_every_format_loads_without_a_script(desk: Desk, format: Format, parquet: bool) -> None:
+@pytest.mark.parametrize("format", DATASET_FORMATS)
+def test_every_format_loads_without_a_script(desk: Desk, format: str, parquet: bool) -> None:
     pytest.importorskip("datasets")
     fill(desk)
-    exported = desk.export(format.value, test=0.4, parquet=parquet)
+    exported = desk.export(format, test=0.4, parquet=parquet)
     for table in {table for table, _ in exported.rows}:
         loaded = load(exported.folder, desk.root / "cache", table)
         assert {(table, side): len(rows) for side, rows in loaded.items()} == {

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kernelwright.agent.datasets import Format
 from kernelwright.evaluator import Finding, Status, problem_from_source
 from kernelwright.evaluator.schema.evaluation import Sanitization
+from tests.agent.datasets.conftest import DATASET_FORMATS
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make
@@ -67,14 +67,14 @@ def tables(folder: Path) -> dict[tuple[str, str], list[Any]]:
 
 
 @settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(ATTEMPTS, st.sampled_from(Format), st.floats(0, 1), st.sampled_from(["prompt", "problem"]))
+@given(ATTEMPTS, st.sampled_from(DATASET_FORMATS), st.floats(0, 1), st.sampled_from(["prompt", "problem"]))
 def test_whatever_the_archive(
-    make: Make, desk: Desk, attempts: list[dict[str, Any]], format: Format, share: float, pairing: str
+    make: Make, desk: Desk, attempts: list[dict[str, Any]], format: str, share: float, pairing: str
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         own = type(desk)(Path(folder), make)
         fill(own, attempts)
-        exported = own.export(format.value, test=share, pairing=pairing)
+        exported = own.export(format, test=share, pairing=pairing)
         found, said = tables(exported.folder), own.manifest()
     check_counts(found, said, len(attempts))
     sides = {side: {row["problem"] for row in rows} for (_, side), rows in found.items()}
@@ -92,14 +92,14 @@ def check_counts(found: dict[tuple[str, str], list[Any]], said: Any, seen: int) 
     assert counts["seen"] == seen == counts["used"] + sum(counts["left_out"].values())
 
 
-def check_examples(row: dict[str, Any], format: Format, tools: set[str]) -> None:
+def check_examples(row: dict[str, Any], format: str, tools: set[str]) -> None:
     examples: list[dict[str, Any]] = []
     match format:
-        case Format.SFT:
+        case "sft":
             examples = [row["source"]]
-        case Format.UNPAIRED:
+        case "unpaired":
             examples = [row["source"]] if row["label"] else []
-        case Format.PREFERENCE:
+        case "preference":
             chosen, rejected = row["chosen_source"], row["rejected_source"]
             examples = [chosen]
             if rejected["status"] == "PASSED":

@@ -4,18 +4,46 @@ from __future__ import annotations
 
 import json
 import resource
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kernelwright.agent.interop.flashinfer import ENTRY, workload, write_records
-from kernelwright.evaluator import EvaluationConfig, Status
+from kernelwright.agent.archive import Archive
+from kernelwright.agent.datasets import Exported
+from kernelwright.agent.interop.flashinfer import ENTRY, Describe, FlashinferWriter, workload
+from kernelwright.agent.interop.flashinfer import trace as trace_of
+from kernelwright.agent.interop.handoff import RunExporter, RunSelection
+from kernelwright.evaluator import (
+    EvaluationConfig,
+    MachineError,
+    Mismatch,
+    Problem,
+    ProblemSignature,
+    Status,
+    TensorFacts,
+)
+from kernelwright.evaluator.schema.evaluation import Verification
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make
 
+
+def described(problem: Problem, config: EvaluationConfig) -> ProblemSignature:
+    x = TensorFacts(name="x", dtype="float32", shape=(4, 64))
+    out = TensorFacts(name="", dtype="bfloat16", shape=(4,))
+    return ProblemSignature(problem=problem.id, problem_sha=problem.sha, inputs=(x,), outputs=(out,))
+
+
 STATUSES = (Status.PASSED, Status.WRONG_VALUES, Status.COMPILE_ERROR, Status.TAMPERED)
+
+
+def write_records(archive: Archive, out: Path, describe: Describe = described) -> Exported:
+    def open(archive: Archive, out: Path) -> FlashinferWriter:
+        return FlashinferWriter(archive, out, lambda: nullcontext(describe))
+
+    return RunExporter("flashinfer", "", open).write(archive, out, RunSelection())
 
 
 def write(folder: Path, make: Make) -> tuple[list[Any], list[Any]]:
@@ -23,7 +51,7 @@ def write(folder: Path, make: Make) -> tuple[list[Any], list[Any]]:
         for sample, status in enumerate(STATUSES):
             make.attempt(log, status, sample=sample, speedup=2.5)
         make.attempt(log, Status.PASSED, sample=7, speedup=None)
-    assert write_records(log.archive, [log.run], folder / "out").candidates == 5
+    assert write_records(log.archive, folder / "out").used == 5
     solutions = [
         json.loads(file.read_text()) for file in sorted((folder / "out").glob("solutions/**/*.json"))
     ]
@@ -51,6 +79,60 @@ def test_every_candidate_is_a_solution_and_every_evaluation_a_trace(tmp_path: Pa
     assert len({trace["workload"]["uuid"] for trace in traces}) == 1
 
 
+def test_errors_are_those_of_the_verification_or_unknown(tmp_path: Path, make: Make) -> None:
+    _, traces = write(tmp_path, make)
+    assert traces[0]["evaluation"]["correctness"]["max_absolute_error"] == "NaN"
+    mismatch = Mismatch(
+        output="",
+        trial="t",
+        wrong=1,
+        total=2,
+        expected=(2.0, 0.0),
+        actual=(3.0, 1.0),
+        max_abs_error=7.5,
+        error_ratio=9.0,
+        limit_ratio=1.0,
+    )
+    verification = Verification(
+        trials=1,
+        distributions=("d",),
+        weights="none",
+        parameters="none",
+        error_ratio=None,
+        limit_ratio=1.0,
+        mismatch=mismatch,
+    )
+    with make.log(tmp_path / "more") as log:
+        attempt = make.attempt(log, None)
+        found = make.evaluation(Status.WRONG_VALUES, verification=verification)
+        written = trace_of(attempt, found)["evaluation"]
+    assert isinstance(written, dict)
+    assert written["correctness"]["max_absolute_error"] == 7.5
+    assert written["correctness"]["max_relative_error"] == 0.5
+
+
+def test_a_definition_names_every_axis(tmp_path: Path, make: Make) -> None:
+    write(tmp_path, make)
+    (file,) = (tmp_path / "out" / "definitions").rglob("*.json")
+    found = json.loads(file.read_text())
+    assert found["name"] == file.stem == "level1_01_add"
+    assert found["axes"] == {"n4": {"type": "const", "value": 4}, "n64": {"type": "const", "value": 64}}
+    assert found["inputs"] == {"x": {"shape": ["n4", "n64"], "dtype": "float32"}}
+    assert found["outputs"]["output_0"]["shape"] == ["n4"]
+    compile(found["reference"], "reference", "exec")
+    assert "def run(*inputs)" in found["reference"]
+
+
+def test_a_problem_that_cannot_be_described_here_is_told(tmp_path: Path, make: Make) -> None:
+    def fail(problem: Problem, config: EvaluationConfig) -> ProblemSignature:
+        raise MachineError("no sandbox works here")
+
+    with make.log(tmp_path) as log:
+        make.attempt(log)
+    written = write_records(log.archive, tmp_path / "out", fail)
+    assert written.used == 1 and "1: no sandbox works here" in written.hint
+
+
 def test_other_terms_are_another_workload(make: Make) -> None:
     plain, tf32, backward = (
         EvaluationConfig.model_validate(config)
@@ -65,8 +147,8 @@ def test_problems_whose_names_become_one_are_not_mixed(tmp_path: Path, make: Mak
     with make.log(tmp_path, problems=tuple(make.problem(name) for name in names)) as log:
         for name in names:
             make.attempt(log, problem=name, model="m" * 4000)
-    written = write_records(log.archive, [log.run], tmp_path / "out")
-    assert (written.candidates, written.left_out) == (3, {"another problem has its name": 1})
+    written = write_records(log.archive, tmp_path / "out")
+    assert (written.used, written.left_out) == (3, {"another problem has its name": 1})
     assert len(list((tmp_path / "out" / "traces").iterdir())) == 3
 
 
@@ -79,10 +161,10 @@ def test_more_problems_than_files_a_process_may_open(tmp_path: Path, make: Make)
     most = 20 + max(int(path.name) for path in Path("/proc/self/fd").iterdir())
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     try:
-        written = write_records(log.archive, [log.run], tmp_path / "out")
+        written = write_records(log.archive, tmp_path / "out")
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert written.candidates == 60
+    assert written.used == 60
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +10,20 @@ import pytest
 
 from kernelwright.agent.archive import Archive
 from kernelwright.agent.archive.text_store import TextStore
-from kernelwright.agent.interop.handoff import Written, hand_over
+from kernelwright.agent.datasets import Exported
+from kernelwright.agent.interop.handoff import RunExporter, RunSelection
 from kernelwright.agent.interop.imports import read_replies
 from kernelwright.agent.interop.imports.reply_recorder import Source, record_replies
-from kernelwright.agent.interop.kernelbench import write_runs
+from kernelwright.agent.interop.kernelbench import EXPORTER, KernelBenchWriter
 from kernelwright.evaluator import Problem, Status
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make
+
+
+def write_runs(archive: Archive, runs: list[str], out: Path) -> Exported:
+    return EXPORTER.write(archive, out, RunSelection(runs=tuple(runs)))
+
 
 PROBLEMS = {1: "01_square_matmul", 2: "02_softmax", 12: "12_layer_norm", 20: "20_conv", 100: "100_loss"}
 SAMPLES = 20
@@ -61,7 +66,7 @@ def test_names_ids_and_correctness_survive_the_round_trip(tmp_path: Path, make: 
         judge(archive, log, make, problems)
     written = write_runs(archive, [log.run], tmp_path / "out")
     (folder,) = (tmp_path / "out" / "runs").iterdir()
-    assert written.candidates == 100 and not written.left_out
+    assert written.used == 100 and not written.left_out
     assert {file.name: file.read_text() for file in folder.glob("*.py")} == sources
     results = json.loads((folder / "eval_results.json").read_text())
     assert list(results) == [str(number) for number in PROBLEMS]
@@ -129,7 +134,7 @@ def test_models_whose_names_make_one_folder_name_stay_apart(tmp_path: Path, make
         for model in ("org/a", "org_a", "org a"):
             make.attempt(log, model=model)
     written = write_runs(log.archive, [log.run], tmp_path / "out")
-    assert written.candidates == 3
+    assert written.used == 3
     assert len(list((tmp_path / "out").glob("runs/*/eval_results.json"))) == 3
 
 
@@ -141,21 +146,21 @@ def test_a_damaged_text_costs_its_attempt_alone(tmp_path: Path, make: Make) -> N
     assert first.evaluation is not None
     TextStore(log.folder / "texts").path(first.evaluation.evaluation).unlink()
     written = write_runs(log.archive, [log.run], tmp_path / "out")
-    assert (written.candidates, written.left_out) == (1, {"a text of it is missing or damaged": 1})
+    assert (written.used, written.left_out) == (1, {"a text of it is missing or damaged": 1})
 
 
 def test_what_fails_or_holds_nothing_leaves_no_folder(tmp_path: Path, make: Make) -> None:
     with make.log(tmp_path) as log:
         make.attempt(log, None)
 
-    def fail(archive: Archive, runs: Iterable[str], folder: Path) -> Written:
-        (folder / "half").mkdir()
-        raise OSError("disk full")
+    class Failing(KernelBenchWriter):
+        def finish(self) -> str:
+            raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        hand_over(log.archive, [log.run], tmp_path / "out", fail)
-    written = hand_over(log.archive, [log.run], tmp_path / "out", write_runs)
-    assert (written.candidates, written.left_out) == (0, {"not judged": 1})
+        RunExporter("failing", "", Failing).write(log.archive, tmp_path / "out", RunSelection())
+    written = write_runs(log.archive, [log.run], tmp_path / "out")
+    assert (written.used, written.left_out) == (0, {"not judged": 1})
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
 
@@ -163,7 +168,7 @@ def test_a_model_with_a_very_long_name_has_a_folder_too(tmp_path: Path, make: Ma
     with make.log(tmp_path) as log:
         for end in "ab":
             make.attempt(log, model="m" * 4000 + end)
-    assert write_runs(log.archive, [log.run], tmp_path / "out").candidates == 2
+    assert write_runs(log.archive, [log.run], tmp_path / "out").used == 2
     assert len(list((tmp_path / "out").glob("runs/*/eval_results.json"))) == 2
 
 
@@ -172,6 +177,6 @@ def test_two_problems_with_one_number_are_not_mixed(tmp_path: Path, make: Make) 
         make.attempt(log, problem="level1/01_add")
         make.attempt(log, Status.WRONG_VALUES, problem="level1/1_mul")
     written = write_runs(log.archive, [log.run], tmp_path / "out")
-    assert (written.candidates, written.left_out) == (1, {"another problem has its number": 1})
+    assert (written.used, written.left_out) == (1, {"another problem has its number": 1})
     (file,) = (tmp_path / "out").glob("runs/*/eval_results.json")
     assert [entry["correctness"] for entry in json.loads(file.read_text())["1"]] == [True]

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelwright.agent.datasets.select.near_duplicates import NEAR_SHARE, Repeats, sketch
+from kernelwright.agent.datasets.policy import NEAR_SHARE
+from kernelwright.agent.datasets.select.near_duplicates import Repeats, sketch
 
 CUDA = '''import torch
 from torch.utils.cpp_extension import load_inline
