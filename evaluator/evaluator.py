@@ -20,9 +20,9 @@ from kernelwright.evaluator.driver.device_scheduler import DeviceScheduler
 from kernelwright.evaluator.driver.evaluation_job import EvaluationJob
 from kernelwright.evaluator.driver.measurement_cache import MeasurementCache
 from kernelwright.evaluator.driver.problem_inspector import ProblemInspector, flaws_of
+from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage
 from kernelwright.evaluator.driver.referee_client import EvaluatorResources, RefereeClient
 from kernelwright.evaluator.driver.referee_pool import RefereePool
-from kernelwright.evaluator.driver.runtime_image import RuntimeImage
 from kernelwright.evaluator.driver.stage_timer import OnStage, StageTimer
 from kernelwright.evaluator.host.gpu_state import GpuStates
 from kernelwright.evaluator.host.hardware import (
@@ -34,7 +34,7 @@ from kernelwright.evaluator.host.hardware import (
     threads,
     wait_policy,
 )
-from kernelwright.evaluator.ipc.channel import Message
+from kernelwright.evaluator.ipc.referee_messages import CandidateEvaluated
 from kernelwright.evaluator.sandbox import Launcher, strongest
 from kernelwright.evaluator.schema.candidate import Candidate
 from kernelwright.evaluator.schema.config import EvaluationConfig, SandboxTier
@@ -137,28 +137,28 @@ class Evaluator:
             self._workshop(strongest(config.sandbox)).builder.prepare_ahead()
         referee, answer = self._roomy_answer(problem, candidate, config, device, job)
         environment = _environment(config, device, referee, states.all() | wait_policy())
-        detail = str(answer["detail"])
-        measured = answer["measurement"]
-        passed = answer["status"] == Status.PASSED
+        detail = str(answer.detail)
+        measured = answer.measurement
+        passed = answer.status == Status.PASSED
         return _evaluation(
             problem,
             candidate,
             config,
-            status=Status(answer["status"]),
-            stage=Stage(answer["stage"]),
+            status=Status(answer.status),
+            stage=Stage(answer.stage),
             detail=detail,
-            traceback=answer["traceback"],
+            traceback=answer.traceback,
             speedup=measured["speedup"] if measured and passed else None,
             measurement=measured,
-            verification=answer["verification"],
-            sanitization=answer["sanitization"],
-            plausibility=answer["plausibility"],
-            attribution=answer["attribution"],
-            counters=answer["counters"],
+            verification=answer.verification,
+            sanitization=answer.sanitization,
+            plausibility=answer.plausibility,
+            attribution=answer.attribution,
+            counters=answer.counters,
             builds=tuple(job.builds),
             environment=environment,
             problem_flaws=self._flaws_of(problem, config, device, referee),
-            notes=tuple(answer["notes"]),
+            notes=tuple(answer.notes),
             device_seconds=round(job.device_s, 4) if config.measure else None,
             output_tail=job.output_tail,
         )
@@ -170,7 +170,7 @@ class Evaluator:
         config: EvaluationConfig,
         device: str,
         job: EvaluationJob,
-    ) -> tuple[RefereeClient, Message]:
+    ) -> tuple[RefereeClient, CandidateEvaluated]:
         """What `_answer` says once the device has room: idle referees go first, then we wait for others."""
         try:
             return self._answer(problem, candidate, config, device, job)
@@ -194,7 +194,7 @@ class Evaluator:
         config: EvaluationConfig,
         device: str,
         job: EvaluationJob,
-    ) -> tuple[RefereeClient, Message]:
+    ) -> tuple[RefereeClient, CandidateEvaluated]:
         """A referee's answer, and the referee."""
         with self._referee(problem, config, device, job) as referee:
             answer = referee.judge(candidate, job)
@@ -217,7 +217,7 @@ class Evaluator:
         job = EvaluationJob(on_stage=lambda stage: None, alone=True)
         with self._referee(problem, config, device, job) as referee:
             answer = referee.sanitize(candidate, job)
-        return Sanitization.model_validate(answer["sanitization"])
+        return Sanitization.model_validate(answer.sanitization)
 
     def builds_plainly(self, evaluation: Evaluation) -> FullHeaderBuild:
         """Whether what a candidate built here also builds with torch's own headers, as it will elsewhere.
@@ -317,7 +317,7 @@ class Evaluator:
         self, problem: Problem, config: EvaluationConfig, device: str, referee: RefereeClient
     ) -> tuple[str, ...]:
         memory = self._workshop(strongest(config.sandbox)).memory
-        return flaws_of(memory, problem, config, device, referee.facts["flaws"])
+        return flaws_of(memory, problem, config, device, referee.facts.flaws)
 
     @contextmanager
     def _referee(
@@ -378,10 +378,10 @@ def _environment(
 ) -> Environment:
     return Environment(
         device=device,
-        device_name=referee.facts["device_name"] or cpu_name(),
+        device_name=referee.facts.device_name or cpu_name(),
         driver=gpu.driver if (gpu := gpu_of(device)) else "",
-        torch=referee.facts["torch"],
-        cuda=referee.facts["cuda"],
+        torch=referee.facts.torch,
+        cuda=referee.facts.cuda,
         python=platform.python_version(),
         cpu=cpu_name(),
         threads=threads(config.threads),

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
 
 from kernelwright.evaluator.devices import Block, Device
+from kernelwright.evaluator.ipc.contestant_messages import Collected, LayOut
 from kernelwright.evaluator.ipc.gradients import Backward
+from kernelwright.evaluator.ipc.policy import MAX_LINE
 from kernelwright.evaluator.ipc.tensor_layout import Slot, exact_copy, view
 from kernelwright.evaluator.ipc.tensor_tree import (
     Tree,
@@ -28,6 +30,8 @@ from kernelwright.evaluator.ipc.tensor_tree import (
 
 # Any: whatever a problem's author passes, positional and by keyword.
 Call = tuple[list[Any], dict[str, Any]]
+
+_FINE = Collected(kind="", complaint="")
 
 
 @dataclass(slots=True)
@@ -80,11 +84,9 @@ class CallLayout:
         return self.backward.call(model, given, kwargs, leaves=leaves, cotangents=cotangents)
 
 
-def prepare(message: dict[str, Any], blocks: list[Block], device: torch.device) -> CallLayout:
-    """Make the views a layout message describes."""
-    count = int(message["count"])
-    slots: list[Slot] = message["input_slots"]
-    output_slots: list[Slot] = message["output_slots"]
+def prepare(request: LayOut, blocks: list[Block], device: torch.device) -> CallLayout:
+    """Make the views that a request describes."""
+    count, slots, output_slots = request.count, request.input_slots, request.output_slots
 
     def shared(leaf: int, index: int) -> torch.Tensor:
         return view(blocks[slots[leaf]["block"]].data, slots[leaf], index)
@@ -92,10 +94,10 @@ def prepare(message: dict[str, Any], blocks: list[Block], device: torch.device) 
     def exact(leaf: int, index: int) -> torch.Tensor:
         return exact_copy(shared(leaf, index), device)
 
-    backward = Backward.from_message(message["backward"]) if message["backward"] else None
+    backward = Backward.from_message(request.backward) if request.backward else None
 
     def called_with(index: int, tensor: Callable[[int, int], torch.Tensor]) -> Call:
-        trees = (message["args"], message["kwargs"])
+        trees = (request.args, request.kwargs)
         if backward is None:
             args, kwargs = (unflatten(tree, lambda leaf: tensor(leaf, index)) for tree in trees)
             return args, kwargs
@@ -110,10 +112,10 @@ def prepare(message: dict[str, Any], blocks: list[Block], device: torch.device) 
         outputs=[
             [view(blocks[slot["block"]].data, slot, index) for slot in output_slots] for index in range(count)
         ],
-        output_tree=message["output_tree"],
+        output_tree=request.output_tree,
         output_slots=output_slots,
         device=device,
-        private=(lambda index: called_with(index, exact)) if message["private"] else None,
+        private=(lambda index: called_with(index, exact)) if request.private else None,
         renewed=None if backward is None else (lambda index: called_with(index, shared)),
         backward=backward,
         shared=frozenset(block.data.untyped_storage().data_ptr() for block in blocks),
@@ -221,23 +223,23 @@ def _apart(value: Any, shared: frozenset[int]) -> Any:
     return value
 
 
-def collect(returned: list[Any], layout: CallLayout, first: int) -> tuple[str, str]:
+def collect(returned: list[Any], layout: CallLayout, first: int) -> Collected:
     """Copy outputs into their slots; stop at the first that does not fit and say why."""
     places = layout.outputs[first : first + len(returned)]
     if layout.lone and all(_fits(value, goals[0]) for value, goals in zip(returned, places, strict=True)):
         # At once: how long a process takes for each by itself is its own, and no time of its kernels'.
         torch._foreach_copy_([goals[0] for goals in places], returned)
-        return "", ""
+        return _FINE
     for index, value in enumerate(returned):
         try:
             tree, leaves = flatten(value, numbers_as_tensors=True)
         except UnsupportedValue as error:
-            return "shape", f"the output holds {error}"
-        kind, complaint = _complaint(tree, leaves, layout)
-        if complaint:
-            return kind, complaint
+            return _complaint("shape", f"the output holds {error}")
+        complaint = _misfit(tree, leaves, layout)
+        if complaint is not None:
+            return complaint
         _store(places[index], leaves)
-    return "", ""
+    return _FINE
 
 
 def _fits(value: Any, goal: torch.Tensor) -> bool:
@@ -257,26 +259,29 @@ def _store(slots: list[torch.Tensor], leaves: list[torch.Tensor]) -> None:
         slot.copy_(leaf)
 
 
-def _complaint(tree: Tree, leaves: list[torch.Tensor], layout: CallLayout) -> tuple[str, str]:
+def _complaint(kind: Literal["shape", "dtype"], text: str) -> Collected:
+    return Collected(kind=kind, complaint=text[:MAX_LINE])
+
+
+def _misfit(tree: Tree, leaves: list[torch.Tensor], layout: CallLayout) -> Collected | None:
     if not same_structure(tree, layout.output_tree):
-        return (
-            "shape",
-            f"the output nests differently: {_sketch(tree)} instead of {_sketch(layout.output_tree)}",
-        )
+        nesting = f"{_sketch(tree)} instead of {_sketch(layout.output_tree)}"
+        return _complaint("shape", f"the output nests differently: {nesting}")
     for path, leaf, slot in zip(leaf_paths(tree), leaves, layout.output_slots, strict=True):
         where = f"output{path}"
         if type(leaf) not in (torch.Tensor, nn.Parameter):
-            return "dtype", f"{where} is a {type(leaf).__qualname__}, not a plain tensor"
+            return _complaint("dtype", f"{where} is a {type(leaf).__qualname__}, not a plain tensor")
         if list(leaf.shape) != slot["shape"]:
-            return "shape", f"{where} has shape {tuple(leaf.shape)} instead of {tuple(slot['shape'])}"
+            shapes = f"{tuple(leaf.shape)} instead of {tuple(slot['shape'])}"
+            return _complaint("shape", f"{where} has shape {shapes}")
         if dtype_name(leaf.dtype) != slot["dtype"]:
-            return "dtype", f"{where} is {dtype_name(leaf.dtype)} instead of {slot['dtype']}"
+            return _complaint("dtype", f"{where} is {dtype_name(leaf.dtype)} instead of {slot['dtype']}")
         expected = layout.device.type if not slot.get("number") else leaf.device.type
         if leaf.device.type != expected:
-            return "dtype", f"{where} is on {leaf.device} instead of {expected}"
+            return _complaint("dtype", f"{where} is on {leaf.device} instead of {expected}")
         if leaf.layout is not torch.strided:
-            return "dtype", f"{where} is a {leaf.layout} tensor instead of a dense one"
-    return "", ""
+            return _complaint("dtype", f"{where} is a {leaf.layout} tensor instead of a dense one")
+    return None
 
 
 def _sketch(tree: Tree) -> str:

@@ -12,9 +12,9 @@ from typing import Final, Self
 
 import torch
 
-from kernelwright.evaluator.ipc.channel import Message
+from kernelwright.evaluator.ipc.contestant_messages import Failed
+from kernelwright.evaluator.ipc.policy import MAX_NAME, MAX_REPORT
 
-_TEXT_LIMIT: Final = 8000
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 BACKENDS_FILE: Final = Path(__file__).parents[1] / "backends.json"
 """All backends as records, written into the image by the driver."""
@@ -38,17 +38,16 @@ class CompilerPatterns:
         return cls(*(_either(rows, key) for key in ("compiler_frames", "launch_frames", "error_preamble")))
 
 
-def failure(error: BaseException, patterns: CompilerPatterns) -> Message:
-    """The answer to a message whose work raised."""
+def failure(error: BaseException, patterns: CompilerPatterns) -> Failed:
+    """The answer to a request whose work raised."""
     frames = traceback.format_exception(error)
-    return {
-        "op": "failed",
-        "type": type(error).__name__,
-        "message": patterns.preamble.split(_plain(str(error)))[-1].strip()[:_TEXT_LIMIT],
-        "traceback": _plain("".join(frames))[-_TEXT_LIMIT:],
-        "out_of_memory": isinstance(error, (MemoryError, torch.OutOfMemoryError)),
-        "compiling": _was_compiling(error, patterns),
-    }
+    return Failed(
+        type=type(error).__name__[:MAX_NAME],
+        message=patterns.preamble.split(_plain(str(error)))[-1].strip()[:MAX_REPORT],
+        traceback=_plain("".join(frames))[-MAX_REPORT:],
+        out_of_memory=isinstance(error, (MemoryError, torch.OutOfMemoryError)),
+        compiling=_was_compiling(error, patterns),
+    )
 
 
 def _was_compiling(error: BaseException, patterns: CompilerPatterns) -> bool:

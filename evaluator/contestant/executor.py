@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,36 @@ from kernelwright.evaluator.contestant.exceptions import BACKENDS_FILE, Compiler
 from kernelwright.evaluator.contestant.profiling import count, profile
 from kernelwright.evaluator.contestant.threads import set_threads
 from kernelwright.evaluator.devices import Block, Device, open_device
-from kernelwright.evaluator.ipc.channel import Channel, ChannelClosed, Message
+from kernelwright.evaluator.ipc.channel import Channel, ChannelClosed
+from kernelwright.evaluator.ipc.contestant_messages import (
+    Attach,
+    Built,
+    Collect,
+    Collected,
+    Construct,
+    CountCounters,
+    Finish,
+    LayOut,
+    Listening,
+    Load,
+    MakeReady,
+    Profile,
+    Profiled,
+    Queued,
+    Ran,
+    RequestBuild,
+    Restore,
+    Run,
+    SetThreads,
+    Setup,
+    Stain,
+)
+from kernelwright.evaluator.ipc.messages import Dispatcher, Done, Message, Request, decode
 from kernelwright.evaluator.ipc.model_init import construct, load_state
 from kernelwright.evaluator.ipc.model_state import ModelState
 from kernelwright.evaluator.ipc.precision import apply_math
-from kernelwright.evaluator.ipc.tensor_layout import Slot, exact_copy, view
-from kernelwright.evaluator.ipc.tensor_tree import Tree, dtype_from, unflatten
+from kernelwright.evaluator.ipc.tensor_layout import exact_copy, view
+from kernelwright.evaluator.ipc.tensor_tree import dtype_from, unflatten
 
 
 class Contestant:
@@ -53,164 +78,159 @@ class Contestant:
         self._layouts: dict[str, CallLayout] = {}
         self._returned: list[Any] = []
         self._before: ModelState | None = None
+        self.handlers: dict[type[Request[Any]], Callable[[Any], Message]] = {
+            Setup: self._setup,
+            Attach: self._attach,
+            Load: self._load,
+            Construct: self._construct,
+            LayOut: self._lay_out,
+            MakeReady: self._make_ready,
+            Run: self._run,
+            Stain: self._stain,
+            Collect: self._collect,
+            Restore: self._restore,
+            Profile: self._profile,
+            CountCounters: self._count,
+            SetThreads: self._set_threads,
+            Finish: self._finish,
+        }
 
     def serve(self) -> None:
-        """Answer messages until the referee hangs up."""
-        operations = {
-            "setup": self._setup,
-            "attach": self._attach,
-            "load": self._load,
-            "construct": self._construct,
-            "prepare": self._prepare,
-            "ready": self._ready,
-            "run": self._run,
-            "stain": self._stain,
-            "collect": self._collect,
-            "restore": self._restore,
-            "profile": self._profile,
-            "count": self._count,
-            "threads": self._threads,
-            "finish": self._finish,
-        }
-        self._channel.send({"op": "ready"})
+        """Answer requests until the referee hangs up."""
+        dispatcher = Dispatcher(self.handlers)
+        self._channel.send(Listening().to_json())
         while not self._finished:
             try:
-                message = self._channel.receive(with_fds=True)
+                received = self._channel.receive(with_fds=True)
             except ChannelClosed:
                 return
             try:
-                reply = operations[message["op"]](message)
+                answer = dispatcher.handle(received)
             except BaseException as error:  # noqa: BLE001  (the candidate's code may raise anything at all)
-                reply = failure(error, self._compilers)
-            self._channel.send(reply)
+                answer = failure(error, self._compilers)
+            self._channel.send(answer.to_json())
 
-    def _setup(self, message: Message) -> Message:
-        torch.set_num_threads(int(message["threads"]))
-        apply_math(str(message["math"]))
-        self._device = open_device(message["device"])
-        self._sharing = open_device(message["sharing"]) if message.get("sharing") else self._device
+    def _setup(self, request: Setup) -> Done:
+        torch.set_num_threads(request.threads)
+        apply_math(request.math)
+        self._device = open_device(request.device)
+        self._sharing = open_device(request.sharing) if request.sharing else self._device
         load_inline_shim.install(self._build)
-        return {"op": "done"}
+        return Done()
 
-    def _attach(self, message: Message) -> Message:
+    def _attach(self, request: Attach) -> Done:
         fds = self._channel.take_fds()
-        for descriptor in message["blocks"]:
+        for descriptor in request.blocks:
             needed = fds[: int(descriptor["fds"])]
             del fds[: len(needed)]
             self._blocks.append(self._sharing.attach(descriptor, needed))
-        return {"op": "done"}
+        return Done()
 
-    def _load(self, message: Message) -> Message:
+    def _load(self, request: Load) -> Done:
         path = Path(tempfile.gettempdir()) / "candidate.py"
-        path.write_text(message["source"], "utf-8")
+        path.write_text(request.source, "utf-8")
         spec = importlib.util.spec_from_file_location(path.stem, path)
         if spec is None or spec.loader is None:
             raise ImportError(f"cannot load {path}")
         self._module = importlib.util.module_from_spec(spec)
         sys.modules[path.stem] = self._module
         spec.loader.exec_module(self._module)
-        vars(self._module).update(message["overrides"])
-        if not callable(getattr(self._module, message["class"], None)):
-            raise AttributeError(f"the module defines no class {message['class']}")
-        return {"op": "done"}
+        vars(self._module).update(request.overrides)
+        if not callable(getattr(self._module, request.class_name, None)):
+            raise AttributeError(f"the module defines no class {request.class_name}")
+        return Done()
 
-    def _construct(self, message: Message) -> Message:
-        args, kwargs = (self._value(message[part], message["slots"]) for part in ("args", "kwargs"))
+    def _construct(self, request: Construct) -> Done:
+        def leaf(index: int) -> torch.Tensor:
+            slot = request.slots[index]
+            return exact_copy(view(self._blocks[slot["block"]].data, slot, 0), self._device.torch_device)
+
+        args, kwargs = (unflatten(tree, leaf) for tree in (request.args, request.kwargs))
         model = construct(
-            getattr(self._module, message["class"]), args, kwargs, int(message["seed"]), vary=message["vary"]
+            getattr(self._module, request.class_name), args, kwargs, request.seed, vary=request.vary
         )
         if isinstance(model, torch.nn.Module):
             model.to(self._device.torch_device)
-            if message["dtype"]:
-                model.to(dtype_from(message["dtype"]))
-            if message["state"] is not None:
-                names, tree = message["state"]["names"], message["state"]["tree"]
-                load_state(model, dict(zip(names, self._value(tree, message["slots"]), strict=True)))
-        if message["compile"]:
+            if request.dtype:
+                model.to(dtype_from(request.dtype))
+            if request.state is not None:
+                first = len(request.slots) - len(request.state)
+                load_state(model, {name: leaf(first + index) for index, name in enumerate(request.state)})
+        if request.compile:
             model = torch.compile(model)
-        self._models[message["model"]] = model
-        return {"op": "done"}
+        self._models[request.model] = model
+        return Done()
 
-    def _prepare(self, message: Message) -> Message:
-        self._layouts[message["layout"]] = prepare(message, self._blocks, self._device.torch_device)
-        return {"op": "done"}
+    def _lay_out(self, request: LayOut) -> Done:
+        self._layouts[request.layout] = prepare(request, self._blocks, self._device.torch_device)
+        return Done()
 
-    def _ready(self, message: Message) -> Message:
+    def _make_ready(self, request: MakeReady | Run) -> Done:
         """Note the model's state and make arguments for a run, before it is on any clock."""
-        self._before = ModelState(self._models[message["model"]]) if message["restore"] else None
-        self._layouts[message["layout"]].ready(int(message["first"]), int(message["count"]))
-        return {"op": "done"}
+        self._before = ModelState(self._models[request.model]) if request.restore else None
+        self._layouts[request.layout].ready(request.first, request.count)
+        return Done()
 
-    def _run(self, message: Message) -> Message:
-        if not message["ready"]:
-            self._ready(message)
-        model = self._models[message["model"]]
-        layout, gate = self._layouts[message["layout"]], self._gate(message["gate"])
-        batch = CallBatch(*(int(message[name]) for name in ("first", "count", "lead")))
-        inner_ms, self._returned = run(model, layout, self._device, batch, gate=gate)
-        return {"op": "done", "inner_ms": inner_ms, "where": where(self._returned, layout)}
+    def _run(self, request: Run) -> Ran:
+        if not request.ready:
+            self._make_ready(request)
+        layout, gate = self._layouts[request.layout], self._gate(request)
+        batch = CallBatch(request.first, request.count, request.lead)
+        inner_ms, self._returned = run(self._models[request.model], layout, self._device, batch, gate=gate)
+        return Ran(inner_ms=inner_ms, where=where(self._returned, layout))
 
-    def _gate(self, gate: dict[str, int] | None) -> GateWait | None:
-        if gate is None:
+    def _gate(self, request: Run) -> GateWait | None:
+        if request.gate_block is None:
             return None
-        word = self._blocks[gate["block"]].data
-        return GateWait(word, gate["value"], lambda: self._channel.send({"op": "queued"}))
+        word = self._blocks[request.gate_block].data
+        return GateWait(word, request.gate_value, lambda: self._channel.send(Queued().to_json()))
 
-    def _stain(self, message: Message) -> Message:
+    def _stain(self, request: Stain) -> Done:
         """Leave NaN where kernels may find what they have not written."""
-        del message
+        del request
         self._device.stain()
         self._device.synchronize()
-        return {"op": "done"}
+        return Done()
 
-    def _collect(self, message: Message) -> Message:
+    def _collect(self, request: Collect) -> Collected:
         """Hand over what the last run returned."""
         returned, self._returned = self._returned, []
         with torch.no_grad():
-            kind, complaint = collect(returned, self._layouts[message["layout"]], int(message["first"]))
+            collected = collect(returned, self._layouts[request.layout], request.first)
         self._device.synchronize()
-        return {"op": "done", "kind": kind, "complaint": complaint}
+        return collected
 
-    def _restore(self, message: Message) -> Message:
+    def _restore(self, request: Restore) -> Done:
         """Put the state back that was noted before the last run."""
-        del message
+        del request
         if self._before is not None:
             self._before.restore()
         self._device.synchronize()
-        return {"op": "done"}
+        return Done()
 
-    def _threads(self, message: Message) -> Message:
-        set_threads(int(message["count"]))
-        return {"op": "done"}
+    def _set_threads(self, request: SetThreads) -> Done:
+        set_threads(request.count)
+        return Done()
 
-    def _finish(self, message: Message) -> Message:
+    def _finish(self, request: Finish) -> Done:
         """End in good order, as tools that report at the end need it."""
-        del message
+        del request
         self._finished = True
         self._device.synchronize()
-        return {"op": "done"}
+        return Done()
 
-    def _profile(self, message: Message) -> Message:
-        layout = self._layouts[message["layout"]]
-        return {"op": "done", "events": profile(self._models[message["model"]], layout, self._device)}
+    def _profile(self, request: Profile) -> Profiled:
+        events = profile(self._models[request.model], self._layouts[request.layout], self._device)
+        return Profiled(events=events)
 
-    def _count(self, message: Message) -> Message:
-        count(self._models[message["model"]], self._layouts[message["layout"]], self._device)
-        return {"op": "done"}
+    def _count(self, request: CountCounters) -> Done:
+        count(self._models[request.model], self._layouts[request.layout], self._device)
+        return Done()
 
-    def _value(self, tree: Tree, slots: list[Slot]) -> Any:
-        def leaf(index: int) -> torch.Tensor:
-            return exact_copy(
-                view(self._blocks[slots[index]["block"]].data, slots[index], 0), self._device.torch_device
-            )
-
-        return unflatten(tree, leaf)
-
-    def _build(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _build(self, request: dict[str, Any]) -> Built:
         with self._building:
-            self._channel.send({"op": "build", "request": request})
-            reply: dict[str, Any] = self._channel.receive()
-            return reply
+            self._channel.send(RequestBuild(request=request).to_json())
+            return decode(self._channel.receive(), Built)
 
 
 def main() -> None:

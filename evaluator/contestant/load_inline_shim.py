@@ -19,7 +19,9 @@ from typing import Any, Final
 
 import torch
 
-RequestBuild = Callable[[dict[str, Any]], dict[str, Any]]  # Any: JSON, checked by the receiver
+from kernelwright.evaluator.ipc.contestant_messages import Built
+
+SendRequest = Callable[[dict[str, Any]], Built]  # Any: JSON, checked by the receiver
 _HEADER_SUFFIXES: Final = (".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl", ".inc", ".ipp", ".tpp", ".cu", ".cpp")
 _MOST_FILES: Final = 500
 _MOST_BYTES: Final = 8 << 20
@@ -28,10 +30,10 @@ _LEAN_SYMBOL: Final = "kernelwright"
 """In every mangled name the lean headers declare."""
 
 
-def install(request_build: RequestBuild) -> None:
+def install(request_build: SendRequest) -> None:
     """Make `torch.utils.cpp_extension` ask `request_build` instead of running compilers.
 
-    `request_build` takes the fields of a build request; it answers with `ok`, `path`, `module_name`, `log`.
+    `request_build` takes the fields of a build request; it raises what a channel does.
     """
     from torch.utils import cpp_extension
 
@@ -50,7 +52,7 @@ def _constant(answer: object) -> object:
 def _replacement(
     original: Callable[..., Any],  # Any: torch's own, untyped
     translate: Callable[[dict[str, Any]], dict[str, Any]],
-    request_build: RequestBuild,
+    request_build: SendRequest,
 ) -> Callable[..., ModuleType | str]:
     """A function with the signature this torch version has."""
     signature = inspect.signature(original)
@@ -76,11 +78,11 @@ def _replacement(
     return ask
 
 
-def _build_and_import(request: dict[str, Any], request_build: RequestBuild) -> ModuleType | str:
+def _build_and_import(request: dict[str, Any], request_build: SendRequest) -> ModuleType | str:
     reply = request_build(request)
-    if not reply["ok"]:
-        raise RuntimeError(f"Error building extension '{request['name']}': {reply['log'][:_LOG_TAIL]}")
-    return _import(reply["path"], reply["module_name"], request["is_python_module"])
+    if not reply.ok:
+        raise RuntimeError(f"Error building extension '{request['name']}': {reply.log[:_LOG_TAIL]}")
+    return _import(reply.path, reply.module_name, request["is_python_module"])
 
 
 def _encodable(value: Any) -> Any:  # Any: nested JSON

@@ -11,13 +11,13 @@ import torch
 
 from kernelwright.evaluator.contestant.calls import CallLayout
 from kernelwright.evaluator.devices import Device
+from kernelwright.evaluator.ipc.policy import MAX_EVENTS
 
 _CALL = "kernelwright call"
-_MOST_EVENTS = 64
 _MOST_NAME = 300
 
 
-def profile(model: Any, layout: CallLayout, device: Device) -> list[list[Any]]:
+def profile(model: Any, layout: CallLayout, device: Device) -> list[tuple[str, str, float]]:
     """Kinds (`kernel`, `operator`, `call`), names and milliseconds, longest first.
 
     On a GPU the kernels' own times; on a CPU each operator's time without those it calls, and what is left of
@@ -58,7 +58,7 @@ def _buffers_kept(model: Any) -> Iterator[None]:
         buffer.copy_(before)
 
 
-def _kernels(trace: Any) -> list[list[Any]]:
+def _kernels(trace: Any) -> list[tuple[str, str, float]]:
     spent: Counter[tuple[str, str]] = Counter()
     for event in trace.kineto_results.events():
         if event.device_type().name == "CUDA" and event.name() != _CALL:
@@ -66,7 +66,7 @@ def _kernels(trace: Any) -> list[list[Any]]:
     return _longest({key: value / 1e6 for key, value in spent.items()})
 
 
-def _operators(trace: Any) -> list[list[Any]]:
+def _operators(trace: Any) -> list[tuple[str, str, float]]:
     spent: Counter[tuple[str, str]] = Counter()
     for event in trace.function_events:
         kind = "call" if event.name == _CALL else "operator"
@@ -74,6 +74,6 @@ def _operators(trace: Any) -> list[list[Any]]:
     return _longest({key: value / 1e3 for key, value in spent.items()})
 
 
-def _longest(spent: dict[tuple[str, str], float]) -> list[list[Any]]:
-    ordered = sorted(spent.items(), key=lambda item: -item[1])[:_MOST_EVENTS]
-    return [[kind, name[:_MOST_NAME], milliseconds] for (kind, name), milliseconds in ordered]
+def _longest(spent: dict[tuple[str, str], float]) -> list[tuple[str, str, float]]:
+    ordered = sorted(spent.items(), key=lambda item: -item[1])[:MAX_EVENTS]
+    return [(kind, name[:_MOST_NAME], milliseconds) for (kind, name), milliseconds in ordered]

@@ -1,4 +1,4 @@
-"""What one process is handed of what it asks to be built: each library once, and not more than fits."""
+"""Copies of built libraries for one process: each once, and not more than fits."""
 
 from __future__ import annotations
 
@@ -6,17 +6,12 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
 
 from kernelwright.evaluator.building.build_request import BuildOutcome
-from kernelwright.evaluator.ipc.channel import Message
-
-MOST_BUILDS: Final = 64
-"""Different builds a process may ask for."""
-MOST_BYTES: Final = 1 << 30
-"""Of all libraries together that a process is handed; they lie outside its sandbox."""
+from kernelwright.evaluator.driver.policy import MOST_BUILDS, MOST_LIBRARY_BYTES
+from kernelwright.evaluator.ipc.driver_requests import BuildFinished, unbuilt
 
 
 @dataclass(slots=True)
@@ -24,46 +19,43 @@ class BuiltLibraries:
     """The libraries of one process, in a folder it reads."""
 
     folder: Path
-    answers: dict[str, Message] = field(default_factory=dict)
+    seen: Callable[[Path], Path]
+    """Says where the process sees a path."""
+    answers: dict[str, BuildFinished] = field(default_factory=dict)
     """By request; an equal one is answered the same, as torch loads an extension once a process."""
     size: int = 0
     """Bytes copied into the folder."""
 
-    def recall(self, request: object) -> Message | None:
+    def recall(self, request: object) -> BuildFinished | None:
         """The answer to a request that needs no build: one given before, or that there were enough."""
         known = self.answers.get(_name(request))
         if known is None and len(self.answers) >= MOST_BUILDS:
-            return _refusal(f"more than {MOST_BUILDS} different builds")
+            return unbuilt(f"not built: more than {MOST_BUILDS} different builds", refused=True)
         return known
 
-    def hand_over(self, request: object, outcome: BuildOutcome, *, seen: Callable[[Path], Path]) -> Message:
-        """Copy what was built into the folder; `seen` says where the process sees a path."""
+    def hand_over(self, request: object, outcome: BuildOutcome) -> BuildFinished:
+        """Copy what was built into the folder."""
         build, library = outcome.build, outcome.shared_object
-        answer: Message = {
-            "ok": build.ok,
-            "path": "",
-            "module_name": outcome.module_name,
-            "log": build.log,
-            "timed_out": build.timed_out,
-            "doubtful": outcome.suspect,
-        }
+        answer = replace(
+            unbuilt(build.log),
+            ok=build.ok,
+            module_name=outcome.module_name,
+            timed_out=build.timed_out,
+            doubtful=outcome.suspect,
+        )
         if library is not None:
             size = library.stat().st_size
-            if self.size + size > MOST_BYTES:
-                answer = _refusal(f"more than {MOST_BYTES >> 20} MiB of libraries")
+            if self.size + size > MOST_LIBRARY_BYTES:
+                limit = f"{MOST_LIBRARY_BYTES >> 20} MiB of libraries"
+                answer = unbuilt(f"not built: more than {limit}", refused=True)
             else:
                 copy = self.folder / f"{len(self.answers)}-{library.name}"
                 shutil.copyfile(library, copy)
                 copy.chmod(0o755)
                 self.size += size
-                answer["path"] = str(seen(copy))
+                answer = replace(answer, path=str(self.seen(copy)))
         self.answers[_name(request)] = answer
         return answer
-
-
-def _refusal(why: str) -> Message:
-    """The answer to what will not be built, though a compiler might have done it."""
-    return {"ok": False, "path": "", "module_name": "", "log": f"not built: {why}", "refused": True}
 
 
 def _name(request: object) -> str:

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from kernelwright.evaluator.driver.cancellation import CancelToken
+from kernelwright.evaluator.driver.policy import CANCEL_CHECK_S
 from kernelwright.evaluator.schema.errors import Cancelled
-
-_GLANCE_S = 1.0
 
 
 class DeviceScheduler:
@@ -72,6 +71,6 @@ class DeviceScheduler:
                 self._changed.notify_all()
 
     def _pause(self, stop: CancelToken) -> None:
-        self._changed.wait(_GLANCE_S)
+        self._changed.wait(CANCEL_CHECK_S)
         if stop.is_set:
             raise Cancelled("the evaluation was stopped; nothing is scored")

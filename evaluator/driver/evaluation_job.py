@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kernelwright.evaluator.driver.cancellation import CancelToken
+from kernelwright.evaluator.driver.policy import MOST_FAILED_BUILDS, OUTPUT_TAIL
 from kernelwright.evaluator.schema.evaluation import Build, Stage
 
 
@@ -22,15 +24,54 @@ class EvaluationJob:
     stage: Stage = Stage.LOAD
     timed_out: bool = False
     alone: bool = False
-    """Whether others have made room, so that a lack of device memory is its own."""
+    """Others have made room, so that a lack of device memory is the candidate's own."""
     real_headers: bool = False
-    """Whether its libraries are built with torch's own headers from the start."""
+    """Libraries are built with torch's own headers from the start."""
     device_s: float = 0.0
     """Seconds it had the device alone."""
     stop: CancelToken = field(default_factory=CancelToken)
 
+    def begin(self, source: str, total_s: float) -> None:
+        """Begin the evaluation of a candidate, which has so many seconds."""
+        self.source = source
+        self.deadline = time.monotonic() + total_s
+
     def begin_again(self, *, alone: bool = False) -> None:
-        """Forget a judgement that came to nothing."""
+        """Forget an evaluation that came to nothing."""
         self.builds.clear()
         self.timed_out = self.real_headers = False
         self.alone = alone
+
+    def begin_with_real_headers(self, total_s: float) -> None:
+        """Evaluate anew, because the first outcome may be the lean headers' fault, with time of its own."""
+        self.real_headers = True
+        self.deadline = time.monotonic() + total_s
+
+    def extend(self, seconds: float) -> None:
+        """Leave the candidate so many seconds more: it was kept waiting."""
+        self.deadline += seconds
+
+    def enter(self, stage: Stage) -> None:
+        """Enter a stage of the evaluation, or go back to it after a build."""
+        self.stage = stage
+        self.on_stage(stage)
+
+    def record(self, build: Build) -> None:
+        """Keep one build more, unless it is one of too many that failed."""
+        if build.ok or sum(not known.ok for known in self.builds) < MOST_FAILED_BUILDS:
+            self.builds.append(build)
+
+    def note_output(self, text: str) -> None:
+        """Keep the end of what the candidate printed."""
+        self.output_tail = text[-OUTPUT_TAIL:]
+
+    def note_device_time(self, seconds: float) -> None:
+        """Keep how long it had the device alone."""
+        self.device_s = seconds
+
+    def has_run_out(self) -> bool:
+        """Note that its time is used up; True the first time that is so."""
+        if self.timed_out or time.monotonic() < self.deadline:
+            return False
+        self.timed_out = True
+        return True

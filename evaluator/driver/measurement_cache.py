@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from kernelwright.evaluator.ipc.channel import Message
-from kernelwright.evaluator.ipc.messages import VERDICT
+from kernelwright.evaluator.ipc.channel import JsonObject
+from kernelwright.evaluator.ipc.driver_requests import VERSIONED, Recall, Recalled, Remember
+from kernelwright.evaluator.ipc.messages import Done
 from kernelwright.evaluator.schema.record import sha256_text
 
 _VERSION = 2
@@ -21,11 +22,11 @@ _VERSION = 2
 class MeasurementStore(Protocol):
     """What is remembered of a problem between referees: measured ratios of its baselines."""
 
-    def recall(self, key: str) -> Message:
+    def recall(self, key: str) -> JsonObject:
         """What was remembered under a key; empty if nothing."""
         ...
 
-    def remember(self, key: str, facts: Message) -> None:
+    def remember(self, key: str, facts: JsonObject) -> None:
         """Keep facts under a key."""
         ...
 
@@ -38,7 +39,7 @@ class MeasurementCache:
         self._folder = folder
         self._judge = judge
 
-    def recall(self, key: str) -> Message:
+    def recall(self, key: str) -> JsonObject:
         """What was remembered; empty if nothing usable was."""
         try:
             facts = json.loads(self._path(key).read_text("utf-8"))
@@ -46,7 +47,7 @@ class MeasurementCache:
             return {}
         return facts if isinstance(facts, dict) and facts.get("key") == self._whole(key) else {}
 
-    def remember(self, key: str, facts: Message) -> None:
+    def remember(self, key: str, facts: JsonObject) -> None:
         """Keep facts, atomically; a full disk forgets."""
         with contextlib.suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -59,4 +60,26 @@ class MeasurementCache:
         return self._folder / f"{sha256_text(f'{_VERSION}:{self._whole(key)}')[:32]}.json"
 
     def _whole(self, key: str) -> str:
-        return f"{key}:{self._judge()}" if VERDICT in key else key
+        return f"{key}:{self._judge()}" if VERSIONED in key else key
+
+
+class FactMemory:
+    """Serves a referee's requests to recall and remember facts."""
+
+    def __init__(self, store: MeasurementStore, device: str, threads: int, *, problem_key: str = "") -> None:
+        """`problem_key` is what facts about the opened problem and policy lie under."""
+        self._store = store
+        self._device_key = f"device:{device}:{threads}"
+        self._problem_key = problem_key
+
+    def recall(self, request: Recall) -> Recalled:
+        """Look facts up."""
+        return Recalled(facts=self._store.recall(self._key(request.about)))
+
+    def remember(self, request: Remember) -> Done:
+        """Keep facts."""
+        self._store.remember(self._key(request.about), request.facts)
+        return Done()
+
+    def _key(self, about: str) -> str:
+        return f"{self._device_key}:{about}" if about else self._problem_key

@@ -6,15 +6,11 @@ import threading
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import Final
 
 from kernelwright.evaluator.driver.cancellation import CancelToken
+from kernelwright.evaluator.driver.policy import CANCEL_CHECK_S, OPENING_S
 from kernelwright.evaluator.driver.referee_client import RefereeClient
 from kernelwright.evaluator.schema.errors import Cancelled
-
-_OPENING_S: Final = {"cpu": 8.0, "cuda": 30.0}
-"""About what it takes until a new referee has judged its first candidate, beyond what a warm one takes."""
-_GLANCE_S: Final = 0.5
 
 
 @dataclass(slots=True)
@@ -54,11 +50,11 @@ class RefereePool:
         Raises:
             Stopped: `stop` was set while it waited.
         """
-        price_s = _OPENING_S[device.partition(":")[0]]
+        price_s = OPENING_S[device.partition(":")[0]]
         with self._changed:
             while self._waits(problem := self._problems.setdefault(key, _Problem()), price_s):
                 began = time.monotonic()
-                self._changed.wait(_GLANCE_S)
+                self._changed.wait(CANCEL_CHECK_S)
                 if stop.is_set:
                     raise Cancelled("the evaluation was stopped; nothing is scored")
                 if not problem.opening:  # until it has judged something nobody knows whether waiting is long

@@ -14,14 +14,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-# Any: a message is free-form JSON; whoever receives one checks every field it uses.
-Message = dict[str, Any]
+from kernelwright.evaluator.ipc.policy import MAX_DEPTH, MAX_FDS, MAX_MESSAGE_BYTES
 
-MAX_MESSAGE_BYTES = 32 << 20
-MAX_DEPTH = 200
-"""Of lists and objects within one another: far from what JSON can be read or written with, however deep the
-stack is, so that what was received can be passed on."""
-MAX_FDS = 8
+# Any: free-form JSON; `messages.decode` checks every field.
+JsonObject = dict[str, Any]
 
 
 class ChannelError(Exception):
@@ -54,7 +50,7 @@ class Channel:
         """Take over an inherited descriptor."""
         return cls(socket.socket(fileno=fd))
 
-    def send(self, message: Message, fds: Sequence[int] = (), *, timeout_s: float = 30.0) -> None:
+    def send(self, message: JsonObject, fds: Sequence[int] = (), *, timeout_s: float = 30.0) -> None:
         """Send one message, with descriptors riding on its first byte.
 
         Raises:
@@ -62,7 +58,11 @@ class Channel:
             ChannelGarbled: the other side could not receive it.
             ChannelTimeout: the other side does not read.
         """
-        data = memoryview(_encoded(message))
+        self.send_line(encoded(message), fds, timeout_s=timeout_s)
+
+    def send_line(self, line: bytes, fds: Sequence[int] = (), *, timeout_s: float = 30.0) -> None:
+        """Send what `encoded` gave, where encoding must not take time; raises what `send` does."""
+        data = memoryview(line)
         deadline = time.monotonic() + timeout_s
         try:
             if fds:
@@ -76,7 +76,7 @@ class Channel:
         except OSError as error:
             raise ChannelClosed(f"the other side is gone: {error}") from error
 
-    def receive(self, timeout_s: float | None = None, *, with_fds: bool = False) -> Message:
+    def receive(self, timeout_s: float | None = None, *, with_fds: bool = False) -> JsonObject:
         """Next message.
 
         Raises:
@@ -146,7 +146,7 @@ class Channel:
             raise ChannelTimeout("no message in time")
 
 
-def _encoded(message: Message) -> bytes:
+def encoded(message: JsonObject) -> bytes:
     """One line of JSON.
 
     Raises:
@@ -163,7 +163,7 @@ def _encoded(message: Message) -> bytes:
     return data + b"\n"
 
 
-def _is_deep(message: Message, data: bytes) -> bool:
+def _is_deep(message: JsonObject, data: bytes) -> bool:
     """Whether something lies deeper in it than `MAX_DEPTH`, told level by level."""
     if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
         return False

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from kernelwright.evaluator.analysis.plausibility import contradiction
+from kernelwright.evaluator.ipc.driver_requests import EnterStage
 from kernelwright.evaluator.referee.checks.kernel_profile import attribution
 from kernelwright.evaluator.referee.checks.ncu_counters import CounterCollector
 from kernelwright.evaluator.referee.checks.roofline import Roofline
@@ -20,8 +21,9 @@ from kernelwright.evaluator.referee.correctness.verification import Verifier
 from kernelwright.evaluator.referee.timing.second_process import SecondProcess
 from kernelwright.evaluator.referee.timing.timer import CandidateTimer
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.setup import ProblemContext, load, start
-from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, WorkerProcess
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import DeviceFull
 from kernelwright.evaluator.schema.evaluation import (
@@ -108,11 +110,10 @@ class CandidateEvaluator:
             if self._config.measure and self._ground.device.torch_device.type == "cuda":
                 # Freezing would not stop what a contestant has queued on a GPU.
                 self._know_baselines()
-                self._ground.driver.call("release")
-            side = start(self._ground, role="candidate", real_headers=real_headers)
-            side.deadline = time.monotonic() + self._config.limits.total_s
-            side.deadline += self._hold_device(exclusive=False)
-            side.compile_s = compile_s
+                self._ground.driver.release()
+            side = start(self._ground, role="candidate", real_headers=real_headers, compile_s=compile_s)
+            side.limit(self._config.limits.total_s)
+            side.extend(self._hold_device(exclusive=False))
             load(self._ground, side, source, class_name="ModelNew")
             self._announce(outcome, Stage.VERIFY)
             self._verify(side, outcome)
@@ -123,7 +124,7 @@ class CandidateEvaluator:
                 asked = time.monotonic()
                 self._know_baselines()
                 self._hold_device(exclusive=True)
-                side.deadline += time.monotonic() - asked
+                side.extend(time.monotonic() - asked)
                 side.thaw()
                 outcome.measurement = self._time(side, lane, source, outcome)
                 outcome.plausibility = self._assessor.assess(outcome.measurement.candidate.median_ms)
@@ -139,7 +140,7 @@ class CandidateEvaluator:
         except CandidateFailed as verdict:
             if verdict.status is Status.OUT_OF_MEMORY:
                 self._insist_on_room(side, verdict.detail)
-            outcome.is_doubtful = verdict.status in _DOUBTED and side is not None and side.builds_doubtful
+            outcome.is_doubtful = verdict.status in _DOUBTED and side is not None and side.builds.doubtful
             final = verdict if outcome.is_doubtful else self._explained(verdict, side, source, outcome)
             outcome.status, outcome.detail, outcome.facts = final.status, final.detail, final.facts
         except torch.OutOfMemoryError as error:
@@ -148,7 +149,7 @@ class CandidateEvaluator:
         finally:
             if side is not None:
                 side.close()
-            self._ground.driver.call("release")
+            self._ground.driver.release()
         return outcome
 
     def _insist_on_room(self, side: WorkerProcess | None, why: str) -> None:
@@ -173,7 +174,7 @@ class CandidateEvaluator:
         try:
             return self._sanitizer.sanitize(source)
         finally:
-            self._ground.driver.call("release")
+            self._ground.driver.release()
 
     def close(self) -> None:
         """End the baseline process."""
@@ -242,13 +243,13 @@ class CandidateEvaluator:
         self._hold_device(exclusive=False)
 
     def _sanitize(self, side: WorkerProcess, source: str, outcome: _Outcome) -> None:
-        outcome.sanitization = self._sanitizer.postpone(self._config.sanitize, source, side.builds)
+        outcome.sanitization = self._sanitizer.postpone(self._config.sanitize, source, side.builds.count)
         if outcome.sanitization is not None:
             return
         self._announce(outcome, Stage.SANITIZE)
         side.close()
         call_ms = outcome.measurement.candidate.median_ms if outcome.measurement else None
-        found = self._sanitizer.sanitize(source, builds=side.builds, call_ms=call_ms)
+        found = self._sanitizer.sanitize(source, builds=side.builds.count, call_ms=call_ms)
         outcome.sanitization = found
         if found.convicts is not None:
             raise CandidateFailed(found.convicts, found.reason)
@@ -259,10 +260,10 @@ class CandidateEvaluator:
         """Wrong answers that change from call to call are often a race, which the tools can name."""
         if side is None or not verdict.facts.get("unsteady"):
             return verdict
-        if self._sanitizer.postpone(self._config.sanitize, source, side.builds) is not None:
+        if self._sanitizer.postpone(self._config.sanitize, source, side.builds.count) is not None:
             return verdict
         side.close()
-        found = self._sanitizer.sanitize(source, builds=side.builds)
+        found = self._sanitizer.sanitize(source, builds=side.builds.count)
         outcome.sanitization = found
         if found.convicts is None:
             return verdict
@@ -279,7 +280,7 @@ class CandidateEvaluator:
 
     def _announce(self, outcome: _Outcome, stage: Stage) -> None:
         outcome.stage = stage
-        self._ground.driver.call("stage", stage=stage.value)
+        self._ground.driver.ask(EnterStage(stage=stage.value))
 
     def _make_way(self, side: WorkerProcess) -> None:
         """After timing, let others time who wait for that, and then go on beside others.
@@ -290,12 +291,12 @@ class CandidateEvaluator:
         """
         if self._ground.device.torch_device.type == "cpu":
             side.freeze()
-            self._ground.driver.call("release")
-        side.deadline += self._hold_device(exclusive=False)
+            self._ground.driver.release()
+        side.extend(self._hold_device(exclusive=False))
 
     def _hold_device(self, *, exclusive: bool) -> float:
         """Wait for the device; returns the seconds waited, which are nobody's fault."""
-        return float(self._ground.driver.call("hold", exclusive=exclusive)["waited_s"])
+        return self._ground.driver.hold(exclusive=exclusive)
 
 
 class _Outcome:

@@ -6,14 +6,29 @@ import contextlib
 import random
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import torch
 
 from kernelwright.evaluator.devices import Device, open_device
-from kernelwright.evaluator.ipc.channel import Channel, ChannelClosed, Message
+from kernelwright.evaluator.ipc.channel import Channel, ChannelClosed, JsonObject
+from kernelwright.evaluator.ipc.messages import Dispatcher, Message, Request
 from kernelwright.evaluator.ipc.precision import apply_math
+from kernelwright.evaluator.ipc.referee_messages import (
+    CandidateEvaluated,
+    ChildEnded,
+    Crashed,
+    DescribeProblem,
+    EvaluateCandidate,
+    InspectProblem,
+    NoRoom,
+    Open,
+    Opened,
+    SanitizeCandidate,
+    Sanitized,
+    UnfitProblem,
+)
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.evaluate_candidate import CandidateEvaluator
 from kernelwright.evaluator.referee.problem_check.forked import look_apart
@@ -21,8 +36,8 @@ from kernelwright.evaluator.referee.problem_check.inspection import UNFIT, known
 from kernelwright.evaluator.referee.reference.flop_counter import weigh
 from kernelwright.evaluator.referee.reference.latency import fewer_threads
 from kernelwright.evaluator.referee.reference.reference import Reference
+from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 from kernelwright.evaluator.referee.worker.setup import ProblemContext
-from kernelwright.evaluator.referee.worker.worker_process import DriverLink
 from kernelwright.evaluator.schema.config import EvaluationConfig, Passes
 from kernelwright.evaluator.schema.errors import DeviceFull, ProblemError
 
@@ -36,62 +51,69 @@ class RefereeServer:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._judge: CandidateEvaluator | None = None
+        self.handlers: dict[type[Request[Any]], Callable[[Any], Message]] = {
+            Open: self._open,
+            EvaluateCandidate: self._evaluate,
+            SanitizeCandidate: self._sanitize,
+            InspectProblem: self._inspect,
+            DescribeProblem: self._describe,
+        }
 
     def serve(self) -> None:
         """Answer the driver until it hangs up."""
+        dispatcher = Dispatcher(self.handlers)
         while True:
             try:
-                message = self._channel.receive()
+                answer = _answer(dispatcher, self._channel.receive())
             except ChannelClosed:
                 return
-            try:
-                reply = self._answer(message)
-            except ProblemError as error:
-                full = isinstance(error, DeviceFull)
-                reply = {"op": "device_full" if full else "problem_error", "message": str(error)}
-            except torch.OutOfMemoryError as error:
-                text = f"out of device memory; choose smaller --shapes, or fewer evaluations at once: {error}"
-                reply = {"op": "device_full", "message": text}
-            except ChannelClosed:
-                return
-            except Exception as error:  # noqa: BLE001  (our own fault: the driver raises an EvaluatorError)
-                summary = traceback.format_exception_only(error)[-1].strip()
-                reply = {"op": "crashed", "message": f"{summary}\n{traceback.format_exc()}"}
-            self._channel.send(reply)
+            self._channel.send(answer.to_json())
 
-    def _answer(self, message: Message) -> dict[str, Any]:
-        if message["op"] == "open":
-            return self._open(message)
-        if message["op"] in ("vet", "describe"):
-            return look_apart(self._channel, message)
+    def _evaluate(self, asked: EvaluateCandidate) -> CandidateEvaluated:
+        found = self._opened().judge(asked.source, compile_s=asked.compile_s, alone=asked.alone)
+        return CandidateEvaluated(**found)
+
+    def _sanitize(self, asked: SanitizeCandidate) -> Sanitized:
+        found = self._opened().sanitize(asked.source)
+        return Sanitized(sanitization=found.model_dump(mode="json"))
+
+    def _inspect(self, asked: InspectProblem) -> ChildEnded:
+        return look_apart(self._channel, asked)
+
+    def _describe(self, asked: DescribeProblem) -> ChildEnded:
+        return look_apart(self._channel, asked)
+
+    def _opened(self) -> CandidateEvaluator:
         if self._judge is None:
-            raise RuntimeError("asked to judge before a problem was opened")
-        if message["op"] == "sanitize":
-            found = self._judge.sanitize(message["source"])
-            return {"op": "sanitized", "sanitization": found.model_dump(mode="json")}
-        compile_s, alone = float(message["compile_s"]), bool(message["alone"])
-        return {"op": "judged"} | self._judge.judge(message["source"], compile_s=compile_s, alone=alone)
+            raise RuntimeError("a candidate came before a problem was opened")
+        return self._judge
 
-    def _open(self, message: Message) -> dict[str, Any]:
-        config = EvaluationConfig.model_validate(message["config"])
-        torch.set_num_threads(message["threads"])
+    def _open(self, asked: Open) -> Opened:
+        config = EvaluationConfig.model_validate(asked.config)
+        torch.set_num_threads(asked.threads)
         apply_math(config.math.value)
         driver = DriverLink(self._channel)
-        driver.call("hold", exclusive=False)
-        device = open_device(message["device"])
-        with _blaming(message["problem"]):
-            flaws = self._prepare(message, config, driver, device)
-        return {"op": "opened", "flaws": flaws, **_facts(device.torch_device)}
+        driver.hold(exclusive=False)
+        device = open_device(asked.device)
+        with _blaming(asked.problem):
+            flaws = self._prepare(asked, config, driver, device)
+        kind = device.torch_device
+        return Opened(
+            flaws=flaws,
+            device_name=torch.cuda.get_device_name(kind) if kind.type == "cuda" else "",
+            torch=torch.__version__,
+            cuda=torch.version.cuda or "",
+        )
 
     def _prepare(
-        self, message: Message, config: EvaluationConfig, driver: DriverLink, device: Device
+        self, asked: Open, config: EvaluationConfig, driver: DriverLink, device: Device
     ) -> list[str]:
         """Work out all that does not depend on a candidate; returns the names of flaws seen on the way."""
-        problem = message["problem"], message["source"], message["overrides"]
+        problem = asked.problem, asked.source, asked.overrides
         work = weigh(*problem, dtype=config.dtype.value)
         why = lacking(work, device.free_bytes())
         if why:
-            raise DeviceFull(f"problem {message['problem']}: {why}; choose smaller --shapes")
+            raise DeviceFull(f"problem {asked.problem}: {why}; choose smaller --shapes")
         reference = Reference(*problem, device=device.torch_device, dtype=config.dtype.value)
         secret = (
             random.Random(config.secret_seed) if config.secret_seed is not None else random.SystemRandom()
@@ -103,7 +125,7 @@ class RefereeServer:
             """Let those time who wait for that: opening takes seconds, and the next step is as good later."""
             device.synchronize()
             device.trim()  # they may need the memory
-            driver.call("hold", exclusive=False, anew=True)
+            driver.hold(exclusive=False, anew=True)
 
         memory_bytes = int(device.free_bytes() * _TRIALS_SHARE)
         with fewer_threads(reference):
@@ -114,9 +136,9 @@ class RefereeServer:
             driver=driver,
             device=device,
             reference=reference,
-            overrides=message["overrides"],
-            device_name=message["device"],
-            threads=message["threads"],
+            overrides=asked.overrides,
+            device_name=asked.device,
+            threads=asked.threads,
             math=config.math.value,
             dtype=config.dtype.value,
             load_s=config.limits.load_s,
@@ -126,12 +148,34 @@ class RefereeServer:
         # What oracles needed for a moment, other referees of this device need now.
         device.trim()
         self._judge = CandidateEvaluator(
-            ground, pool, config, secret, insists=config.measure and not message["alone"]
+            ground, pool, config, secret, insists=config.measure and not asked.alone
         )
         # Flaws are a matter of outputs; gradients may well be constant, or summed in any order.
         flaws = known_flaws(reference, pool) if reference.backward is None else []
         pool.pause = None
         return flaws
+
+
+def _answer(dispatcher: Dispatcher[Message], received: JsonObject) -> Message:
+    """The answer to a request, whatever becomes of it.
+
+    Raises:
+        ChannelClosed: the driver is gone.
+    """
+    try:
+        return dispatcher.handle(received)
+    except DeviceFull as error:
+        return NoRoom(message=str(error))
+    except ProblemError as error:
+        return UnfitProblem(message=str(error))
+    except torch.OutOfMemoryError as error:
+        text = f"out of device memory; choose smaller --shapes, or fewer evaluations at once: {error}"
+        return NoRoom(message=text)
+    except ChannelClosed:
+        raise
+    except Exception as error:  # noqa: BLE001  (our own fault: the driver raises an EvaluatorError)
+        summary = traceback.format_exception_only(error)[-1].strip()
+        return Crashed(message=f"{summary}\n{traceback.format_exc()}")
 
 
 @contextlib.contextmanager
@@ -146,12 +190,6 @@ def _blaming(problem: str) -> Iterator[None]:
     except UNFIT as error:
         line = traceback.format_exception_only(error)[-1].strip()
         raise ProblemError(f"problem {problem} cannot be judged here: {line}") from error
-
-
-def _facts(device: torch.device) -> dict[str, str]:
-    """What this process can say of its machine."""
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
-    return {"device_name": name, "torch": torch.__version__, "cuda": torch.version.cuda or ""}
 
 
 def main() -> None:

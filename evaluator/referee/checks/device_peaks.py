@@ -10,7 +10,7 @@ from typing import Any, Final
 import torch
 
 from kernelwright.evaluator.devices import Device
-from kernelwright.evaluator.referee.worker.worker_process import DriverLink
+from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 
 _COPY_BYTES: Final = {"cpu": 256 << 20, "cuda": 1 << 30}
 _MATRIX: Final = {"cpu": 1024, "cuda": 4096}
@@ -43,7 +43,7 @@ def measure(device: Device, driver: DriverLink, *, math: str, dtype: torch.dtype
     kind = device.torch_device
     name = torch.cuda.get_device_name(kind) if kind.type == "cuda" else "cpu"
     about = f"rates:{name}:{torch.__version__}:{math}:{dtype}"
-    stored = driver.call("recall", about=about)
+    stored = driver.recall(about)
     known, times = _read(stored), int(stored.get("times") or 0)
     if known is not None and times >= _MEASUREMENTS:
         return known
@@ -54,13 +54,14 @@ def measure(device: Device, driver: DriverLink, *, math: str, dtype: torch.dtype
             max(known.flops_per_ms, found.flops_per_ms),
             found.cache_bytes,
         )
-    driver.call(
-        "remember",
-        about=about,
-        bytes_per_ms=found.bytes_per_ms,
-        flops_per_ms=found.flops_per_ms,
-        cache_bytes=found.cache_bytes,
-        times=times + 1,
+    driver.remember(
+        {
+            "bytes_per_ms": found.bytes_per_ms,
+            "flops_per_ms": found.flops_per_ms,
+            "cache_bytes": found.cache_bytes,
+            "times": times + 1,
+        },
+        about,
     )
     return found
 

@@ -11,8 +11,11 @@ from typing import Final
 from pydantic import ValidationError
 
 from kernelwright.evaluator.devices import open_device
+from kernelwright.evaluator.ipc.contestant_messages import CountCounters, Finish
+from kernelwright.evaluator.ipc.driver_requests import FindCounters, Start
 from kernelwright.evaluator.referee.correctness.shape_variants import evaluated
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.setup import (
     ModelSpec,
     ProblemContext,
@@ -20,7 +23,7 @@ from kernelwright.evaluator.referee.worker.setup import (
     lay_out_call,
     load_model,
 )
-from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, WorkerProcess
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Counters, KernelCounters
 
 _LIMIT_S: Final = 60.0
@@ -37,11 +40,11 @@ class CounterCollector:
 
     def count(self, source: str, *, compile_s: float) -> Counters:
         """Count one call; `compile_s` is what its first call may take on top to compile kernels."""
-        missing = str(self._ground.driver.call("counters")["missing"])
+        missing = self._ground.driver.ask(FindCounters()).missing
         if missing:
             return Counters(ran=False, reason=missing)
         started = time.monotonic()
-        side = WorkerProcess(self._ground.driver, open_device("cpu"), role="counted", tool="ncu")
+        side = WorkerProcess(self._ground.driver, open_device("cpu"), Start(role="counted", tool="ncu"))
         trouble = ""
         try:
             try:
@@ -49,16 +52,16 @@ class CounterCollector:
             except CandidateFailed as verdict:
                 trouble = f"the candidate failed under ncu: {verdict.status.value}: {verdict.detail[:300]}"
             wait_s = 0.0 if side.lost else _REPORT_S
-            report = self._ground.driver.call("report", id=side.id, wait_s=wait_s)
+            report = self._ground.driver.report(side.id, wait_s)
         finally:
             side.close()
         try:
-            kernels = tuple(KernelCounters.model_validate(one) for one in report.get("counters", ()))
+            kernels = tuple(KernelCounters.model_validate(one) for one in report.counters)
         except ValidationError as error:
             kernels, trouble = (), f"ncu's numbers make no sense: {str(error)[:200]}"
         return Counters(
             ran=bool(kernels),
-            reason="" if kernels else trouble or str(report["why"]),
+            reason="" if kernels else trouble or report.why,
             kernels=kernels,
             seconds=round(time.monotonic() - started, 2),
         )
@@ -73,6 +76,6 @@ class CounterCollector:
         configure(ground, side, sharing="cpu")
         load_model(ground, side, source, ModelSpec("ModelNew", "m", scene.seed, vary=False))
         lay_out_call(side, "count", scene.arguments, scene.output, private=True)
-        ground.driver.call("hold", exclusive=False)
-        side.ask({"op": "count", "layout": "count", "model": "m"}, _LIMIT_S + compile_s)
-        side.ask({"op": "finish"}, _REPORT_S)
+        ground.driver.hold(exclusive=False)
+        side.ask(CountCounters(layout="count", model="m"), _LIMIT_S + compile_s)
+        side.ask(Finish(), _REPORT_S)

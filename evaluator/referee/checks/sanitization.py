@@ -16,16 +16,18 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 import torch
 
 from kernelwright.evaluator.backends.registry import BACKENDS
 from kernelwright.evaluator.devices import open_device
-from kernelwright.evaluator.ipc.messages import VERDICT
+from kernelwright.evaluator.ipc.contestant_messages import Finish
+from kernelwright.evaluator.ipc.driver_requests import VERSIONED, FindSanitizers, Start, ToolReport
 from kernelwright.evaluator.referee.checks.stress import Stress
 from kernelwright.evaluator.referee.correctness.shape_variants import ShapeVariant, evaluated, smaller
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.setup import (
     ModelSpec,
     ProblemContext,
@@ -34,7 +36,7 @@ from kernelwright.evaluator.referee.worker.setup import (
     lay_out_call,
     load,
 )
-from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, WorkerProcess
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.config import Sanitize
 from kernelwright.evaluator.schema.evaluation import Sanitization, Status
 from kernelwright.evaluator.schema.record import sha256_text
@@ -144,7 +146,7 @@ class Sanitizer:
         self, source: str, *, builds: int | None = None, call_ms: float | None = None
     ) -> Sanitization:
         """Look at one candidate; `builds` and `call_ms` are what is known of it from its evaluation."""
-        missing = str(self._ground.driver.call("sanitizers")["missing"])
+        missing = self._ground.driver.ask(FindSanitizers()).missing
         if missing:
             return Sanitization(ran=False, reason=missing)
         kept = self._remembered(source) if call_ms is not None else None
@@ -170,7 +172,7 @@ class Sanitizer:
         """The clean report on a candidate that was right and timed, from an evaluation before this one."""
         if self._kind != "cpu":
             return None
-        kept = self._ground.driver.call("recall", about=self._about(source)).get("sanitization")
+        kept = self._ground.driver.recall(self._about(source)).get("sanitization")
         if not isinstance(kept, dict):
             return None
         return Sanitization.model_validate(kept).model_copy(update={"remembered": True, "seconds": 0.0})
@@ -178,7 +180,7 @@ class Sanitizer:
     def _remember(self, source: str, found: Sanitization) -> None:
         if self._kind == "cpu" and found.ran and found.convicts is None:
             facts = {"sanitization": found.model_dump(mode="json")}
-            self._ground.driver.call("remember", about=self._about(source), **facts)
+            self._ground.driver.remember(facts, self._about(source))
 
     def _about(self, source: str) -> str:
         """Everything that decides what the tools see, but for the evaluator and the compiler."""
@@ -186,7 +188,7 @@ class Sanitizer:
         overrides = json.dumps(ground.overrides, sort_keys=True, default=repr)
         parts = [source, reference.source, overrides, self._scene.name, ground.dtype, ground.math]
         parts += [str(reference.backward is not None), str(self._limit_s), torch.__version__]
-        return f"{VERDICT}sanitized:{sha256_text(json.dumps(parts))}"
+        return f"{VERSIONED}sanitized:{sha256_text(json.dumps(parts))}"
 
     def _start_ahead(self, stack: contextlib.ExitStack) -> None:
         """Start every process now: importing torch under a tool takes longer than what follows."""
@@ -259,9 +261,9 @@ class Sanitizer:
     def _let_go(self) -> None:
         """Between two processes a GPU is free for whoever waits to time; a CPU is at work all along."""
         if self._kind == "cuda":
-            self._ground.driver.call("release")
+            self._ground.driver.release()
         else:
-            self._ground.driver.call("hold", exclusive=False)
+            self._ground.driver.hold(exclusive=False)
 
     def _left(self) -> float:
         return max(1.0, self._deadline - time.monotonic())
@@ -276,11 +278,11 @@ class Sanitizer:
             except CandidateFailed as verdict:
                 trouble = f"{verdict.status.value}: {verdict.detail}"
             wait_s = self._end(side, tool)
-            report = self._ground.driver.call("report", id=side.id, wait_s=wait_s)
+            report = self._ground.driver.report(side.id, wait_s)
         finally:
             side.close()
             self._let_go()
-        return _trip(tool, scene, trouble, report, side.builds)
+        return _trip(tool, scene, trouble, report, side.builds.count)
 
     def _end(self, side: WorkerProcess, tool: str) -> float:
         """Let the process end in good order where its tool reports at the end; seconds to wait for that."""
@@ -288,17 +290,17 @@ class Sanitizer:
             return 0.0
         left = min(_REPORT_S, self._left())
         with contextlib.suppress(CandidateFailed):
-            side.ask({"op": "finish"}, left)
+            side.ask(Finish(), left)
         return left
 
     def _watched(self, tool: str) -> WorkerProcess:
         """A process under a tool, in memory shared with the host: CUDA IPC may not work under it."""
-        return WorkerProcess(self._ground.driver, open_device("cpu"), role="sanitized", tool=tool)
+        return WorkerProcess(self._ground.driver, open_device("cpu"), Start(role="sanitized", tool=tool))
 
     def _discard_sides(self) -> None:
         while self._sides:
             side = self._sides.popitem()[1]
-            self._ground.driver.call("report", id=side.id, wait_s=0.0)
+            self._ground.driver.report(side.id, 0.0)
             side.close()
 
     def _walk(self, side: WorkerProcess, scene: ShapeVariant, source: str) -> None:
@@ -311,9 +313,9 @@ class Sanitizer:
         configure(ground, side, sharing="cpu")
         before = time.monotonic()
         load(ground, side, source, class_name="ModelNew")
-        if side.builds:
+        if side.builds.count:
             self._deadline += time.monotonic() - before
-        self._deadline += float(self._ground.driver.call("hold", exclusive=False)["waited_s"])
+        self._deadline += self._ground.driver.hold(exclusive=False)
         construct(ground, side, ModelSpec("ModelNew", "m", scene.seed, vary=False))
         buffers = lay_out_call(side, "sanitize", scene.arguments, scene.output, private=True)
         for _ in range(_CALLS):
@@ -335,14 +337,12 @@ def _has_nothing_of_its_own(source: str, builds: int) -> bool:
     return builds == 0 and not _compiles_itself(source)
 
 
-def _trip(tool: str, scene: ShapeVariant, trouble: str, report: dict[str, Any], builds: int) -> ToolRun:
+def _trip(tool: str, scene: ShapeVariant, trouble: str, report: ToolReport, builds: int) -> ToolRun:
     convictions = [
-        (Status(finding["status"]), str(finding["text"]))
-        for finding in report["findings"]
-        if finding["status"]
+        (Status(finding["status"]), str(finding["text"])) for finding in report.findings if finding["status"]
     ]
-    remarks = [str(finding["text"]) for finding in report["findings"] if not finding["status"]]
-    complete, why = bool(report["complete"]), str(report["why"])
+    remarks = [str(finding["text"]) for finding in report.findings if not finding["status"]]
+    complete, why = report.complete, report.why
     if trouble and not convictions:
         reasons = [why, f"the candidate failed under it: {trouble[:300]}"]
         complete, why = False, "; ".join(filter(None, reasons))

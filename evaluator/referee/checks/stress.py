@@ -12,11 +12,14 @@ from typing import Final
 
 import torch
 
+from kernelwright.evaluator.ipc.contestant_messages import SetThreads
+from kernelwright.evaluator.ipc.driver_requests import Start
 from kernelwright.evaluator.referee.correctness.comparison import Comparison, compare
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.reference import same_answers
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.setup import (
     ModelSpec,
     ProblemContext,
@@ -25,7 +28,7 @@ from kernelwright.evaluator.referee.worker.setup import (
     lay_out,
     load,
 )
-from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, WorkerProcess
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
 
 _FEWEST_THREADS: Final = 4
@@ -67,12 +70,14 @@ class Stress:
         self._right: list[torch.Tensor] | None = None
         """The last answer that was compared and found right."""
         self._counts = self._thread_counts()
-        self._side = WorkerProcess(ground.driver, ground.device, role="sanitized", threads=self._counts[0])
+        self._side = WorkerProcess(
+            ground.driver, ground.device, Start(role="sanitized", threads=self._counts[0])
+        )
 
     @property
     def builds(self) -> int:
         """Extensions the candidate asked for."""
-        return self._side.builds
+        return self._side.builds.count
 
     def close(self) -> None:
         """End the process."""
@@ -110,13 +115,13 @@ class Stress:
         ground, draw, side, most = self._ground, self._pool.draws[0], self._side, self._counts[0]
         configure(ground, side, threads=most)
         load(ground, side, source, class_name="ModelNew")
-        ground.driver.call("hold", exclusive=False)
+        ground.driver.hold(exclusive=False)
         buffers = lay_out(side, "stress", self._trial.arguments, self._trial.expected.output, 1)
         for state in (None, draw.model.state_dict()):
             construct(ground, side, ModelSpec("ModelNew", "m", draw.seed, draw.vary, state))
             # The first call has most threads: whatever it allocates for them lasts for later ones.
             for count in (most, ground.threads):
-                side.ask({"op": "threads", "count": count}, self._call_s)
+                side.ask(SetThreads(count=count), self._call_s)
                 if any(self._once(buffers)[0].mismatch is None for _ in range(_FEWEST_CALLS)):
                     return buffers
             if not draw.model.state_dict():
@@ -124,7 +129,7 @@ class Stress:
         return None
 
     def _call(self, buffers: CallBuffers, count: int) -> _Tally:
-        self._side.ask({"op": "threads", "count": count}, self._call_s)
+        self._side.ask(SetThreads(count=count), self._call_s)
         tally = _Tally()
         until = time.monotonic() + self._seconds / len(self._counts)
         for number in range(_MOST_CALLS):

@@ -20,8 +20,9 @@ from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
 from kernelwright.evaluator.referee.correctness.trial_cache import SolvedTrial, Trial
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.correctness.verification import poison_outputs
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.setup import ModelSpec, ProblemContext, construct, lay_out_call
-from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, WorkerProcess
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.errors import ProblemError
 from kernelwright.evaluator.schema.evaluation import Status
 

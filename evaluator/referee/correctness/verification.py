@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
+from kernelwright.evaluator.ipc.contestant_messages import Stain
 from kernelwright.evaluator.referee.correctness.comparison import Comparison, compare
 from kernelwright.evaluator.referee.correctness.input_distributions import VARIED
 from kernelwright.evaluator.referee.correctness.op_trace import OpTrace
@@ -24,6 +25,7 @@ from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.correctness.trials import Draw, TrialPool
 from kernelwright.evaluator.referee.reference.reference import Reference, same_answers, same_values
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.setup import (
     ModelSpec,
     ProblemContext,
@@ -31,7 +33,7 @@ from kernelwright.evaluator.referee.worker.setup import (
     construct,
     lay_out,
 )
-from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, WorkerProcess
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Mismatch, Status, Verification
 
 _SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -219,7 +221,7 @@ class Verifier:
     def _run(self, model: str, *, first: int, count: int) -> None:
         timeout_s = self._call_s * count
         if self._ground.device.torch_device.type == "cuda":
-            self._side.ask({"op": "stain"}, timeout_s)
+            self._side.ask(Stain(), timeout_s)
         self._buffers.run(model, first=first, count=count, timeout_s=timeout_s)
 
     def _unchanged(self, trial: Trial, index: int) -> None:

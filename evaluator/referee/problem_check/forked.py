@@ -4,53 +4,65 @@ from __future__ import annotations
 
 import os
 import traceback
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
 
-from kernelwright.evaluator.ipc.channel import Channel, ChannelClosed, Message
+from kernelwright.evaluator.ipc.channel import Channel, ChannelClosed, JsonObject
+from kernelwright.evaluator.ipc.driver_requests import Begin
+from kernelwright.evaluator.ipc.referee_messages import (
+    ChildEnded,
+    Crashed,
+    Described,
+    DescribeProblem,
+    Inspected,
+    InspectProblem,
+)
 from kernelwright.evaluator.referee.problem_check.inspection import ProblemInspection
 from kernelwright.evaluator.referee.reference.meta_shapes import describe, warm_up
-from kernelwright.evaluator.referee.worker.worker_process import DriverLink
+from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 from kernelwright.evaluator.schema.errors import ProblemError
 
 
-def look_apart(channel: Channel, message: Message) -> dict[str, Any]:
+def look_apart(channel: Channel, asked: InspectProblem | DescribeProblem) -> ChildEnded:
     """Fork, let the child send what it finds, and say how it ended.
 
     Only sound in a process that has imported torch and done nothing with it: neither threads nor CUDA survive
     a fork.
     """
-    if message["op"] == "describe":
+    if isinstance(asked, DescribeProblem):
         warm_up()
     pid = os.fork()
     if pid == 0:
-        _child(channel, message)
-    return {"op": "ended", "code": os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}
+        _child(channel, asked)
+    return ChildEnded(code=os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 
-def _description(message: Message) -> Message:
+def _found(channel: Channel, asked: InspectProblem | DescribeProblem) -> Inspected | Described:
+    torch.set_num_threads(asked.threads)
+    driver = DriverLink(channel)
+    if isinstance(asked, InspectProblem):
+        return Inspected(found=ProblemInspection(driver, asked).vet())
+    driver.ask(Begin())
+    return Described(found=_description(asked))
+
+
+def _description(asked: DescribeProblem) -> JsonObject:
     try:
-        return describe(message)
+        return describe(asked)
     except (ProblemError, SystemExit):
         # Judging says what is wrong with it; a prompt is asked without facts.
         return {}
 
 
-def _child(channel: Channel, message: Message) -> NoReturn:
+def _child(channel: Channel, asked: InspectProblem | DescribeProblem) -> NoReturn:
     code = 1
     try:
-        torch.set_num_threads(message["threads"])
-        driver = DriverLink(channel)
-        if message["op"] == "vet":
-            channel.send({"op": "vetted", **ProblemInspection(driver, message).vet()})
-        else:
-            driver.call("begin")
-            channel.send({"op": "described", **_description(message)})
+        channel.send(_found(channel, asked).to_json())
         code = 0
     except ChannelClosed:
         pass  # the driver has given up: nobody is left to tell
     except Exception:  # noqa: BLE001  (our own fault: the driver raises it as an EvaluatorError)
-        channel.send({"op": "crashed", "message": traceback.format_exc()})
+        channel.send(Crashed(message=traceback.format_exc()).to_json())
     finally:
         os._exit(code)

@@ -11,7 +11,9 @@ import torch
 from torch import nn
 
 from kernelwright.evaluator.devices import Device, open_device
+from kernelwright.evaluator.ipc.driver_requests import Begin
 from kernelwright.evaluator.ipc.precision import apply_math
+from kernelwright.evaluator.ipc.referee_messages import InspectProblem
 from kernelwright.evaluator.referee.checks.device_peaks import measure
 from kernelwright.evaluator.referee.correctness.op_trace import trace_call
 from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
@@ -29,7 +31,7 @@ from kernelwright.evaluator.referee.reference.flop_counter import OpCounts, weig
 from kernelwright.evaluator.referee.reference.input_structure import computable
 from kernelwright.evaluator.referee.reference.latency import pace
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
-from kernelwright.evaluator.referee.worker.worker_process import DriverLink
+from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 from kernelwright.evaluator.schema.config import EvaluationConfig, Math
 from kernelwright.evaluator.schema.errors import ProblemError
 from kernelwright.evaluator.schema.problem_report import ADVICE, ProblemFlaw, Severity
@@ -71,10 +73,10 @@ class _Enough(Exception):
 class ProblemInspection:
     """Vets one problem; collects remarks and numbers."""
 
-    def __init__(self, driver: DriverLink, message: dict[str, Any]) -> None:  # Any: the `vet` message
-        self._message = message
-        self._config = EvaluationConfig.model_validate(message["config"])
-        self._device: Device = open_device(message["device"])
+    def __init__(self, driver: DriverLink, asked: InspectProblem) -> None:
+        self._asked = asked
+        self._config = EvaluationConfig.model_validate(asked.config)
+        self._device: Device = open_device(asked.device)
         self._driver = driver
         self._work = OpCounts()
         self._remarks: list[ProblemFlaw] = []
@@ -83,7 +85,7 @@ class ProblemInspection:
 
     def vet(self) -> dict[str, Any]:
         """The answer's fields, as JSON."""
-        self._driver.call("begin")
+        self._driver.ask(Begin())
         apply_math(self._config.math.value)
         try:
             if self._fits():
@@ -111,9 +113,9 @@ class ProblemInspection:
 
     def _fits(self) -> bool:
         """Whether it may be run at all, by its sizes."""
-        message = self._message
+        asked = self._asked
         self._work = work = weigh(
-            message["problem"], message["source"], message["overrides"], dtype=self._config.dtype.value
+            asked.problem, asked.source, asked.overrides, dtype=self._config.dtype.value
         )
         is_too_big = lacking(work, self._device.free_bytes())
         if is_too_big:
@@ -137,11 +139,11 @@ class ProblemInspection:
 
     def _examine(self) -> None:
         """Run it and look at the answers."""
-        message = self._message
+        asked = self._asked
         reference = Reference(
-            message["problem"],
-            message["source"],
-            message["overrides"],
+            asked.problem,
+            asked.source,
+            asked.overrides,
             device=self._device.torch_device,
             dtype=self._config.dtype.value,
         )

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from kernelwright.evaluator.ipc.referee_messages import DescribeProblem
 from kernelwright.evaluator.referee.reference.flop_counter import OpCounter
 from kernelwright.evaluator.referee.reference.reference import Arguments, Reference
 from kernelwright.evaluator.schema.errors import ProblemError
@@ -21,7 +22,7 @@ def warm_up() -> None:
     torch.nn.functional.gelu(torch.empty(2, device="meta"))
 
 
-def describe(message: dict[str, Any]) -> dict[str, Any]:  # Any: JSON
+def describe(asked: DescribeProblem) -> dict[str, Any]:  # Any: JSON
     """The fields of a `Description`, as far as they can be told.
 
     Raises:
@@ -31,9 +32,7 @@ def describe(message: dict[str, Any]) -> dict[str, Any]:  # Any: JSON
     meta = torch.device("meta")
     found: dict[str, Any] = {}
     with meta:
-        reference = Reference(
-            message["problem"], message["source"], message["overrides"], device=meta, dtype=message["dtype"]
-        )
+        reference = Reference(asked.problem, asked.source, asked.overrides, device=meta, dtype=asked.dtype)
         try:
             model, arguments = reference.model(0), reference.inputs(0)
             found["inputs"] = _inputs(model, arguments)

@@ -8,14 +8,16 @@ from typing import Final
 
 import torch
 
+from kernelwright.evaluator.ipc.driver_requests import Expect
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.timing.speedup import BaselineFacts
 from kernelwright.evaluator.referee.timing.statistics import PROCESSES, process_spread
 from kernelwright.evaluator.referee.timing.timing_session import TimingSession
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate
 from kernelwright.evaluator.referee.worker.setup import ModelSpec, ProblemContext, load_model, start
-from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, WorkerProcess
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import ProblemError
 from kernelwright.evaluator.schema.evaluation import Timing
@@ -118,17 +120,17 @@ class BaselineTimer:
         if self._is_unknown("process_spread"):
             wanted += [False] * (_COMPARED[self._kind] - 1)
         try:
-            self._ground.driver.call("expect", count=len(wanted))
+            self._ground.driver.ask(Expect(count=len(wanted)))
             sides = [start(self._ground, role="baseline") for _ in wanted]
             for side, compiled in zip(sides, wanted, strict=True):
-                self._ground.driver.call("hold", exclusive=False, anew=True)
+                self._ground.driver.hold(exclusive=False, anew=True)
                 self._furnish(side, compiled=compiled)
                 if compiled:
                     self._compiled = self._bench.lay_out(side)
                 else:
                     self._started.append(side)
             if self._kind == "cuda":
-                self._ground.driver.call("release")
+                self._ground.driver.release()
             if self._compiled is not None:
                 self._compile(self._compiled)
         except CandidateFailed as verdict:
@@ -246,7 +248,7 @@ class BaselineTimer:
 
     def _recalled(self, name: str, queued: bool) -> float | None:
         """A number this machine's cache holds about the problem."""
-        stored = self._ground.driver.call("recall").get(_stored(name, queued))
+        stored = self._ground.driver.recall().get(_stored(name, queued))
         return stored if isinstance(stored, float) else None
 
     def _remember(self, queued: bool, **found: float) -> None:
@@ -255,7 +257,7 @@ class BaselineTimer:
         held = {_stored(*each): self._recalled(*each) for each in every}
         kept = {name: value for name, value in held.items() if value is not None}
         new = {_stored(name, queued): value for name, value in found.items()}
-        self._ground.driver.call("remember", **kept | new)
+        self._ground.driver.remember(kept | new)
 
     def _reference_lane(self, *, compiled: bool = False) -> CallBuffers:
         """A process with the reference in it: one started ahead, if there is one."""

@@ -32,7 +32,8 @@ from kernelwright.evaluator.referee.timing.tamper_checks import busy
 from kernelwright.evaluator.referee.timing.timed_inputs import InputRecipe, TimedInputs
 from kernelwright.evaluator.referee.timing.timed_turn import TurnRunner
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
-from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, MeasurementDoubt, RunResult
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed, MeasurementDoubt
+from kernelwright.evaluator.referee.worker.timed_run import RunResult
 from kernelwright.evaluator.schema.evaluation import Interval, Status, Timing
 
 _AGREE_SHARE: Final = 0.02

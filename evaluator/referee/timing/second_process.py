@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 
 from kernelwright.evaluator.referee.correctness.trials import Draw
@@ -33,15 +32,14 @@ class SecondProcess:
         """
         driver = self.ground.driver
         self.first.freeze()
-        driver.call("release")  # what is starting ahead waits for it
-        side = self._side = start(self.ground, role="timed")
-        side.compile_s = self.first.compile_s
-        driver.call("hold", exclusive=False)
-        side.deadline = time.monotonic() + self.total_s
+        driver.release()  # what is starting ahead waits for it
+        side = self._side = start(self.ground, role="timed", compile_s=self.first.compile_s)
+        driver.hold(exclusive=False)
+        side.limit(self.total_s)
         state = self.draw.model.state_dict() if self.from_state else None
         spec = ModelSpec("ModelNew", "m", self.draw.seed, self.draw.vary, state)
         load_model(self.ground, side, self.source, spec)
-        side.deadline += float(driver.call("hold", exclusive=True)["waited_s"])
+        side.extend(driver.hold(exclusive=True))
         return side
 
     def close(self) -> None:

@@ -14,7 +14,8 @@ from kernelwright.evaluator.referee.timing.output_snapshots import OutputSnapsho
 from kernelwright.evaluator.referee.timing.tamper_checks import MemorySample
 from kernelwright.evaluator.referee.timing.timed_inputs import InputRecipe, TimedInputs
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
-from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, RunResult, TimedRun
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
+from kernelwright.evaluator.referee.worker.timed_run import RunResult, TimedRun
 from kernelwright.evaluator.schema.evaluation import Status
 
 _SELF_FLUSHING_BYTES: Final = 96 << 20
@@ -63,14 +64,14 @@ class TurnRunner:
         lane.calls = max(lane.calls, count)
         return ran, copies
 
-    def _run(self, lane: CallBuffers, count: int, visit: TimedRun | None = None) -> RunResult:
+    def _run(self, lane: CallBuffers, count: int, timed: TimedRun | None = None) -> RunResult:
         ran = lane.worker.run(
             lane.layout,
             model="m",
             first=0,
             count=count,
             timeout_s=self._call_timeout_s * max(1.0, count / 8),
-            visit=visit,
+            timed=timed,
         )
         if ran.complaint:
             raise CandidateFailed(

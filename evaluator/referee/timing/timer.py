@@ -14,12 +14,9 @@ from kernelwright.evaluator.referee.timing.interleaved_timer import InterleavedT
 from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, measurement
 from kernelwright.evaluator.referee.timing.timing_session import TimingSession
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed, MeasurementDoubt
 from kernelwright.evaluator.referee.worker.setup import ProblemContext
-from kernelwright.evaluator.referee.worker.worker_process import (
-    CandidateFailed,
-    MeasurementDoubt,
-    WorkerProcess,
-)
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import EvaluatorError
 from kernelwright.evaluator.schema.evaluation import Measurement, Status
@@ -133,7 +130,7 @@ class CandidateTimer:
             lane.forget()
             eager.forget()
             clock = self._bench.clock(count, queued)
-            eager.worker.failed = False
+            eager.worker.forget_failure()
             try:
                 clock.duel(lane, eager)
             except CandidateFailed as verdict:

@@ -9,13 +9,10 @@ import torch
 
 from kernelwright.evaluator.devices import Block
 from kernelwright.evaluator.ipc.tensor_layout import Slot, view
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate
-from kernelwright.evaluator.referee.worker.worker_process import (
-    CandidateFailed,
-    RunResult,
-    TimedRun,
-    WorkerProcess,
-)
+from kernelwright.evaluator.referee.worker.timed_run import RunResult, TimedRun
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
 
 
@@ -69,7 +66,7 @@ class CallBuffers:
         return [output.clone() for output in self.outputs(index)]
 
     def run(
-        self, model: str, *, timeout_s: float, first: int = 0, count: int = 1, visit: TimedRun | None = None
+        self, model: str, *, timeout_s: float, first: int = 0, count: int = 1, timed: TimedRun | None = None
     ) -> RunResult:
         """Run prepared calls and collect their outputs.
 
@@ -77,7 +74,7 @@ class CallBuffers:
             CandidateFailed: the worker failed or hung, or an output has the wrong shape or type.
         """
         ran = self.worker.run(
-            self.layout, model=model, first=first, count=count, timeout_s=timeout_s, visit=visit
+            self.layout, model=model, first=first, count=count, timeout_s=timeout_s, timed=timed
         )
         if ran.complaint:
             status = Status.WRONG_SHAPE if ran.kind == "shape" else Status.WRONG_DTYPE

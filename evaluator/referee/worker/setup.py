@@ -11,12 +11,14 @@ from typing import Any
 import torch
 
 from kernelwright.evaluator.devices import Device
+from kernelwright.evaluator.ipc.contestant_messages import Construct, LayOut, Load
+from kernelwright.evaluator.ipc.driver_requests import Role, Start
 from kernelwright.evaluator.ipc.tensor_layout import Slot, place
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers, write
-from kernelwright.evaluator.referee.worker.worker_process import DriverLink, WorkerProcess
-
-_PREPARE_S = 60.0
+from kernelwright.evaluator.referee.worker.driver_link import DriverLink
+from kernelwright.evaluator.referee.worker.policy import LAY_OUT_S
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +55,31 @@ class ModelSpec:
     compiled: bool = False
 
 
-def start(context: ProblemContext, *, role: str, real_headers: bool = False) -> WorkerProcess:
-    """Start and configure a worker; `real_headers` forbids lean headers in its builds."""
-    worker = WorkerProcess(context.driver, context.device, role=role, real_headers=real_headers)
+def start(
+    context: ProblemContext, *, role: Role, real_headers: bool = False, compile_s: float = 0.0
+) -> WorkerProcess:
+    """Start and configure a worker; `real_headers` forbids lean headers in its builds.
+
+    `compile_s` is what a model's first call may take on top, where that call compiles its kernels.
+    """
+    worker = WorkerProcess(
+        context.driver, context.device, Start(role=role, real_headers=real_headers), compile_s=compile_s
+    )
     configure(context, worker)
     return worker
 
 
-def configure(context: ProblemContext, worker: WorkerProcess, **other: Any) -> None:
-    """Choose a worker's device, threads and precision; `other` replaces or adds settings."""
-    settings = {"device": context.device_name, "threads": context.threads, "math": context.math}
-    worker.setup(**(settings | other))
+def configure(
+    context: ProblemContext,
+    worker: WorkerProcess,
+    *,
+    threads: int | None = None,
+    sharing: str | None = None,
+) -> None:
+    """Choose a worker's device, threads and precision; `sharing` is the device of shared memory, if another."""
+    worker.setup(
+        device=context.device_name, threads=threads or context.threads, math=context.math, sharing=sharing
+    )
 
 
 def load_model(context: ProblemContext, worker: WorkerProcess, source: str, spec: ModelSpec) -> None:
@@ -74,26 +90,15 @@ def load_model(context: ProblemContext, worker: WorkerProcess, source: str, spec
 
 def load(context: ProblemContext, worker: WorkerProcess, source: str, *, class_name: str) -> None:
     """Import a module in a worker; only the reference's constants are overridden."""
-    worker.ask(
-        {
-            "op": "load",
-            "source": source,
-            "class": class_name,
-            "overrides": context.overrides if class_name == "Model" else {},
-        },
-        context.load_s,
-    )
+    overrides = context.overrides if class_name == "Model" else {}
+    worker.ask(Load(source=source, class_name=class_name, overrides=overrides), context.load_s)
 
 
 def construct(context: ProblemContext, worker: WorkerProcess, spec: ModelSpec) -> None:
     """Construct a model in a worker, under a seed or with the reference's state."""
-    worker.restores = context.keeps_state
     arguments = context.reference.init_arguments()
     leaves = list(arguments.leaves)
-    state = None
     if spec.state is not None:
-        places = [{"k": "tensor", "i": len(leaves) + index} for index in range(len(spec.state))]
-        state = {"names": list(spec.state), "tree": {"k": "list", "v": places}}
         leaves += spec.state.values()
     slots: list[Slot] = []
     if leaves:
@@ -101,23 +106,20 @@ def construct(context: ProblemContext, worker: WorkerProcess, spec: ModelSpec) -
         block = worker.attach([size])[0]
         slots = [slot | {"block": block} for slot in slots]
         write(worker.blocks, slots, leaves, 0)
-    worker.ask(
-        {
-            "op": "construct",
-            "class": spec.class_name,
-            "model": spec.model,
-            "seed": spec.seed,
-            "vary": spec.vary,
-            "args": arguments.args,
-            "kwargs": arguments.kwargs,
-            "slots": slots,
-            "state": state,
-            "dtype": {"as_is": "", "fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[context.dtype],
-            "compile": spec.compiled,
-        },
-        context.load_s,
+    request = Construct(
+        class_name=spec.class_name,
+        model=spec.model,
+        seed=spec.seed,
+        vary=spec.vary,
+        args=arguments.args,
+        kwargs=arguments.kwargs,
+        slots=slots,
+        state=None if spec.state is None else list(spec.state),
+        dtype={"as_is": "", "fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[context.dtype],
+        compile=spec.compiled,
     )
-    worker.renew(spec.model)
+    worker.ask(request, context.load_s)
+    worker.begin_model(spec.model, restores=context.keeps_state)
 
 
 def call_bytes(arguments: Arguments, output: Output) -> int:
@@ -143,27 +145,25 @@ def lay_out(
     input_slots, input_size = place(arguments.leaves, count=count, block=0)
     output_slots, output_size = place(_dense(output.leaves), count=count, block=0)
     input_block, output_block = worker.attach([input_size, output_size])
-    worker.renews |= output.backward is not None
+    if output.backward is not None:
+        worker.renew_arguments()
     input_slots = [slot | {"block": input_block} for slot in input_slots]
     output_slots = [
         slot | {"block": output_block, "number": number}
         for slot, number in zip(output_slots, output.numbers, strict=True)
     ]
-    worker.ask(
-        {
-            "op": "prepare",
-            "layout": name,
-            "count": count,
-            "args": arguments.args,
-            "kwargs": arguments.kwargs,
-            "input_slots": input_slots,
-            "output_slots": output_slots,
-            "output_tree": output.tree,
-            "private": private,
-            "backward": output.backward.as_message() if output.backward is not None else None,
-        },
-        _PREPARE_S,
+    request = LayOut(
+        layout=name,
+        count=count,
+        args=arguments.args,
+        kwargs=arguments.kwargs,
+        input_slots=input_slots,
+        output_slots=output_slots,
+        output_tree=output.tree,
+        private=private,
+        backward=output.backward.as_message() if output.backward is not None else None,
     )
+    worker.ask(request, LAY_OUT_S)
     return CallBuffers(worker, name, input_slots, output_slots, input_block, output_block)
 
 

@@ -45,9 +45,9 @@ def raised_in(*files: str, text: str = "no", cause: BaseException | None = None)
     ],
 )
 def test_an_exception_out_of_a_compiler_is_told(files: tuple[str, ...], patterns: CompilerPatterns) -> None:
-    assert failure(raised_in(*files), patterns)["compiling"] is True
+    assert failure(raised_in(*files), patterns).compiling is True
     outer = raised_in("/tmp/candidate.py", cause=raised_in(*files))
-    assert failure(outer, patterns)["compiling"] is True
+    assert failure(outer, patterns).compiling is True
 
 
 @pytest.mark.parametrize(
@@ -62,19 +62,19 @@ def test_an_exception_out_of_a_compiler_is_told(files: tuple[str, ...], patterns
     ],
 )
 def test_a_launch_that_fails_is_no_compilation(files: tuple[str, ...], patterns: CompilerPatterns) -> None:
-    assert failure(raised_in(*files), patterns)["compiling"] is False
+    assert failure(raised_in(*files), patterns).compiling is False
 
 
 def test_causes_that_form_a_ring_end(patterns: CompilerPatterns) -> None:
     first, second = raised_in("/a.py"), raised_in("/b.py")
     first.__cause__, second.__cause__ = second, first
-    assert failure(first, patterns)["compiling"] is False
+    assert failure(first, patterns).compiling is False
 
 
 def test_colours_are_dropped_and_generated_code_is_left_out(patterns: CompilerPatterns) -> None:
     said = 'a.h(1): warning: old\n/tmp/k.cu(19): error: identifier "f" is undefined\n    f(x);\n    ^\n'
     text = f"extern float g();\nCompilation error:\n\x1b[91m{said}\x1b[0m"
-    assert failure(raised_in("/a.py", text=text), patterns)["message"].startswith(
+    assert failure(raised_in("/a.py", text=text), patterns).message.startswith(
         "/tmp/k.cu(19): error: identifier"
     )
-    assert failure(raised_in("/a.py", text="\x1b[1merror:\x1b[0m odd"), patterns)["message"] == "error: odd"
+    assert failure(raised_in("/a.py", text="\x1b[1merror:\x1b[0m odd"), patterns).message == "error: odd"

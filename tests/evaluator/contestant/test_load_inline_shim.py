@@ -11,6 +11,7 @@ from torch.utils import cpp_extension
 
 from kernelwright.evaluator.building.build_request import BuildRequest
 from kernelwright.evaluator.contestant import load_inline_shim
+from kernelwright.evaluator.ipc.contestant_messages import Built
 
 SOURCE = """
 #include <Python.h>
@@ -24,14 +25,9 @@ class Referee:
 
     def __init__(self) -> None:
         self.asked: list[BuildRequest] = []
-        self.reply: dict[str, Any] = {
-            "ok": False,
-            "path": "",
-            "module_name": "",
-            "log": "main.cpp:1: error: no",
-        }
+        self.reply = Built(ok=False, path="", module_name="", log="main.cpp:1: error: no")
 
-    def __call__(self, fields: dict[str, Any]) -> dict[str, Any]:
+    def __call__(self, fields: dict[str, Any]) -> Built:
         self.asked.append(BuildRequest.model_validate(fields))
         return self.reply
 
@@ -137,13 +133,13 @@ def test_a_missing_source_is_a_build_error(referee: Referee) -> None:
 
 
 def test_the_library_that_comes_back_is_imported(referee: Referee, library: Path) -> None:
-    referee.reply = {"ok": True, "path": str(library), "module_name": "ext", "log": ""}
+    referee.reply = Built(ok=True, path=str(library), module_name="ext", log="")
     module = cpp_extension.load_inline("ext", "anything")
     assert module.__doc__ == "DOC"
 
 
 def test_a_plain_library_is_only_loaded(referee: Referee, library: Path) -> None:
-    referee.reply = {"ok": True, "path": str(library), "module_name": "ext", "log": ""}
+    referee.reply = Built(ok=True, path=str(library), module_name="ext", log="")
     cpp_extension.load_inline("ext", "anything", is_python_module=False)
     assert str(library) in torch.ops.loaded_libraries
 
@@ -183,9 +179,9 @@ def test_a_library_that_lacks_a_lean_symbol_is_built_again_with_real_headers(
     paths = [str(broken), str(library)]
     referee_asks = referee.asked
 
-    def build(fields: dict[str, Any]) -> dict[str, Any]:
+    def build(fields: dict[str, Any]) -> Built:
         referee(fields)
-        return {"ok": True, "path": paths[len(referee_asks) - 1], "module_name": "ext", "log": ""}
+        return Built(ok=True, path=paths[len(referee_asks) - 1], module_name="ext", log="")
 
     load_inline_shim.install(build)
     assert cpp_extension.load_inline("ext", "anything").__doc__ == "DOC"

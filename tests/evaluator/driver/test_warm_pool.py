@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from kernelwright.evaluator.driver.process_launcher import LaunchedProcess, ProcessLauncher
-from kernelwright.evaluator.driver.runtime_image import RuntimeImage
-from kernelwright.evaluator.driver.warm_pool import WarmPool
+from kernelwright.evaluator.driver.processes.process_launcher import LaunchedProcess, ProcessLauncher
+from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage
+from kernelwright.evaluator.driver.processes.warm_pool import WarmPool
 from kernelwright.evaluator.sandbox import Launcher, strongest
 from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import MachineError

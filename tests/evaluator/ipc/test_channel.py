@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from kernelwright.evaluator.ipc.channel import (
-    MAX_DEPTH,
     Channel,
     ChannelClosed,
     ChannelGarbled,
     ChannelTimeout,
-    Message,
+    JsonObject,
 )
+from kernelwright.evaluator.ipc.policy import MAX_DEPTH
 
 
 @pytest.fixture
@@ -78,8 +78,8 @@ def test_deeply_nested_json_is_garbled_and_not_a_crash(pair):
         right.receive(1)
 
 
-def nested(depth: int) -> Message:
-    message: Message = {"op": "build"}
+def nested(depth: int) -> JsonObject:
+    message: JsonObject = {"op": "build"}
     for _ in range(depth):
         message = {"request": message}
     return message

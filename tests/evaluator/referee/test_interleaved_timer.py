@@ -12,7 +12,8 @@ from kernelwright.evaluator.devices.cpu import CpuDevice
 from kernelwright.evaluator.referee.timing.interleaved_timer import InterleavedTimer, Schedule
 from kernelwright.evaluator.referee.timing.timed_inputs import TimedInputs
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
-from kernelwright.evaluator.referee.worker.worker_process import RunResult, WorkerProcess
+from kernelwright.evaluator.referee.worker.timed_run import RunResult
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 
 NOISE = random.Random(4)
 GPU = cast(Device, SimpleNamespace(torch_device=torch.device("cuda", 0)))  # only its kind is asked for

@@ -6,45 +6,49 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import torch
 
 from kernelwright.evaluator.devices import Block, Device
 from kernelwright.evaluator.ipc.channel import Channel, ChannelError
-from kernelwright.evaluator.referee.worker import worker_process
+from kernelwright.evaluator.ipc.contestant_messages import Collect, Collected, Failed, Queued, Ran
+from kernelwright.evaluator.ipc.driver_requests import Ended, Freeze, Kill, Role, Start, Started, Thaw
+from kernelwright.evaluator.ipc.messages import Done, Message
+from kernelwright.evaluator.referee.worker import policy
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
+from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate, gate
-from kernelwright.evaluator.referee.worker.worker_process import (
-    CandidateFailed,
-    DriverLink,
-    RunResult,
-    TimedRun,
-    WorkerProcess,
-)
+from kernelwright.evaluator.referee.worker.timed_run import RunResult, TimedRun
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
 
-DONE = {"op": "done", "inner_ms": 1.0}
+RAN = Ran(inner_ms=1.0, where=[])
+COLLECTED = Collected(kind="", complaint="")
 
 
-class _Driver:
+class _Driver(DriverLink):
     """Starts a process that is a thread here; stopping and waking it is only noted."""
 
     def __init__(self, behave: Callable[[Channel], None], events: list[str]) -> None:
-        self.channel = self
         self._events = events
         ours, theirs = socket.socketpair()
-        self._end = ours
+        self._ours = Channel(ours)
         threading.Thread(target=_live, args=(Channel(theirs), behave), daemon=True).start()
 
-    def take_fds(self) -> list[int]:
-        return [self._end.detach()]
+    def start(self, request: Start) -> tuple[Started, Channel]:
+        return Started(id=1, set_up=False), self._ours
 
-    def call(self, op: str, **fields: object) -> dict:
-        del fields
-        if op in ("freeze", "thaw"):
-            self._events.append(op)
-        return {"id": 1} if op == "start" else {}
+    def ask(self, request: Any) -> Any:
+        if isinstance(request, Freeze | Thaw):
+            self._events.append(request.op)
+        ended = Ended(returncode=0, signal=None, out_of_memory=False, reason="", timed_out=False)
+        return ended if isinstance(request, Kill) else Done()
+
+
+def _worker(behave: Callable[[Channel], None], events: list[str], role: Role) -> WorkerProcess:
+    return WorkerProcess(_Driver(behave, events), cast(Device, None), Start(role=role))
 
 
 def _live(channel: Channel, behave: Callable[[Channel], None]) -> None:
@@ -56,46 +60,51 @@ def _live(channel: Channel, behave: Callable[[Channel], None]) -> None:
         channel.close()
 
 
-def _says(*replies: dict, to_collect: dict | None = None, after_s: float = 0.0) -> Callable[[Channel], None]:
+def _says(
+    *answers: Message, to_collect: Message = COLLECTED, after_s: float = 0.0
+) -> Callable[[Channel], None]:
     def behave(channel: Channel) -> None:
         channel.receive(30)
         time.sleep(after_s)
-        for reply in replies:
-            channel.send(reply)
+        for answer in answers:
+            channel.send(answer.to_json())
         channel.receive(30)
-        channel.send(to_collect or {"op": "done"})
+        channel.send(to_collect.to_json())
 
     return behave
 
 
 def _run(behave: Callable[[Channel], None], events: list[str]) -> tuple[RunResult, LaunchGate]:
-    driver = cast(DriverLink, _Driver(behave, events))
-    side = WorkerProcess(driver, cast(Device, None), role="candidate")
+    worker = _worker(behave, events, "candidate")
     shut = LaunchGate(0, torch.zeros(1, dtype=torch.int32))
 
     def publish() -> None:
         assert int(shut.word) < shut.ticket
         events.append("publish")
 
-    visit = TimedRun(publish, lambda _: events.append("withdraw"), 0, shut)
+    timed = TimedRun(publish, lambda _: events.append("withdraw"), 0, shut)
     try:
-        return side.run("time", model="m", first=0, count=4, timeout_s=5.0, visit=visit), shut
+        return worker.run("time", model="m", first=0, count=4, timeout_s=5.0, timed=timed), shut
     finally:
-        side.close()
+        worker.close()
+
+
+def _failed(kind: str, text: str, *, out_of_memory: bool = False) -> Failed:
+    return Failed(type=kind, message=text, traceback="", out_of_memory=out_of_memory, compiling=False)
 
 
 def test_inputs_are_written_once_calls_are_queued_and_the_gate_opens_after():
     events: list[str] = []
-    ran, shut = _run(_says({"op": "queued"}, DONE), events)
+    ran, shut = _run(_says(Queued(), RAN), events)
     assert events == ["freeze", "publish", "thaw", "withdraw"]
     assert ran.launch_ms is not None
     assert int(shut.word) == shut.ticket == 1
 
 
-@pytest.mark.parametrize("replies", [(DONE,), ({"op": "queued"}, DONE)])
+@pytest.mark.parametrize("replies", [(RAN,), (Queued(), RAN)])
 def test_who_waits_for_the_device_is_let_go_on(monkeypatch, replies):
     """It never says that its calls are queued, or only once the gate is open."""
-    monkeypatch.setattr(worker_process, "_QUEUE_S", 0.05)
+    monkeypatch.setattr(policy, "QUEUE_S", 0.05)
     events: list[str] = []
     ran, shut = _run(_says(*replies, after_s=0.3), events)
     assert events == ["freeze", "publish", "thaw", "withdraw"]
@@ -103,7 +112,7 @@ def test_who_waits_for_the_device_is_let_go_on(monkeypatch, replies):
     assert int(shut.word) == shut.ticket
 
 
-@pytest.mark.parametrize("replies", [(DONE, DONE), ({"op": "queued"}, {"op": "queued"}, DONE)])
+@pytest.mark.parametrize("replies", [(RAN, RAN), (Queued(), Queued(), RAN)])
 def test_an_answer_before_its_inputs_is_none(replies):
     with pytest.raises(CandidateFailed, match="an answer out of order") as raised:
         _run(_says(*replies), [])
@@ -112,7 +121,7 @@ def test_an_answer_before_its_inputs_is_none(replies):
 
 def test_a_failure_while_queueing_is_a_failure():
     with pytest.raises(CandidateFailed, match="ValueError: no") as raised:
-        _run(_says({"op": "failed", "type": "ValueError", "message": "no"}), [])
+        _run(_says(_failed("ValueError", "no")), [])
     assert raised.value.status is Status.RUNTIME_ERROR
 
 
@@ -123,28 +132,27 @@ def test_who_dies_while_queueing_is_dead():
 
 def test_inputs_that_cannot_be_written_leave_nobody_waiting():
     """The gate is opened, and what is answered then is no answer to the next question."""
-    behave = _says({"op": "queued"}, DONE, to_collect={"op": "done", "next": 1})
-    side = WorkerProcess(cast(DriverLink, _Driver(behave, [])), cast(Device, None), role="baseline")
+    behave = _says(Queued(), RAN, to_collect=Collected(kind="shape", complaint="next"))
+    side = _worker(behave, [], "baseline")
     shut = LaunchGate(0, torch.zeros(1, dtype=torch.int32))
 
     def publish() -> None:
         raise torch.OutOfMemoryError("no room")
 
-    visit = TimedRun(publish, lambda _: None, 0, shut)
+    timed = TimedRun(publish, lambda _: None, 0, shut)
     with pytest.raises(torch.OutOfMemoryError):
-        side.run("time", model="m", first=0, count=4, timeout_s=5.0, visit=visit)
+        side.run("time", model="m", first=0, count=4, timeout_s=5.0, timed=timed)
     assert int(shut.word) == shut.ticket
-    assert side.ask({"op": "collect"}, 5.0) == {"op": "done", "next": 1}
+    assert side.ask(Collect(layout="time", first=0), 5.0).complaint == "next"
     side.close()
 
 
 def test_who_fails_while_queueing_waits_for_nobody():
     shut = LaunchGate(0, torch.zeros(1, dtype=torch.int32))
-    driver = _Driver(_says({"op": "failed", "type": "OutOfMemoryError", "out_of_memory": True}), [])
-    side = WorkerProcess(cast(DriverLink, driver), cast(Device, None), role="baseline")
-    visit = TimedRun(lambda: None, lambda: None, 0, shut)
+    side = _worker(_says(_failed("OutOfMemoryError", "", out_of_memory=True)), [], "baseline")
+    timed = TimedRun(lambda: None, lambda: None, 0, shut)
     with pytest.raises(CandidateFailed) as raised:
-        side.run("time", model="m", first=0, count=4, timeout_s=5.0, visit=visit)
+        side.run("time", model="m", first=0, count=4, timeout_s=5.0, timed=timed)
     assert raised.value.status is Status.OUT_OF_MEMORY
     assert int(shut.word) == shut.ticket
     side.close()
@@ -183,13 +191,14 @@ def test_state_is_noted_before_the_clock_and_put_back_after_it():
             message = channel.receive(30)
             asked.append(message["op"])
             events.append(message["op"])
-            channel.send(DONE)
+            channel.send(answers.get(message["op"], Done()).to_json())
 
+    answers: dict[str, Message] = {"run": RAN, "collect": COLLECTED}
     events: list[str] = []
-    side = WorkerProcess(cast(DriverLink, _Driver(behave, events)), cast(Device, None), role="candidate")
-    side.restores = True
-    visit = TimedRun(lambda: events.append("publish"), lambda _: events.append("withdraw"), 0, None)
-    side.run("time", model="m", first=0, count=4, timeout_s=5.0, visit=visit)
+    side = _worker(behave, events, "candidate")
+    side.begin_model("m", restores=True)
+    timed = TimedRun(lambda: events.append("publish"), lambda _: events.append("withdraw"), 0, None)
+    side.run("time", model="m", first=0, count=4, timeout_s=5.0, timed=timed)
     side.close()
-    assert asked == ["ready", "run", "collect", "restore"]
-    assert events.index("ready") < events.index("freeze") < events.index("publish") < events.index("run")
+    assert asked == ["make_ready", "run", "collect", "restore"]
+    assert events.index("make_ready") < events.index("freeze") < events.index("publish") < events.index("run")

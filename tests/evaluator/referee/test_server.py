@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import socket
 import threading
-from typing import Any
+from typing import cast
 
 import pytest
 
+from kernelwright.evaluator.ipc import referee_messages
 from kernelwright.evaluator.ipc.channel import Channel
+from kernelwright.evaluator.ipc.driver_requests import DeviceHeld, Hold
+from kernelwright.evaluator.ipc.messages import decode
+from kernelwright.evaluator.ipc.referee_messages import (
+    Crashed,
+    NoRoom,
+    Open,
+    Opened,
+    RefereeRequest,
+    SanitizeCandidate,
+    UnfitProblem,
+)
 from kernelwright.evaluator.referee.server import RefereeServer
 from kernelwright.evaluator.schema.config import EvaluationConfig
+from tests.messages import check_handlers, kinds_in
 
 SOURCE = """
 import torch
@@ -23,31 +36,29 @@ def get_inputs():
 
 
 def _opened(
-    body: str, inputs: str = "torch.randn(64, 64)", asked: list[dict[str, Any]] | None = None
-) -> dict[str, Any]:
+    body: str, inputs: str = "torch.randn(64, 64)", asked: list[Hold] | None = None
+) -> Opened | UnfitProblem | NoRoom:
     ours, theirs = map(Channel, socket.socketpair())
     serving = threading.Thread(target=RefereeServer(theirs).serve)
     serving.start()
+    request = Open(
+        problem="odd",
+        source=SOURCE.format(body=body, inputs=inputs),
+        overrides={},
+        config=EvaluationConfig(device="cpu").model_dump(mode="json"),
+        device="cpu",
+        threads=1,
+        alone=False,
+    )
     try:
-        ours.send(
-            {
-                "op": "open",
-                "problem": "odd",
-                "source": SOURCE.format(body=body, inputs=inputs),
-                "overrides": {},
-                "config": EvaluationConfig(device="cpu").model_dump(mode="json"),
-                "device": "cpu",
-                "threads": 1,
-                "alone": False,
-            }
-        )
+        ours.send(request.to_json())
         while True:
-            answer = ours.receive(60.0)
-            if answer["op"] != "hold":
+            answer = decode(ours.receive(60.0), Hold, Opened, UnfitProblem, NoRoom)
+            if not isinstance(answer, Hold):
                 return answer
             if asked is not None:
                 asked.append(answer)
-            ours.send({"waited_s": 0.0})
+            ours.send(DeviceHeld(waited_s=0.0).to_json())
     finally:
         ours.close()
         serving.join()
@@ -67,24 +78,42 @@ def test_a_problem_that_cannot_be_opened_is_a_bad_problem_in_one_line(
     body: str, inputs: str, named: str
 ) -> None:
     answer = _opened(body, inputs)
-    assert answer["op"] == "problem_error"
-    assert named in answer["message"]
-    assert answer["message"].startswith("problem odd")
-    assert "\n" not in answer["message"]
+    assert isinstance(answer, UnfitProblem)
+    assert named in answer.message
+    assert answer.message.startswith("problem odd")
+    assert "\n" not in answer.message
 
 
 def test_what_cannot_fit_is_refused_before_it_is_run() -> None:
     answer = _opened("return x + 1", "torch.randn(1 << 22, 1 << 22)")
-    assert answer["op"] == "device_full"
-    assert "are free on this device; choose smaller --shapes" in answer["message"]
+    assert isinstance(answer, NoRoom)
+    assert "are free on this device; choose smaller --shapes" in answer.message
 
 
 def test_an_ordinary_problem_opens() -> None:
-    assert _opened("return x + 1")["op"] == "opened"
+    assert isinstance(_opened("return x + 1"), Opened)
 
 
 def test_opening_lets_others_time_between_its_steps():
-    asked: list[dict[str, Any]] = []
-    assert _opened("return torch.relu(x)", asked=asked)["op"] == "opened"
-    assert [each for each in asked if each["exclusive"]] == []
-    assert sum(bool(each.get("anew")) for each in asked) > 5
+    asked: list[Hold] = []
+    assert isinstance(_opened("return torch.relu(x)", asked=asked), Opened)
+    assert [each for each in asked if each.exclusive] == []
+    assert sum(each.anew for each in asked) > 5
+
+
+def test_every_request_has_one_handler() -> None:
+    handlers = RefereeServer(cast(Channel, None)).handlers
+    assert set(handlers) == kinds_in(referee_messages, RefereeRequest)
+    check_handlers(handlers)
+
+
+def test_a_candidate_before_its_problem_is_our_fault_and_the_referee_lives_on() -> None:
+    ours, theirs = map(Channel, socket.socketpair())
+    serving = threading.Thread(target=RefereeServer(theirs).serve)
+    serving.start()
+    for line in ({"op": "no such thing"}, SanitizeCandidate(source="").to_json()):
+        ours.send(line)
+        assert isinstance(decode(ours.receive(60.0), Crashed), Crashed)
+    ours.close()
+    serving.join()
+    theirs.close()

@@ -20,8 +20,8 @@ from kernelwright.evaluator.referee.correctness.shape_variants import (
 )
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.reference import Reference
+from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 from kernelwright.evaluator.referee.worker.setup import ProblemContext
-from kernelwright.evaluator.referee.worker.worker_process import DriverLink
 
 Make = Callable[..., ShapeVariant]
 

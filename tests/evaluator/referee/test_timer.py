@@ -19,7 +19,7 @@ from kernelwright.evaluator.referee.timing import baselines
 from kernelwright.evaluator.referee.timing.baselines import BaselineTimer, trusted
 from kernelwright.evaluator.referee.timing.timer import CandidateTimer
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
-from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, MeasurementDoubt
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed, MeasurementDoubt
 
 SOURCE = """
 import torch
@@ -40,7 +40,7 @@ def test_a_reference_that_died_is_no_fault_of_the_next_candidate(tmp_path):
         assert evaluator.evaluate(problem, candidate, config).status is Status.PASSED
         (warm,) = evaluator._idle._problems.values()
         (referee,) = warm.idle
-        (baseline,) = (one for one in referee._processes.values() if one.role == "baseline")
+        (baseline,) = (one for one in referee._workers.workers.values() if one.role == "baseline")
         baseline.sandboxed.kill()
         with pytest.raises(EvaluatorError, match="the reference failed beside a candidate") as raised:
             evaluator.evaluate(problem, candidate, config)

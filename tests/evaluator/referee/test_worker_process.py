@@ -6,31 +6,48 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
-from kernelwright.evaluator.ipc.channel import Channel, ChannelError
-from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, WorkerProcess
+from kernelwright.evaluator.devices import Device
+from kernelwright.evaluator.ipc.channel import Channel, ChannelError, JsonObject
+from kernelwright.evaluator.ipc.contestant_messages import Built, Failed, Load, RequestBuild
+from kernelwright.evaluator.ipc.driver_requests import (
+    Build,
+    BuildFinished,
+    Ended,
+    Kill,
+    Start,
+    Started,
+    unbuilt,
+)
+from kernelwright.evaluator.ipc.messages import Done, decode
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
+from kernelwright.evaluator.referee.worker.driver_link import DriverLink
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
 
 
-class Driver:
+class Driver(DriverLink):
     """Answers every build alike, and starts a process that is a thread here."""
 
-    def __init__(self, built: dict, behave: Callable[[Channel], None]) -> None:
-        self.channel = self
+    def __init__(self, built: BuildFinished, behave: Callable[[Channel], None]) -> None:
         self._built = built
         ours, theirs = socket.socketpair()
-        self._end = ours
+        self._ours = Channel(ours)
         threading.Thread(target=_live, args=(Channel(theirs), behave), daemon=True).start()
 
-    def take_fds(self) -> list[int]:
-        return [self._end.detach()]
+    def start(self, request: Start) -> tuple[Started, Channel]:
+        return Started(id=1, set_up=False), self._ours
 
-    def call(self, op: str, **fields: object) -> dict:
-        if op == "build":
+    def ask(self, request: Any) -> Any:
+        if isinstance(request, Build):
             time.sleep(0.02)
-        return {"start": {"id": 1}, "build": self._built}.get(op, {})
+            return self._built
+        ended = Ended(returncode=0, signal=None, out_of_memory=False, reason="", timed_out=False)
+        return ended if isinstance(request, Kill) else Done()
 
 
 def _live(channel: Channel, behave: Callable[[Channel], None]) -> None:
@@ -43,47 +60,71 @@ def _live(channel: Channel, behave: Callable[[Channel], None]) -> None:
         channel.close()
 
 
+def build(channel: Channel, request: object) -> Built:
+    channel.send(RequestBuild(request=request).to_json())
+    return decode(channel.receive(30), Built)
+
+
+def fail(channel: Channel, message: str) -> None:
+    failed = Failed(type="RuntimeError", message=message, traceback="", out_of_memory=False, compiling=False)
+    channel.send(failed.to_json())
+
+
 def build_often(channel: Channel) -> None:
     for _ in range(100):
-        channel.send({"op": "build", "request": {"name": "ext"}})
-        channel.receive(30)
-    channel.send({"op": "done"})
+        build(channel, {"name": "ext"})
+    channel.send(Done().to_json())
 
 
 def build_nonsense(channel: Channel) -> None:
-    channel.send({"op": "build", "request": {"name": [[[[["ext"]]]]]}})
-    reply = channel.receive(30)
-    channel.send({"op": "failed", "type": "RuntimeError", "message": reply["log"]})
+    fail(channel, build(channel, {"name": [[[[["ext"]]]]]}).log)
 
 
 def build_and_fail(channel: Channel) -> None:
-    channel.send({"op": "build", "request": {"name": "ext"}})
-    reply = channel.receive(30)
-    words = f"Error building extension 'ext': {reply['log']}"
-    channel.send({"op": "failed", "type": "RuntimeError", "message": words})
+    fail(channel, f"Error building extension 'ext': {build(channel, {'name': 'ext'}).log}")
 
 
-def verdict(built: dict, behave: Callable[[Channel], None], timeout_s: float = 30) -> CandidateFailed:
-    side = WorkerProcess(Driver(built, behave), None, role="candidate")
+def ending(built: BuildFinished, behave: Callable[[Channel], None], timeout_s: float = 30) -> CandidateFailed:
+    worker = WorkerProcess(Driver(built, behave), cast(Device, None), Start(role="candidate"))
     try:
         with pytest.raises(CandidateFailed) as raised:
-            side.ask({"op": "load"}, timeout_s)
+            worker.ask(Load(source="", class_name="ModelNew", overrides={}), timeout_s)
     finally:
-        side.close()
+        worker.close()
     return raised.value
 
 
+BUILT = replace(unbuilt(""), ok=True, path="/ext.so", module_name="ext")
+
+
 def test_builds_that_take_no_time_buy_none():
-    built = {"ok": True, "path": "/ext.so", "module_name": "ext", "log": "", "waited_s": 0.0, "build_s": 0.0}
-    assert verdict(built, build_often, timeout_s=0.5).status is Status.TIMED_OUT
+    assert ending(BUILT, build_often, timeout_s=0.5).status is Status.TIMED_OUT
 
 
 @pytest.mark.parametrize(("refused", "status"), [(False, Status.COMPILE_ERROR), (True, Status.RUNTIME_ERROR)])
 def test_what_was_not_tried_is_no_compile_error(refused, status):
-    built = {"ok": False, "path": "", "module_name": "", "log": "no", "refused": refused}
-    assert verdict(built, build_and_fail).status is status
+    assert ending(unbuilt("no", refused=refused), build_and_fail).status is status
 
 
 def test_the_driver_never_sees_what_is_no_request():
-    found = verdict({"ok": True, "log": "built after all"}, build_nonsense)
+    found = ending(replace(BUILT, log="built after all"), build_nonsense)
     assert "not a valid build: it is nested deeper" in str(found)
+
+
+HOSTILE: tuple[JsonObject, ...] = (
+    {},
+    {"op": None},
+    {"op": ["done"]},
+    {"op": "done", "more": 1},
+    {"op": "ran", "inner_ms": 1.0, "where": []},
+    {"op": "failed", "type": "E"},
+    {"op": "request_build"},
+    {"op": "failed", "type": "E" * 300, "message": "", "traceback": "", "out_of_memory": 0, "compiling": 0},
+)
+
+
+@pytest.mark.parametrize("line", HOSTILE)
+def test_what_is_no_answer_is_tampering(line):
+    found = ending(BUILT, lambda channel: channel.send(line))
+    assert found.status is Status.TAMPERED
+    assert len(found.detail) < 1000

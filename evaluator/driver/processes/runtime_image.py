@@ -10,19 +10,16 @@ import tempfile
 from pathlib import Path
 
 from kernelwright.evaluator.backends.registry import BACKENDS, export_backends
+from kernelwright.evaluator.driver.policy import OTHER_TASKS, REFEREE_MEMORY_GIB, REFEREE_TASKS, SCRATCH_BYTES
 from kernelwright.evaluator.host.hardware import gpu_nodes, visible_name, wait_policy
 from kernelwright.evaluator.sandbox import Bind, SandboxPolicy, python_binds
 from kernelwright.evaluator.sandbox.process.cleanup import owner_name
 from kernelwright.evaluator.schema.config import EvaluationConfig, SandboxTier
 
-_PACKAGE = Path(__file__).parents[1]
+_PACKAGE = Path(__file__).parents[2]
 _SERIAL = itertools.count(1)
 _CONTESTANT_PARTS = ("ipc", "contestant", "devices")
 _INSIDE = Path("/kernelwright")
-_REFEREE_MEMORY_GIB = 64
-_SCRATCH_BYTES = 1 << 30
-_OTHER_TASKS = 64
-"""Of a contestant, beside the threads torch computes with: CUDA's, autograd's, a compiler's."""
 
 _CONTESTANT_MAIN = "from kernelwright.evaluator.contestant.executor import main"
 _REFEREE_MAIN = "from kernelwright.evaluator.referee.entry import main"
@@ -98,7 +95,7 @@ class RuntimeImage:
             environment=_environment(threads, device),
             memory_bytes=int(limits.memory_gib * 2**30),
             # On hosts of very many cores torch alone takes that many.
-            processes=max(limits.processes, threads + _OTHER_TASKS),
+            processes=max(limits.processes, threads + OTHER_TASKS),
             file_bytes=limits.file_mib << 20,
             scratch_bytes=limits.file_mib << 20,
         )
@@ -113,11 +110,11 @@ class RuntimeImage:
             # Its temporaries are large and many: new pages for each would take longer than the arithmetic.
             environment=_environment(threads, device)
             | {"OMP_WAIT_POLICY": "passive", "MALLOC_MMAP_THRESHOLD_": str(1 << 30)},
-            memory_bytes=_REFEREE_MEMORY_GIB << 30,
-            processes=1024,
+            memory_bytes=REFEREE_MEMORY_GIB << 30,
+            processes=REFEREE_TASKS,
             # Memory shared with contestants on a CPU counts as a file.
-            file_bytes=_REFEREE_MEMORY_GIB << 30,
-            scratch_bytes=_SCRATCH_BYTES,
+            file_bytes=REFEREE_MEMORY_GIB << 30,
+            scratch_bytes=SCRATCH_BYTES,
         )
 
     def close(self) -> None:

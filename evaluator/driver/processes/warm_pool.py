@@ -6,17 +6,11 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
 
-from kernelwright.evaluator.driver.process_launcher import LaunchedProcess, ProcessLauncher
+from kernelwright.evaluator.driver.policy import CORES_EACH, SETTLE_S, STOCK
+from kernelwright.evaluator.driver.processes.process_launcher import LaunchedProcess, ProcessLauncher
 from kernelwright.evaluator.ipc.channel import ChannelError
 from kernelwright.evaluator.schema.errors import EvaluatorError
-
-STOCK: Final = {"cpu": 2, "cuda": 4}
-"""How many of a kind are kept: a candidate and a baseline; on a GPU for several evaluations at once."""
-_CORES_EACH: Final = 2
-"""Of what is started at once; importing torch keeps one busy, and others evaluate beside us."""
-_SETTLE_S: Final = 10.0
 
 
 class WarmPool:
@@ -28,7 +22,7 @@ class WarmPool:
         self._ready: list[LaunchedProcess] = []
         self._coming = 0
         self._wanted = 0
-        self._most = max(stock, len(os.sched_getaffinity(0)) // _CORES_EACH)
+        self._most = max(stock, len(os.sched_getaffinity(0)) // CORES_EACH)
         self._closed = False
         self._changed = threading.Condition()
 
@@ -83,7 +77,7 @@ class WarmPool:
     def settle(self) -> None:
         """After `close` and the launcher's, which ends what was starting: wait until all have noticed."""
         with self._changed:
-            self._changed.wait_for(lambda: self._coming == 0, timeout=_SETTLE_S)
+            self._changed.wait_for(lambda: self._coming == 0, timeout=SETTLE_S)
 
     def _add(self) -> None:
         """Start one; what goes wrong shows again, and is raised, where a process is started on demand."""

@@ -13,14 +13,17 @@ from typing import Any, Protocol
 from kernelwright.evaluator.analysis.ncu import COUNTERS, NcuRun, find_ncu
 from kernelwright.evaluator.analysis.sanitizers import SanitizerRun, Sanitizers
 from kernelwright.evaluator.driver.built_libraries import BuiltLibraries
-from kernelwright.evaluator.driver.runtime_image import RuntimeImage
+from kernelwright.evaluator.driver.policy import START_S
+from kernelwright.evaluator.driver.processes.connection import connected
+from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage
 from kernelwright.evaluator.host.device_lock import DeviceLock
-from kernelwright.evaluator.ipc.channel import Channel, ChannelGarbled
-from kernelwright.evaluator.sandbox import Launcher, SandboxedProcess, SandboxPolicy
+from kernelwright.evaluator.ipc.channel import Channel
+from kernelwright.evaluator.ipc.contestant_messages import Listening, Setup
+from kernelwright.evaluator.ipc.messages import Done, decode
+from kernelwright.evaluator.sandbox import ExitReport, Launcher, SandboxedProcess, SandboxPolicy
 from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import MachineError
 
-_START_S = 120.0
 _SERIAL = itertools.count(1)
 
 
@@ -63,6 +66,18 @@ class WorkerHandle:
     watch: ToolWrapper | None
     supply: BuiltLibraries
 
+    def end(self) -> ExitReport:
+        """Kill it with everything it started, and remove what was built for it."""
+        report = self.sandboxed.kill()
+        shutil.rmtree(self.libraries, ignore_errors=True)
+        return report
+
+    def end_watch(self) -> None:
+        """Drop the tool around it."""
+        if self.watch is not None:
+            self.watch.close()
+            self.watch = None
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchedProcess:
@@ -76,8 +91,7 @@ class LaunchedProcess:
     def discard(self) -> None:
         """End it unused."""
         self.end.close()
-        self.process.sandboxed.kill()
-        shutil.rmtree(self.process.libraries, ignore_errors=True)
+        self.process.end()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,31 +116,25 @@ class ProcessLauncher:
         Raises:
             MachineError: the sandbox could not be started.
         """
-        ours, theirs = socket.socketpair()
         number = next(_SERIAL)
         libraries = self.staging.built_folder(str(number))
-        command = self.staging.command("contestant", theirs.fileno())
         policy = self.staging.contestant_policy(
             self.config, device=self.device, libraries=libraries, threads=threads or self.threads
         )
-        fds: tuple[int, ...] = (theirs.fileno(),)
-        watch = self._observer(tool) if tool else None
-        if watch is not None:
-            command, policy, fds = watch.command(command), watch.policy(policy), (*fds, watch.log)
-        try:
-            sandboxed = self.launcher.start(
-                command, policy, fds=fds, output_bytes=self.config.limits.output_kib << 10
-            )
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-        return LaunchedProcess(
-            WorkerHandle(number, sandboxed, libraries, role, watch, BuiltLibraries(libraries)), ours
-        )
+        watch = self._watch(tool) if tool else None
 
-    def _observer(self, tool: str) -> ToolWrapper:
+        def started(fd: int) -> SandboxedProcess:
+            command, bounds, fds = self.staging.command("contestant", fd), policy, [fd]
+            if watch is not None:
+                command, bounds, fds = watch.command(command), watch.policy(policy), [fd, watch.log]
+            kept = self.config.limits.output_kib << 10
+            return self.launcher.start(command, bounds, fds=tuple(fds), output_bytes=kept)
+
+        end, sandboxed = connected(started)
+        supply = BuiltLibraries(libraries, seen=self.staging.seen)
+        return LaunchedProcess(WorkerHandle(number, sandboxed, libraries, role, watch, supply), end)
+
+    def _watch(self, tool: str) -> ToolWrapper:
         if tool != COUNTERS:
             return SanitizerRun(self.sanitizers(), tool)
         ncu = find_ncu()
@@ -148,20 +156,15 @@ class ProcessLauncher:
             launched = self.start("candidate")
             try:
                 channel = Channel(launched.end)
-                _expect(channel, "ready")
+                decode(channel.receive(START_S), Listening)
                 lease.share()
-                settings = {"device": self.device.partition(":")[0], "threads": self.threads}
-                channel.send({"op": "setup", **settings, "math": self.config.math.value})
-                _expect(channel, "done")
+                kind, math = self.device.partition(":")[0], self.config.math.value
+                setup = Setup(device=kind, threads=self.threads, math=math, sharing=None)
+                channel.send(setup.to_json())
+                decode(channel.receive(START_S), Done)
             except BaseException:
                 launched.discard()
                 raise
         finally:
             lease.close()
         return LaunchedProcess(launched.process, launched.end, is_set_up=True)
-
-
-def _expect(channel: Channel, word: str) -> None:
-    reply = channel.receive(_START_S)
-    if reply.get("op") != word:
-        raise ChannelGarbled(f"not {word}: {str(reply)[:300]}")

@@ -1,0 +1,85 @@
+"""Serves builds that a worker asked for through its referee, while the device is free for others."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kernelwright.evaluator.analysis.cubin_resources import read_resources
+from kernelwright.evaluator.analysis.sanitizers import ADDRESS
+from kernelwright.evaluator.building.build_request import (
+    BuildOutcome,
+    BuildRequest,
+    InvalidRequest,
+    parse_request,
+)
+from kernelwright.evaluator.building.builder import Builder
+from kernelwright.evaluator.driver.evaluation_job import EvaluationJob
+from kernelwright.evaluator.driver.processes.process_launcher import WorkerHandle
+from kernelwright.evaluator.host.device_lock import DeviceLock
+from kernelwright.evaluator.host.hardware import gpu_of
+from kernelwright.evaluator.ipc.driver_requests import Build, BuildFinished, unbuilt
+from kernelwright.evaluator.schema.evaluation import Build as BuildRecord
+from kernelwright.evaluator.schema.evaluation import Stage
+
+_ASIDE = ("sanitized", "counted", "timed")
+"""Roles of processes that build what the candidate has built already."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildBroker:
+    """Builds for the workers of one referee."""
+
+    builder: Builder
+    device: str
+    lock: DeviceLock
+    timeout_s: float
+
+    def build(self, request: Build, worker: WorkerHandle, job: EvaluationJob) -> BuildFinished:
+        """Build what a worker asked for, if it does not have it already."""
+        try:
+            wanted = parse_request(request.request)
+        except InvalidRequest as error:
+            return unbuilt(f"not a valid build: {error}")
+        known = worker.supply.recall(request.request)
+        if known is not None:
+            return known
+        wanted = wanted.model_copy(update={"real_headers": wanted.real_headers or job.real_headers})
+        if worker.role not in _ASIDE:
+            job.on_stage(Stage.BUILD)
+        outcome, waited_s = self._built(wanted, worker)
+        job.extend(waited_s)
+        if worker.role not in _ASIDE:
+            job.enter(job.stage)
+            job.record(_with_resources(outcome.build, outcome.shared_object))
+        if worker.watch is not None and outcome.shared_object is not None:
+            worker.watch.libraries.append(outcome.shared_object)
+            worker.watch.sources.update(outcome.sources)
+        answer = worker.supply.hand_over(request.request, outcome)
+        return replace(answer, waited_s=waited_s, build_s=outcome.build.seconds)
+
+    def _built(self, wanted: BuildRequest, worker: WorkerHandle) -> tuple[BuildOutcome, float]:
+        """A build, and the seconds waited for it or for the device, which is free while it runs."""
+        gpu, held, asked = gpu_of(self.device), self.lock.held, time.monotonic()
+        if self.device == "cpu":
+            self.lock.share()
+        else:
+            self.lock.release()
+        began = time.monotonic()
+        try:
+            outcome = self.builder.build(
+                wanted,
+                architecture=gpu.architecture if gpu else None,
+                timeout_s=self.timeout_s,
+                instrumented=worker.watch is not None and worker.watch.tool == ADDRESS,
+            )
+        finally:
+            ended = time.monotonic()
+            self.lock.hold(held)
+        return outcome, began - asked + outcome.waited_s + time.monotonic() - ended
+
+
+def _with_resources(build: BuildRecord, library: Path | None) -> BuildRecord:
+    """A build with what its kernels take, where it has any."""
+    return build.model_copy(update={"resources": read_resources(library)}) if library else build

@@ -1,0 +1,90 @@
+"""A referee's process and the conversation with it: one request at a time, its own served meanwhile."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kernelwright.evaluator.driver.processes.connection import connected
+from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage
+from kernelwright.evaluator.ipc.channel import Channel
+from kernelwright.evaluator.ipc.messages import A_co, Dispatcher, M, Message, Request, answers_to, decode
+from kernelwright.evaluator.ipc.referee_messages import Crashed, NoRoom, UnfitProblem
+from kernelwright.evaluator.sandbox import Launcher, SandboxPolicy
+from kernelwright.evaluator.schema.errors import DeviceFull, EvaluatorError, ProblemError
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """An answer that a socket travels with."""
+
+    answer: Message
+    end: socket.socket
+
+
+Served = Message | Handover
+
+
+class RefereeProcess:
+    """One referee."""
+
+    def __init__(self, launcher: Launcher, image: RuntimeImage, policy: SandboxPolicy) -> None:
+        """Start it.
+
+        Raises:
+            MachineError: the sandbox could not be started.
+        """
+        ours, self.sandboxed = connected(
+            lambda fd: launcher.start(image.command("referee", fd), policy, fds=(fd,))
+        )
+        self._channel = Channel(ours)
+
+    def converse(
+        self, request: Request[A_co], dispatcher: Dispatcher[Served], *, wait_s: Callable[[], float]
+    ) -> A_co:
+        """Send a request and serve the referee's own until its answer arrives.
+
+        `wait_s` says before each message how long to wait for it.
+
+        Raises:
+            DeviceFull: the problem does not fit into what is free of the device's memory.
+            ProblemError: the problem does not run here.
+            EvaluatorError: the referee failed.
+            ChannelError: it is gone, is silent for too long, or does not speak the protocol.
+        """
+        self._channel.send(request.to_json())
+        return self.answer(answers_to(type(request)), dispatcher, wait_s=wait_s)
+
+    def answer(
+        self, kinds: tuple[type[M], ...], dispatcher: Dispatcher[Served], *, wait_s: Callable[[], float]
+    ) -> M:
+        """The next answer, of one of some kinds; raises what `converse` does."""
+        while True:
+            received = self._channel.receive(wait_s())
+            if not dispatcher.knows(received):
+                break
+            served = dispatcher.handle(received)
+            if isinstance(served, Handover):
+                with served.end:
+                    self._channel.send(served.answer.to_json(), [served.end.fileno()])
+            else:
+                self._channel.send(served.to_json())
+        match decode(received, NoRoom, UnfitProblem, Crashed, *kinds):
+            case NoRoom(message=text):
+                raise DeviceFull(text)
+            case UnfitProblem(message=text):
+                raise ProblemError(text)
+            case Crashed(message=text):
+                raise EvaluatorError(f"the referee failed: {text}")
+            case answer:
+                return answer  # type: ignore[return-value]  # one of the kinds, since it is none of the above
+
+    def output(self, characters: int) -> str:
+        """The end of what it printed."""
+        return self.sandboxed.output()[-characters:].strip()
+
+    def close(self) -> None:
+        """Hang up and kill it."""
+        self._channel.close()
+        self.sandboxed.kill()

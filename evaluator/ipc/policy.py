@@ -1,0 +1,29 @@
+"""Bounds of what crosses between the processes. A message that exceeds one is refused, never cut."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MAX_MESSAGE_BYTES: Final = 32 << 20
+"""Length of one line on a channel: room for the largest build request, which is 24 MiB."""
+MAX_DEPTH: Final = 200
+"""Lists and objects within one another: far below where Python's JSON reader and writer give up, whatever the
+depth of the stack, so that what was received can always be passed on."""
+MAX_FDS: Final = 8
+"""File descriptors that may ride on one message."""
+MAX_NAME: Final = 200
+"""Characters of a name: of a layout, a model, a device, an exception's type."""
+MAX_LINE: Final = 500
+"""Characters of a complaint or a reason."""
+MAX_REPORT: Final = 8000
+"""Characters of an exception's text or traceback."""
+MAX_CALLS: Final = 1 << 20
+"""Calls, trials or threads that one message may ask for."""
+MAX_ITEMS: Final = 1 << 16
+"""Elements of a list in a message, unless its field says less."""
+MAX_EVENTS: Final = 64
+"""Entries of a profile, longest first."""
+MAX_SECONDS: Final = 1e7
+"""Seconds any message may speak of; about four months."""
+MAX_MS: Final = 1e10
+"""Milliseconds, likewise."""

@@ -1,0 +1,62 @@
+"""The referee's line to the driver, who owns processes, builds and the device lock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernelwright.evaluator.ipc.channel import Channel
+from kernelwright.evaluator.ipc.driver_requests import (
+    Hold,
+    ReadReport,
+    Recall,
+    Release,
+    Remember,
+    Start,
+    Started,
+    ToolReport,
+)
+from kernelwright.evaluator.ipc.messages import A_co, Request, answers_to, decode
+
+
+class DriverLink:
+    """Asks the driver and waits for its answers."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    def ask(self, request: Request[A_co]) -> A_co:
+        """The driver's answer to a request.
+
+        Raises:
+            ChannelError: the driver is gone, or failed.
+        """
+        self._channel.send(request.to_json())
+        return decode(self._channel.receive(with_fds=True), *answers_to(type(request)))
+
+    def start(self, request: Start) -> tuple[Started, Channel]:
+        """Start a process; returns it with our end of its channel."""
+        return self.ask(request), Channel.from_fd(self._channel.take_fds()[0])
+
+    def hold(self, *, exclusive: bool, anew: bool = False) -> float:
+        """Wait for the device; returns the seconds waited, which are nobody's fault.
+
+        With `anew`, it is given back first, so that those who wait for it come before.
+        """
+        return self.ask(Hold(exclusive=exclusive, anew=anew)).waited_s
+
+    def release(self) -> None:
+        """Give the device back."""
+        self.ask(Release())
+
+    # Any: facts are JSON, checked by whoever reads them.
+    def recall(self, about: str = "") -> dict[str, Any]:
+        """Facts remembered of this problem and policy or, with `about`, of the device; or none."""
+        return self.ask(Recall(about=about)).facts
+
+    def remember(self, facts: dict[str, Any], about: str = "") -> None:
+        """Keep facts under the key that `recall` uses."""
+        self.ask(Remember(about=about, facts=facts))
+
+    def report(self, process: int, wait_s: float) -> ToolReport:
+        """End a process under a tool and return the tool's report."""
+        return self.ask(ReadReport(id=process, wait_s=wait_s))

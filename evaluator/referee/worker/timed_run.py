@@ -1,0 +1,217 @@
+"""The protocol of a run: what happens before, on and after the referee's clock."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kernelwright.evaluator.ipc.channel import JsonObject, encoded
+from kernelwright.evaluator.ipc.contestant_messages import (
+    Collect,
+    Collected,
+    MakeReady,
+    Queued,
+    Ran,
+    Restore,
+    Run,
+)
+from kernelwright.evaluator.ipc.driver_requests import Freeze, Thaw
+from kernelwright.evaluator.referee.worker import policy
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
+from kernelwright.evaluator.referee.worker.driver_link import DriverLink
+from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate
+from kernelwright.evaluator.referee.worker.worker_channel import WorkerChannel
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """Times of one run, and what was wrong with its outputs."""
+
+    inner_ms: float
+    """The worker's claim, for the calls after the lead."""
+    outer_ms: float
+    """From our message to its answer, on our clock; outputs are not collected yet."""
+    collect_ms: float
+    """Collecting them, on our clock."""
+    kind: str
+    complaint: str
+    launch_ms: float | None = None
+    """Until all calls were queued, on our clock and before the above began; None where they were not."""
+
+    @property
+    def seen_ms(self) -> float:
+        """All of our clock: until outputs were collected."""
+        return self.outer_ms + self.collect_ms
+
+
+@dataclass(frozen=True, slots=True)
+class TimedRun:
+    """What is done around the calls of a timed run."""
+
+    publish: Callable[[], None]
+    """Writes their inputs, while the process is frozen."""
+    withdraw: Callable[[object], None]
+    """Called when they are over, before their outputs are collected, with where the process says they lie."""
+    lead: int
+    """The first calls, which are on our clock alone."""
+    gate: LaunchGate | None
+    """With one, all are queued on the device before their inputs exist and the clock starts, or as many as
+    the process queues within a moment."""
+
+
+@dataclass(slots=True)
+class Freezer:
+    """Stops every task of one process, and lets them run again."""
+
+    driver: DriverLink
+    process: int
+    frozen: bool = False
+
+    def freeze(self) -> None:
+        """Stop the process, unless it is stopped."""
+        if not self.frozen:
+            self.driver.ask(Freeze(id=self.process))
+            self.frozen = True
+
+    def thaw(self) -> None:
+        """Let it run, unless it runs."""
+        if self.frozen:
+            self.driver.ask(Thaw(id=self.process))
+            self.frozen = False
+
+
+class CallRunner:
+    """Runs prepared calls in one worker."""
+
+    def __init__(self, channel: WorkerChannel, freezer: Freezer, *, role: str, compile_s: float) -> None:
+        self._channel = channel
+        self._freezer = freezer
+        self._role = role
+        self._compile_s = compile_s
+        self._restores = False
+        self._renews = False
+        self._called: set[tuple[str, str]] = set()
+        """Models with the layouts they were called on."""
+
+    def begin_model(self, model: str, *, restores: bool) -> None:
+        """A model of this name was constructed: its next call is its first.
+
+        With `restores`, what calls wrote into buffers is undone after each run: the reference writes too.
+        """
+        self._restores = restores
+        self._called = {(name, layout) for name, layout in self._called if name != model}
+
+    def renew_arguments(self) -> None:
+        """Make arguments anew for each run from now on: for gradients they may belong to no graph yet."""
+        self._renews = True
+
+    def run(
+        self,
+        layout: str,
+        *,
+        model: str,
+        first: int,
+        count: int,
+        timeout_s: float,
+        timed: TimedRun | None,
+    ) -> RunResult:
+        """Run prepared calls, and stop our clock at the answer; then collect outputs."""
+        gate = timed.gate if timed is not None else None
+        ready = timed is not None and (self._restores or self._renews)
+        request = Run(
+            layout=layout,
+            model=model,
+            first=first,
+            count=count,
+            lead=0 if timed is None else timed.lead,
+            restore=self._restores,
+            ready=ready,
+            gate_block=None if gate is None else gate.block,
+            gate_value=0 if gate is None else gate.shut(),
+        )
+        if ready:
+            # Outside the timed region, or a candidate could skip it and bank the time.
+            self._make_ready(request, timeout_s)
+        line = encoded(request.to_json())
+        launch_ms = None if gate is None else self._queue(line, gate, count)
+        if timed is not None:
+            self._freezer.freeze()
+            self._publish(timed, timeout_s)
+        compile_s = 0.0 if (model, layout) in self._called else self._compile_s
+        ran, outer_ms = self._timed_calls(line, gate, timeout_s + compile_s, late=launch_ms is None)
+        self._called.add((model, layout))
+        if timed is not None:
+            timed.withdraw(ran.where)
+        collected, collect_ms = self._collect(Collect(layout=layout, first=first), timeout_s)
+        if self._restores:
+            self._channel.ask(Restore(), timeout_s)
+        return RunResult(ran.inner_ms, outer_ms, collect_ms, collected.kind, collected.complaint, launch_ms)
+
+    def _make_ready(self, run: Run, timeout_s: float) -> None:
+        self._freezer.thaw()
+        request = MakeReady(
+            layout=run.layout, model=run.model, first=run.first, count=run.count, restore=run.restore
+        )
+        self._channel.ask(request, timeout_s)
+        self._freezer.freeze()
+
+    def _queue(self, line: bytes, gate: LaunchGate, count: int) -> float | None:
+        """Let the process queue its calls; return the time it took, None if it took too long or waits."""
+        self._channel.send(line)
+        patience = policy.QUEUE_PATIENCE.get(self._role, 1.0)
+        with gate.opened_on_failure():
+            self._freezer.thaw()
+            started = time.perf_counter_ns()
+            if not self._channel.speaks((policy.QUEUE_S + count * policy.QUEUE_S_A_CALL) * patience):
+                return None
+            self._channel.read(self._channel.receive(policy.START_S), Queued)
+            return (time.perf_counter_ns() - started) / 1e6
+
+    def _publish(self, timed: TimedRun, timeout_s: float) -> None:
+        """Write inputs; where that fails, the process must not wait for them, nor answer later."""
+        try:
+            timed.publish()
+        except BaseException:
+            if timed.gate is not None:
+                timed.gate.open()
+                self._freezer.thaw()
+                with contextlib.suppress(CandidateFailed):
+                    self._channel.read(self._end_of_calls(timeout_s, late=True), Ran)
+            raise
+
+    def _timed_calls(
+        self, line: bytes, gate: LaunchGate | None, timeout_s: float, *, late: bool
+    ) -> tuple[Ran, float]:
+        """Start the clock, let the calls begin, and stop it at the answer, which is decoded afterwards.
+
+        A frozen process finds the message waiting when it wakes, or its queue released: no time passes off
+        the clock in which it could look at inputs.
+        """
+        started = time.perf_counter_ns()
+        if gate is None:
+            self._channel.send(line)
+        else:
+            # Before the process wakes: in between, work on a stream of its own would be in no claim.
+            gate.open()
+        self._freezer.thaw()
+        received = self._end_of_calls(timeout_s, late=gate is not None and late)
+        outer_ms = (time.perf_counter_ns() - started) / 1e6
+        return self._channel.read(received, Ran), outer_ms
+
+    def _end_of_calls(self, timeout_s: float, *, late: bool) -> JsonObject:
+        """The answer to a run; with `late`, the process may still say before it that its calls are queued."""
+        received = self._channel.receive(timeout_s)
+        if late and received.get("op") == Queued.op:
+            received = self._channel.receive(timeout_s)
+        return received
+
+    def _collect(self, request: Collect, timeout_s: float) -> tuple[Collected, float]:
+        line = encoded(request.to_json())
+        started = time.perf_counter_ns()
+        self._channel.send(line)
+        self._freezer.thaw()
+        received = self._channel.receive(timeout_s)
+        collect_ms = (time.perf_counter_ns() - started) / 1e6
+        return self._channel.read(received, Collected), collect_ms

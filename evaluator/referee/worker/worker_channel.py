@@ -1,0 +1,135 @@
+"""Requests to one worker and its answers, within its evaluation's time; passes on the builds it asks for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from kernelwright.evaluator.building.build_request import InvalidRequest, parse_request
+from kernelwright.evaluator.ipc.channel import (
+    Channel,
+    ChannelClosed,
+    ChannelGarbled,
+    ChannelTimeout,
+    JsonObject,
+    encoded,
+)
+from kernelwright.evaluator.ipc.contestant_messages import Built, Failed, RequestBuild
+from kernelwright.evaluator.ipc.driver_requests import Build, BuildFinished, Kill, unbuilt
+from kernelwright.evaluator.ipc.messages import A_co, M, Request, answers_to, decode
+from kernelwright.evaluator.referee.worker.candidate_failure import (
+    BuildTally,
+    CandidateFailed,
+    death_of,
+    failure_of,
+)
+from kernelwright.evaluator.referee.worker.driver_link import DriverLink
+from kernelwright.evaluator.schema.evaluation import Status
+
+
+class WorkerChannel:
+    """The conversation with one worker; nothing it says is believed.
+
+    Every method that sends or receives raises `CandidateFailed` where the process failed, died, hung, or does
+    not speak the protocol.
+    """
+
+    def __init__(self, channel: Channel, driver: DriverLink, process: int) -> None:
+        self._channel = channel
+        self._driver = driver
+        self._process = process
+        self._deadline = float("inf")
+        self.builds = BuildTally()
+        self.lost = False
+        """Nothing more can be asked of the process."""
+        self.failed = False
+        """The process said that it could not do what it was asked."""
+
+    def limit(self, total_s: float) -> None:
+        """Leave the process so many seconds from now on, for everything."""
+        self._deadline = time.monotonic() + total_s
+
+    def extend(self, seconds: float) -> None:
+        """Leave it so many seconds more."""
+        self._deadline += seconds
+
+    def forget_failure(self) -> None:
+        """Begin to look anew for failures."""
+        self.failed = False
+
+    def ask(self, request: Request[A_co], timeout_s: float, fds: Sequence[int] = ()) -> A_co:
+        """Send a request and wait for its answer."""
+        self.send(encoded(request.to_json()), fds)
+        return self.read(self.receive(timeout_s), *answers_to(type(request)))
+
+    def send(self, line: bytes, fds: Sequence[int] = ()) -> None:
+        """Send an encoded message."""
+        try:
+            self._channel.send_line(line, fds)
+        except (ChannelClosed, ChannelTimeout):
+            raise self._dead() from None
+
+    def speaks(self, timeout_s: float) -> bool:
+        """Wait until a message begins to arrive; False where none does in time."""
+        return self._channel.speaks(timeout_s)
+
+    def read(self, received: JsonObject, *kinds: type[M]) -> M:
+        """The answer that a received object is."""
+        try:
+            answer = decode(received, Failed, *kinds)
+        except ChannelGarbled as error:
+            raise self._garbled(error) from None
+        if isinstance(answer, Failed):
+            self.failed = True
+            raise failure_of(answer, self.builds)
+        return answer  # type: ignore[return-value]  # of one of the kinds, since it is no `Failed`
+
+    def receive(self, timeout_s: float) -> JsonObject:
+        """The next message, not decoded yet; builds are passed on, and their time is not the process's."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            received = self._next(deadline, timeout_s)
+            if received.get("op") != RequestBuild.op:
+                return received
+            built = self._build(received)
+            self.builds.note(built)
+            self._deadline += built.waited_s
+            deadline += built.waited_s + built.build_s
+            answer = Built(ok=built.ok, path=built.path, module_name=built.module_name, log=built.log)
+            self.send(encoded(answer.to_json()))
+
+    def close(self) -> None:
+        """Hang up."""
+        self._channel.close()
+
+    def _next(self, deadline: float, timeout_s: float) -> JsonObject:
+        try:
+            return self._channel.receive(max(0.0, min(deadline, self._deadline) - time.monotonic()))
+        except ChannelTimeout:
+            self.lost = True
+            if deadline <= self._deadline:
+                raise CandidateFailed(Status.TIMED_OUT, f"no answer within {timeout_s:.0f} s") from None
+            raise CandidateFailed(Status.TIMED_OUT, "the evaluation's time is used up") from None
+        except ChannelGarbled as error:
+            raise self._garbled(error) from None
+        except ChannelClosed:
+            raise self._dead() from None
+
+    def _build(self, received: JsonObject) -> BuildFinished:
+        """The driver's answer to a build request; it sees none that is not well formed."""
+        try:
+            request = decode(received, RequestBuild).request
+            parse_request(request)
+        except ChannelGarbled as error:
+            raise self._garbled(error) from None
+        except InvalidRequest as error:
+            return unbuilt(f"not a valid build: {error}")
+        return self._driver.ask(Build(id=self._process, request=request))
+
+    def _dead(self) -> CandidateFailed:
+        self.lost = True
+        return death_of(self._driver.ask(Kill(id=self._process, ended=True)))
+
+    def _garbled(self, error: ChannelGarbled) -> CandidateFailed:
+        self.lost = True
+        return CandidateFailed(Status.TAMPERED, f"the channel carried something else than answers: {error}")

@@ -1,0 +1,32 @@
+"""Kinds of messages, and handlers that fit them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import ModuleType, UnionType
+from typing import Any, get_args, get_type_hints
+
+from kernelwright.evaluator.ipc.messages import Message, Request, answers_to
+
+
+def kinds_in(module: ModuleType, base: type[Message] = Message) -> set[type[Message]]:
+    """The kinds of messages that a module defines."""
+    return {
+        kind
+        for kind in vars(module).values()
+        if inspect.isclass(kind) and issubclass(kind, base) and "op" in vars(kind)
+        if kind.__module__ == module.__name__
+    }
+
+
+def check_handlers(table: Mapping[type[Request[Any]], Callable[[Any], Any]]) -> None:
+    """Every handler takes its kind of request and returns what answers it."""
+    for kind, handler in table.items():
+        function = handler.func if isinstance(handler, partial) else handler
+        hints = get_type_hints(function)
+        returned = hints.pop("return")
+        taken = next(iter(hints.values()))
+        assert kind in (get_args(taken) if isinstance(taken, UnionType) else (taken,)), kind
+        assert returned in answers_to(kind) or returned.__name__ == "Handover", kind
