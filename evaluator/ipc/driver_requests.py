@@ -24,6 +24,7 @@ VERSIONED: Final = "verdict:"
 """Prefix of what is remembered only for the version of evaluator and compiler that found it."""
 
 Role = Literal["candidate", "baseline", "timed", "sanitized", "counted"]
+ExitStatus = Annotated[int, Bounds(255, -255)]
 Findings = Annotated[list[dict[str, Any]], Bounds(policy.MAX_ITEMS)]
 
 
@@ -40,8 +41,8 @@ class Started(Message):
 class Ended(Message):
     """How a process ended, as the operating system says."""
 
-    returncode: int | None
-    signal: int | None
+    returncode: ExitStatus | None
+    signal: ExitStatus | None
     out_of_memory: bool
     reason: Text
     timed_out: bool

@@ -20,6 +20,7 @@ from typing import (
     Literal,
     NamedTuple,
     TypeVar,
+    Union,
     dataclass_transform,
     get_args,
     get_origin,
@@ -28,6 +29,8 @@ from typing import (
 
 from kernelwright.evaluator.ipc import policy
 from kernelwright.evaluator.ipc.channel import ChannelGarbled, JsonObject
+
+_UNIONS = (Union, UnionType)
 
 
 class Bounds(NamedTuple):
@@ -111,7 +114,7 @@ def decode(received: JsonObject, *kinds: type[M]) -> M:
 def answers_to(kind: type[Request[A_co]]) -> tuple[type[A_co], ...]:
     """The kinds of messages that answer a kind of request."""
     ((answer,),) = (get_args(base) for base in kind.__orig_bases__)  # type: ignore[attr-defined]  # of generics
-    return get_args(answer) if isinstance(answer, UnionType) else (answer,)
+    return get_args(answer) if get_origin(answer) in _UNIONS else (answer,)
 
 
 class Dispatcher(Generic[R]):
@@ -170,7 +173,7 @@ def _check(hint: Any, bounds: Bounds | None = None) -> Check:
         return _check(args[0], args[1])
     if origin is Literal:
         return _one_of(args)
-    if origin is UnionType and len(args) == 2 and args[1] is type(None):
+    if origin in _UNIONS and len(args) == 2 and args[1] is type(None):
         return _optional(_check(args[0]))
     if origin is tuple:
         return _tuple([_check(arg) for arg in args])
