@@ -65,9 +65,9 @@ from kernelwright.evaluator.ipc.tensor_tree import dtype_from, unflatten
 class Contestant:
     """State of one contestant: its device, its shared blocks, the loaded module and its models."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, compilers: CompilerPatterns) -> None:
         self._channel = channel
-        self._compilers = CompilerPatterns.read(BACKENDS_FILE)
+        self._compilers = compilers
         self._building = threading.Lock()
         self._device: Device = open_device("cpu")
         self._sharing: Device = self._device
@@ -235,4 +235,4 @@ class Contestant:
 
 def main() -> None:
     """Serve the referee on the descriptor named on the command line."""
-    Contestant(Channel.from_fd(int(sys.argv[1]))).serve()
+    Contestant(Channel.from_fd(int(sys.argv[1])), CompilerPatterns.read(BACKENDS_FILE)).serve()

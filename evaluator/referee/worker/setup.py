@@ -76,7 +76,7 @@ def configure(
     threads: int | None = None,
     sharing: str | None = None,
 ) -> None:
-    """Choose a worker's device, threads and precision; `sharing` is the device of shared memory, if another."""
+    """Choose a worker's device, threads and precision; `sharing` is where shared memory lies."""
     worker.setup(
         device=context.device_name, threads=threads or context.threads, math=context.math, sharing=sharing
     )

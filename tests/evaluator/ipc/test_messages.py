@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernelwright.evaluator.contestant.exceptions import CompilerPatterns
 from kernelwright.evaluator.contestant.executor import Contestant
 from kernelwright.evaluator.ipc import contestant_messages, driver_requests, messages, referee_messages
-from kernelwright.evaluator.ipc.channel import ChannelGarbled, JsonObject
+from kernelwright.evaluator.ipc.channel import Channel, ChannelGarbled, JsonObject
 from kernelwright.evaluator.ipc.contestant_messages import Collected, ContestantRequest, Failed, Profiled, Ran
 from kernelwright.evaluator.ipc.messages import (
     Bounds,
@@ -179,6 +180,6 @@ def test_a_request_reaches_its_handler_and_nothing_else_does() -> None:
 
 
 def test_every_request_to_a_contestant_has_one_handler() -> None:
-    handlers = Contestant(channel=None).handlers  # type: ignore[arg-type]
+    handlers = Contestant(cast(Channel, None), cast(CompilerPatterns, None)).handlers
     assert set(handlers) == kinds_in(contestant_messages, ContestantRequest)
     check_handlers(handlers)
