@@ -11,15 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from kernelwright.agent.providers.policy import LONGEST_STREAM, MOST_TOKENS
 from kernelwright.agent.records.messages import Usage
 
 UNKNOWN_FINISH = "unknown"
-
-LONGEST_STREAM: Final = 1 << 28
-"""Bytes of a stream, some thirty times what the longest replies of today take; what goes on has no end."""
-
-MOST_TOKENS: Final = 10**9
-"""Tokens that no question or reply has: who counts more has miscounted, and would end a run's budget."""
 
 _OTHER_FIELDS: Final = (b":", b"event:", b"id:", b"retry:")
 """How lines of an event stream begin that hold no data."""

@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from kernelwright.agent.providers.endpoint import Endpoint, Patience
+from kernelwright.agent.providers.policy import CONNECTIONS
 from kernelwright.agent.records.messages import ProviderError
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
-
-CONNECTIONS: Final = 32
-"""Requests that one client has in flight at most."""
 
 
 @dataclass(slots=True)

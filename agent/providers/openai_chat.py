@@ -20,6 +20,7 @@ from urllib.parse import quote
 from kernelwright.agent.providers.chat_stream import Reply, StreamReader, read_reply
 from kernelwright.agent.providers.client_pool import Clients
 from kernelwright.agent.providers.endpoint import Endpoint, Patience
+from kernelwright.agent.providers.policy import EXPECTED_REPLY_TOKENS, TRIES_TO_REACH
 from kernelwright.agent.providers.prices import PriceTable
 from kernelwright.agent.providers.provider_errors import Trouble, diagnose, failures
 from kernelwright.agent.providers.provider_state import ProviderState, Retrying
@@ -29,12 +30,6 @@ from kernelwright.agent.records.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
-
-EXPECTED_REPLY_TOKENS = 4096
-"""What a reply is taken to need against a token rate until it has come, when the request sets no maximum."""
-
-TRIES_TO_REACH = 3
-"""Tries before an endpoint that never answered anything is called unreachable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +228,7 @@ class OpenAIProvider:
             reasoning_tokens=estimate_tokens(reply.reasoning),
             estimated=True,
         )
-        price = self._prices.find(reply.model, request.model)
+        price = self._prices.find(reply.model, request.model, url=self._endpoint.base_url)
         return Completion(
             provider=self.name,
             model=reply.model or request.model,

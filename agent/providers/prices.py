@@ -1,27 +1,40 @@
-"""What tokens cost: a table read from TOML, and exact sums of money."""
+"""Prices of tokens and exact sums of money.
+
+A price comes from the user's own tables (TOML, `prices.toml` shows the format), else from the list that the
+installed `genai-prices` package holds: by the endpoint's address where the list knows it, else by the model's
+name alone. Nothing is ever downloaded.
+"""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
-from kernelwright.agent.records.messages import Completion, ProviderError, Usage
+from kernelwright.agent.providers.policy import BATCH_FACTOR, HIGHEST_PRICE, SMALLEST_COST
+from kernelwright.agent.records.messages import ProviderError, Usage
 
 TABLE: Final = Path(__file__).with_name("prices.toml")
-_MOST: Final = 10**6
-"""Dollars for a million tokens."""
-_SMALLEST: Final = Decimal("1e-9")
-"""Costs are kept to a billionth of a dollar: a float carries that exactly, so sums agree to the cent."""
+
+
+class Price(Protocol):
+    """The price of one model."""
+
+    def cost_usd(self, usage: Usage, *, batch: bool = False) -> Decimal:
+        """The cost of a usage, to a billionth of a dollar; `batch` under the Batch API."""
+        ...
+
+    def __str__(self) -> str:
+        """The price and its source in words, as a run records it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
-    """Dollars per million tokens of one family of models."""
+class TablePrice:
+    """A row of a price table: dollars per million tokens of one family of models."""
 
     models: tuple[str, ...]
     input: Decimal
@@ -32,48 +45,88 @@ class Price:
     as_of: str
 
     def cost_usd(self, usage: Usage, *, batch: bool = False) -> Decimal:
-        """What a usage costs, to a billionth of a dollar."""
         cached = min(usage.cached_tokens, usage.prompt_tokens)
         dollars = (
             (usage.prompt_tokens - cached) * self.input
             + cached * self.cached
             + usage.completion_tokens * self.output
         ) / 1_000_000
-        return (dollars * (self.batch if batch else 1)).quantize(_SMALLEST)
+        return (dollars * (self.batch if batch else 1)).quantize(SMALLEST_COST)
+
+    def __str__(self) -> str:
+        rates = f"${self.input} input, ${self.cached} cached, ${self.output} output per million tokens"
+        return f"{rates}, as of {self.as_of}" if self.as_of else rates
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPrice:
+    """A price of the installed list, tiers by prompt length included."""
+
+    provider: str
+    model: str
+
+    def cost_usd(self, usage: Usage, *, batch: bool = False) -> Decimal:
+        import genai_prices
+
+        counts = genai_prices.Usage(
+            input_tokens=usage.prompt_tokens,
+            cache_read_tokens=min(usage.cached_tokens, usage.prompt_tokens),
+            output_tokens=usage.completion_tokens,
+        )
+        dollars = genai_prices.calc_price(counts, self.model, provider_id=self.provider).total_price
+        return (dollars * (BATCH_FACTOR if batch else 1)).quantize(SMALLEST_COST)
+
+    def __str__(self) -> str:
+        import genai_prices
+
+        nothing = genai_prices.Usage(input_tokens=0, output_tokens=0)
+        price = genai_prices.calc_price(nothing, self.model, provider_id=self.provider).model_price
+        return f"{self.provider} {self.model}: {price}, genai-prices {genai_prices.__version__}"
 
 
 @dataclass(frozen=True, slots=True)
 class PriceTable:
-    """Prices by model, first match wins."""
+    """Prices by model; the first match wins."""
 
-    prices: tuple[Price, ...] = ()
+    prices: tuple[TablePrice, ...] = ()
+    is_listed: bool = False
+    """True: models of no row are looked up in the installed list."""
 
-    def find(self, *models: str) -> Price | None:
-        """The price of the first of these names that the table knows."""
+    def find(self, *models: str, url: str = "") -> Price | None:
+        """The price of the first of these names that has one, at the endpoint with this address."""
         for model in models:
             for price in self.prices:
                 if any(fnmatchcase(model.lower(), pattern.lower()) for pattern in price.models):
                     return price
+            if self.is_listed and (listed := _listed(model, url)):
+                return listed
         return None
 
 
+def _listed(model: str, url: str) -> ListedPrice | None:
+    from genai_prices.data_snapshot import get_snapshot
+
+    for address in (url or None, None):
+        try:
+            provider, found = get_snapshot().find_provider_model(model, None, None, address)
+        except LookupError:
+            continue
+        return ListedPrice(provider.id, found.id)
+    return None
+
+
 def read_prices(*own: Path) -> PriceTable:
-    """The shipped table, with a user's own files looked at first.
+    """The user's own tables, then ours, then the installed list.
 
     Raises:
         ProviderError: a file is missing or not in the table's format.
     """
-    return PriceTable(tuple(price for path in (*own, TABLE) for price in _read(path)))
-
-
-def total_usd(completions: Iterable[Completion]) -> Decimal:
-    """The exact sum of what completions cost; those of unknown price count as nothing."""
-    return sum((exact_usd(completion.cost_usd or 0.0) for completion in completions), Decimal(0))
+    return PriceTable(tuple(price for path in (*own, TABLE) for price in _read(path)), is_listed=True)
 
 
 def exact_usd(cost_usd: float) -> Decimal:
     """The decimal a stored cost stands for."""
-    return Decimal(repr(cost_usd)).quantize(_SMALLEST)
+    return Decimal(repr(cost_usd)).quantize(SMALLEST_COST)
 
 
 def _names(models: object) -> tuple[str, ...]:
@@ -83,18 +136,18 @@ def _names(models: object) -> tuple[str, ...]:
 
 
 def _amount(given: str | float) -> Decimal:
-    """A price as given; a cost of anything else could not be written down, or would give money back."""
+    # A cost of anything else could not be written down, or would give money back.
     amount = Decimal(given)
-    if not 0 <= amount <= _MOST:
+    if not 0 <= amount <= HIGHEST_PRICE:
         raise ValueError(f"{given!r} is no price")
     return amount
 
 
-def _read(path: Path) -> list[Price]:
+def _read(path: Path) -> list[TablePrice]:
     try:
         rows = tomllib.loads(path.read_text("utf-8"))["price"]
         return [
-            Price(
+            TablePrice(
                 models=_names(row["models"]),
                 input=_amount(row["input"]),
                 cached=_amount(row.get("cached", row["input"])),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from kernelwright.agent.providers.chat_stream import MalformedReply
 from kernelwright.agent.providers.endpoint import Endpoint
+from kernelwright.agent.providers.policy import SHORTEST_SECRET
 
 if TYPE_CHECKING:
     from openai import APIStatusError
@@ -22,9 +23,6 @@ RETRIED: Final = frozenset({408, 409, 425, 429})
 FATAL: Final = frozenset({401, 402, 403})
 """Statuses that every other request to this endpoint would meet too."""
 _NO_CREDIT: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
-
-_SECRET_LENGTH: Final = 8
-"""Shorter keys are no secrets but words that a local server wants to see: `none`, `EMPTY`."""
 
 _NUMBER: Final = re.compile(r"[0-9]{1,9}(\.[0-9]*)?")
 
@@ -167,9 +165,9 @@ def _innermost(error: BaseException) -> BaseException:
 
 def _without_key(message: str, key: str) -> str:
     """The message without a word that begins as the key does: it may be quoted only in part."""
-    if len(key) < _SECRET_LENGTH:
+    if len(key) < SHORTEST_SECRET:
         return message
-    return re.sub(re.escape(key[:_SECRET_LENGTH]) + r"[\w.~+/=*-]*", "(the key)", message)
+    return re.sub(re.escape(key[:SHORTEST_SECRET]) + r"[\w.~+/=*-]*", "(the key)", message)
 
 
 def _one_line(text: str) -> str:

@@ -11,16 +11,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final
 
-TOLERATED_REFUSALS: Final = 0.1
-"""Share of 429s that does not lower the concurrency: endpoints refuse a few for reasons unrelated to our
-load, and probing for the limit costs a few more."""
-REFUSALS_BEFORE_PAUSE: Final = 1 / 16
-"""429s in a row, as a share of the concurrency (and at least 3), after which everybody waits as the endpoint
-asked; who was refused waits in any case. Fewer in a row only mean that the endpoint is full."""
-BUCKET_SECONDS: Final = 10.0
-"""A bucket holds this many seconds of its rate: a minute's allowance is not spent in its first second."""
+from kernelwright.agent.providers.policy import BUCKET_SECONDS, REFUSALS_BEFORE_PAUSE, TOLERATED_REFUSALS
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,8 @@ class Plan(Record):
     """Whether a kernel must build with torch's own headers to be kept."""
     exemplars: dict[str, tuple[str, ...]] = {}
     """Kept kernels that openings show, by `shown_for`; chosen when the run began."""
+    prices: dict[str, str] = {}
+    """Price of each model when the run began, with its source; models of unknown price are missing."""
     seed: int = 0
     """Seeds what strategies choose at random; sent to no model."""
 

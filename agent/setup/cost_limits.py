@@ -1,4 +1,4 @@
-"""What a run may cost, as far as that can be told before it begins: prices of the models it may ask."""
+"""Prices of the models that a run may ask, known before it begins."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from kernelwright.agent.cli.terminal.failures import Usage
 from kernelwright.agent.providers import OFFLINE
 from kernelwright.agent.providers.prices import TABLE, PriceTable, read_prices
 from kernelwright.agent.providers.provider_kind import find_provider
+from kernelwright.agent.setup.credentials import base_url
 from kernelwright.agent.setup.run_settings import RunSettings
 
 
 def prices_of(settings: RunSettings) -> PriceTable:
-    """The user's own price tables, then ours.
+    """The user's own price tables, then ours, then the installed list.
 
     Raises:
         ProviderError: one cannot be read.
@@ -32,7 +33,7 @@ def refuse_unpriced(settings: RunSettings) -> None:
     if bounds == (None, None) or not find_provider(settings.provider or OFFLINE).is_live:
         return
     prices = prices_of(settings)
-    unknown = [name for name in dict.fromkeys(_asked(settings)) if prices.find(name) is None]
+    unknown = dict.fromkeys(name for name, url in _asked(settings) if prices.find(name, url=url) is None)
     if unknown:
         raise Usage(
             f"a bound in dollars, but no price is known for {', '.join(unknown)}: give a table by "
@@ -41,8 +42,22 @@ def refuse_unpriced(settings: RunSettings) -> None:
         )
 
 
-def _asked(settings: RunSettings) -> Iterator[str]:
+def prices_known(settings: RunSettings) -> dict[str, str]:
+    """The price of every model that may be asked, in words; models without one are missing."""
+    if not find_provider(settings.provider or OFFLINE).is_live:
+        return {}
+    prices = prices_of(settings)
+    found = {name: prices.find(name, url=url) for name, url in _asked(settings)}
+    return {name: str(price) for name, price in found.items() if price is not None}
+
+
+def _asked(settings: RunSettings) -> Iterator[tuple[str, str]]:
+    """Names of models as their endpoints know them, with the endpoints' addresses."""
+    kind = find_provider(settings.provider or OFFLINE)
+    shared = settings.base_url or base_url(kind.url_variables) or kind.default_url
     for name in settings.models:
         own = settings.endpoints.get(name)
-        yield own.model if own is not None and own.model is not None else name
-    yield from (choice.model for choice in settings.fallbacks if choice.model is not None)
+        yield (name, shared) if own is None else (own.model or name, own.base_url)
+    for choice in settings.fallbacks:
+        for name in (choice.model,) if choice.model is not None else settings.models:
+            yield name, choice.base_url

@@ -15,7 +15,7 @@ from kernelwright.agent.cli.terminal.failures import Usage, say
 from kernelwright.agent.cli.terminal.options import explain
 from kernelwright.agent.runner import Plan, begin, read_plan
 from kernelwright.agent.runner import resume as resume_log
-from kernelwright.agent.setup.cost_limits import refuse_unpriced
+from kernelwright.agent.setup.cost_limits import prices_known, refuse_unpriced
 from kernelwright.agent.setup.few_shot_setup import FewShotSelection, choose
 from kernelwright.agent.setup.problem_lookup import GPU_SIZED, are_meant_for_gpus, read_problems
 from kernelwright.agent.setup.provider_setup import models_of, resolve
@@ -95,6 +95,7 @@ def _begin(place: Place, archive: Archive, settings: RunSettings) -> PreparedRun
         budget=settings.budget,
         problem_budget=settings.problem_budget,
         plain_build=settings.plain_build,
+        prices=prices_known(settings),
         exemplars=choose(Workspace(place.workspace), lesson, place.cache),
         seed=settings.seed,
     )

@@ -18,6 +18,7 @@ from kernelwright.agent.providers import LIVE, OFFLINE
 from kernelwright.agent.providers.completion_cache import CachingProvider
 from kernelwright.agent.providers.endpoint import Endpoint, Patience
 from kernelwright.agent.providers.fallback import Choice, FallbackProvider
+from kernelwright.agent.providers.policy import RETRIES_BEFORE_FALLBACK
 from kernelwright.agent.providers.provider_kind import ClientTerms, ProviderKind, find_provider
 from kernelwright.agent.providers.provider_state import Retrying
 from kernelwright.agent.providers.rate_limits import RateLimits
@@ -27,9 +28,6 @@ from kernelwright.agent.runner import ModelChoice
 from kernelwright.agent.setup.cost_limits import prices_of
 from kernelwright.agent.setup.credentials import api_key, base_url, key_in, key_variable
 from kernelwright.agent.setup.run_settings import EndpointChoice, RunSettings
-
-RETRIES_BEFORE_FALLBACK: Final = 4
-"""Retries at an endpoint that has another behind it: half of what a lone one gets."""
 
 OWNED: Final = ("model", "messages", "stream", "stream_options")
 """Fields of a request's body that no `extra_body` may replace."""

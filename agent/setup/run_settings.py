@@ -92,7 +92,7 @@ class RunSettings(Record):
     tokens_per_minute: float | None = Field(default=None, gt=0)
     """Prompt and completion tokens, where the endpoint bounds them."""
     prices: tuple[str, ...] = ()
-    """Price tables (TOML files) that come before ours, agent/providers/prices.toml."""
+    """Price tables (TOML files) before the installed list; agent/providers/prices.toml shows the format."""
     evaluators: int | None = Field(default=None, ge=1, le=256)
     """Candidates judged at once, None as many as keep the devices busy; timing is exclusive in any case."""
     plain_build: bool = True

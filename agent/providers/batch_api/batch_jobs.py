@@ -277,7 +277,7 @@ class BatchJobs:
     def _completion(self, key: str, body: object) -> Completion:
         request, reply = self._state.requests[key], read_reply(body)
         usage = reply.usage or Usage()
-        price = self._prices.find(reply.model, request.model)
+        price = self._prices.find(reply.model, request.model, url=self._endpoint.base_url)
         return Completion(
             provider=self._endpoint.name,
             model=reply.model or request.model,

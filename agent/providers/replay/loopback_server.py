@@ -9,10 +9,9 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final
+from typing import Any
 
-LARGEST_BODY: Final = 64 << 20
-"""Bytes of the largest request read."""
+from kernelwright.agent.providers.policy import LARGEST_REQUEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +159,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _question(self) -> Question:
         length = self.headers.get("Content-Length", "0")
-        if not length.isdecimal() or int(length) > LARGEST_BODY:
+        if not length.isdecimal() or int(length) > LARGEST_REQUEST:
             self.close_connection = True
-            raise Failure(413, f"the request body must have a length of at most {LARGEST_BODY} bytes")
+            raise Failure(413, f"the request body must have a length of at most {LARGEST_REQUEST} bytes")
         return Question(
             method=self.command,
             path=self.path.partition("?")[0],

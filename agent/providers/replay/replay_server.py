@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Final
 from urllib.parse import unquote
 
+from kernelwright.agent.providers.policy import STREAM_PIECE
 from kernelwright.agent.providers.replay.loopback_server import Answer, Failure, LoopbackServer, Question
 from kernelwright.agent.providers.replay.recordings import (
     HANDWRITTEN,
@@ -33,8 +34,6 @@ from kernelwright.evaluator import sha256_text
 
 MODEL: Final = f"replay-{HANDWRITTEN}"
 """The model the server offers; a recording made from a live model is answered as `replay-<that model>`."""
-PIECE: Final = 256
-"""Characters in one chunk of a stream."""
 _BACKEND: Final = re.compile(r"^\W*backend\W+(\w+)", re.IGNORECASE | re.MULTILINE)
 
 
@@ -226,7 +225,7 @@ class _Reply:
 
 
 def _pieces(text: str) -> list[str]:
-    return [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
+    return [text[start : start + STREAM_PIECE] for start in range(0, len(text), STREAM_PIECE)]
 
 
 def _messages(body: Mapping[str, object]) -> tuple[_Message, ...]:

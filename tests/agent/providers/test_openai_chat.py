@@ -12,7 +12,7 @@ import pytest
 
 from kernelwright.agent.providers.endpoint import Endpoint, Patience
 from kernelwright.agent.providers.openai_chat import OpenAIProvider
-from kernelwright.agent.providers.prices import Price, PriceTable
+from kernelwright.agent.providers.prices import PriceTable, TablePrice
 from kernelwright.agent.providers.provider_state import Retrying
 from kernelwright.agent.providers.rate_limits import RateLimits
 from kernelwright.agent.records.messages import (
@@ -28,7 +28,7 @@ from tests.agent.providers.scripted import OK, Script, ScriptedServer, Step, ref
 
 QUICK = Patience(timeout_s=60, connect_s=30, max_retries=6, first_wait_s=0.005, longest_wait_s=0.05)
 PRICES = PriceTable(
-    (Price(("good-*",), Decimal(3), Decimal("0.3"), Decimal(15), batch=Decimal("0.5"), as_of="now"),)
+    (TablePrice(("good-*",), Decimal(3), Decimal("0.3"), Decimal(15), batch=Decimal("0.5"), as_of="now"),)
 )
 
 

@@ -9,14 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.agent.providers.prices import exact_usd, read_prices, total_usd
-from kernelwright.agent.records.messages import Completion, ProviderError, Usage
-
-
-def completion(cost_usd: float | None) -> Completion:
-    return Completion(
-        provider="p", model="m", text="", finish_reason="stop", cost_usd=cost_usd, seconds=0, completed_at=""
-    )
+from kernelwright.agent.providers.prices import TablePrice, exact_usd, read_prices
+from kernelwright.agent.records.messages import ProviderError, Usage
 
 
 def test_the_shipped_table_prices_what_was_used() -> None:
@@ -31,25 +25,41 @@ def test_the_shipped_table_prices_what_was_used() -> None:
 
 def test_models_are_told_apart() -> None:
     table = read_prices()
-    outputs = {}
-    for name in (
-        "gpt-4o",
-        "gpt-4o-mini",
-        "gpt-4o-mini-2024-07-18",
-        "GPT-5",
-        "gpt-5-mini",
-        "replay-handwritten",
-    ):
-        price = table.find(name)
-        assert price is not None
-        outputs[name] = price.output
-    assert list(outputs.values()) == [Decimal(text) for text in ("10", "0.6", "0.6", "10", "2", "0")]
+    names = ("gpt-4o", "gpt-4o-mini", "gpt-4o-mini-2024-07-18", "GPT-5", "gpt-5-mini", "replay-handwritten")
+    found = [table.find(name) for name in names]
+    outputs = [price.cost_usd(Usage(completion_tokens=1_000_000)) for price in found if price is not None]
+    assert outputs == [Decimal(text) for text in ("10", "0.6", "0.6", "10", "2", "0")]
     assert table.find("my-own-model") is None
-    assert table.find("my-own-model", "gpt-5") is table.find("gpt-5")
+    assert table.find("my-own-model", "gpt-5") == table.find("gpt-5")
 
 
-def test_every_row_says_when_it_was_true() -> None:
-    assert all(price.as_of and price.models for price in read_prices().prices)
+@pytest.mark.parametrize(
+    ("model", "url"),
+    [
+        ("claude-sonnet-4-5", ""),
+        ("gemini-2.5-pro", "https://generativelanguage.googleapis.com/v1beta/openai"),
+        ("grok-4", "https://api.x.ai/v1"),
+        ("qwen/qwen3-coder", "https://openrouter.ai/api/v1"),
+        ("mistral-large-latest", "http://localhost:8000/v1"),
+        ("deepseek-chat", ""),
+    ],
+)
+def test_models_of_every_large_provider_have_a_price(model: str, url: str) -> None:
+    price = read_prices().find(model, url=url)
+    assert price is not None
+    assert price.cost_usd(Usage(prompt_tokens=1_000_000, completion_tokens=1_000_000)) > 0
+    assert "genai-prices" in str(price)
+
+
+def test_one_model_costs_what_its_endpoint_takes() -> None:
+    table = read_prices()
+    first, second = (
+        table.find("deepseek/deepseek-r1", url=url)
+        for url in ("https://openrouter.ai/api/v1", "https://api.novita.ai/v3/openai")
+    )
+    assert first is not None
+    assert second is not None
+    assert str(first) != str(second)
 
 
 def test_a_users_own_table_comes_first(tmp_path: Path) -> None:
@@ -59,6 +69,7 @@ def test_a_users_own_table_comes_first(tmp_path: Path) -> None:
     for name in ("gpt-5", "local/llama"):
         price = table.find(name)
         assert price is not None
+        assert isinstance(price, TablePrice)
         assert (price.input, price.cached, price.batch) == (Decimal("0.1"), Decimal("0.1"), Decimal(1))
     assert table.find("gpt-4o") is not None
 
@@ -90,9 +101,5 @@ def test_sums_of_stored_costs_are_exact(usages: list[tuple[int, int]]) -> None:
     price = read_prices().find("gpt-4o-mini")
     assert price is not None
     costs = [price.cost_usd(Usage(prompt_tokens=asked, completion_tokens=said)) for asked, said in usages]
-    assert total_usd(completion(float(cost)) for cost in costs) == sum(costs, Decimal(0))
+    assert sum((exact_usd(float(cost)) for cost in costs), Decimal(0)) == sum(costs, Decimal(0))
     assert all(exact_usd(float(cost)) == cost for cost in costs)
-
-
-def test_unknown_prices_count_as_nothing() -> None:
-    assert total_usd([completion(None), completion(0.1), completion(0.2)]) == Decimal("0.3")

@@ -14,11 +14,13 @@ import pytest
 
 from kernelwright.agent.providers.batch_api.batch_jobs import BatchJobs, BatchLimits
 from kernelwright.agent.providers.endpoint import Endpoint
-from kernelwright.agent.providers.prices import Price, PriceTable
+from kernelwright.agent.providers.prices import PriceTable, TablePrice
 from kernelwright.agent.records.messages import CompletionRequest, Message, ProviderError, Sampling
 from tests.agent.providers.bulk import BatchEndpoint, error, reply, serving
 
-PRICES = PriceTable((Price(("m",), Decimal(2), Decimal(1), Decimal(8), batch=Decimal("0.5"), as_of="now"),))
+PRICES = PriceTable(
+    (TablePrice(("m",), Decimal(2), Decimal(1), Decimal(8), batch=Decimal("0.5"), as_of="now"),)
+)
 
 
 @pytest.fixture
