@@ -1,1 +1,1 @@
-"""Pure functions over candidates and tool output: no process is started here, torch is never imported."""
+"""Pure functions over sources, traces, built libraries, times and tool reports."""

@@ -1,7 +1,7 @@
-"""Who did the work: the candidate's own kernels or a library's. Pure functions of trace, symbols and source.
+"""Attributes the work of a call to the candidate's own kernels or to a library.
 
-The trace was taken beside the candidate and is its claim, so a track is advice. No trace never gives `own`,
-and where the built libraries contradict the trace the track is `mixed`.
+The trace was taken in the candidate's process and is its claim, so a track is advice. Without a trace it is
+never `own`, and where the built libraries contradict the trace it is `mixed`.
 """
 
 from __future__ import annotations
@@ -15,34 +15,35 @@ from itertools import pairwise
 from typing import Final
 
 from kernelwright.evaluator.analysis.elf_symbols import Symbols
+from kernelwright.evaluator.analysis.policy import (
+    DECLARATION_CHARACTERS,
+    LIBRARY_SHARE,
+    OWN_SHARE,
+    SHOWN_KERNELS,
+)
 from kernelwright.evaluator.backends.registry import BACKENDS
 from kernelwright.evaluator.schema.evaluation import Attribution
 from kernelwright.evaluator.schema.python_syntax import parse_python
 
-_OWN_SHARE: Final = 0.95
-_LIBRARY_SHARE: Final = 0.05
-_SHOWN: Final = 8
 _LIBRARY: Final = re.compile(
     r"(?:at|c10|cub|thrust|cudnn)::|cublas|cudnn|nvjet_|splitKreduce|cutlass_\d|cutlass__|"
     r"(?:volta|turing|ampere|hopper|blackwell|sm\d+)_\w*(?:gemm|gemv|xmma|conv|cudnn)|"
     r"triton_(?:poi|red|per|spl|for|unk|tem)_"
 )
-"""Kernels of these are a library's or a compiler's, even where a candidate's library instantiates them, or
-its source has a function of that name. The last are those that torch.compile writes."""
+"""Kernels of libraries and of torch.compile (the last group), even where a candidate's library instantiates
+them or its source has a function of that name."""
 _NEUTRAL: Final = re.compile(
     r"Memcpy|Memset|aten::(empty\w*|new_\w+|zeros\w*|view\w*|_unsafe_view|reshape\w*|as_strided\w*|t|transpose|permute|"
     r"expand\w*|select|slice|narrow|squeeze|unsqueeze|contiguous|resolve_\w+|detach|alias|lift_fresh|to|_to_copy|"
     r"copy_|clone|fill_|zero_|resize_|set_|item|_local_scalar_dense)$"
 )
-"""Moving and allocating, which both an own kernel and a library call need."""
+"""Copies and allocations, which own kernels and library calls both need."""
 _OPERATOR: Final = re.compile(r"(aten|mkldnn|mkl|quantized|prims|torchvision|onednn)::")
-_DECLARATION: Final = 400
-"""Characters of a CUDA kernel's declaration that are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """What ran, summed over one call."""
+class TraceEvent:
+    """One kernel or operator, summed over one call."""
 
     kind: str
     """`kernel` on a GPU; `operator` or `call`, the rest of the call, on a CPU."""
@@ -50,12 +51,14 @@ class Event:
     ms: float
 
 
-def attribute(events: Sequence[Event], symbols: Symbols, source: str, *, trouble: str = "") -> Attribution:
-    """The track of a candidate; `trouble` says why there is no trace."""
+def attribute(
+    events: Sequence[TraceEvent], symbols: Symbols, source: str, *, trouble: str = ""
+) -> Attribution:
+    """The attribution of a candidate; `trouble` says why there is no trace."""
     named = kernel_names(source)
     own_ms = library_ms = 0.0
-    own: list[Event] = []
-    others: list[Event] = []
+    own: list[TraceEvent] = []
+    others: list[TraceEvent] = []
     for event in events:
         if event.ms <= 0 or _NEUTRAL.match(event.name):
             continue
@@ -68,7 +71,7 @@ def attribute(events: Sequence[Event], symbols: Symbols, source: str, *, trouble
     if own_ms + library_ms <= 0:
         return _without_trace(symbols, named, trouble)
     share = own_ms / (own_ms + library_ms)
-    track = "own" if share >= _OWN_SHARE else "library" if share <= _LIBRARY_SHARE else "mixed"
+    track = "own" if share >= OWN_SHARE else "library" if share <= LIBRARY_SHARE else "mixed"
     path = "profiler, symbols"
     if track == "own" and symbols.uses:
         track = "mixed"
@@ -83,7 +86,7 @@ def kernel_names(source: str) -> frozenset[str]:
 
 def _cuda_names(source: str) -> Iterator[str]:
     for declaration in source.split("__global__")[1:]:
-        head = re.sub(r"__launch_bounds__\s*\([^)]*\)", "", declaration[:_DECLARATION])
+        head = re.sub(r"__launch_bounds__\s*\([^)]*\)", "", declaration[:DECLARATION_CHARACTERS])
         name = re.search(r"\b(\w++)\s*+\(", head)
         if name is not None:
             yield name[1]
@@ -97,7 +100,7 @@ def _python_names(source: str) -> frozenset[str]:
 
 
 def kernel_functions(tree: ast.Module) -> Iterator[str]:
-    """Names of functions that a kernel language compiles: decorated, or passed to what decorates."""
+    """Names of functions that a kernel language compiles: decorated, or passed to a decorator."""
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef(name=name, decorator_list=marks) if any(map(_is_authoring, marks)):
@@ -115,7 +118,7 @@ def _is_authoring(mark: ast.expr) -> bool:
 
 
 def _dotted(named: ast.expr) -> list[str]:
-    """The words of `a.b.c`, or those after what is not a name; as many as a hostile author likes."""
+    """The words of `a.b.c`, iteratively: a hostile source may nest deeply."""
     words = []
     while isinstance(named, ast.Attribute):
         words.append(named.attr)
@@ -131,9 +134,9 @@ def base_name(kernel: str) -> str:
     return re.split(r"[<(]", text, maxsplit=1)[0].rpartition("::")[2].strip()
 
 
-def _is_own(event: Event, symbols: Symbols, named: frozenset[str]) -> bool:
+def _is_own(event: TraceEvent, symbols: Symbols, named: frozenset[str]) -> bool:
     if event.kind == "call":
-        # What no operator accounts for is the interpreter's work, unless the candidate built a library.
+        # Time outside of operators is the interpreter's, unless the candidate built a library.
         return symbols.libraries > 0
     if event.kind == "operator":
         return symbols.libraries > 0 and "::" in event.name and not _OPERATOR.match(event.name)
@@ -172,13 +175,13 @@ def _decorators() -> frozenset[str]:
 
 
 def _without_trace(symbols: Symbols, named: frozenset[str], trouble: str) -> Attribution:
-    """From what was built alone: nothing built and nothing named is a library's work, else unknown."""
+    """Decide by builds and source alone: `library` where neither has a kernel, else `unknown`."""
     track = "unknown" if symbols.libraries or named else "library"
     return Attribution(track=track, source=f"symbols; no trace{': ' + trouble if trouble else ''}")
 
 
-def _shown(own: Iterable[Event], others: Iterable[Event]) -> tuple[str, ...]:
-    """The longest events, marked with whose they are."""
+def _shown(own: Iterable[TraceEvent], others: Iterable[TraceEvent]) -> tuple[str, ...]:
+    """The longest events, marked `own` or `library`."""
     marked = [(event.ms, f"own: {event.name}") for event in own]
     marked += [(event.ms, f"library: {event.name}") for event in others if event.kind != "call"]
-    return tuple(text[:160] for _, text in sorted(marked, reverse=True)[:_SHOWN])
+    return tuple(text[:160] for _, text in sorted(marked, reverse=True)[:SHOWN_KERNELS])

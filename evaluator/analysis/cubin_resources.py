@@ -1,7 +1,6 @@
-"""What kernels of a built library take of a multiprocessor, read from the device code inside it.
+"""Registers, shared memory and stack of a built library's kernels, read from the CUDA images nvcc embeds.
 
-Read from the bytes, without a tool: sections of the CUDA images that nvcc embeds. Bounded, because candidates
-shape them, and advice only. A compressed or unknown image says nothing.
+Advice only: a compressed or unknown image gives nothing.
 """
 
 from __future__ import annotations
@@ -11,27 +10,34 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from kernelwright.evaluator.analysis.elf_image import (
+    MAGIC,
+    MALFORMED,
+    SYMBOL_BYTES,
+    Section,
+    read_name,
+    read_sections,
+)
+from kernelwright.evaluator.analysis.policy import (
+    MAX_ATTRIBUTE_BYTES,
+    MAX_IMAGES,
+    MAX_KERNELS,
+    MAX_LIBRARY_BYTES,
+)
 from kernelwright.evaluator.schema.kernel_resources import KernelResources
 
-_MOST_BYTES: Final = 256 << 20
-_MOST_IMAGES: Final = 16
-_MOST_SECTIONS: Final = 8192
-_MOST_KERNELS: Final = 64
-_MOST_ATTRIBUTES: Final = 1 << 20
-_MOST_NAME: Final = 400
-_ELF: Final = b"\x7fELF\x02\x01"
 _CUDA: Final = 190
 """ELF's number of NVIDIA's machine."""
 _SIZED: Final = 4
-"""Format of an attribute that has its size before its value."""
+"""Format of an attribute whose size precedes its value."""
 _REGISTERS: Final = 0x2F
 _FRAME: Final = 0x11
 
 
 def read_resources(library: Path) -> tuple[KernelResources, ...]:
-    """The kernels of a library, by name; none where there is nothing to read."""
+    """Resources of a library's kernels, by name; none where there is nothing to read."""
     try:
-        if library.stat().st_size > _MOST_BYTES:
+        if library.stat().st_size > MAX_LIBRARY_BYTES:
             return ()
         data = library.read_bytes()
     except OSError:
@@ -39,59 +45,46 @@ def read_resources(library: Path) -> tuple[KernelResources, ...]:
     found: dict[str, KernelResources] = {}
     for start in _images(data):
         try:
-            for kernel in _kernels(memoryview(data)[start:]):
+            for kernel in _kernels(data, start):
                 found.setdefault(kernel.kernel, kernel)
-        except (struct.error, LookupError, ValueError, OverflowError):
+        except MALFORMED:
             continue
-    return tuple(found[name] for name in sorted(found)[:_MOST_KERNELS])
+    return tuple(found[name] for name in sorted(found)[:MAX_KERNELS])
 
 
 def _images(data: bytes) -> Iterator[int]:
-    start = data.find(_ELF)
-    for _ in range(_MOST_IMAGES):
+    start = data.find(MAGIC)
+    for _ in range(MAX_IMAGES):
         if start < 0 or start + 20 > len(data):
             return
         if struct.unpack_from("<H", data, start + 18) == (_CUDA,):
             yield start
-        start = data.find(_ELF, start + 1)
+        start = data.find(MAGIC, start + 1)
 
 
-def _kernels(image: memoryview) -> Iterator[KernelResources]:
-    (offset,) = struct.unpack_from("<Q", image, 40)
-    size, count, names_at = struct.unpack_from("<HHH", image, 58)
-    headers = [
-        struct.unpack_from("<IIQQQQIIQQ", image, offset + number * size)
-        for number in range(min(count, _MOST_SECTIONS))
-    ]
-    texts = headers[names_at][4]
-    sections = {_text(image, texts + header[0]): header for header in headers}
-    registers = _attributes(image, sections, _REGISTERS)
-    frames = _attributes(image, sections, _FRAME)
-    for name, taken in registers.items():
+def _kernels(data: bytes, start: int) -> Iterator[KernelResources]:
+    sections = {section.name: section for section in read_sections(data, start)}
+    frames = _attributes(data, sections, _FRAME)
+    for name, registers in _attributes(data, sections, _REGISTERS).items():
         shared = sections.get(f".nv.shared.{name}")
         yield KernelResources(
             kernel=name,
-            registers=taken,
-            shared_bytes=shared[5] if shared else 0,
+            registers=registers,
+            shared_bytes=shared.size if shared else 0,
             stack_bytes=frames.get(name, 0),
         )
 
 
-def _attributes(image: memoryview, sections: dict[str, tuple[int, ...]], wanted: int) -> dict[str, int]:
-    """An attribute of every kernel: pairs of symbol and value in the section that is about all of them."""
-    info, symbols = sections[".nv.info"], sections[".symtab"]
-    names = sections[".strtab"][4]
+def _attributes(data: bytes, sections: dict[str, Section], wanted: int) -> dict[str, int]:
+    """One attribute of every kernel: pairs of symbol and value in the section `.nv.info`."""
+    info, symbols, names = (sections[name] for name in (".nv.info", ".symtab", ".strtab"))
     found: dict[str, int] = {}
-    at, end = info[4], info[4] + min(info[5], _MOST_ATTRIBUTES)
+    at, end = info.offset, info.offset + min(info.size, MAX_ATTRIBUTE_BYTES)
     while at + 4 <= end:
-        form, attribute, size = struct.unpack_from("<BBH", image, at)
+        form, attribute, size = struct.unpack_from("<BBH", data, at)
         if form == _SIZED and attribute == wanted and size >= 8:
-            index, value = struct.unpack_from("<II", image, at + 4)
-            (name,) = struct.unpack_from("<I", image, symbols[4] + index * 24)
-            found[_text(image, names + name)] = value
+            index, value = struct.unpack_from("<II", data, at + 4)
+            (name,) = struct.unpack_from("<I", data, symbols.offset + index * SYMBOL_BYTES)
+            found[read_name(data, names.offset + name)] = value
         at += 4 + (size if form == _SIZED else 0)
     return {name: value for name, value in found.items() if f".text.{name}" in sections}
-
-
-def _text(image: memoryview, at: int) -> str:
-    return bytes(image[at : at + _MOST_NAME]).partition(b"\0")[0].decode("ascii", "replace")

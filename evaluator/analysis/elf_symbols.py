@@ -1,24 +1,30 @@
-"""What built libraries define and use, read from their symbol tables; bounded: candidates shape them."""
+"""Names that built libraries define and use, read from their symbol tables and constant texts."""
 
 from __future__ import annotations
 
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from kernelwright.evaluator.analysis.elf_image import (
+    MALFORMED,
+    SYMBOL_BYTES,
+    Section,
+    read_name,
+    read_sections,
+)
+from kernelwright.evaluator.analysis.policy import (
+    MAX_CONSTANT_BYTES,
+    MAX_LIBRARY_BYTES,
+    MAX_NAME_CHARACTERS,
+    MAX_NAMES,
+    MAX_SYMBOL_TABLES,
+    MAX_SYMBOLS,
+)
 from kernelwright.evaluator.schema.record import Record
 
-_MOST_BYTES: Final = 256 << 20
-_MOST_SECTIONS: Final = 4096
-_MOST_TABLES: Final = 4
-_MOST_SYMBOLS: Final = 100_000
-_MOST_CONSTANTS: Final = 64 << 20
-_LONGEST_NAME: Final = 4096
-_MOST_NAMES: Final = 4000
-_MOST_NAME: Final = 200
 _SYMTAB: Final = 2
 _DYNSYM: Final = 11
 _FUNCTION: Final = 2
@@ -34,7 +40,7 @@ _LIBRARIES: Final = re.compile(
 
 
 class Symbols(Record):
-    """Of all libraries built for one candidate."""
+    """Names of all libraries built for one candidate."""
 
     libraries: int = 0
     defines: tuple[str, ...] = ()
@@ -43,94 +49,61 @@ class Symbols(Record):
     """Functions of computing libraries that are called or named."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Section:
-    kind: int
-    name: int
-    offset: int
-    size: int
-    link: int
-
-
 def read_symbols(folder: Path) -> Symbols:
-    """Symbols of the shared objects in a folder; one that cannot be read defines nothing."""
+    """Symbols of the shared objects in a folder; an unreadable one defines nothing."""
     defines: dict[str, None] = {}
     uses: dict[str, None] = {}
     libraries = sorted(folder.glob("*.so"))
     for library in libraries:
-        if library.stat().st_size > _MOST_BYTES:
+        if library.stat().st_size > MAX_LIBRARY_BYTES:
             continue
         data = library.read_bytes()
         try:
-            defined, undefined, strings = _read(data)
-        except (struct.error, ValueError, IndexError, OverflowError):
+            defined, undefined, strings = _read(data, read_sections(data))
+        except MALFORMED:
             continue
-        defines.update(dict.fromkeys(name[:_MOST_NAME] for name in defined))
+        defines.update(dict.fromkeys(name[:MAX_NAME_CHARACTERS] for name in defined))
         for text in (*undefined, *strings):
             uses.update(dict.fromkeys(match[0] for match in _LIBRARIES.finditer(text)))
-    return Symbols(
-        libraries=len(libraries), defines=tuple(defines)[:_MOST_NAMES], uses=tuple(uses)[:_MOST_NAMES]
-    )
+    return Symbols(libraries=len(libraries), defines=tuple(defines)[:MAX_NAMES], uses=tuple(uses)[:MAX_NAMES])
 
 
 def defined_functions(library: Path) -> frozenset[str] | None:
-    """Names of functions in a library, mangled, static ones included; None if it was stripped of them."""
+    """Mangled names of a library's functions, static ones included; None if it was stripped of them."""
     data = library.read_bytes()
     try:
-        if not any(section.kind == _SYMTAB for section in _sections(data)):
+        sections = read_sections(data)
+        if not any(section.kind == _SYMTAB for section in sections):
             return None
-        return frozenset(_read(data)[0])
-    except (struct.error, ValueError, IndexError, OverflowError):
+        return frozenset(_read(data, sections)[0])
+    except MALFORMED:
         return None
 
 
-def _read(data: bytes) -> tuple[set[str], set[str], set[str]]:
-    """Names of defined functions and registered kernels, names left open, and constant texts."""
-    sections = list(_sections(data))
+def _read(data: bytes, sections: list[Section]) -> tuple[set[str], set[str], set[str]]:
+    """Names of defined functions and registered kernels, undefined names, and constant texts."""
     defined: set[str] = set()
     undefined: set[str] = set()
-    for section in [section for section in sections if section.kind in (_SYMTAB, _DYNSYM)][:_MOST_TABLES]:
-        if section.link < len(sections):
-            for name, is_function, is_defined in _symbols(data, section, sections[section.link]):
+    tables = [section for section in sections if section.kind in (_SYMTAB, _DYNSYM)]
+    for table in tables[:MAX_SYMBOL_TABLES]:
+        if table.link < len(sections):
+            for name, is_function, is_defined in _symbols(data, table, sections[table.link].offset):
                 if is_defined and is_function:
                     defined.add(name)
                 elif not is_defined:
                     undefined.add(name)
-    constants = _constants(data, sections)
+    constants = next((section for section in sections if section.name == ".rodata"), None)
+    texts = b""
+    if constants is not None:
+        texts = data[constants.offset : constants.offset + min(constants.size, MAX_CONSTANT_BYTES)]
     # Kernels are registered with the CUDA runtime by their mangled names.
-    defined.update(match[0].decode() for match in _MANGLED.finditer(constants))
-    strings = {match[0].decode() for match in re.finditer(rb"aten::\w+", constants)}
-    return defined, undefined, strings
+    defined.update(match[0].decode() for match in _MANGLED.finditer(texts))
+    return defined, undefined, {match[0].decode() for match in re.finditer(rb"aten::\w+", texts)}
 
 
-def _sections(data: bytes) -> Iterator[_Section]:
-    if data[:6] != b"\x7fELF\x02\x01":
-        raise ValueError("not a 64-bit little-endian ELF file")
-    (table,) = struct.unpack_from("<Q", data, 0x28)
-    entry_size, count = struct.unpack_from("<HH", data, 0x3A)
-    for number in range(min(count, _MOST_SECTIONS)):
-        name, kind, _, _, offset, size, link = struct.unpack_from(
-            "<IIQQQQI", data, table + number * entry_size
-        )
-        yield _Section(kind, name, offset, size, link)
-
-
-def _symbols(data: bytes, table: _Section, strings: _Section) -> Iterator[tuple[str, bool, bool]]:
-    end = table.offset + min(table.size, 24 * _MOST_SYMBOLS) - 23
-    for position in range(table.offset, end, 24):
+def _symbols(data: bytes, table: Section, strings: int) -> Iterator[tuple[str, bool, bool]]:
+    end = table.offset + min(table.size, SYMBOL_BYTES * MAX_SYMBOLS) - SYMBOL_BYTES + 1
+    for position in range(table.offset, end, SYMBOL_BYTES):
         name, info, _, section = struct.unpack_from("<IBBH", data, position)
-        begin = strings.offset + name
-        stop = data.find(b"\0", begin, begin + _LONGEST_NAME)
-        if stop > begin:
-            yield data[begin:stop].decode("utf-8", "replace"), info & 15 == _FUNCTION, section != 0
-
-
-def _constants(data: bytes, sections: list[_Section]) -> bytes:
-    """The read-only data, where constant texts lie."""
-    (index,) = struct.unpack_from("<H", data, 0x3E)
-    names = sections[index]
-    for section in sections:
-        begin = names.offset + section.name
-        if data[begin : begin + 8] == b".rodata\0":
-            return data[section.offset : section.offset + min(section.size, _MOST_CONSTANTS)]
-    return b""
+        if text := read_name(data, strings + name):
+            yield text, info & 15 == _FUNCTION, section != 0

@@ -1,8 +1,7 @@
-"""The driver's side of counting: NVIDIA's ncu reads a GPU's hardware counters for one call of a candidate.
+"""Runs NVIDIA's ncu to read a GPU's hardware counters for one call of a candidate.
 
-Counters tell what a kernel waits for; they decide nothing. Where the driver keeps them for administrators
-nothing is counted, because a candidate is never given a right for it. Metric names are those of the Nsight
-Compute documentation.
+Counters explain a time and decide nothing. Where the NVIDIA driver reserves them for administrators nothing
+is counted: no candidate is given that right. Metric names are those of the Nsight Compute documentation.
 """
 
 from __future__ import annotations
@@ -17,18 +16,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from kernelwright.evaluator.analysis.policy import (
+    MAX_COUNTED_KERNELS,
+    MAX_LAUNCHES,
+    MAX_LOG_BYTES,
+    MAX_STALLS,
+    MIN_STALL_CYCLES,
+)
 from kernelwright.evaluator.analysis.sanitizers import unseen_binds
 from kernelwright.evaluator.sandbox import SandboxPolicy
 from kernelwright.evaluator.schema.evaluation import KernelCounters
 
 COUNTERS: Final = "ncu"
-"""The name under which a process is started to be counted."""
-_LOG_BYTES: Final = 4 << 20
-_MOST_LAUNCHES: Final = 16
-_MOST_KERNELS: Final = 4
-_MOST_STALLS: Final = 3
-_LEAST_STALL: Final = 0.5
-"""Cycles an instruction waits for one reason, below which the reason is not worth a word."""
+"""Tool name of a process that is started under ncu."""
 _DRIVER_PARAMETERS: Final = Path("/proc/driver/nvidia/params")
 _TIME: Final = "gpu__time_duration.sum"
 _PERCENTS: Final = {
@@ -71,7 +71,7 @@ _REFUSED: Final = re.compile(r"ERR_NVGPUCTRPERM|[Ll]ibraryNotLoaded|==ERROR==[^\
 
 
 def find_ncu() -> Path | None:
-    """The ncu program of this machine."""
+    """The ncu program of this machine; None without one."""
     homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
     places = [Path(home) / "bin" / "ncu" for home in (*homes, "/usr/local/cuda", "/opt/cuda") if home]
     found = shutil.which("ncu")
@@ -80,7 +80,7 @@ def find_ncu() -> Path | None:
 
 
 def why_not(ncu: Path | None, *, parameters: Path = _DRIVER_PARAMETERS) -> str:
-    """Why nothing can be counted here; empty when it can be tried."""
+    """The reason why nothing can be counted here; empty when it can be tried."""
     if ncu is None:
         return "ncu is not installed; it is part of the CUDA toolkit (Nsight Compute)"
     try:
@@ -94,37 +94,30 @@ def why_not(ncu: Path | None, *, parameters: Path = _DRIVER_PARAMETERS) -> str:
 
 @dataclass(slots=True)
 class NcuRun:
-    """One process under ncu: how it starts, and what was counted."""
+    """One process under ncu: its command, sandbox policy and counters."""
 
     ncu: Path
     tool: str = COUNTERS
     log: int = field(init=False)
-    """Descriptor of ncu's own log, an anonymous file; candidates print elsewhere."""
+    """Descriptor of ncu's own log, an anonymous file that candidates do not print to."""
     libraries: list[Path] = field(default_factory=list)
-    """What was built for the process."""
+    """Libraries built for the process."""
     sources: dict[str, str] = field(default_factory=dict)
-    """Texts that were compiled, by file name."""
+    """Compiled texts by file name."""
 
     def __post_init__(self) -> None:
         self.log = os.memfd_create("counters")
 
     def command(self, argv: list[str]) -> list[str]:
         """The command that runs `argv` under ncu, which counts between profiler start and stop only."""
-        options = [
-            "--csv",
-            "--page",
-            "raw",
-            "--print-units",
-            "base",
-            "--log-file",
-            f"/proc/self/fd/{self.log}",
-        ]
+        options = ["--csv", "--page", "raw", "--print-units", "base"]
+        options += ["--log-file", f"/proc/self/fd/{self.log}"]
         options += ["--profile-from-start", "off", "--clock-control", "none", "--cache-control", "all"]
-        options += ["--target-processes", "application-only", "--launch-count", str(_MOST_LAUNCHES)]
+        options += ["--target-processes", "application-only", "--launch-count", str(MAX_LAUNCHES)]
         return [str(self.ncu), *options, "--metrics", ",".join(_metrics()), *argv]
 
     def policy(self, policy: SandboxPolicy) -> SandboxPolicy:
-        """A contestant's bounds, with the tool in sight."""
+        """A contestant's policy that also shows the tool."""
         return replace(
             policy,
             nested=True,
@@ -133,9 +126,9 @@ class NcuRun:
         )
 
     def report(self, output: str, source: str) -> dict[str, Any]:  # Any: JSON for the referee
-        """What was counted as the referee hears it, or why nothing was."""
+        """The counters for the referee, or why there are none."""
         del source
-        log = os.pread(self.log, _LOG_BYTES, 0).decode("utf-8", "replace")
+        log = os.pread(self.log, MAX_LOG_BYTES, 0).decode("utf-8", "replace")
         kernels = read_counters(log)
         refused = _REFUSED.search(log + output)
         silent = f"ncu wrote no counters; printed was: {(log or output)[-300:].strip()}"
@@ -147,22 +140,22 @@ class NcuRun:
         }
 
     def close(self) -> None:
-        """Give the log's memory back."""
+        """Free the log's memory."""
         os.close(self.log)
 
 
 def read_counters(log: str) -> list[KernelCounters]:
-    """The kernels of an ncu log in CSV, the longest first; launches of one kernel are one entry."""
+    """The kernels of an ncu log in CSV, the longest first, with all their launches together."""
     lines = log.splitlines()
     start = next((index for index, line in enumerate(lines) if line.startswith('"ID"')), None)
     if start is None:
         return []
     launches: defaultdict[str, list[dict[str, float]]] = defaultdict(list)
     for row in csv.DictReader(lines[start:]):
-        if (row.get("ID") or "").isdigit():  # the row below the heading names units
+        if (row.get("ID") or "").isdigit():  # the row below the heading has units
             launches[row.get("Kernel Name") or "?"].append(_numbers(row))
     kernels = [_kernel(name, rows) for name, rows in launches.items()]
-    return sorted(kernels, key=lambda kernel: -kernel.milliseconds)[:_MOST_KERNELS]
+    return sorted(kernels, key=lambda kernel: -kernel.milliseconds)[:MAX_COUNTED_KERNELS]
 
 
 def _metrics() -> Iterable[str]:
@@ -174,7 +167,7 @@ def _metrics() -> Iterable[str]:
 
 
 def _numbers(row: Mapping[str, str | None]) -> dict[str, float]:
-    """The metrics of one launch that are numbers."""
+    """The numeric metrics of one launch."""
     numbers = {}
     for name, text in row.items():
         try:
@@ -185,12 +178,12 @@ def _numbers(row: Mapping[str, str | None]) -> dict[str, float]:
 
 
 def _kernel(name: str, launches: list[dict[str, float]]) -> KernelCounters:
-    """One kernel; of several launches the longest stands for all but the time."""
+    """One kernel: time of all launches, other counters of the longest."""
     longest = max(launches, key=lambda row: row.get(_TIME, 0.0))
     taken = {key: longest.get(metric) for key, metric in _TAKEN.items()}
     conflicts, wavefronts = (longest.get(metric) for metric in _CONFLICTS)
     stalls = {words: longest.get(_STALL.format(reason), 0.0) for reason, words in _STALLS.items()}
-    worst = sorted(stalls.items(), key=lambda item: -item[1])[:_MOST_STALLS]
+    worst = sorted(stalls.items(), key=lambda item: -item[1])[:MAX_STALLS]
     return KernelCounters(
         kernel=name,
         launches=len(launches),
@@ -198,5 +191,5 @@ def _kernel(name: str, launches: list[dict[str, float]]) -> KernelCounters:
         **{key: longest.get(metric) for key, metric in (_PERCENTS | _RATIOS).items()},
         **{key: None if value is None else int(value) for key, value in taken.items()},
         conflict_share=conflicts / wavefronts if conflicts is not None and wavefronts else None,
-        stalls={words: round(cycles, 2) for words, cycles in worst if cycles >= _LEAST_STALL},
+        stalls={words: round(cycles, 2) for words, cycles in worst if cycles >= MIN_STALL_CYCLES},
     )

@@ -1,7 +1,7 @@
-"""Reads what sanitizers print: the tools of compute-sanitizer, AddressSanitizer, UndefinedBehaviorSanitizer.
+"""Parses reports of compute-sanitizer, AddressSanitizer and UndefinedBehaviorSanitizer.
 
-Pure text in, plain data out. Whose fault something is, is decided elsewhere. The formats are those of the
-Compute Sanitizer manual (2022 to 2026 releases) and of the runtimes of gcc 12 to 15.
+`sanitizers` decides which faults are the candidate's. Formats: the Compute Sanitizer manual (releases of 2022
+to 2026) and the runtimes of gcc 12 to 15.
 """
 
 from __future__ import annotations
@@ -12,21 +12,24 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-MOST_FAULTS: Final = 64
-"""Different faults kept of one report."""
+from kernelwright.evaluator.analysis.policy import (
+    MAX_FAULTS,
+    MAX_FRAME_CHARACTERS,
+    MAX_STACK_CHARACTERS,
+)
 
 
-class Kind(StrEnum):
-    """What went wrong."""
+class FaultKind(StrEnum):
+    """Kinds of faults."""
 
     MEMORY = "memory"
-    """An access outside of what was allocated, or to what was freed."""
+    """An access outside of allocated memory, or to freed memory."""
     RACE = "race"
     UNINITIALIZED = "uninitialized"
     BARRIER = "barrier"
-    """A barrier that not all threads reach, or with wrong arguments."""
+    """A barrier that some threads do not reach, or with wrong arguments."""
     UNDEFINED = "undefined"
-    """Undefined behaviour that need not touch foreign memory, such as a signed overflow."""
+    """Undefined behaviour without a wrong access, such as a signed overflow."""
     OTHER = "other"
 
 
@@ -44,25 +47,25 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing a tool complains about; repeats at the same place are one fault."""
+    """One reported error; repetitions at the same place are one fault."""
 
-    kind: Kind
+    kind: FaultKind
     headline: str
     frames: tuple[Frame, ...]
     severe: bool = True
-    """False for what the tool itself calls a warning."""
+    """False for a warning of the tool."""
     detail: str = ""
-    """What the tool says about the address."""
+    """The tool's remark about the address."""
 
 
 @dataclass(frozen=True, slots=True)
 class SanitizerReport:
-    """One report."""
+    """The faults of one run of a tool."""
 
     complete: bool
-    """Whether the tool reached its summary with everything checked."""
+    """True where the tool reached its summary with everything checked."""
     why: str
-    """Why it is not complete."""
+    """The reason why it is incomplete."""
     faults: tuple[Fault, ...]
 
 
@@ -75,14 +78,13 @@ _INCOMPLETE: Final = re.compile(
     r"|[Dd]evice not supported|Detected overflow of tracked|could not be checked|failed to initialize"
 )
 _HEADLINES: Final = (
-    (re.compile(r"Invalid (?:__\w+__|bulk|device) |Malloc/Free [Ee]rror"), Kind.MEMORY),
-    (re.compile(r"(?:\w+: )?(?:Race reported|.*Potential (?:WAW|RAW|WAR) hazard)"), Kind.RACE),
-    (re.compile(r"Uninitialized|Host API (?:uninitialized )?memory access"), Kind.UNINITIALIZED),
-    (re.compile(r"Barrier error|Deadlock detected"), Kind.BARRIER),
-    (re.compile(r"Program hit|Potential invalid"), Kind.OTHER),
+    (re.compile(r"Invalid (?:__\w+__|bulk|device) |Malloc/Free [Ee]rror"), FaultKind.MEMORY),
+    (re.compile(r"(?:\w+: )?(?:Race reported|.*Potential (?:WAW|RAW|WAR) hazard)"), FaultKind.RACE),
+    (re.compile(r"Uninitialized|Host API (?:uninitialized )?memory access"), FaultKind.UNINITIALIZED),
+    (re.compile(r"Barrier error|Deadlock detected"), FaultKind.BARRIER),
+    (re.compile(r"Program hit|Potential invalid"), FaultKind.OTHER),
 )  # fmt: skip
 _STACK: Final = re.compile(r"(?:^\s+at|Device Frame:|access at|Thread \([\d,]+\) at)\s*(?P<frame>\S.*)")
-_LONGEST_FRAME: Final = 4000
 _OFFSET_LAST: Final = re.compile(
     r"(?P<function>.+?)[+:]0x[0-9a-fA-F]+(?: in (?P<place>\S+:\d+))?(?: \[.*\])?\s*$"
 )
@@ -92,7 +94,7 @@ _OFFSET_FIRST: Final = re.compile(
 
 
 def read_compute_sanitizer(text: str) -> SanitizerReport:
-    """Read the log of memcheck, racecheck, initcheck or synccheck."""
+    """Parse the log of memcheck, racecheck, initcheck or synccheck."""
     records = list(_records(_PREFIX.findall(text)))
     heads = [lines[0] for lines in records]
     faults = _distinct(fault for lines in records if (fault := _device_fault(lines)) is not None)
@@ -105,7 +107,7 @@ def read_compute_sanitizer(text: str) -> SanitizerReport:
 
 
 def _records(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Group lines: a record starts at the margin, what belongs to it is indented."""
+    """Group lines: a record starts at the margin, its other lines are indented."""
     record: list[str] = []
     for line in lines:
         if line[:1].strip() and record:
@@ -136,7 +138,7 @@ def _device_fault(lines: list[str]) -> Fault | None:
 
 
 def _device_frame(text: str) -> Frame:
-    text = text[:_LONGEST_FRAME]
+    text = text[:MAX_FRAME_CHARACTERS]
     found = _OFFSET_FIRST.match(text) or _OFFSET_LAST.match(text)
     if found is None:
         return Frame(text.strip())
@@ -152,14 +154,14 @@ _HOST_FRAME: Final = re.compile(
     r" \((?P<module>[^()]*)\)\s*$"
 )
 STACK_FORMAT: Final = "    #%n %p in %f %S (%m)"
-"""What `_HOST_FRAME` reads; the module is what tells a candidate's code from a library's."""
+"""The format `_HOST_FRAME` parses; the module tells a candidate's code from a library's."""
 _NOT_OUT_OF_BOUNDS: Final = (
     "out of memory", "allocation-size-too-big", "stack-overflow", "FPE", "memcpy-param-overlap"
 )  # fmt: skip
 
 
 def read_address_sanitizer(text: str) -> SanitizerReport:
-    """Read what a process printed that ran under AddressSanitizer and UndefinedBehaviorSanitizer."""
+    """Parse the output of a process under AddressSanitizer and UndefinedBehaviorSanitizer."""
     faults = [_undefined(found, text) for found in _RUNTIME_ERROR.finditer(text)]
     error = _ADDRESS_ERROR.search(text)
     if error is not None:
@@ -178,7 +180,7 @@ def _host_fault(error: re.Match[str], text: str) -> Fault:
     signal = re.search(r"caused by a (?:READ|WRITE) memory access", body)
     located = re.search(r"^0x[0-9a-f]+ is located ([^\n\[]*)", text[error.end() :], re.MULTILINE)
     headline = what.partition(" on address")[0].partition(" on unknown")[0].strip()
-    kind = Kind.OTHER if what.startswith(_NOT_OUT_OF_BOUNDS) else Kind.MEMORY
+    kind = FaultKind.OTHER if what.startswith(_NOT_OUT_OF_BOUNDS) else FaultKind.MEMORY
     if access or signal:
         word = (access or signal or error)[0].removeprefix("caused by a ").removesuffix(" memory access")
         headline = f"{headline}: {word}"
@@ -186,13 +188,13 @@ def _host_fault(error: re.Match[str], text: str) -> Fault:
 
 
 def _undefined(found: re.Match[str], text: str) -> Fault:
-    stack = text[found.end() : found.end() + 20_000].lstrip("\n").split("\n")
+    stack = text[found.end() : found.end() + MAX_STACK_CHARACTERS].lstrip("\n").split("\n")
     frames: list[str] = []
     for line in stack:
         if not line.lstrip().startswith("#"):
             break
         frames.append(line)
-    kind = Kind.MEMORY if "out of bounds" in found["what"] else Kind.UNDEFINED
+    kind = FaultKind.MEMORY if "out of bounds" in found["what"] else FaultKind.UNDEFINED
     own = Frame("", found["place"])
     return Fault(kind, found["what"], (own, *_host_frames("\n".join(frames))))
 
@@ -207,10 +209,10 @@ def _host_frames(text: str) -> tuple[Frame, ...]:
 
 
 def _distinct(faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """One fault for each place: a grid of threads makes the same mistake a thousand times."""
-    seen: dict[tuple[Kind, str, tuple[Frame, ...]], Fault] = {}
+    """One fault for each place: the threads of a grid repeat the same error."""
+    seen: dict[tuple[FaultKind, str, tuple[Frame, ...]], Fault] = {}
     for fault in faults:
         seen.setdefault((fault.kind, fault.headline, fault.frames), fault)
-        if len(seen) >= MOST_FAULTS:
+        if len(seen) >= MAX_FAULTS:
             break
     return tuple(seen.values())

@@ -1,7 +1,7 @@
-"""The driver's side of sanitizing: this machine's tools, how a process starts under one, whose a fault is.
+"""Finds this machine's sanitizers, starts processes under them, and decides which faults fail a candidate.
 
-A candidate runs inside the process that is watched, so a clean report is advice. Only what a tool says of
-code that the candidate wrote convicts, and only where it cannot be a quirk of the tool.
+A candidate runs in the sanitized process, so a clean report is advice. Only an error in code that the
+candidate wrote fails it, and only where it cannot be a false alarm of the tool.
 """
 
 from __future__ import annotations
@@ -18,11 +18,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from kernelwright.evaluator.analysis.policy import (
+    FIND_RUNTIME_S,
+    MAX_FAULT_FINDINGS,
+    MAX_LOG_BYTES,
+    SANITIZER_MEMORY_FACTOR,
+)
 from kernelwright.evaluator.analysis.sanitizer_reports import (
     STACK_FORMAT,
     Fault,
+    FaultKind,
     Frame,
-    Kind,
     SanitizerReport,
     read_address_sanitizer,
     read_compute_sanitizer,
@@ -33,11 +39,6 @@ from kernelwright.evaluator.schema.evaluation import Status
 
 ADDRESS: Final = "address"
 """The tool of the CPU: AddressSanitizer and UndefinedBehaviorSanitizer in one process."""
-DEVICE_TOOLS: Final = ("memcheck", "racecheck", "synccheck", "initcheck")
-"""Tools of compute-sanitizer, the most telling first."""
-_MEMORY_FACTOR: Final = 2
-_LOG_BYTES: Final = 4 << 20
-_MOST_FINDINGS: Final = 12
 _TOOL_OPTIONS: Final = {
     # Padding, because memory right behind an allocation may belong to the next one.
     "memcheck": ("--leak-check", "no", "--report-api-errors", "no", "--padding", "4096"),
@@ -52,20 +53,20 @@ _PRELOAD: Final = (
     "import ctypes, os, sys; ctypes.CDLL(None).personality(0x40000);"
     " os.environ['LD_PRELOAD'] = sys.argv[1]; os.execv(sys.argv[2], sys.argv[2:])"
 )
-"""Starts the real program with fixed addresses: shadow memory of older runtimes collides with random ones."""
+"""Starts the program without address randomisation, which collides with older runtimes' shadow memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sanitizers:
-    """What this machine can sanitize with."""
+    """The sanitizers of this machine."""
 
     compute: Path | None
     """The compute-sanitizer program."""
     preload: tuple[Path, ...]
-    """AddressSanitizer's runtime and what must be loaded right behind it; empty without one."""
+    """AddressSanitizer's runtime and the library to load right after it; empty without one."""
 
     def missing(self, device: str) -> str:
-        """Why a device's candidates cannot be sanitized here; empty when they can."""
+        """The reason why a device's candidates cannot be sanitized here; empty when they can."""
         if device == "cpu":
             return "" if self.preload else "the C++ compiler brings no AddressSanitizer runtime (libasan.so)"
         return "" if self.compute else "compute-sanitizer is not installed; it is part of the CUDA toolkit"
@@ -73,22 +74,22 @@ class Sanitizers:
 
 @cache
 def find_sanitizers(compiler: Path | None) -> Sanitizers:
-    """Look for compute-sanitizer and for the runtime of this C++ compiler."""
+    """Find compute-sanitizer and the runtime of this C++ compiler."""
     return Sanitizers(_find_compute_sanitizer(), _find_runtime(compiler) if compiler else ())
 
 
 @dataclass(slots=True)
 class SanitizerRun:
-    """One process under one tool: how it starts, and what the tool made of it."""
+    """One process under one tool: its command, sandbox policy and report."""
 
     sanitizers: Sanitizers
     tool: str
     log: int = field(init=False)
-    """Descriptor of the tool's own log, an anonymous file; candidates print elsewhere."""
+    """Descriptor of the tool's own log, an anonymous file that candidates do not print to."""
     libraries: list[Path] = field(default_factory=list)
-    """What was built for the process."""
+    """Libraries built for the process."""
     sources: dict[str, str] = field(default_factory=dict)
-    """Texts that were compiled, by file name."""
+    """Compiled texts by file name."""
 
     def __post_init__(self) -> None:
         self.log = os.memfd_create("report")
@@ -104,7 +105,7 @@ class SanitizerRun:
         return [str(self.sanitizers.compute), *options, *argv]
 
     def policy(self, policy: SandboxPolicy) -> SandboxPolicy:
-        """A contestant's bounds, wide enough for the tool."""
+        """A contestant's policy, widened for the tool."""
         added = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
         needed = [self.sanitizers.compute.parent] if self.sanitizers.compute else []
         if self.tool == ADDRESS:
@@ -115,51 +116,49 @@ class SanitizerRun:
             policy,
             nested=True,
             environment={**policy.environment, **added},
-            memory_bytes=policy.memory_bytes * _MEMORY_FACTOR,
+            memory_bytes=policy.memory_bytes * SANITIZER_MEMORY_FACTOR,
             binds=(*policy.binds, *unseen_binds(needed, policy.binds)),
         )
 
     def report(self, output: str, source: str) -> dict[str, Any]:  # Any: JSON for the referee
-        """The tool's report as the referee hears it: whether it is complete, and findings with a status."""
+        """The tool's report for the referee: completeness, and findings with a status."""
         if self.tool == ADDRESS:
-            reading = read_address_sanitizer(output)
+            report = read_address_sanitizer(output)
         else:
-            log = os.pread(self.log, _LOG_BYTES, 0).decode("utf-8", "replace")
-            reading = read_compute_sanitizer(log)
+            log = os.pread(self.log, MAX_LOG_BYTES, 0).decode("utf-8", "replace")
+            report = read_compute_sanitizer(log)
             if not log:
-                reading = replace(
-                    reading, why=f"the tool wrote nothing; printed was: {output[-300:].strip()}"
-                )
-        author = Author(source, tuple(path.read_bytes() for path in self.libraries if path.exists()))
-        return judge_reading(self.tool, reading, author, self.sources)
+                report = replace(report, why=f"the tool wrote nothing; printed was: {output[-300:].strip()}")
+        code = CandidateCode(source, tuple(path.read_bytes() for path in self.libraries if path.exists()))
+        return assess_report(self.tool, report, code, self.sources)
 
     def close(self) -> None:
-        """Give the log's memory back."""
+        """Free the log's memory."""
         os.close(self.log)
 
 
 _LIBRARY_FOLDER: Final = "/libraries/"
-"""In the path of everything that was built for a contestant; see `Staging.built_folder`."""
+"""In the path of all libraries built for a contestant; see `RuntimeImage.built_folder`."""
 _FOREIGN_NAMESPACES: Final = frozenset(
     ("at", "c10", "torch", "cub", "thrust", "cuda", "cutlass", "cudnn", "std")
 )
 _HEADER_LIBRARIES: Final = frozenset(("cub", "thrust", "cuda"))
-"""NVIDIA's own code, compiled into a candidate's library; racecheck has known false alarms there."""
+"""NVIDIA's code in a candidate's library, for which racecheck has known false alarms."""
 _UNFOLLOWED_BARRIERS: Final = re.compile(
     r"mbarrier\.|\bbar\.(?:sync|arrive|red)|\bbarrier\.|cp\.async\.bulk|wgmma\.|tcgen05\."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Author:
-    """A candidate as the possible author of faulty code."""
+class CandidateCode:
+    """A candidate's source and libraries, to tell its code from others'."""
 
     source: str
     libraries: tuple[bytes, ...]
-    """Contents of what was built for it."""
+    """Contents of the libraries built for it."""
 
-    def wrote(self, frame: Frame) -> bool:
-        """Whether a stack frame lies in the candidate's own code, compiled from its text."""
+    def contains(self, frame: Frame) -> bool:
+        """True for a stack frame in code that was compiled from the candidate's C++ or CUDA text."""
         if frame.module:
             return _LIBRARY_FOLDER in frame.module
         path = _qualified(frame.function)
@@ -175,60 +174,58 @@ class Author:
         return path[0] not in _FOREIGN_NAMESPACES and re.search(pattern, self.source) is not None
 
     def generated(self, frame: Frame) -> bool:
-        """Whether a kernel was made from a function of the candidate by a compiler such as Triton's."""
+        """True for a kernel that a compiler such as Triton's made from a function of the candidate."""
         path = _qualified(frame.function)
         return len(path) == 1 and re.search(rf"\bdef {re.escape(path[0])}\b", self.source) is not None
 
     @property
-    def writes_barriers(self) -> bool:
-        """Whether the source has barriers in PTX, which racecheck does not follow."""
+    def has_ptx_barriers(self) -> bool:
+        """True where the source has barriers in PTX, which racecheck does not follow."""
         return _UNFOLLOWED_BARRIERS.search(self.source) is not None
 
 
-def judge_reading(
-    tool: str, reading: SanitizerReport, author: Author, sources: Mapping[str, str]
+def assess_report(
+    tool: str, report: SanitizerReport, code: CandidateCode, sources: Mapping[str, str]
 ) -> dict[str, Any]:  # Any: JSON for the referee
-    """Attach a status to each fault that convicts; everything else is a remark."""
-    complete, why = reading.complete, reading.why
+    """Attach a status to each fault that fails the candidate; the others are remarks."""
+    complete, why = report.complete, report.why
     findings = []
-    for fault in reading.faults:
-        status = _status(fault, author)
-        if status is Status.RACE and author.writes_barriers:
+    for fault in report.faults:
+        status = _status(fault, code)
+        if status is Status.RACE and code.has_ptx_barriers:
             status = None
             complete, why = False, "racecheck does not follow barriers written in PTX, and saw races"
-        mine = any(author.wrote(frame) or author.generated(frame) for frame in fault.frames)
-        text = (
-            f"{tool}: {_describe(fault, author, sources)}{'' if mine else ' (not in code of the candidate)'}"
-        )
+        mine = any(code.contains(frame) or code.generated(frame) for frame in fault.frames)
+        text = f"{tool}: {_describe(fault, code, sources)}{'' if mine else ' (not in code of the candidate)'}"
         findings.append({"status": status.value if status else "", "text": text})
     findings.sort(key=lambda finding: not finding["status"])
-    return {"complete": complete, "why": why, "findings": findings[:_MOST_FINDINGS]}
+    return {"complete": complete, "why": why, "findings": findings[:MAX_FAULT_FINDINGS]}
 
 
-def _status(fault: Fault, author: Author) -> Status | None:
-    """What a fault convicts a candidate of."""
+def _status(fault: Fault, code: CandidateCode) -> Status | None:
+    """The status a fault leads to, if any."""
     if not fault.severe:
         return None
-    written = any(author.wrote(frame) for frame in fault.frames)
+    written = any(code.contains(frame) for frame in fault.frames)
     match fault.kind:
-        case Kind.MEMORY:
-            own = written or any(author.generated(frame) for frame in fault.frames)
+        case FaultKind.MEMORY:
+            own = written or any(code.generated(frame) for frame in fault.frames)
             return Status.MEMORY_ERROR if own else None
-        case Kind.RACE:
+        case FaultKind.RACE:
             inside_headers = all(
                 _HEADER_LIBRARIES.intersection(_qualified(frame.function)[:1]) for frame in fault.frames
             )
             return Status.RACE if written and not inside_headers else None
-        case Kind.UNINITIALIZED | Kind.BARRIER | Kind.UNDEFINED | Kind.OTHER:
+        case FaultKind.UNINITIALIZED | FaultKind.BARRIER | FaultKind.UNDEFINED | FaultKind.OTHER:
             return None
 
 
-def _describe(fault: Fault, author: Author, sources: Mapping[str, str]) -> str:
-    """One line for people and models: what, where, the source line, and about which address."""
-    own = [frame for frame in fault.frames if author.wrote(frame)] or list(fault.frames)
+def _describe(fault: Fault, code: CandidateCode, sources: Mapping[str, str]) -> str:
+    """One line for people and models: error, place, source line and address."""
+    own = [frame for frame in fault.frames if code.contains(frame)] or list(fault.frames)
     named = [frame for frame in own if frame.function] or own
     places = []
-    for frame in named[: 2 if fault.kind is Kind.RACE else 1]:
+    for frame in named[: 2 if fault.kind is FaultKind.RACE else 1]:
         name = frame.function.partition("(")[0].strip() if len(frame.function) > 80 else frame.function
         line = _line_at(frame.place, sources)
         place = f" ({Path(frame.place).name}{f': {line}' if line else ''})" if frame.place else ""
@@ -238,7 +235,7 @@ def _describe(fault: Fault, author: Author, sources: Mapping[str, str]) -> str:
 
 
 def _line_at(place: str, sources: Mapping[str, str]) -> str:
-    """The text of a line that was compiled."""
+    """The source text of a place."""
     name, _, number = Path(place).name.rpartition(":")
     text = next((text for path, text in sources.items() if Path(path).name == name), "")
     lines = text.splitlines()
@@ -256,7 +253,7 @@ def _qualified(function: str) -> tuple[str, ...]:
 
 
 def unseen_binds(needed: Iterable[Path], binds: Iterable[Bind]) -> tuple[Bind, ...]:
-    """Binds for what a sandbox does not see anyway."""
+    """Binds of the paths that a sandbox does not see anyway."""
     seen = [*map(Path, SYSTEM), *(bind.target or bind.source for bind in (*python_binds(), *binds))]
     return tuple(Bind(path) for path in needed if not any(path.is_relative_to(folder) for folder in seen))
 
@@ -276,7 +273,7 @@ def _find_compute_sanitizer() -> Path | None:
 
 
 def _find_runtime(compiler: Path) -> tuple[Path, ...]:
-    """libasan and, behind it, libstdc++: without it the first exception thrown ends the process."""
+    """libasan, then libstdc++, without which the first exception thrown ends the process."""
     libraries = []
     for name in ("libasan.so", "libstdc++.so.6"):
         try:
@@ -284,7 +281,7 @@ def _find_runtime(compiler: Path) -> tuple[Path, ...]:
                 [compiler, f"-print-file-name={name}"],
                 capture_output=True,
                 text=True,
-                timeout=60,
+                timeout=FIND_RUNTIME_S,
                 check=True,
                 stdin=subprocess.DEVNULL,
             )

@@ -1,4 +1,4 @@
-"""Screening: reads a candidate's text. Advice, except for what breaks the contract."""
+"""Checks a candidate's text before it runs. Findings are advice, except for violations of the contract."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from itertools import islice
 from typing import Final
 
 from kernelwright.evaluator.analysis.attribution import kernel_functions
+from kernelwright.evaluator.analysis.policy import (
+    MAX_FINDINGS,
+    MAX_SOURCE_BYTES,
+    MAX_SOURCE_JSON_BYTES,
+)
 from kernelwright.evaluator.backends.backend import Backend
 from kernelwright.evaluator.backends.registry import find_backend
 from kernelwright.evaluator.schema.candidate import Candidate
 from kernelwright.evaluator.schema.evaluation import Finding
 from kernelwright.evaluator.schema.python_syntax import parse_python
 
-MAX_SOURCE_BYTES: Final = 8 << 20
-_MOST_SENT_BYTES: Final = 24 << 20
-"""As JSON, where a character takes six bytes or more if it is not ASCII or cannot be printed: a source and
-what goes with it must fit one message."""
-_MOST_REMARKS: Final = 50
-
-_REMARKS: Final = (
+_PATTERNS: Final = (
     ("subprocess", re.compile(r"\bsubprocess\b|\bos\.system\b|\bpopen\b"), "starts other programs"),
     ("network", re.compile(r"\bsocket\b|\burllib\b|\brequests\b"), "mentions the network; there is none"),
     ("patching", re.compile(r"\bsetattr\s*\(\s*(torch|time)|^\s*(torch|time)\.[\w.]+\s*=[^=]"), "assigns into a library"),  # noqa: E501
@@ -31,16 +30,16 @@ _REMARKS: Final = (
 )  # fmt: skip
 
 _WORDS: Final = re.compile("subprocess|system|popen|socket|urllib|requests|torch|time|_getframe|gc|data_ptr")
-"""A line without any of them earns no remark: looked for first, as there may be millions of lines."""
+"""Every finding's line has one of these words; checked first, because a source may have millions of lines."""
 
 
 def screen(candidate: Candidate) -> tuple[Finding, ...]:
-    """Findings in source order; a fatal one means the candidate cannot be run at all."""
+    """Findings in source order; a fatal one means that the candidate cannot run."""
     source = candidate.source
     if len(source.encode("utf-8", "surrogatepass")) > MAX_SOURCE_BYTES:
         return (_fatal("size", None, f"the source is larger than {MAX_SOURCE_BYTES} bytes"),)
-    if len(json.dumps(source)) > _MOST_SENT_BYTES:
-        return (_fatal("size", None, f"the source is larger than {_MOST_SENT_BYTES} bytes as JSON"),)
+    if len(json.dumps(source)) > MAX_SOURCE_JSON_BYTES:
+        return (_fatal("size", None, f"the source is larger than {MAX_SOURCE_JSON_BYTES} bytes as JSON"),)
     if not source.strip():
         return (_fatal("empty", None, "the candidate is empty"),)
     try:
@@ -53,13 +52,13 @@ def screen(candidate: Candidate) -> tuple[Finding, ...]:
     if not _defines_model(tree):
         return (_fatal("contract", None, "the module defines no ModelNew at its top level"),)
     try:
-        return (*_remarks(source), *_without_kernel(tree, find_backend(candidate.backend)))
-    except (RecursionError, MemoryError):  # remarks are advice
+        return (*_suspicious_lines(source), *_without_kernel(tree, find_backend(candidate.backend)))
+    except (RecursionError, MemoryError):  # these findings are advice
         return ()
 
 
 def _defines_model(tree: ast.Module) -> bool:
-    """Whether `ModelNew` is bound somewhere: class, assignment, import, under `if` or `try`."""
+    """True where `ModelNew` is bound: class, function, assignment or import, also under `if` or `try`."""
     for node in ast.walk(tree):
         match node:
             case ast.ClassDef(name="ModelNew") | ast.FunctionDef(name="ModelNew"):
@@ -73,20 +72,19 @@ def _defines_model(tree: ast.Module) -> bool:
     return False
 
 
-def _remarks(source: str) -> list[Finding]:
-    """The first ones: any number of lines may earn one."""
+def _suspicious_lines(source: str) -> list[Finding]:
     found = (
         Finding(rule=rule, line=number, message=message)
         for number, line in enumerate(source.splitlines(), 1)
         if line and _WORDS.search(line)
-        for rule, expression, message in _REMARKS
+        for rule, expression, message in _PATTERNS
         if expression.search(line.partition("#")[0])
     )
-    return list(islice(found, _MOST_REMARKS))
+    return list(islice(found, MAX_FINDINGS))
 
 
 def _without_kernel(tree: ast.Module, backend: Backend) -> list[Finding]:
-    """A remark where a backend's kernels are decorated functions and the module has none."""
+    """A finding where a backend's kernels are decorated functions and the module has none."""
     if not backend.decorators or any(True for _ in kernel_functions(tree)):
         return []
     marks = " or ".join(f"@{mark}" for mark in backend.decorators)

@@ -1,1 +1,1 @@
-"""The records of the evaluator: problem, candidate, configuration, evaluation."""
+"""The evaluator's records: problem, candidate, configuration, evaluation."""

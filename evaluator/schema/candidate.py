@@ -1,4 +1,4 @@
-"""A candidate: the source of a module that defines `ModelNew`, and how its kernel is written."""
+"""A candidate: the source of a module that defines `ModelNew`, and its backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an evaluation is to be run: everything here is recorded with every score."""
+"""The settings of an evaluation, all of which are recorded with every score."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernelwright.evaluator.schema.record import Record
 
 
 class Math(StrEnum):
-    """The precision a candidate may use inside; sets the error limit and pins library flags."""
+    """The precision a candidate may compute in; sets the tolerance and fixes library flags."""
 
     FP32 = "fp32"
     TF32 = "tf32"
@@ -20,7 +20,7 @@ class Math(StrEnum):
 
 
 class Dtype(StrEnum):
-    """What floating tensors of a problem are cast to; `as_is` leaves the problem's own types."""
+    """The type a problem's floating tensors are cast to; `as_is` keeps its own types."""
 
     AS_IS = "as_is"
     FP32 = "fp32"
@@ -29,7 +29,7 @@ class Dtype(StrEnum):
 
 
 class Passes(StrEnum):
-    """What one call computes, and so what is verified and timed."""
+    """The passes one call computes, which are verified and timed together."""
 
     FORWARD = "forward"
     FORWARD_BACKWARD = "forward_backward"
@@ -37,7 +37,7 @@ class Passes(StrEnum):
 
 
 class SandboxTier(StrEnum):
-    """What stands between a candidate and the host, strongest first."""
+    """The isolation between a candidate and the host, strongest first."""
 
     BUBBLEWRAP = "bubblewrap"
     CONFINED = "confined"
@@ -45,69 +45,69 @@ class SandboxTier(StrEnum):
 
 
 class Sanitize(StrEnum):
-    """When sanitizers look at a candidate that passed everything else."""
+    """When sanitizers run on a candidate that passed everything else."""
 
     AUTO = "auto"
-    """On a GPU whenever the tool is there; on the CPU not, because it doubles the time of a build."""
+    """On a GPU where the tool is installed; not on the CPU, where it doubles the time of a build."""
     ON = "on"
     OFF = "off"
 
 
 class Limits(Record):
-    """Bounds on one evaluation; seconds of wall time unless said."""
+    """Limits of one evaluation; times are wall time in seconds."""
 
     build_s: float = Field(default=300.0, gt=0)
     """One build, in the build sandbox."""
     load_s: float = Field(default=60.0, gt=0)
     """Importing the candidate and constructing `ModelNew`, builds not counted."""
     call_s: float = Field(default=30.0, gt=0)
-    """One call of the candidate beyond ten times the reference's own time."""
+    """One call of the candidate, on top of ten times the reference's time."""
     compile_s: float = Field(default=120.0, gt=0)
-    """On top for a model's first call, in backends whose kernels are compiled by it."""
+    """Additional time for a model's first call, in backends that compile kernels then."""
     sanitize_s: float = Field(default=120.0, gt=0)
-    """Everything the sanitizers do, builds not counted."""
+    """All sanitizer runs, builds not counted."""
     total_s: float = Field(default=900.0, gt=0)
     """The whole evaluation, builds included."""
     memory_gib: float = Field(default=16.0, gt=0)
-    """Host memory of a contestant and everything it starts."""
+    """Host memory of a contestant and all its processes."""
     processes: int = Field(default=256, ge=8)
     """Tasks (processes and threads) of a contestant."""
     file_mib: int = Field(default=1024, ge=1)
     """Private scratch space of a contestant."""
     output_kib: int = Field(default=256, ge=1)
-    """Text kept of a contestant's standard output and error."""
+    """Standard output and error kept of a contestant."""
 
 
 class EvaluationConfig(Record):
-    """One evaluation's policy."""
+    """The settings of one evaluation."""
 
     device: str = "auto"
     """`cpu`, `cuda:N`, several with commas, `cuda` for all GPUs, or `auto`: the backend's kind. Of several
-    devices an evaluation gets the least busy one."""
+    devices an evaluation uses the least busy one."""
     shapes: str | None = None
     """A name in the problem's `SHAPES`; None means the problem's own constants."""
     passes: Passes = Passes.FORWARD
     dtype: Dtype = Dtype.AS_IS
     math: Math = Math.FP32
     baselines: tuple[Literal["eager", "compile"], ...] = ("eager", "compile")
-    """Timings of the reference to take; the headline speedup is against the fastest of them."""
+    """Timings of the reference; the headline speedup is against the fastest of them."""
     trials: int = Field(default=7, ge=1, le=100)
-    """Verified calls on fresh inputs before timing starts, per weight draw at least one; 7 are one a kind."""
+    """Verified calls on fresh inputs before timing, one or more per draw of weights; 7 use every input kind."""
     measure: bool = True
-    """Whether to time at all; without it a right candidate is `PASSED` with no speedup."""
+    """Time the candidate; without it a correct one is `PASSED` with no speedup."""
     target_ms: float = Field(default=300.0, gt=0)
-    """Measured time of the slower side aimed at before the interval is looked at."""
+    """Measured time, of candidate or baseline, to reach before the interval is first computed."""
     max_turns: int = Field(default=24, ge=4)
-    """Most interleaved turns a side gets."""
+    """Most interleaved turns of the candidate and of a baseline each."""
     sanitize: Sanitize = Sanitize.AUTO
-    """Kernels that are kept are sanitized in any case, wherever the tools exist."""
+    """Saved kernels are sanitized in any case, where the tools are installed."""
     counters: bool | None = None
-    """Whether a GPU candidate that passed is run once more under ncu, for its hardware counters; None leaves
-    that to who asks for the evaluation, and means no."""
+    """Run a GPU candidate that passed once more under ncu, for its hardware counters; None lets the caller
+    decide, and means no."""
     sandbox: SandboxTier | None = None
-    """Tier to use; None takes the strongest this machine has. `none` must be asked for by name."""
+    """Sandbox tier; None uses the strongest that works here. `none` must be requested by name."""
     limits: Limits = Limits()
     threads: int | None = None
-    """CPU threads for torch on both sides; None means the cores this process may use."""
+    """CPU threads of torch for candidate and reference; None uses all cores this process may use."""
     secret_seed: int | None = None
-    """Replaces the run's secret seed, to repeat a run exactly; never set it for candidates you distrust."""
+    """Replaces the secret seed, to repeat a run exactly; never set it for candidates you distrust."""

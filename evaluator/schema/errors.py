@@ -1,6 +1,6 @@
-"""What can go wrong that is nobody's score: bad input, a bad problem, this machine, this program.
+"""Failures that are not a candidate's: bad input, a bad problem, this machine, this program.
 
-Whatever a candidate does ends in a `Status` instead.
+A failure of a candidate is a `Status` instead.
 """
 
 from __future__ import annotations
@@ -27,4 +27,4 @@ class ConfigError(EvaluatorError):
 
 
 class Cancelled(EvaluatorError):
-    """Whoever asked for the evaluation ended it; nothing is scored."""
+    """The caller cancelled the evaluation; nothing is scored."""

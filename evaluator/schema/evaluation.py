@@ -1,4 +1,4 @@
-"""The judge's answer: statuses, stages, and every measurement behind a score."""
+"""The record of an evaluation: status, stage, and every measurement behind its score."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ SCHEMA_VERSION = 1
 
 
 class Stage(StrEnum):
-    """How far an evaluation got; each is announced before it is entered."""
+    """The stages of an evaluation; each is announced before it starts."""
 
     SCREEN = "screen"
     OPEN = "open"
-    """A referee makes the problem ready: inputs, expected values; skipped where one is warm."""
+    """A referee prepares the problem's inputs and expected outputs; skipped where one is warm."""
     BUILD = "build"
     LOAD = "load"
     VERIFY = "verify"
@@ -28,7 +28,7 @@ class Stage(StrEnum):
 
 
 class Status(StrEnum):
-    """How an evaluation ended. Failures of the machine or of this program are exceptions, not statuses."""
+    """The result of an evaluation. Failures of the machine or of this program are exceptions instead."""
 
     PASSED = "PASSED"
     NO_CODE = "NO_CODE"
@@ -50,7 +50,7 @@ class Status(StrEnum):
 
 
 class Finding(Record):
-    """One remark of the screening: advice, unless it is fatal."""
+    """One finding of the static checks: advice, unless it is fatal."""
 
     rule: str
     line: int | None = None
@@ -66,7 +66,7 @@ class Build(Record):
     key: str
     """Content address of sources, flags, compiler and torch."""
     tier: str
-    """Which headers and binding built it: `lean`, `full`; `none` when no compiler was asked."""
+    """Headers it was built with: `lean` or `full`; `none` where no compiler ran."""
     cached: bool
     seconds: float
     """Wall time; 0 for a cache hit."""
@@ -74,22 +74,22 @@ class Build(Record):
     """Processor time of compilers and linker; 0 for a cache hit."""
     ok: bool
     timed_out: bool = False
-    """It failed because its time was up."""
+    """It failed because its time limit was reached."""
     log: str = ""
     """Compiler output, trimmed; empty when it built."""
     notes: tuple[str, ...] = ()
-    """Flags that were dropped, and why."""
+    """Flags that were ignored, and why."""
     resources: tuple[KernelResources, ...] = ()
-    """What its CUDA kernels take, as far as the library says it."""
+    """Resources of its CUDA kernels, as far as the library records them."""
 
 
 class Mismatch(Record):
-    """How wrong values differ from the expected ones."""
+    """The difference between wrong values and expected ones."""
 
     output: str
     """Path of the tensor inside the output, such as `[0]` or `["logits"]`; empty for a single tensor."""
     trial: str
-    """Name of the input distribution that showed it."""
+    """Input distribution of the failing trial."""
     wrong: int
     total: int
     first_indices: tuple[tuple[int, ...], ...] = ()
@@ -100,29 +100,29 @@ class Mismatch(Record):
     """Error as a multiple of the reference's own rounding error (root mean square, worst group)."""
     limit_ratio: float
     pattern: str = ""
-    """What the wrong places look like: a band, a tile edge, a transposition, everything."""
+    """Pattern of the wrong places: a band, a tile edge, a transposition, everything."""
 
 
 class Verification(Record):
-    """What was checked and how close the candidate came."""
+    """The correctness checks, and the candidate's error."""
 
     trials: int
     """Calls whose outputs were compared."""
     distributions: tuple[str, ...]
     weights: str
-    """How the candidate's parameters were made equal to the reference's: `seed`, `state_dict` or `none`."""
+    """Method that gave the candidate the reference's parameters: `seed`, `state_dict` or `none`."""
     parameters: str
-    """The same in a second draw; in one of the two, timed if it can be, none is the constant it starts as."""
+    """The same for a second draw. In one of the two, the timed one if possible, no parameter is constant."""
     error_ratio: float | None
-    """Largest group error over the reference's own, over all right trials."""
+    """Largest error of a group relative to the reference's own, over all correct trials."""
     limit_ratio: float
     gradients: tuple[str, ...] = ()
-    """Gradients that were verified beside the outputs, such as `gradient of weight`."""
+    """Gradients that were verified, such as `gradient of weight`."""
     bitwise_repeatable: bool | None = None
     other_sizes: dict[str, Status] = {}
-    """What sizes other than the judged ones would have earned, by their name: of `SHAPES`, or scaled down."""
+    """Statuses at other shapes than the evaluated ones, by name: of `SHAPES`, or scaled down."""
     shape_specialized: bool | None = None
-    """True when one of `other_sizes` did not pass, which is no failure; None when there was none to try."""
+    """True where one of `other_sizes` did not pass, which is no failure; None where none was tried."""
     mismatch: Mismatch | None = None
 
 
@@ -134,36 +134,36 @@ class Interval(Record):
 
 
 class Timing(Record):
-    """One side's measured time per call, milliseconds."""
+    """Measured time per call of the candidate or a baseline, in milliseconds."""
 
     median_ms: float
-    """Median of the turns; on a CPU, whose cores are never ours alone, of the quicker half of them."""
+    """Median of the turns; on a CPU, whose cores other programs share, of their faster half."""
     spread_ms: float
     """Median absolute deviation of the turns."""
     turns: int
     calls: int
-    """Calls timed in all."""
+    """All timed calls."""
     inner_ms: float | None = None
-    """The contestant's own claim (events around the calls), median."""
+    """Median of the contestant's own claim, from events around the calls."""
     outer_ms: float
-    """The referee's clock around the calls, median; outputs are collected afterwards, without the inputs."""
+    """Median of the referee's clock around the calls; outputs are collected after it stops."""
     single_ms: float | None = None
-    """Median outer time of the unannounced single-call batches."""
+    """Median outer time of unannounced batches of one call."""
     launch_ms: float | None = None
-    """What the host took to queue a call of a batch, median: no part of any time here. None where calls were
-    not queued ahead of the clock, so that launching them is in all times."""
+    """Median host time to queue a call of a batch, which no time here includes. None where calls were not
+    queued ahead of the clock, so that all times include launching them."""
     clock: str
-    """What scored: `inner` (the claim, agreed with our clock), `outer` (the claim plus what our clock saw
-    beyond it), `single` (plus what a lone call costs beyond a batched one, as those were merged), `scaled`
-    (eager times a measured ratio)."""
+    """Origin of the score: `inner` (the claim, which our clock confirms), `outer` (the claim plus time our clock
+    saw beyond it), `single` (plus the additional time of a lone call, as batched calls were merged),
+    `scaled` (eager times a measured ratio)."""
     charges: dict[str, float] = {}
-    """Of a claim that did not score as it was: milliseconds a call that our clock saw beyond it and beyond
-    the baseline, while calls were `answering`, outputs `collecting` or inputs `writing`; what a call costs
-    `alone` beyond a batched one; and by how much our clock was `wandering`, where it tells too little."""
+    """Milliseconds per call added to the claim: time our clock saw beyond claim and baseline while calls were
+    `answering`, outputs `collecting` or inputs `writing`; additional time of a call `alone` over a batched
+    one; and the noise of our clock, `wandering`, where it is too large to tell."""
     solo_ms: float | None = None
-    """The baseline alone, before the contestant existed."""
+    """Time of the baseline alone, before the contestant started."""
     turn_ms: tuple[float, ...] = ()
-    """Scored milliseconds per call of each turn, the numbers behind the median."""
+    """Scored milliseconds per call of each turn, from which the median is taken."""
 
 
 class Measurement(Record):
@@ -179,75 +179,75 @@ class Measurement(Record):
     interval: Interval
     """95 % interval of the headline speedup: bootstrap over turns, widened by `process_spread`."""
     process_spread: float | None = None
-    """Relative standard deviation between processes of the reference; the candidate's are taken to differ as
-    much. None where it was not measured, and the interval is about these very processes."""
+    """Relative standard deviation between processes of the reference; the candidate's are assumed to vary as
+    much. None where it was not measured; the interval then holds for these processes only."""
     noise_floor: float | None = None
     """Half-width of the same interval with the baseline against itself."""
     calls_per_batch: int
     ring_slots: int
-    """Distinct input sets the timed calls rotate through."""
+    """Number of input sets the timed calls rotate through."""
     inputs: str = "cold"
     contended: bool = False
-    """The baseline ran slower beside this contestant than alone; its solo time was used."""
+    """The baseline ran slower while this contestant existed than alone; its time alone was used."""
 
 
 class Sanitization(Record):
-    """What the sanitizers said. Silence is advice: a candidate can disturb a tool it runs beside."""
+    """The sanitizers' findings. A clean report is advice: a candidate can disturb a tool in its process."""
 
     ran: bool
-    """Whether every tool finished its report. False says nothing about the candidate; `reason` says why."""
+    """True where every tool finished its report. False says nothing of the candidate; `reason` says why."""
     reason: str = ""
-    """Why it did not run, or, in one line, what convicts the candidate."""
+    """Why it did not run, or, in one line, why the candidate fails."""
     needed: bool = True
-    """False for a candidate that built nothing of its own: there is nothing to run the tools on."""
+    """False for a candidate that built nothing, which the tools cannot run on."""
     convicts: Status | None = None
-    """`MEMORY_ERROR` or `RACE` when an error in the candidate's own code is certain."""
+    """`MEMORY_ERROR` or `RACE` where an error in the candidate's own code is certain."""
     tools: tuple[str, ...] = ()
-    """Tools whose report is complete, each with the shapes it saw, such as `racecheck (small)`."""
+    """Tools whose report is complete, each with its shapes, such as `racecheck (small)`."""
     findings: tuple[str, ...] = ()
-    """What was seen, convicting findings first; others are remarks."""
+    """All findings; those that fail the candidate come first."""
     seconds: float = 0.0
     remembered: bool = False
-    """Whether the tools ran in an earlier evaluation of the same, by the same evaluator and compiler."""
+    """True where the tools ran in an earlier, equal evaluation by the same evaluator and compiler."""
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is left to do: the tools ran, or there was nothing to run them on."""
+        """True where the tools ran, or had nothing to run on."""
         return self.ran or not self.needed
 
 
 class Attribution(Record):
-    """Whose kernels did the work."""
+    """Attribution of the work to own kernels or a library's."""
 
     track: str
     """`own`, `mixed`, `library` or `unknown`."""
     own_share: float | None = None
     kernels: tuple[str, ...] = ()
     source: str = ""
-    """What produced this: `profiler`, `symbols`."""
+    """Sources of this attribution: `profiler`, `symbols`."""
 
 
 class KernelCounters(Record):
-    """What a GPU's hardware counters said of one kernel; None where a counter is not known on that GPU."""
+    """A GPU's hardware counters of one kernel; None for a counter that GPU lacks."""
 
     kernel: str
     launches: int
-    """In one call."""
+    """Launches in one call."""
     milliseconds: float
     """All launches together, with cold caches."""
     compute_percent: float | None = None
-    """Of the peak, the busiest arithmetic or issue unit."""
+    """Share of peak of the busiest arithmetic or issue unit."""
     memory_percent: float | None = None
-    """Of the peak, the busiest part of the memory system."""
+    """Share of peak of the busiest part of the memory system."""
     dram_percent: float | None = None
     l2_percent: float | None = None
     l1_percent: float | None = None
     tensor_percent: float | None = None
-    """Of the tensor cores' peak issue rate."""
+    """Share of the tensor cores' peak issue rate."""
     active_warps_percent: float | None = None
-    """Of the warps a multiprocessor can hold: the achieved occupancy."""
+    """Achieved occupancy: share of the warps a multiprocessor can hold."""
     sectors_per_load: float | None = None
-    """32-byte sectors a warp's global load takes; 4 is what contiguous 4-byte elements take."""
+    """32-byte sectors of a warp's global load; contiguous 4-byte elements take 4."""
     sectors_per_store: float | None = None
     registers: int | None = None
     shared_bytes: int | None = None
@@ -255,13 +255,13 @@ class KernelCounters(Record):
     block_threads: int | None = None
     blocks: int | None = None
     conflict_share: float | None = None
-    """Of the passes through shared memory, those that bank conflicts added."""
+    """Share of passes through shared memory that bank conflicts added."""
     stalls: dict[str, float] = {}
-    """What warps waited for, in cycles an instruction, longest first."""
+    """Reasons warps waited, with cycles per instruction, longest first."""
 
 
 class Counters(Record):
-    """What hardware counters said of one call. Advice: a candidate runs in the process that is counted."""
+    """Hardware counters of one call. Advice: they are read in the candidate's process."""
 
     ran: bool
     reason: str = ""
@@ -272,18 +272,18 @@ class Counters(Record):
 
 
 class Plausibility(Record):
-    """The time against what the hardware allows."""
+    """Comparison of the time with the hardware's limits."""
 
     bytes_moved: int
-    """Inputs and parameters, as far as the reference looks at them, read once, and outputs written once."""
+    """Inputs and parameters, as far as the reference reads them, read once, and outputs written once."""
     flops: int | None = None
-    """Counted in the reference's products, convolutions and attention; a multiply-add is two."""
+    """Operations of the reference's products, convolutions and attention; a multiply-add is two."""
     certain_bytes: int | None = None
-    """The part of the inputs and outputs that any kernel must move; None where it was not determined."""
+    """Bytes of inputs and outputs that any kernel must move; None where not determined."""
     floor_ms: float | None = None
-    """Below this the time cannot be true; None where everything could come from the cache."""
+    """Least possible time; None where all data could come from the cache."""
     speed_of_light: float | None = None
-    """Fraction of the roofline reached, 0 to about 1; above 1 is a mark for a look, never a conviction."""
+    """Fraction of the roofline reached; above 1 deserves a look, but is no failure."""
     gigabytes_per_s: float | None = None
     """This device's measured copy rate, read plus written."""
     teraflops: float | None = None
@@ -291,7 +291,7 @@ class Plausibility(Record):
 
 
 class Environment(Record):
-    """Where a score was measured."""
+    """The machine and software of a measurement."""
 
     device: str
     device_name: str
@@ -310,27 +310,27 @@ class Environment(Record):
 
 
 class SandboxReport(Record):
-    """What protected this machine during the evaluation."""
+    """The protection of this machine during the evaluation."""
 
     tier: str
     limits: str
-    """What bounded memory and tasks: `cgroup v2`, `cgroup v1`, `rlimits`."""
+    """Mechanism that limited memory and tasks: `cgroup v2`, `cgroup v1`, `rlimits`."""
     seccomp: bool
     uid: str
     """`dedicated`, `own`."""
 
 
 class Evaluation(Record):
-    """The judge's answer for one candidate on one problem."""
+    """The evaluation of one candidate on one problem."""
 
     schema_version: int = SCHEMA_VERSION
     status: Status
     stage: Stage
     """The last stage entered."""
     detail: str = ""
-    """One line for people: why it ended like this."""
+    """The reason of the status, in one line."""
     traceback: str = ""
-    """The candidate's own, when it raised; a claim."""
+    """Traceback of the candidate's exception, as the contestant claims it."""
     problem: str
     """Problem id, such as `level1/01_square_matmul`."""
     problem_sha: str
@@ -338,7 +338,7 @@ class Evaluation(Record):
     backend: str
     config: EvaluationConfig
     speedup: float | None = None
-    """Against the fastest baseline; present only when `PASSED` and timed."""
+    """Speedup over the fastest baseline; present only when `PASSED` and timed."""
     measurement: Measurement | None = None
     verification: Verification | None = None
     findings: tuple[Finding, ...] = ()
@@ -348,19 +348,19 @@ class Evaluation(Record):
     plausibility: Plausibility | None = None
     counters: Counters | None = None
     notes: tuple[str, ...] = ()
-    """What could not be done or measured, and why."""
+    """Things that could not be done or measured, and why."""
     problem_flaws: tuple[str, ...] = ()
-    """What vetting says is wrong with the problem itself."""
+    """Flaws of the problem itself, as its inspection found them."""
     environment: Environment | None = None
     """None when the candidate never reached a machine."""
     stage_seconds: dict[str, float] = {}
     device_seconds: float | None = None
-    """Seconds it had the device alone, baselines of a problem's first candidate included."""
+    """Seconds it had exclusive use of the device, with the baselines of a problem's first candidate."""
     output_tail: str = ""
-    """The end of what the contestant printed, control characters escaped; never evidence."""
+    """End of the contestant's output, control characters escaped; never evidence."""
     evaluator_version: str = ""
     evaluator_sha: str = ""
-    """Of the evaluator's own source, first 16 hex digits: scores by different judges are told apart."""
+    """First 16 hex digits of the hash of the evaluator's source, to tell versions apart."""
     evaluated_at: str = ""
     """UTC, ISO 8601."""
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a problem: names, what to do about each, and the record of a vetting."""
+"""The report of a problem's inspection: names of flaws, advice on each, and the record."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ SCHEMA_VERSION = 1
 
 
 class Severity(StrEnum):
-    """How much a remark weighs."""
+    """The weight of a remark."""
 
     FLAW = "flaw"
-    """Scores on this problem say little; each of them is marked."""
+    """Makes scores on this problem doubtful; each is marked."""
     NOTE = "note"
-    """Worth knowing; scores stand."""
+    """Worth knowing; scores remain valid."""
 
 
 ADVICE: Final = MappingProxyType(
@@ -59,26 +59,26 @@ ADVICE: Final = MappingProxyType(
         "not_all_tried": "nothing: time was up; smaller --shapes are examined in full",
     }
 )
-"""Every name a remark can have, and the way out."""
+"""Advice by the name of a remark."""
 
 
 class ProblemFlaw(Record):
-    """One thing vetting found."""
+    """One remark of an inspection."""
 
     name: str
     """A key of `ADVICE`; stable."""
     severity: Severity
     detail: str = ""
-    """What was seen, with numbers."""
+    """The observation, with numbers."""
 
     @property
     def advice(self) -> str:
-        """The way out."""
+        """Advice on this remark."""
         return ADVICE[self.name]
 
 
 class ProblemReport(Record):
-    """What is wrong with a problem on one device and at one size."""
+    """The inspection of a problem on one device at one size."""
 
     schema_version: int = SCHEMA_VERSION
     problem: str
@@ -91,26 +91,26 @@ class ProblemReport(Record):
     device_name: str = ""
     remarks: tuple[ProblemFlaw, ...] = ()
     guessable: tuple[str, ...] = ()
-    """Wrong answers that an allclose at 1e-2 accepts and our comparison refuses, such as `half_precision`."""
+    """Wrong outputs that an allclose at 1e-2 accepts and our comparison refuses, such as `half_precision`."""
     measured_ms: float | None = None
-    """Median time of one eager call with warm inputs; indicative, nothing is interleaved."""
+    """Median time of an eager call with warm inputs; indicative, as nothing is interleaved."""
     estimated_ms: float | None = None
-    """Time of the operations one after another at this device's measured rates."""
+    """Sum of the operations' times at this device's measured rates."""
     memory_bytes: int | None = None
-    """Most memory one call holds, inputs and parameters included; counted, not measured."""
+    """Peak memory of one call with inputs and parameters; counted, not measured."""
     flops: int | None = None
     seconds: float = 0.0
-    """Wall time the vetting took."""
+    """Wall time of the inspection."""
     evaluator_version: str = ""
     vetted_at: str = ""
     """UTC, ISO 8601."""
 
     @property
     def flaws(self) -> tuple[ProblemFlaw, ...]:
-        """What makes scores on this problem doubtful."""
+        """Remarks that make scores doubtful."""
         return tuple(remark for remark in self.remarks if remark.severity is Severity.FLAW)
 
     @property
     def notes(self) -> tuple[ProblemFlaw, ...]:
-        """What is worth knowing."""
+        """Remarks that leave scores valid."""
         return tuple(remark for remark in self.remarks if remark.severity is Severity.NOTE)

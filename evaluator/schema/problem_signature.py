@@ -1,4 +1,4 @@
-"""What a problem is, by its sizes alone: known before anything of it is run."""
+"""A problem's tensors and operations, known before any of it is run."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from kernelwright.evaluator.schema.record import Record
 
 
 class TensorFacts(Record):
-    """One tensor."""
+    """Name, type and shape of a tensor."""
 
     name: str
-    """Of the argument or parameter; empty where it has none."""
+    """Name of the argument or parameter, if it has one."""
     dtype: str
-    """Such as `float32`."""
+    """Element type, such as `float32`."""
     shape: tuple[int, ...]
 
     def __str__(self) -> str:
@@ -21,7 +21,7 @@ class TensorFacts(Record):
 
     @property
     def elements(self) -> int:
-        """How many values it holds."""
+        """Number of values."""
         count = 1
         for size in self.shape:
             count *= size
@@ -29,7 +29,7 @@ class TensorFacts(Record):
 
 
 class ProblemSignature(Record):
-    """A problem under one policy. What a reference hides from tensors without data is None or empty."""
+    """A problem under one configuration; facts that need tensors with data are None or empty."""
 
     problem: str
     problem_sha: str
@@ -39,6 +39,6 @@ class ProblemSignature(Record):
     outputs: tuple[TensorFacts, ...] = ()
     parameters: tuple[TensorFacts, ...] = ()
     bytes_moved: int | None = None
-    """Inputs and parameters, as far as the reference looks at them, read once, and outputs written once."""
+    """Inputs and parameters, as far as the reference reads them, read once, and outputs written once."""
     flops: int | None = None
-    """Counted in products, convolutions and attention; a multiply-add is two. None where there are none."""
+    """Operations of products, convolutions and attention; a multiply-add is two. None without any."""

@@ -1,4 +1,4 @@
-"""The base of everything that is written to disk: frozen, closed pydantic records and their hashing."""
+"""The base of all data that is written to disk: frozen, closed pydantic records and their hashing."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def distribution_version() -> str:
 
 @cache
 def source_sha() -> str:
-    """Whose verdicts these are: a hash of every source file of this package, names included."""
+    """Hash of every source file of this package, names included, which identifies the evaluator."""
     digest = hashlib.sha256()
     package = Path(__file__).parents[1]
     for path in sorted(package.rglob("*")):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kernelwright.evaluator.analysis.attribution import Event, attribute
+from kernelwright.evaluator.analysis.attribution import TraceEvent, attribute
 from kernelwright.evaluator.analysis.elf_symbols import Symbols
 from kernelwright.evaluator.ipc.contestant_messages import Profile
 from kernelwright.evaluator.ipc.driver_requests import FindSymbols
@@ -24,4 +24,4 @@ def attribution(ground: ProblemContext, side: WorkerProcess, source: str) -> Att
         reply = side.ask(Profile(layout="verify", model="m"), _PROFILE_S)
     except CandidateFailed as verdict:
         return attribute([], symbols, source, trouble=verdict.detail[:200])
-    return attribute([Event(*event) for event in reply.events], symbols, source)
+    return attribute([TraceEvent(*event) for event in reply.events], symbols, source)

@@ -6,18 +6,18 @@ import time
 
 import pytest
 
-from kernelwright.evaluator.analysis.attribution import Event, attribute, base_name, kernel_names
+from kernelwright.evaluator.analysis.attribution import TraceEvent, attribute, base_name, kernel_names
 from kernelwright.evaluator.analysis.elf_symbols import Symbols
 
 BUILT = Symbols(libraries=1, defines=("_ZN2my11gelu_kernelIfEEvPKT_PS1_i", "plain", "_Z16kernelwithprefixv"))
 NOTHING = Symbols()
 
 
-def kernels(**spent: float) -> list[Event]:
-    return [Event("kernel", name, ms) for name, ms in spent.items()]
+def kernels(**spent: float) -> list[TraceEvent]:
+    return [TraceEvent("kernel", name, ms) for name, ms in spent.items()]
 
 
-def track(*events: Event, symbols: Symbols = BUILT, source: str = "") -> str:
+def track(*events: TraceEvent, symbols: Symbols = BUILT, source: str = "") -> str:
     return attribute(events, symbols, source).track
 
 
@@ -31,7 +31,7 @@ def track(*events: Event, symbols: Symbols = BUILT, source: str = "") -> str:
     ],
 )
 def test_a_kernel_that_the_built_library_defines_is_own(name):
-    assert track(Event("kernel", name, 1.0)) == "own"
+    assert track(TraceEvent("kernel", name, 1.0)) == "own"
 
 
 @pytest.mark.parametrize(
@@ -45,11 +45,11 @@ def test_a_kernel_that_the_built_library_defines_is_own(name):
     ],
 )
 def test_a_kernel_that_nobody_saw_the_candidate_define_is_a_librarys(name):
-    assert track(Event("kernel", name, 1.0)) == "library"
+    assert track(TraceEvent("kernel", name, 1.0)) == "library"
 
 
 def test_half_and_half_is_mixed_and_says_who_did_what():
-    found = attribute([Event("kernel", "plain", 1.0), Event("kernel", "gemv2T", 1.0)], BUILT, "")
+    found = attribute([TraceEvent("kernel", "plain", 1.0), TraceEvent("kernel", "gemv2T", 1.0)], BUILT, "")
     assert found.track == "mixed"
     assert found.own_share == 0.5
     assert set(found.kernels) == {"own: plain", "library: gemv2T"}
@@ -57,18 +57,22 @@ def test_half_and_half_is_mixed_and_says_who_did_what():
 
 def test_copies_and_allocations_are_nobodys():
     assert (
-        track(Event("kernel", "Memcpy DtoD (Device -> Device)", 9.0), Event("kernel", "plain", 1.0)) == "own"
+        track(TraceEvent("kernel", "Memcpy DtoD (Device -> Device)", 9.0), TraceEvent("kernel", "plain", 1.0))
+        == "own"
     )
-    assert track(Event("operator", "aten::empty_like", 9.0), Event("call", "call", 1.0)) == "own"
+    assert track(TraceEvent("operator", "aten::empty_like", 9.0), TraceEvent("call", "call", 1.0)) == "own"
 
 
 def test_kernels_named_in_the_source_are_own_without_a_library():
     triton = "import triton\n@triton.autotune(configs=[])\n@triton.jit\ndef add_kernel(x): ...\n"
-    assert track(Event("kernel", "add_kernel", 1.0), symbols=NOTHING, source=triton) == "own"
-    assert track(Event("kernel", "add_kernel_0d1d2", 1.0), symbols=NOTHING, source=triton) == "own"
-    assert track(Event("kernel", "triton_poi_fused_add_0", 1.0), symbols=NOTHING, source=triton) == "library"
+    assert track(TraceEvent("kernel", "add_kernel", 1.0), symbols=NOTHING, source=triton) == "own"
+    assert track(TraceEvent("kernel", "add_kernel_0d1d2", 1.0), symbols=NOTHING, source=triton) == "own"
+    assert (
+        track(TraceEvent("kernel", "triton_poi_fused_add_0", 1.0), symbols=NOTHING, source=triton)
+        == "library"
+    )
     cuda = 'SOURCE = "extern \\"C\\" __global__ void __launch_bounds__(256) scale(float* x) {}"'
-    assert track(Event("kernel", "scale", 1.0), symbols=NOTHING, source=cuda) == "own"
+    assert track(TraceEvent("kernel", "scale", 1.0), symbols=NOTHING, source=cuda) == "own"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +87,7 @@ def test_kernels_named_in_the_source_are_own_without_a_library():
     ],
 )
 def test_what_compilers_call_a_candidates_function_is_own(kernel, source):
-    assert track(Event("kernel", kernel, 1.0), symbols=NOTHING, source=source) == "own"
+    assert track(TraceEvent("kernel", kernel, 1.0), symbols=NOTHING, source=source) == "own"
 
 
 @pytest.mark.parametrize(
@@ -102,14 +106,14 @@ def test_what_compilers_call_a_candidates_function_is_own(kernel, source):
     ],
 )  # fmt: skip
 def test_a_function_named_like_a_librarys_kernel_does_not_make_it_own(kernel, source):
-    assert track(Event("kernel", kernel, 1.0), symbols=NOTHING, source=source) == "library"
+    assert track(TraceEvent("kernel", kernel, 1.0), symbols=NOTHING, source=source) == "library"
 
 
 def test_torch_operators_alone_are_a_librarys_work_whatever_is_defined():
     source = "@triton.jit\ndef decoy(x): ..."
     ran = [
-        Event("kernel", "void at::native::reduce_kernel<512, 1>(int)", 1.0),
-        Event("kernel", "decoy", 0.01),
+        TraceEvent("kernel", "void at::native::reduce_kernel<512, 1>(int)", 1.0),
+        TraceEvent("kernel", "decoy", 0.01),
     ]
     assert track(*ran, symbols=NOTHING, source=source) == "library"
 
@@ -122,18 +126,18 @@ def test_without_a_trace_nothing_is_own():
 
 def test_a_library_that_names_a_product_contradicts_a_trace_that_shows_none():
     found = attribute(
-        [Event("kernel", "plain", 1.0)], BUILT.model_copy(update={"uses": ("cublasSgemm_v2",)}), ""
+        [TraceEvent("kernel", "plain", 1.0)], BUILT.model_copy(update={"uses": ("cublasSgemm_v2",)}), ""
     )
     assert found.track == "mixed"
     assert "cublasSgemm_v2" in found.source
 
 
 def test_on_the_cpu_what_no_operator_accounts_for_is_own_only_with_a_library():
-    calls = (Event("call", "call", 1.0), Event("operator", "aten::relu", 0.01))
+    calls = (TraceEvent("call", "call", 1.0), TraceEvent("operator", "aten::relu", 0.01))
     assert track(*calls) == "own"
     assert track(*calls, symbols=NOTHING) == "library"
-    assert track(Event("call", "call", 0.01), Event("operator", "aten::addmm", 1.0)) == "library"
-    assert track(Event("operator", "mine::gelu", 1.0)) == "own"
+    assert track(TraceEvent("call", "call", 0.01), TraceEvent("operator", "aten::addmm", 1.0)) == "library"
+    assert track(TraceEvent("operator", "mine::gelu", 1.0)) == "own"
 
 
 def test_names_are_found_in_time_linear_in_the_source():
@@ -141,7 +145,7 @@ def test_names_are_found_in_time_linear_in_the_source():
     assert kernel_names(hostile) == frozenset()
     names = ("k_" + "1" * 290, "kernel_cutlass_" + "_" * 280, "a_kernel" * 37, "1a" * 150)
     assert (
-        track(*(Event("kernel", name, 1.0) for name in names), source="@triton.jit\ndef f(): ...")
+        track(*(TraceEvent("kernel", name, 1.0) for name in names), source="@triton.jit\ndef f(): ...")
         == "library"
     )
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from kernelwright.evaluator.analysis.plausibility import (
-    SAFETY,
     contradiction,
     floor_ms,
     roofline_ms,
     speed_of_light,
 )
+from kernelwright.evaluator.analysis.policy import COPY_RATE_SHARE
 from kernelwright.evaluator.schema.evaluation import Plausibility
 
 MEBIBYTE = 1 << 20
@@ -25,7 +25,7 @@ def test_what_fits_the_cache_has_no_floor():
 
 def test_the_floor_is_below_the_time_at_measured_bandwidth():
     floor = floor_ms(1024 * MEBIBYTE, cache_bytes=CACHE, bytes_per_ms=RATE)
-    assert floor == pytest.approx(SAFETY * 924 * MEBIBYTE / RATE)
+    assert floor == pytest.approx(COPY_RATE_SHARE * 924 * MEBIBYTE / RATE)
 
 
 def test_a_copy_at_full_bandwidth_is_believed():

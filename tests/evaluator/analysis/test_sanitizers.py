@@ -14,11 +14,11 @@ from kernelwright.evaluator.analysis.sanitizer_reports import (
 )
 from kernelwright.evaluator.analysis.sanitizers import (
     ADDRESS,
-    Author,
+    CandidateCode,
     SanitizerRun,
     Sanitizers,
+    assess_report,
     find_sanitizers,
-    judge_reading,
 )
 from kernelwright.evaluator.sandbox import SandboxPolicy
 from kernelwright.evaluator.schema.config import SandboxTier
@@ -33,7 +33,7 @@ def _judged(
 ) -> dict[str, object]:
     text = (GOLDEN / f"{name}.txt").read_text()
     reading = (read_address_sanitizer if "san" in name.partition("_")[0] else read_compute_sanitizer)(text)
-    return judge_reading("tool", reading, Author(source, libraries), sources or {})
+    return assess_report("tool", reading, CandidateCode(source, libraries), sources or {})
 
 
 def _status(name: str, source: str, *libraries: bytes) -> str:
@@ -110,7 +110,7 @@ AUTHORS = (
 
 @pytest.mark.parametrize(("function", "source", "library", "expected"), AUTHORS)
 def test_authors_are_told_from_libraries(function: str, source: str, library: bytes, expected: bool) -> None:
-    assert Author(source, (library,)).wrote(Frame(function)) is expected
+    assert CandidateCode(source, (library,)).contains(Frame(function)) is expected
 
 
 def test_a_kernel_made_from_a_python_function_answers_for_memory_but_not_for_races() -> None:
@@ -122,7 +122,7 @@ def test_a_kernel_made_from_a_python_function_answers_for_memory_but_not_for_rac
 def test_host_faults_convict_by_the_library_on_the_stack() -> None:
     assert _status("asan_heap_overflow", "") == Status.MEMORY_ERROR
     text = (GOLDEN / "asan_heap_overflow.txt").read_text().replace("/kernelwright/libraries/7", "/usr/lib")
-    findings = judge_reading("address", read_address_sanitizer(text), Author("", ()), {})["findings"]
+    findings = assess_report("address", read_address_sanitizer(text), CandidateCode("", ()), {})["findings"]
     assert findings[0]["status"] == ""
 
 

@@ -36,7 +36,7 @@ from kernelwright.agent.extraction.extract import extract
 from kernelwright.agent.prompting.diagnostics import read_kernel_error
 from kernelwright.agent.prompting.prompts import TemplatePrompts, installed_prompts
 from kernelwright.evaluator import BACKENDS, MachineError, check_packages, find_backend, guess_backend
-from kernelwright.evaluator.analysis.attribution import Event, attribute
+from kernelwright.evaluator.analysis.attribution import TraceEvent, attribute
 from kernelwright.evaluator.analysis.elf_symbols import Symbols
 from kernelwright.evaluator.backends.registry import export_backends
 from kernelwright.evaluator.contestant.exceptions import CompilerPatterns
@@ -48,7 +48,7 @@ try:
     missing = check_packages("warp")
 except MachineError as error:
     missing = str(error)
-events = [Event("kernel", "warp_blur_rows_f32", 1.0)]
+events = [TraceEvent("kernel", "warp_blur_rows_f32", 1.0)]
 print(json.dumps({
     "known": list(BACKENDS),
     "guess": guess_backend(source),
