@@ -12,11 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from kernelwright.evaluator.analysis.policy import (
-    MAX_FAULTS,
-    MAX_FRAME_CHARACTERS,
-    MAX_STACK_CHARACTERS,
-)
+from kernelwright.evaluator.analysis.policy import MAX_FAULTS, MAX_FRAME_CHARACTERS, MAX_STACK_CHARACTERS
 
 
 class FaultKind(StrEnum):

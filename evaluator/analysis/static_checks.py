@@ -9,11 +9,7 @@ from itertools import islice
 from typing import Final
 
 from kernelwright.evaluator.analysis.attribution import kernel_functions
-from kernelwright.evaluator.analysis.policy import (
-    MAX_FINDINGS,
-    MAX_SOURCE_BYTES,
-    MAX_SOURCE_JSON_BYTES,
-)
+from kernelwright.evaluator.analysis.policy import MAX_FINDINGS, MAX_SOURCE_BYTES, MAX_SOURCE_JSON_BYTES
 from kernelwright.evaluator.backends.backend import Backend
 from kernelwright.evaluator.backends.registry import find_backend
 from kernelwright.evaluator.schema.candidate import Candidate

@@ -18,11 +18,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from kernelwright.evaluator.building.policy import (
-    CACHE_BYTES,
-    CACHE_FULLNESS_AFTER_EVICTION,
-    ENTRY_IN_USE_S,
-)
+from kernelwright.evaluator.building.policy import CACHE_BYTES, CACHE_FULLNESS_AFTER_EVICTION, ENTRY_IN_USE_S
 from kernelwright.evaluator.schema.errors import MachineError
 from kernelwright.evaluator.schema.record import Record
 

@@ -26,8 +26,7 @@ _NAME_HEADER: Final = "extension_name.h"
 _CXX_SUFFIXES: Final = (".cpp", ".cc", ".cxx", ".c")
 _CUDA_SUFFIX: Final = ".cu"
 _FIRST_INCLUDE: Final = re.compile(
-    r"(?>\s+|//[^\n]*\n|/\*.*?\*/)*+#\s*+include\s*+[<\"]torch/extension\.h[>\"]",
-    re.DOTALL,
+    r"(?>\s+|//[^\n]*\n|/\*.*?\*/)*+#\s*+include\s*+[<\"]torch/extension\.h[>\"]", re.DOTALL
 )
 """A precompiled header serves only a file's first include. No backtracking: the text may be hostile."""
 _PLAIN_PATH: Final = re.compile(r"[\w.][\w.+=, /-]*")

@@ -146,12 +146,7 @@ def program(machine: Architecture, *, sockets: Sockets, nested: bool, timers: bo
     if not timers:
         denied |= TIMERS
     numbers = sorted(row[machine.column] or -1 for row in denied.values())
-    code = [
-        _op(LOAD, 4),
-        _op(JUMP_EQUAL, machine.audit, 1, 0),
-        _op(RETURN, KILL_PROCESS),
-        _op(LOAD, 0),
-    ]
+    code = [_op(LOAD, 4), _op(JUMP_EQUAL, machine.audit, 1, 0), _op(RETURN, KILL_PROCESS), _op(LOAD, 0)]
     if machine.column == 0:
         code += [_op(JUMP_GREATER_EQUAL, X32_BIT, 0, 1), _refuse(ENOSYS)]
     for number in numbers:
@@ -191,11 +186,9 @@ def _allow_values(values: tuple[int, ...], errno: int) -> list[bytes]:
 
 
 def _sockets(sockets: Sockets) -> list[bytes]:
-    families = {
-        Sockets.ISOLATED: (AF_UNIX, AF_INET, AF_INET6),
-        Sockets.UNIX: (AF_UNIX,),
-        Sockets.PAIRS: (),
-    }[sockets]
+    families = {Sockets.ISOLATED: (AF_UNIX, AF_INET, AF_INET6), Sockets.UNIX: (AF_UNIX,), Sockets.PAIRS: ()}[
+        sockets
+    ]
     return [_op(LOAD, 16), *_allow_values(families, EAFNOSUPPORT)]
 
 
