@@ -153,8 +153,8 @@ class Timing(Record):
     """Median host time to queue a call of a batch, which no time here includes. None where calls were not
     queued ahead of the clock, so that all times include launching them."""
     clock: str
-    """Origin of the score: `inner` (the claim, which our clock confirms), `outer` (the claim plus time our clock
-    saw beyond it), `single` (plus the additional time of a lone call, as batched calls were merged),
+    """Origin of the score: `inner` (the claim, which our clock confirms), `outer` (the claim plus time our
+    clock saw beyond it), `single` (plus the additional time of a lone call, as batched calls were merged),
     `scaled` (eager times a measured ratio)."""
     charges: dict[str, float] = {}
     """Milliseconds per call added to the claim: time our clock saw beyond claim and baseline while calls were
