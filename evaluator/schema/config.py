@@ -92,7 +92,7 @@ class EvaluationConfig(Record):
     baselines: tuple[Literal["eager", "compile"], ...] = ("eager", "compile")
     """Timings of the reference; the headline speedup is against the fastest of them."""
     trials: int = Field(default=7, ge=1, le=100)
-    """Verified calls on fresh inputs before timing, one or more per draw of weights; 7 use all input kinds."""
+    """Verified calls on fresh inputs before timing, at least one per draw of weights; 7 use all kinds."""
     measure: bool = True
     """Time the candidate; without it a correct one is `PASSED` with no speedup."""
     target_ms: float = Field(default=300.0, gt=0)
