@@ -7,7 +7,7 @@ import random
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any
 
 import torch
 
@@ -30,9 +30,12 @@ from kernelwright.evaluator.ipc.referee_messages import (
     UnfitProblem,
 )
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.evaluate_candidate import CandidateEvaluator
+from kernelwright.evaluator.referee.device_memory import shortage
+from kernelwright.evaluator.referee.evaluate_candidate import EvaluationRequest, evaluate_candidate
+from kernelwright.evaluator.referee.open_problem import OpenProblem
+from kernelwright.evaluator.referee.policy import TRIALS_MEMORY_SHARE
 from kernelwright.evaluator.referee.problem_check.forked import look_apart
-from kernelwright.evaluator.referee.problem_check.inspection import UNFIT, known_flaws, lacking
+from kernelwright.evaluator.referee.problem_check.inspection import UNFIT, known_flaws
 from kernelwright.evaluator.referee.reference.flop_counter import weigh
 from kernelwright.evaluator.referee.reference.latency import fewer_threads
 from kernelwright.evaluator.referee.reference.reference import Reference
@@ -41,16 +44,13 @@ from kernelwright.evaluator.referee.worker.setup import ProblemContext
 from kernelwright.evaluator.schema.config import EvaluationConfig, Passes
 from kernelwright.evaluator.schema.errors import DeviceFull, ProblemError
 
-_TRIALS_SHARE: Final = 0.1
-"""Of a device's free memory, for trials kept solved: contestants need the rest."""
-
 
 class RefereeServer:
     """State of one referee process."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._judge: CandidateEvaluator | None = None
+        self._problem: OpenProblem | None = None
         self.handlers: dict[type[Request[Any]], Callable[[Any], Message]] = {
             Open: self._open,
             EvaluateCandidate: self._evaluate,
@@ -70,8 +70,8 @@ class RefereeServer:
             self._channel.send(answer.to_json())
 
     def _evaluate(self, asked: EvaluateCandidate) -> CandidateEvaluated:
-        found = self._opened().judge(asked.source, compile_s=asked.compile_s, alone=asked.alone)
-        return CandidateEvaluated(**found)
+        request = EvaluationRequest(asked.source, asked.compile_s, asked.alone)
+        return CandidateEvaluated(**evaluate_candidate(self._opened(), request).to_json())
 
     def _sanitize(self, asked: SanitizeCandidate) -> Sanitized:
         found = self._opened().sanitize(asked.source)
@@ -83,10 +83,10 @@ class RefereeServer:
     def _describe(self, asked: DescribeProblem) -> ChildEnded:
         return look_apart(self._channel, asked)
 
-    def _opened(self) -> CandidateEvaluator:
-        if self._judge is None:
+    def _opened(self) -> OpenProblem:
+        if self._problem is None:
             raise RuntimeError("a candidate came before a problem was opened")
-        return self._judge
+        return self._problem
 
     def _open(self, asked: Open) -> Opened:
         config = EvaluationConfig.model_validate(asked.config)
@@ -111,7 +111,7 @@ class RefereeServer:
         """Work out all that does not depend on a candidate; returns the names of flaws seen on the way."""
         problem = asked.problem, asked.source, asked.overrides
         work = weigh(*problem, dtype=config.dtype.value)
-        why = lacking(work, device.free_bytes())
+        why = shortage(work, device.free_bytes())
         if why:
             raise DeviceFull(f"problem {asked.problem}: {why}; choose smaller --shapes")
         reference = Reference(*problem, device=device.torch_device, dtype=config.dtype.value)
@@ -127,7 +127,7 @@ class RefereeServer:
             device.trim()  # they may need the memory
             driver.hold(exclusive=False, anew=True)
 
-        memory_bytes = int(device.free_bytes() * _TRIALS_SHARE)
+        memory_bytes = int(device.free_bytes() * TRIALS_MEMORY_SHARE)
         with fewer_threads(reference):
             pool = TrialPool(
                 reference, math=config.math.value, secret=secret, memory_bytes=memory_bytes, pause=pause
@@ -147,9 +147,8 @@ class RefereeServer:
         )
         # What oracles needed for a moment, other referees of this device need now.
         device.trim()
-        self._judge = CandidateEvaluator(
-            ground, pool, config, secret, insists=config.measure and not asked.alone
-        )
+        needs_room = config.measure and not asked.alone
+        self._problem = OpenProblem(ground, pool, config, secret, needs_room=needs_room)
         # Flaws are a matter of outputs; gradients may well be constant, or summed in any order.
         flaws = known_flaws(reference, pool) if reference.backward is None else []
         pool.pause = None

@@ -131,8 +131,8 @@ class Sanitizer:
         self._deadline = 0.0
         self._sides: dict[str, WorkerProcess] = {}
 
-    def postpone(self, wanted: Sanitize, source: str, builds: int) -> Sanitization | None:
-        """What an evaluation records when it leaves this stage out; None when it does not."""
+    def skipped(self, wanted: Sanitize, source: str, builds: int) -> Sanitization | None:
+        """The record of an evaluation that leaves this stage out; None where it does not."""
         if _has_nothing_of_its_own(source, builds):
             return Sanitization(ran=False, reason=_NOTHING, needed=False)
         if wanted is Sanitize.OFF:

@@ -147,6 +147,7 @@ class TrialPool:
         self.skipped: list[str] = []
         """Variants this problem's reference does not stay finite on."""
         self._form: _Form | None = None
+        self._is_used = False
         self._threads = torch.get_num_threads()
         self._ordered: frozenset[int] = frozenset()
         first = self._seed()
@@ -286,8 +287,13 @@ class TrialPool:
                 return replace(starts, trials=[start, made])
         return Starts(self.bases, NEAR, signed=False)
 
-    def rotate(self) -> None:
-        """Draw one of the varied trials anew, so that what one candidate saw is not all the next one sees."""
+    def begin_candidate(self) -> None:
+        """Draw a varied trial anew for every candidate but the first: no two see the same trials."""
+        if self._is_used:
+            self._rotate()
+        self._is_used = True
+
+    def _rotate(self) -> None:
         first = self.draws[0]
         places = [number for number, trial in enumerate(first.trials) if trial.name in VARIANTS]
         if not places:

@@ -80,12 +80,20 @@ class Verifier:
         self.mutation_allowed = ground.reference.mutates(pool.draws[0].model, arguments)
         """Whether the reference writes to its inputs; what a call leaves in them is then not looked at."""
 
-    def verify(self, trials: int) -> None:
-        """Check both weight draws; afterwards the side holds model `m` of the first draw.
+    def verify(self, trials: int) -> Verification:
+        """Check both weight draws; afterwards the worker holds model `m` of the first draw.
 
         Raises:
-            Verdict: the candidate is wrong, failed, or changed its inputs.
+            CandidateFailed: the candidate is wrong, failed, or changed its inputs; carries the record.
         """
+        try:
+            self._verify(trials)
+        except CandidateFailed as failure:
+            failure.facts["verification"] = self._record(failure.facts.get("mismatch"))
+            raise
+        return self._record()
+
+    def _verify(self, trials: int) -> None:
         first, second = self._pool.draws
         base, *others = first.trials
         self.tally.weights = self._agree(first, base, model="m")
@@ -103,8 +111,7 @@ class Verifier:
         for trial in second.trials[1:]:
             self._insist(trial, "n")
 
-    def record(self, mismatch: Mismatch | None = None) -> Verification:
-        """What was checked."""
+    def _record(self, mismatch: Mismatch | None = None) -> Verification:
         backward = self._ground.reference.backward
         return Verification(
             trials=self.tally.trials,

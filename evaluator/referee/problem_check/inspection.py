@@ -18,6 +18,7 @@ from kernelwright.evaluator.referee.checks.device_peaks import measure
 from kernelwright.evaluator.referee.correctness.op_trace import trace_call
 from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
+from kernelwright.evaluator.referee.device_memory import shortage
 from kernelwright.evaluator.referee.problem_check.half_precision import HalfPrecisionCheck
 from kernelwright.evaluator.referee.problem_check.sensitivity import Sensitivity
 from kernelwright.evaluator.referee.problem_check.trivial_answers import (
@@ -38,8 +39,6 @@ from kernelwright.evaluator.schema.problem_report import ADVICE, ProblemFlaw, Se
 
 CALLS: Final = 100
 """About how often an evaluation calls the reference."""
-_COPIES: Final = 3
-"""Times a call's memory an evaluation needs: reference in float64, and a candidate."""
 _SENSITIVITY_S: Final = 20.0
 _MOST_FIXED: Final = 0.5
 """Share of a call's work that may hang on parameters alone."""
@@ -117,7 +116,7 @@ class ProblemInspection:
         self._work = work = weigh(
             asked.problem, asked.source, asked.overrides, dtype=self._config.dtype.value
         )
-        is_too_big = lacking(work, self._device.free_bytes())
+        is_too_big = shortage(work, self._device.free_bytes())
         if is_too_big:
             self._remark("too_big", is_too_big)
         rates = measure(self._device, self._driver, math=self._config.math.value, dtype=torch.float32)
@@ -306,16 +305,6 @@ class ProblemInspection:
         self._remark(name, detail, severity=Severity.NOTE)
 
 
-def lacking(work: OpCounts, free: int) -> str:
-    """Why a problem cannot be judged in this much memory, in bytes; empty where it can."""
-    if _COPIES * work.peak_bytes <= free:
-        return ""
-    return (
-        f"a call holds {_gib(work.peak_bytes)}, judging one {_COPIES} times that; "
-        f"{_gib(free)} are free on this device"
-    )
-
-
 def known_flaws(reference: Reference, pool: TrialPool) -> list[str]:
     """Names of the flaws that show in what a referee computes anyway; for problems nobody has vetted.
 
@@ -344,10 +333,6 @@ def known_flaws(reference: Reference, pool: TrialPool) -> list[str]:
 def _device_name(device: Device) -> str:
     kind = device.torch_device
     return torch.cuda.get_device_name(kind) if kind.type == "cuda" else ""
-
-
-def _gib(size: int) -> str:
-    return f"{size / 2**30:,.1f} GiB"
 
 
 def _listed(names: list[Any]) -> str:

@@ -1,13 +1,12 @@
 """Who is to blame when a device's memory runs out."""
 
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 import torch
 
-from kernelwright.evaluator.referee.evaluate_candidate import CandidateEvaluator
-from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
+from kernelwright.evaluator.devices import Device
+from kernelwright.evaluator.referee.device_memory import require_shortage_is_own
 from kernelwright.evaluator.schema.errors import DeviceFull
 
 TOTAL = 100
@@ -32,16 +31,10 @@ class _Gpu:
 
 
 def _blamed(free: int, *, alone: bool) -> bool:
-    judge: Any = object.__new__(CandidateEvaluator)
-    judge._ground, judge._alone = SimpleNamespace(device=_Gpu(free)), alone
-    closed: list[bool] = []
-    side = SimpleNamespace(close=lambda: closed.append(True))
     try:
-        judge._insist_on_room(cast(WorkerProcess, side), "no room")
+        require_shortage_is_own(cast(Device, _Gpu(free)), "no room", alone=alone)
     except DeviceFull:
         return False
-    finally:
-        assert closed
     return True
 
 

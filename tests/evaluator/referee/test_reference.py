@@ -183,8 +183,9 @@ def test_a_model_that_takes_its_shapes_from_its_first_call_gets_a_contestants_we
 
 def test_one_varied_trial_is_drawn_anew_at_a_time() -> None:
     pool = _pool(_reference())
+    pool.begin_candidate()
     before = list(pool.draws[0].trials)
-    pool.rotate()
+    pool.begin_candidate()
     after = pool.draws[0].trials
     new = [one for one, other in zip(after, before, strict=True) if one is not other]
     old = [other for one, other in zip(after, before, strict=True) if one is not other]
@@ -198,7 +199,8 @@ def test_one_varied_trial_is_drawn_anew_at_a_time() -> None:
 def test_where_inputs_cannot_vary_trials_stay() -> None:
     pool = _pool(_reference("return x * more[0]", inputs="[torch.ones(8, 16), torch.randint(0, 9, (8, 16))]"))
     before = list(pool.draws[0].trials)
-    pool.rotate()
+    pool.begin_candidate()
+    pool.begin_candidate()
     assert pool.draws[0].trials == before
 
 
@@ -207,7 +209,7 @@ def test_a_near_duplicate_stays_near_what_every_candidate_sees_first() -> None:
     first = pool.draws[0].trials[0].arguments.leaves[0]
     seen = []
     for _ in range(40):
-        pool.rotate()
+        pool.begin_candidate()
         duplicate = next(trial for trial in pool.draws[0].trials if trial.name == "near_duplicate")
         changed = int((duplicate.arguments.leaves[0] != first).sum())
         assert 0 < changed <= 3

@@ -1,0 +1,120 @@
+"""An open problem: everything its candidates share, and the device as each of their workers sees it."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kernelwright.evaluator.ipc.driver_requests import EnterStage
+from kernelwright.evaluator.referee.checks.ncu_counters import CounterCollector
+from kernelwright.evaluator.referee.checks.roofline import Roofline
+from kernelwright.evaluator.referee.checks.sanitization import Sanitizer
+from kernelwright.evaluator.referee.correctness.other_shapes import OtherShapes
+from kernelwright.evaluator.referee.correctness.trials import TrialPool
+from kernelwright.evaluator.referee.timing.timer import CandidateTimer
+from kernelwright.evaluator.referee.worker.setup import ProblemContext, start
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
+from kernelwright.evaluator.schema.config import EvaluationConfig
+from kernelwright.evaluator.schema.evaluation import Sanitization, Stage
+
+
+class OpenProblem:
+    """State of one problem under one policy; candidates come one after the other."""
+
+    def __init__(
+        self,
+        context: ProblemContext,
+        pool: TrialPool,
+        config: EvaluationConfig,
+        secret: random.Random,
+        *,
+        needs_room: bool,
+    ) -> None:
+        """With `needs_room`, require memory for timed batches of some length.
+
+        Raises:
+            DeviceFull: there is none.
+        """
+        self.context = context
+        self.pool = pool
+        self.config = config
+        self.secret = secret
+        self.roofline = Roofline(context, pool)
+        if config.measure:
+            self.roofline.count()
+            context.device.trim()
+        shapes = config.shapes or "full size"
+        self.timer = CandidateTimer(context, pool, config, secret, insists=needs_room)
+        self.sanitizer = Sanitizer(context, pool, name=shapes, limit_s=config.limits.sanitize_s)
+        self.counters = CounterCollector(context, pool)
+        self.other_shapes = OtherShapes(context, pool, name=shapes, call_s=config.limits.call_s)
+
+    @property
+    def on_gpu(self) -> bool:
+        """The device is a GPU."""
+        return self.context.device.torch_device.type == "cuda"
+
+    def enter(self, stage: Stage) -> None:
+        """Announce a stage to the driver."""
+        self.context.driver.ask(EnterStage(stage=stage.value))
+
+    def hold_device(self, *, exclusive: bool) -> float:
+        """Wait for the device; return the seconds waited, which no worker's deadline includes."""
+        return self.context.driver.hold(exclusive=exclusive)
+
+    def release_device(self) -> None:
+        """Give the device back."""
+        self.context.driver.release()
+
+    @contextmanager
+    def worker(self, *, compile_s: float, full_headers: bool) -> Iterator[WorkerProcess]:
+        """Start a candidate's worker, whose time runs from here; end it afterwards."""
+        if self.config.measure and self.on_gpu:
+            # Freezing would not stop what a contestant has queued on a GPU.
+            self._measure_baselines()
+            self.release_device()
+        worker = start(self.context, role="candidate", real_headers=full_headers, compile_s=compile_s)
+        try:
+            worker.limit(self.config.limits.total_s)
+            worker.extend(self.hold_device(exclusive=False))
+            yield worker
+        finally:
+            worker.close()
+
+    @contextmanager
+    def device_alone(self, worker: WorkerProcess) -> Iterator[None]:
+        """Give a worker the device alone; share it afterwards.
+
+        The worker is frozen while it waits. Afterwards others time first, which costs nothing: all that is
+        left to do can be done beside another evaluation's rest, but not beside its timing. A GPU stays shared
+        without a gap, because freezing would not stop what the worker has queued.
+        """
+        worker.freeze()
+        asked = time.monotonic()
+        self._measure_baselines()
+        self.hold_device(exclusive=True)
+        worker.extend(time.monotonic() - asked)
+        worker.thaw()
+        yield
+        if not self.on_gpu:
+            worker.freeze()
+            self.release_device()
+        worker.extend(self.hold_device(exclusive=False))
+
+    def sanitize(self, source: str) -> Sanitization:
+        """Run the sanitizers on a candidate that passed before."""
+        try:
+            return self.sanitizer.sanitize(source)
+        finally:
+            self.release_device()
+
+    def _measure_baselines(self) -> None:
+        """Measure once what candidates are compared with; it has the device alone, too."""
+        if self.timer.baselines.known:
+            return
+        self.timer.baselines.start()
+        self.hold_device(exclusive=True)
+        self.timer.baselines.measure()
+        self.roofline.measure()

@@ -1,0 +1,20 @@
+"""Numbers and statuses that decide how a referee shares its device, and whose failure a failure is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kernelwright.evaluator.schema.evaluation import Status
+
+TRIALS_MEMORY_SHARE: Final = 0.1
+"""Share of a device's free memory for solved trials: contestants need the rest."""
+CALL_COPIES: Final = 3
+"""Times a call's memory an evaluation needs: the reference in float64, and a candidate."""
+ENOUGH_FREE: Final = 0.5
+"""Share of a device's memory that must be free without a candidate for a shortage to be its own."""
+SKIPPED_PIDS: Final = 64
+"""Process numbers the referee leaves to contestants: CUDA refuses memory handles from its own number."""
+HEADER_FAULTS: Final = (Status.WRONG_VALUES, Status.WRONG_SHAPE, Status.WRONG_DTYPE, Status.RUNTIME_ERROR)
+"""Statuses that a fault of the lean headers could cause."""
+INCONCLUSIVE: Final = (Status.COMPILE_ERROR, Status.TIMED_OUT)
+"""Statuses of a repetition with torch's own headers that leave the first evaluation standing."""
