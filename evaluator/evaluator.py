@@ -1,4 +1,4 @@
-"""`evaluate()`: the stages from screening to decision, and the referees that carry them out."""
+"""`Evaluator.evaluate`: screens a candidate, reserves a device, and has a referee evaluate it there."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import os
 import platform
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from kernelwright.evaluator.analysis.static_checks import screen
 from kernelwright.evaluator.backends.registry import check_packages
@@ -38,30 +39,38 @@ from kernelwright.evaluator.ipc.referee_messages import CandidateEvaluated
 from kernelwright.evaluator.sandbox import Launcher, strongest
 from kernelwright.evaluator.schema.candidate import Candidate
 from kernelwright.evaluator.schema.config import EvaluationConfig, SandboxTier
-from kernelwright.evaluator.schema.errors import DeviceFull
-from kernelwright.evaluator.schema.evaluation import Environment, Evaluation, Sanitization, Stage, Status
+from kernelwright.evaluator.schema.evaluation import (
+    Environment,
+    Evaluation,
+    Finding,
+    Sanitization,
+    Stage,
+    Status,
+)
 from kernelwright.evaluator.schema.problem import Problem
 from kernelwright.evaluator.schema.problem_report import ProblemReport
 from kernelwright.evaluator.schema.problem_signature import ProblemSignature
 from kernelwright.evaluator.schema.source_version import distribution_version, source_sha
 
-_IDLE_REFEREES = 2
-_BUILDS = "cpp_extension"  # a source that names torch's builder will need what fast builds need
+_IDLE_REFEREES: Final = 2
+"""Warm referees kept for recent problems; each holds a problem's trials and memory of its device."""
+_BUILDS: Final = "cpp_extension"
+"""A source that names torch's builder will need the headers of fast builds, which are prepared ahead."""
 
 
 class Evaluator:
-    """Judges candidates; keeps referees of recent problems warm. Usable from any thread."""
+    """Evaluates candidates; keeps referees of recent problems warm. Usable from any thread."""
 
     def __init__(self, *, cache: Path | None = None, idle_referees: int = _IDLE_REFEREES) -> None:
         """`cache` holds built libraries and remembered baselines; default `~/.cache/kernelwright`."""
-        # Sandboxes bind folders of it, and know no working directory of ours.
+        # Sandboxes bind folders of it, and do not share this process's working directory.
         self._cache = (cache or default_cache()).absolute()
         self._launcher = Launcher()
         self._guard = threading.Lock()
-        self._workshops: dict[SandboxTier, EvaluatorResources] = {}
-        self._idle = RefereePool(idle_referees)
+        self._resources: dict[SandboxTier, EvaluatorResources] = {}
+        self._referees = RefereePool(idle_referees)
         self._inspectors: dict[tuple[SandboxTier, str, int | None], list[ProblemInspector]] = {}
-        self._crowd = DeviceScheduler()
+        self._devices = DeviceScheduler()
         self._closed = False
 
     def evaluate(
@@ -73,161 +82,87 @@ class Evaluator:
         on_stage: OnStage | None = None,
         stop: CancelToken | None = None,
     ) -> Evaluation:
-        """Judge one candidate on one problem.
+        """Evaluate one candidate on one problem.
 
         Raises:
-            Stopped: `stop` was set, by another thread.
+            Cancelled: `stop` was set, by another thread.
             ConfigError: unknown backend, device or shape name.
             ProblemError: the problem does not run here.
             MachineError: no sandbox, compiler, device or disk space, or a package of the backend is missing.
             EvaluatorError: the evaluator itself failed; nothing is scored.
         """
-        config = config or EvaluationConfig()
-        stages = StageTimer(on_stage)
-        check_packages(candidate.backend)
-        problem.overrides(config.shapes)
+        task = _preflight(problem, candidate, config)
+        stages, stop = StageTimer(on_stage), stop or CancelToken()
+
         stages.enter(Stage.SCREEN)
         findings = screen(candidate)
         fatal = next((finding for finding in findings if finding.fatal), None)
         if fatal is not None:
-            where = f" (line {fatal.line})" if fatal.line else ""
-            return _evaluation(
-                problem,
-                candidate,
-                config,
-                status=Status.REJECTED,
-                stage=Stage.SCREEN,
-                detail=fatal.message + where,
-                findings=findings,
-                stage_seconds=stages.seconds(),
-            )
-        job = EvaluationJob(on_stage=stages.enter, stop=stop or CancelToken())
-        device = self._crowd.enter(
-            resolve_devices(config.device, candidate.backend),
-            warm=lambda one: self._idle.has(_key(problem, config, one)),
-            stop=job.stop,
-        )
-        try:
-            stages.enter(Stage.OPEN)
-            judged = self._judged(problem, candidate, config, device, job)
-        finally:
-            self._crowd.leave(device)
-        return judged.model_copy(update={"findings": findings, "stage_seconds": stages.seconds()})
+            evaluation = task.rejected(fatal)
+        else:
+            with self._reserved_device(task, stop) as device:
+                stages.enter(Stage.OPEN)
+                evaluation = self._devices.alone_if_full(
+                    device,
+                    # LOAD, BUILD, VERIFY, TIME, ATTRIBUTE, SANITIZE, DECIDE: referee/evaluate_candidate.py
+                    lambda alone: self._evaluate_on(device, task, stages, stop, alone=alone),
+                    make_room=lambda: self._referees.dismiss(device),
+                    stop=stop,
+                )
+        return evaluation.model_copy(update={"findings": findings, "stage_seconds": stages.seconds()})
 
-    def _judged(
-        self,
-        problem: Problem,
-        candidate: Candidate,
-        config: EvaluationConfig,
-        device: str,
-        job: EvaluationJob,
+    def _evaluate_on(
+        self, device: str, task: _Task, stages: StageTimer, stop: CancelToken, *, alone: bool
     ) -> Evaluation:
-        """Judge a candidate that is worth running, on a device."""
+        resources = self._resources_of(task.tier)
+        if _BUILDS in task.candidate.source:
+            resources.builder.prepare_ahead()
         states = GpuStates(device)
         states.note("before")
-        announce = job.on_stage
 
-        def on_stage(stage: Stage) -> None:
+        def announce(stage: Stage) -> None:
             if stage is Stage.ATTRIBUTE:
                 states.note("after")
-            announce(stage)
+            stages.enter(stage)
 
-        job.on_stage = on_stage
-        if _BUILDS in candidate.source:
-            self._workshop(strongest(config.sandbox)).builder.prepare_ahead()
-        referee, answer = self._roomy_answer(problem, candidate, config, device, job)
-        environment = _environment(config, device, referee, states.all() | wait_policy())
-        detail = str(answer.detail)
-        measured = answer.measurement
-        passed = answer.status == Status.PASSED
-        return _evaluation(
-            problem,
-            candidate,
-            config,
-            status=Status(answer.status),
-            stage=Stage(answer.stage),
-            detail=detail,
-            traceback=answer.traceback,
-            speedup=measured["speedup"] if measured and passed else None,
-            measurement=measured,
-            verification=answer.verification,
-            sanitization=answer.sanitization,
-            plausibility=answer.plausibility,
-            attribution=answer.attribution,
-            counters=answer.counters,
+        job = EvaluationJob(on_stage=announce, stop=stop, alone=alone)
+        with self._referee(task, device, job) as referee:
+            answer = referee.judge(task.candidate, job)
+        return task.evaluation(
             builds=tuple(job.builds),
-            environment=environment,
-            problem_flaws=self._flaws_of(problem, config, device, referee),
-            notes=tuple(answer.notes),
-            device_seconds=round(job.device_s, 4) if config.measure else None,
+            environment=_environment(task.config, device, referee, states.all() | wait_policy()),
+            problem_flaws=flaws_of(resources.memory, task.problem, task.config, device, referee.facts.flaws),
+            device_seconds=round(job.device_s, 4) if task.config.measure else None,
             output_tail=job.output_tail,
+            **_answered(answer),
         )
-
-    def _roomy_answer(
-        self,
-        problem: Problem,
-        candidate: Candidate,
-        config: EvaluationConfig,
-        device: str,
-        job: EvaluationJob,
-    ) -> tuple[RefereeClient, CandidateEvaluated]:
-        """What `_answer` says once the device has room: idle referees go first, then we wait for others."""
-        try:
-            return self._answer(problem, candidate, config, device, job)
-        except DeviceFull:
-            has_room = self._idle.dismiss(device)
-            if device == "cpu" and not (has_room or self._crowd.is_shared(device)):
-                raise
-        if has_room:
-            with suppress(DeviceFull):
-                job.begin_again()
-                return self._answer(problem, candidate, config, device, job)
-        with self._crowd.alone(device, job.stop):
-            self._idle.dismiss(device)
-            job.begin_again(alone=True)
-            return self._answer(problem, candidate, config, device, job)
-
-    def _answer(
-        self,
-        problem: Problem,
-        candidate: Candidate,
-        config: EvaluationConfig,
-        device: str,
-        job: EvaluationJob,
-    ) -> tuple[RefereeClient, CandidateEvaluated]:
-        """A referee's answer, and the referee."""
-        with self._referee(problem, config, device, job) as referee:
-            answer = referee.judge(candidate, job)
-        return referee, answer
 
     def sanitize(
         self, problem: Problem, candidate: Candidate, config: EvaluationConfig | None = None
     ) -> Sanitization:
         """Run the sanitizers on a candidate that passed, whatever `config.sanitize` says of evaluations.
 
-        What convicts it is in `convicts`; a tool that is missing or fails is `ran=False` with the reason.
+        Its field `convicts` is the status they give it; a tool that is missing or fails is `ran=False`.
 
         Raises:
             ConfigError, ProblemError, MachineError, EvaluatorError: as `evaluate` does.
         """
-        config = config or EvaluationConfig()
-        check_packages(candidate.backend)
-        problem.overrides(config.shapes)
-        device = resolve_device(config.device, candidate.backend)
+        task = _preflight(problem, candidate, config)
+        device = resolve_device(task.config.device, candidate.backend)
         job = EvaluationJob(on_stage=lambda stage: None, alone=True)
-        with self._referee(problem, config, device, job) as referee:
+        with self._referee(task, device, job) as referee:
             answer = referee.sanitize(candidate, job)
         return Sanitization.model_validate(answer.sanitization)
 
-    def builds_plainly(self, evaluation: Evaluation) -> FullHeaderBuild:
-        """Whether what a candidate built here also builds with torch's own headers, as it will elsewhere.
+    def build_with_full_headers(self, evaluation: Evaluation) -> FullHeaderBuild:
+        """Rebuild an evaluation's libraries with torch's own headers, as other machines will.
 
         Raises:
             MachineError: no compiler, no sandbox, or a full disk.
         """
-        return rebuild(self._workshop(strongest(evaluation.config.sandbox)).builder, evaluation)
+        return rebuild(self._resources_of(strongest(evaluation.config.sandbox)).builder, evaluation)
 
-    def vet(self, problem: Problem, config: EvaluationConfig | None = None) -> ProblemReport:
+    def inspect(self, problem: Problem, config: EvaluationConfig | None = None) -> ProblemReport:
         """Look for flaws in a problem; those found mark its later scores on this machine.
 
         Raises:
@@ -240,8 +175,8 @@ class Evaluator:
         with self._inspector(config, device) as inspector:
             return inspector.vet(problem, config, version=distribution_version())
 
-    def describe(self, problem: Problem, config: EvaluationConfig | None = None) -> ProblemSignature:
-        """What a problem is, by its sizes alone; nothing of it is computed. Remembered by content.
+    def signature(self, problem: Problem, config: EvaluationConfig | None = None) -> ProblemSignature:
+        """Describe a problem by its sizes alone; nothing of it is computed. Remembered by content.
 
         Raises:
             ConfigError: unknown shape name.
@@ -250,7 +185,7 @@ class Evaluator:
         """
         config = config or EvaluationConfig()
         problem.overrides(config.shapes)
-        memory = self._workshop(strongest(config.sandbox)).memory
+        memory = self._resources_of(strongest(config.sandbox)).memory
         key = f"description:1:{problem.id}:{problem.sha}:{config.shapes}:{config.dtype}"
         known = memory.recall(key).get("description")
         if known is not None:
@@ -268,7 +203,7 @@ class Evaluator:
             idle = self._inspectors.setdefault((tier, device, config.threads), [])
             inspector = idle.pop() if idle else None
         if inspector is None:
-            inspector = ProblemInspector(self._workshop(tier), device, wanted_threads=config.threads)
+            inspector = ProblemInspector(self._resources_of(tier), device, wanted_threads=config.threads)
         try:
             yield inspector
         finally:
@@ -284,15 +219,15 @@ class Evaluator:
             self._closed = True
             inspectors = [inspector for group in self._inspectors.values() for inspector in group]
             self._inspectors.clear()
-        self._idle.close()
+        self._referees.close()
         for inspector in inspectors:
             inspector.close()
-        for workshop in self._workshops.values():
-            workshop.stocks.close()
+        for resources in self._resources.values():
+            resources.stocks.close()
         self._launcher.close()
-        for workshop in self._workshops.values():
-            workshop.stocks.settle()
-            workshop.staging.close()
+        for resources in self._resources.values():
+            resources.stocks.settle()
+            resources.staging.close()
 
     def __enter__(self) -> Self:
         return self
@@ -300,44 +235,49 @@ class Evaluator:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _workshop(self, tier: SandboxTier) -> EvaluatorResources:
+    def _resources_of(self, tier: SandboxTier) -> EvaluatorResources:
         with self._guard:
-            if tier not in self._workshops:
+            if tier not in self._resources:
                 builder = Builder(cache=self._cache / "builds", launcher=self._launcher, tier=tier)
                 memory = MeasurementCache(
                     self._cache / "baselines",
                     judge=lambda: f"{source_sha()}:{tier.value}:{builder.toolchain.cxx.identity}",
                 )
-                self._workshops[tier] = EvaluatorResources(
+                self._resources[tier] = EvaluatorResources(
                     self._launcher, builder, RuntimeImage(tier), memory
                 )
-            return self._workshops[tier]
-
-    def _flaws_of(
-        self, problem: Problem, config: EvaluationConfig, device: str, referee: RefereeClient
-    ) -> tuple[str, ...]:
-        memory = self._workshop(strongest(config.sandbox)).memory
-        return flaws_of(memory, problem, config, device, referee.facts.flaws)
+            return self._resources[tier]
 
     @contextmanager
-    def _referee(
-        self, problem: Problem, config: EvaluationConfig, device: str, job: EvaluationJob
-    ) -> Iterator[RefereeClient]:
+    def _reserved_device(self, task: _Task, stop: CancelToken) -> Iterator[str]:
+        """The least busy device, a warm one if it can be."""
+        device = self._devices.enter(
+            resolve_devices(task.config.device, task.candidate.backend),
+            warm=lambda one: self._referees.has(task.referee_key(one)),
+            stop=stop,
+        )
+        try:
+            yield device
+        finally:
+            self._devices.leave(device)
+
+    @contextmanager
+    def _referee(self, task: _Task, device: str, job: EvaluationJob) -> Iterator[RefereeClient]:
         """A referee of this problem and policy, for one candidate; kept for the next unless that failed."""
-        key = _key(problem, config, device)
-        idle = self._idle.take(key, device, job.stop)
+        key = task.referee_key(device)
+        idle = self._referees.take(key, device, job.stop)
         referee = idle
         try:
             if referee is None:
-                workshop = self._workshop(strongest(config.sandbox))
-                referee = RefereeClient(workshop, problem, config, device, job)
+                resources = self._resources_of(task.tier)
+                referee = RefereeClient(resources, task.problem, task.config, device, job)
             yield referee
         except BaseException:
             if referee is not None:
                 referee.close()
-            self._idle.lose(key, opened=idle is None)
+            self._referees.lose(key, opened=idle is None)
             raise
-        self._idle.keep(key, referee, opened=idle is None)
+        self._referees.keep(key, referee, opened=idle is None)
 
 
 def evaluate(
@@ -348,29 +288,72 @@ def evaluate(
     cache: Path | None = None,
     on_stage: OnStage | None = None,
 ) -> Evaluation:
-    """Judge one candidate with an evaluator of its own; see `Evaluator.evaluate` for what it raises."""
+    """Evaluate one candidate with an evaluator of its own; see `Evaluator.evaluate` for what it raises."""
     with Evaluator(cache=cache) as evaluator:
         return evaluator.evaluate(problem, candidate, config, on_stage=on_stage)
 
 
-def _evaluation(
-    problem: Problem,
-    candidate: Candidate,
-    config: EvaluationConfig,
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """One candidate on one problem under one policy."""
+
+    problem: Problem
+    candidate: Candidate
+    config: EvaluationConfig
+
+    @property
+    def tier(self) -> SandboxTier:
+        return strongest(self.config.sandbox)
+
+    def referee_key(self, device: str) -> str:
+        """Key of the referees that can evaluate it."""
+        return f"{self.problem.sha}:{device}:{self.config.model_dump_json()}"
+
     # Any: fields of an Evaluation, validated by its constructor.
-    **fields: Any,
-) -> Evaluation:
-    return Evaluation(
-        problem=problem.id,
-        problem_sha=problem.sha,
-        candidate_sha=candidate.sha,
-        backend=candidate.backend,
-        config=config,
-        evaluator_version=distribution_version(),
-        evaluator_sha=source_sha(),
-        evaluated_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        **fields,
-    )
+    def evaluation(self, **fields: Any) -> Evaluation:
+        return Evaluation(
+            problem=self.problem.id,
+            problem_sha=self.problem.sha,
+            candidate_sha=self.candidate.sha,
+            backend=self.candidate.backend,
+            config=self.config,
+            evaluator_version=distribution_version(),
+            evaluator_sha=source_sha(),
+            evaluated_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            **fields,
+        )
+
+    def rejected(self, fatal: Finding) -> Evaluation:
+        where = f" (line {fatal.line})" if fatal.line else ""
+        return self.evaluation(status=Status.REJECTED, stage=Stage.SCREEN, detail=fatal.message + where)
+
+
+def _preflight(problem: Problem, candidate: Candidate, config: EvaluationConfig | None) -> _Task:
+    """Check packages and shape names before anything is started."""
+    config = config or EvaluationConfig()
+    check_packages(candidate.backend)
+    problem.overrides(config.shapes)
+    return _Task(problem, candidate, config)
+
+
+# Any: fields of an Evaluation, validated by its constructor.
+def _answered(answer: CandidateEvaluated) -> dict[str, Any]:
+    """Fields of an evaluation that the referee's answer holds; only what passed has a speedup."""
+    status, measured = Status(answer.status), answer.measurement
+    return {
+        "status": status,
+        "stage": Stage(answer.stage),
+        "detail": answer.detail,
+        "traceback": answer.traceback,
+        "notes": tuple(answer.notes),
+        "speedup": measured["speedup"] if measured and status is Status.PASSED else None,
+        "measurement": measured,
+        "verification": answer.verification,
+        "sanitization": answer.sanitization,
+        "plausibility": answer.plausibility,
+        "attribution": answer.attribution,
+        "counters": answer.counters,
+    }
 
 
 def _environment(
@@ -390,11 +373,7 @@ def _environment(
     )
 
 
-def _key(problem: Problem, config: EvaluationConfig, device: str) -> str:
-    return f"{problem.sha}:{device}:{config.model_dump_json()}"
-
-
 def default_cache() -> Path:
-    """Where finished builds and everything else that is remembered lies, unless told otherwise."""
+    """The default folder of builds and remembered measurements."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "kernelwright"

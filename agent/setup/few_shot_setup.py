@@ -107,7 +107,7 @@ def _sources(archive: Archive, given: Sequence[Problem], kernels: Iterable[Kerne
 
 def _describe(evaluator: Evaluator, problem: Problem, config: EvaluationConfig) -> ProblemSignature | None:
     try:
-        return evaluator.describe(problem, config)
+        return evaluator.signature(problem, config)
     except ConfigError:
         # Sizes of a name that this version of the problem does not have.
         return None

@@ -58,7 +58,7 @@ def known_facts(
             if config.shapes is not None and config.shapes not in problem.shapes:
                 continue
             try:
-                facts = facts_of(evaluator.describe(problem, config))
+                facts = facts_of(evaluator.signature(problem, config))
             except EvaluatorError as error:
                 say(f"prompts go without the problems' sizes: {error}")
                 return {}

@@ -189,7 +189,7 @@ def _work(session: Session, work: _Work) -> RunSummary:
             workspace=Workspace(session.workspace),
             providers=open_providers(settings, endpoints, storage, watch) if endpoints else None,
             evaluate=evaluate if work.judges else None,
-            builds_plainly=evaluator.builds_plainly,
+            builds_plainly=evaluator.build_with_full_headers,
             prompts=work.prompts,
             exemplars=work.exemplars,
             completions=settings.completions,

@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import TypeVar
 
 from kernelwright.evaluator.driver.cancellation import CancelToken
 from kernelwright.evaluator.driver.policy import CANCEL_CHECK_S
-from kernelwright.evaluator.schema.errors import Cancelled
+from kernelwright.evaluator.schema.errors import Cancelled, DeviceFull
+
+T = TypeVar("T")
 
 
 class DeviceScheduler:
@@ -69,6 +72,35 @@ class DeviceScheduler:
             with self._changed:
                 self._claims[device] -= 1
                 self._changed.notify_all()
+
+    def alone_if_full(
+        self,
+        device: str,
+        attempt: Callable[[bool], T],
+        *,
+        make_room: Callable[[], bool],
+        stop: CancelToken,
+    ) -> T:
+        """Make an attempt; where the device is full, one more with room made, and then one alone.
+
+        `attempt` is told whether it is alone; `make_room` returns whether it made any.
+
+        Raises:
+            DeviceFull: there is not enough memory even alone.
+            Cancelled: `stop` was set while it waited.
+        """
+        try:
+            return attempt(False)
+        except DeviceFull:
+            has_room = make_room()
+            if device == "cpu" and not (has_room or self.is_shared(device)):
+                raise
+        if has_room:
+            with suppress(DeviceFull):
+                return attempt(False)
+        with self.alone(device, stop):
+            make_room()
+            return attempt(True)
 
     def _pause(self, stop: CancelToken) -> None:
         self._changed.wait(CANCEL_CHECK_S)

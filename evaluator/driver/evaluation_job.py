@@ -36,12 +36,6 @@ class EvaluationJob:
         self.source = source
         self.deadline = time.monotonic() + total_s
 
-    def begin_again(self, *, alone: bool = False) -> None:
-        """Forget an evaluation that came to nothing."""
-        self.builds.clear()
-        self.timed_out = self.real_headers = False
-        self.alone = alone
-
     def begin_with_real_headers(self, total_s: float) -> None:
         """Evaluate anew, because the first outcome may be the lean headers' fault, with time of its own."""
         self.real_headers = True

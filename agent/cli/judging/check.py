@@ -122,7 +122,7 @@ def _vet(
         return ProblemReport(problem=entry.id, problem_sha="", device="", remarks=(remark,))
     chosen = {"shapes": shapes} if shapes in entry.shapes else {}
     try:
-        return evaluator.vet(entry, options.evaluation_config(given | chosen))
+        return evaluator.inspect(entry, options.evaluation_config(given | chosen))
     except (ConfigError, MachineError):
         raise
     except EvaluatorError as error:

@@ -1,65 +1,55 @@
-"""What an evaluation does where a device is full: idle referees go, then others, and only then is it told."""
+"""Evaluations on a full device: idle referees go first, then others, and only then is it an error."""
 
-from pathlib import Path
-from typing import Any, cast
+from collections.abc import Iterator
 
 import pytest
 
-from kernelwright.evaluator import Evaluator
-from kernelwright.evaluator.driver.evaluation_job import EvaluationJob
+from kernelwright.evaluator.driver.cancellation import CancelToken
+from kernelwright.evaluator.driver.device_scheduler import DeviceScheduler
 from kernelwright.evaluator.schema.errors import DeviceFull
 
-NOTHING = cast(Any, None)
 
+def attempts(*fits: bool, others: bool = False, device: str = "cuda:0") -> Iterator[bool]:
+    """Make attempts, of which some fit; yield of each whether it was alone. `others` leave a referee idle."""
+    devices, seen = DeviceScheduler(), []
+    devices.enter([device], warm=lambda one: False, stop=CancelToken())
+    rooms, left = iter([others, False]), list(fits)
 
-class _Crowded(Evaluator):
-    """Answers as told, one try after the other; each try leaves a referee idle if others do."""
-
-    def __init__(self, cache: Path, *tries: bool, others: bool = False, device: str = "cuda:0") -> None:
-        super().__init__(cache=cache)
-        self.tries = list(tries)
-        self.seen: list[bool] = []
-        self._device = device
-        self._others = others
-        self._crowd.enter([device], warm=lambda one: False, stop=EvaluationJob(on_stage=print).stop)
-
-    def _answer(self, problem: Any, candidate: Any, config: Any, device: str, job: EvaluationJob) -> Any:
-        del problem, candidate, config, device
-        job.timed_out = True
-        self.seen.append(job.alone)
-        if not self.tries.pop(0):
+    def attempt(alone: bool) -> str:
+        seen.append(alone)
+        if not left.pop(0):
             raise DeviceFull("no room")
-        return "referee", "answer"
+        return "answer"
 
-    def tried(self) -> list[bool]:
-        """Whether each try was said to be alone."""
-        dismissed = iter([self._others, False])
-        self._idle.dismiss = lambda device: next(dismissed, False)  # type: ignore[method-assign]
-        job = EvaluationJob(on_stage=print)
-        assert self._roomy_answer(NOTHING, NOTHING, NOTHING, self._device, job) == ("referee", "answer")
-        return self.seen
-
-
-def test_where_there_is_room_one_try_is_enough(tmp_path):
-    assert _Crowded(tmp_path, True).tried() == [False]
+    try:
+        made = devices.alone_if_full(
+            device, attempt, make_room=lambda: next(rooms, False), stop=CancelToken()
+        )
+        assert made == "answer"
+    finally:
+        yield from seen
 
 
-def test_idle_referees_go_first(tmp_path):
-    assert _Crowded(tmp_path, False, True, others=True).tried() == [False, False]
+def test_where_there_is_room_one_attempt_is_enough():
+    assert list(attempts(True)) == [False]
 
 
-def test_then_it_is_judged_alone(tmp_path):
-    assert _Crowded(tmp_path, False, False, True, others=True).tried() == [False, False, True]
-    assert _Crowded(tmp_path, False, True).tried() == [False, True]
+def test_idle_referees_go_first():
+    assert list(attempts(False, True, others=True)) == [False, False]
 
 
-def test_what_does_not_fit_alone_does_not_fit(tmp_path):
+def test_then_it_is_evaluated_alone():
+    assert list(attempts(False, False, True, others=True)) == [False, False, True]
+    assert list(attempts(False, True)) == [False, True]
+
+
+def test_what_does_not_fit_alone_does_not_fit():
     with pytest.raises(DeviceFull):
-        _Crowded(tmp_path, False, False).tried()
+        list(attempts(False, False))
 
 
-def test_on_a_cpu_nobody_makes_room_who_is_not_there(tmp_path):
-    alone = _Crowded(tmp_path, False, device="cpu")
+def test_on_a_cpu_nobody_makes_room_who_is_not_there():
+    tried = attempts(False, device="cpu")
+    assert next(tried) is False
     with pytest.raises(DeviceFull):
-        alone.tried()
-    assert alone.seen == [False]
+        next(tried)

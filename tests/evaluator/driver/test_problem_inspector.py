@@ -93,14 +93,14 @@ def evaluator(shared_cache):
 
 @pytest.mark.parametrize("problem", sampled(FLAWED, SAMPLE))
 def test_a_planted_flaw_is_found(evaluator, problem):
-    vetting = evaluator.vet(problem, small(problem))
+    vetting = evaluator.inspect(problem, small(problem))
     assert planted(problem) in names(vetting)
     assert all(remark.advice for remark in vetting.remarks)
 
 
 @pytest.mark.parametrize("problem", sampled(UNUSUAL, UNUSUAL_SAMPLE))
 def test_an_unusual_problem_has_no_flaw(evaluator, problem):
-    assert evaluator.vet(problem, small(problem)).flaws == ()
+    assert evaluator.inspect(problem, small(problem)).flaws == ()
 
 
 @pytest.mark.parametrize("problem", sampled(UNUSUAL, ("running_mean",)))
@@ -114,7 +114,7 @@ def test_a_copy_of_an_unusual_problem_passes(evaluator, problem):
 
 @pytest.mark.parametrize("problem", sampled(OURS, OUR_SAMPLE))
 def test_a_problem_of_ours_has_no_flaw(evaluator, problem):
-    vetting = evaluator.vet(problem, small(problem))
+    vetting = evaluator.inspect(problem, small(problem))
     assert vetting.flaws == ()
     assert vetting.measured_ms is not None
     assert vetting.memory_bytes is not None
@@ -134,19 +134,19 @@ def test_a_problem_of_ours_has_no_flaw(evaluator, problem):
     ids=["segfault", "exit", "sys_exit", "bits", "memory"],
 )
 def test_a_problem_that_does_not_return_is_flawed_and_the_next_one_is_vetted(evaluator, body, found):
-    assert names(evaluator.vet(doing(body))) == {found}
-    assert evaluator.vet(doing("x = torch.tanh(x)")).flaws == ()
+    assert names(evaluator.inspect(doing(body))) == {found}
+    assert evaluator.inspect(doing("x = torch.tanh(x)")).flaws == ()
 
 
 def test_a_problem_that_never_ends_is_ended(evaluator):
     endless = doing("while float(x.sum()) < 1e30: pass")
-    assert names(evaluator.vet(endless, EvaluationConfig(limits=Limits(total_s=8)))) == {"too_slow"}
-    assert evaluator.vet(doing("x = torch.tanh(x)")).flaws == ()
+    assert names(evaluator.inspect(endless, EvaluationConfig(limits=Limits(total_s=8)))) == {"too_slow"}
+    assert evaluator.inspect(doing("x = torch.tanh(x)")).flaws == ()
 
 
 def test_an_unknown_shape_name_is_the_callers_mistake(evaluator):
     with pytest.raises(ConfigError, match="no shapes named"):
-        evaluator.vet(OURS[0], EvaluationConfig(shapes="colossal"))
+        evaluator.inspect(OURS[0], EvaluationConfig(shapes="colossal"))
 
 
 UNTIMED = EvaluationConfig(shapes="small", measure=False)
@@ -157,7 +157,7 @@ def test_scores_of_a_vetted_problem_carry_its_flaws(tmp_path):
     identity = next(problem for problem in FLAWED if problem.id == "identity")
     with Evaluator(cache=tmp_path) as evaluator:
         assert evaluator.evaluate(identity, right, UNTIMED).problem_flaws == ()
-        evaluator.vet(identity, UNTIMED)
+        evaluator.inspect(identity, UNTIMED)
         evaluation = evaluator.evaluate(identity, right, UNTIMED)
     assert evaluation.status is Status.PASSED, evaluation.detail
     assert evaluation.problem_flaws == ("identity",)

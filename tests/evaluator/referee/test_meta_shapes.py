@@ -35,7 +35,7 @@ def evaluator(shared_cache: Path) -> Iterator[Evaluator]:
 
 def describe(evaluator: Evaluator, body: str, shapes: str | None = None) -> ProblemSignature:
     problem = problem_from_source(SOURCE.format(body=body), "level1/huge")
-    return evaluator.describe(problem, EvaluationConfig(shapes=shapes))
+    return evaluator.signature(problem, EvaluationConfig(shapes=shapes))
 
 
 def test_sizes_that_fit_no_machine_are_told(evaluator: Evaluator) -> None:
