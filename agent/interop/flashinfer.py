@@ -2,7 +2,7 @@
 
 flashinfer-bench's kernels are functions of tensors, ours are modules that hold parameters. A Solution
 therefore carries the reference beside the candidate, and its entry point builds the module once. The tensors
-of a Definition come from `Evaluator.describe`, in the sandbox, remembered by content.
+of a Definition come from `Evaluator.signature`, in the sandbox, remembered by content.
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ def _write(path: Path, value: Json) -> None:
 @contextmanager
 def _evaluator() -> Iterator[Describe]:
     with Evaluator() as evaluator:
-        yield evaluator.describe
+        yield evaluator.signature
 
 
 def _open(archive: Archive, out: Path) -> FlashinferWriter:
