@@ -81,17 +81,17 @@ docs: $(READY_DOCS)  ## Build the documentation into build/site; offline once in
 
 bench: $(READY)  ## Measure builds, judging, throughput and the archive on the CPU
 	@$(BIN)/python tests/benchmarks/build.py --plain 6
-	@$(BIN)/python tests/benchmarks/judging.py cpu
+	@$(BIN)/python tests/benchmarks/evaluation_latency.py cpu
 	@$(BIN)/python tests/benchmarks/throughput.py cpu --limit 24 --serial 6
-	@$(BIN)/python tests/benchmarks/steadiness.py cpu --kernels 3
+	@$(BIN)/python tests/benchmarks/repeatability.py cpu --kernels 3
 	@$(BIN)/python tests/benchmarks/startup.py
 	@$(BIN)/python tests/benchmarks/archive.py --attempts 5000
 
 bench-gpu: $(READY)  ## Measure builds, judging and throughput on a CUDA device
 	@$(BIN)/python tests/benchmarks/build.py --cuda --plain 8
-	@$(BIN)/python tests/benchmarks/judging.py cuda --problem example 02_gemm_scale_leaky_relu
+	@$(BIN)/python tests/benchmarks/evaluation_latency.py cuda --problem example 02_gemm_scale_leaky_relu
 	@$(BIN)/python tests/benchmarks/throughput.py cuda --serial 8
-	@$(BIN)/python tests/benchmarks/steadiness.py cuda
+	@$(BIN)/python tests/benchmarks/repeatability.py cuda
 
 clean:  ## Remove the environment, caches and the demo's workspace
 	@rm -rf $(VENV) $(DEMO) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -28,12 +28,16 @@ ROOT = Path(__file__).parent.parent
 GUIDES = ROOT / "agent" / "guides"
 INTEGRITY = ROOT / "evaluator" / "INTEGRITY.md"
 MAX_README_LINES, MAX_README_BYTES = 150, 8 << 10
-PAGES = sorted(
-    page
-    for folder in ("agent", "evaluator", "prompts", "reference_problems", "generated", "tests")
-    for page in (ROOT / folder).rglob("*.md")
-    if not {"recordings", "golden"} & set(page.parts)
-) + [ROOT / "README.md", ROOT / "CHANGELOG.md"]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    *sorted(
+        page
+        for folder in ("agent", "evaluator", "prompts", "reference_problems", "generated", "tests")
+        for page in (ROOT / folder).rglob("*.md")
+        if not {"recordings", "golden"} & set(page.parts)
+    ),
+]
 _FENCE = re.compile(r"(?:<!-- (?P<mark>[\w: ]+) -->\n)?^```(?P<tag>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
 _LINK = re.compile(r"\]\((?P<target>[^()\s]+)\)")
 _HEADING = re.compile(r"^#{1,6} +(.+)$", re.M)
@@ -184,7 +188,12 @@ def test_marked_python_snippets_run() -> None:
     assert ran
     for one in ran:
         done = subprocess.run(
-            [sys.executable, "-c", one.text], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+            [sys.executable, "-c", one.text],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
         )
         assert done.returncode == 0, f"{name(one.page)}: {done.stderr}"
         assert "PASSED" in done.stdout
@@ -198,10 +207,8 @@ def test_the_example_plugin_can_be_imported(tmp_path: Path) -> None:
     assert parts
     for module, text in parts.items():
         (tmp_path / f"{module}.py").write_text(text)
-        done = subprocess.run(
-            [sys.executable, "-c", f"import {module}"],
-            cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+        run = [sys.executable, "-c", f"import {module}"]
+        done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
 
 

@@ -1,4 +1,4 @@
-"""Times what reads a large archive: resuming a run, the leaderboard, its pages, and the memory of each.
+"""Times readers of a large archive: resuming a run, the leaderboard, its pages, and the memory of each.
 
 Writes a run of many attempts with real texts first (6 GB for the default 100,000 attempts of 60 KiB), then
 measures each reader in a process of its own. Run it with `python tests/benchmarks/archive.py`; `--attempts`

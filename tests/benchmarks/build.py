@@ -1,4 +1,4 @@
-"""Builds of realistic candidates against torch's plain `load_inline`, interleaved, in one run.
+"""Builds realistic candidates and compares with torch's plain `load_inline`, interleaved, in one run.
 
     python tests/benchmarks/build.py             C++ candidates
     python tests/benchmarks/build.py --cuda      CUDA candidates, for the GPU of this machine

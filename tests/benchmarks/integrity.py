@@ -1,4 +1,4 @@
-"""The integrity table: the whole corpus of attacks and honest look-alikes, judged, counted per exploit class.
+"""Evaluates the whole corpus of attacks and honest look-alikes, and counts results per class of attack.
 
     python tests/benchmarks/integrity.py --device cpu --workers 2
     python tests/benchmarks/integrity.py --device cuda --workers 5 --budget-s 420 --lines out.jsonl

@@ -1,4 +1,4 @@
-"""How far arithmetics are apart: the error of each, over the reference's own, against the limits set.
+"""Compares the errors of several arithmetics with the limits that the evaluator sets.
 
     python tests/benchmarks/numerics.py --device cpu
     python tests/benchmarks/numerics.py --device cuda --markdown numerics.md

@@ -1,4 +1,4 @@
-"""How long the command line takes to answer: medians of fresh processes, and ratios to a bare interpreter's.
+"""Times the command line: medians of fresh processes, and ratios to a bare interpreter's.
 
 python tests/benchmarks/startup.py
 """

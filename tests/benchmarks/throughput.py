@@ -1,4 +1,4 @@
-"""Candidates judged per hour: our evaluator with several at once, against a straightforward serial one.
+"""Counts evaluations per hour: ours with several at once, and a plain serial evaluator.
 
     python tests/benchmarks/throughput.py cpu
     python tests/benchmarks/throughput.py cuda --limit 40 --serial 8
@@ -29,7 +29,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from mixture import Entry, Kind, mixture
+from support.candidate_mix import Entry, Kind, mixture
 
 from kernelwright.agent.runner.worker_pool import WorkerPool
 from kernelwright.evaluator import (
@@ -158,7 +158,7 @@ def watched(folder: Path) -> dict[str, str]:
     environment = os.environ | {"TORCH_EXTENSIONS_DIR": str(folder / "extensions"), "PATH": path}
     errors = (folder / "errors").open("w")
     process = subprocess.Popen(
-        [sys.executable, str(HERE / "serial.py"), str(folder)],
+        [sys.executable, str(HERE / "support" / "serial_evaluator.py"), str(folder)],
         stdout=subprocess.PIPE,
         stderr=errors,
         env=environment,

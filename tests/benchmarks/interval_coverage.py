@@ -1,6 +1,6 @@
-"""A against A: the candidate is the reference, in a fresh process each time. Does the interval hold 1?
+"""Compares the reference with itself, so the true speedup is 1, and counts how often the interval holds it.
 
-    python tests/benchmarks/aa.py --device cuda --repeats 50 --workers 4 --budget-s 500 --lines aa.jsonl
+    python tests/benchmarks/interval_coverage.py --device cuda --repeats 50 --workers 4 --lines coverage.jsonl
 
 Problems of 10 µs, 100 µs, 1 ms and 10 ms are sized on the device. One referee serves all repeats of a
 problem. The last table also says how far the speedups really spread, which an honest interval must cover.
@@ -31,7 +31,7 @@ from kernelwright.evaluator import (  # noqa: E402 - after the path is set
     EvaluatorError,
     Sanitize,
 )
-from tests.benchmarks.sized import KINDS, Sized, length, sized  # noqa: E402
+from tests.benchmarks.support.sized_problems import KINDS, Sized, length, sized  # noqa: E402
 
 BACKENDS = {"cpu": "cpp", "cuda": "cuda"}
 LENGTHS_MS = (0.01, 0.1, 1.0, 10.0)

@@ -1,7 +1,7 @@
-"""Times the judging of one candidate, stage by stage, from nothing cached to everything warm.
+"""Times one evaluation, stage by stage, from nothing cached to everything warm.
 
-    python tests/benchmarks/judging.py cpu
-    python tests/benchmarks/judging.py cuda --problem example 14_max_reduction
+    python tests/benchmarks/evaluation_latency.py cpu
+    python tests/benchmarks/evaluation_latency.py cuda --problem example 14_max_reduction
 
 Rows: `nothing` cached, first candidate of a fresh evaluator; `fresh` candidate for a warm referee, its text
 unlike any before; `known` build, the same candidate again; `restarted` evaluator with builds in the cache;
@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from mixture import Entry, Kind, mutated, seeds
+from support.candidate_mix import Entry, Kind, mutated, seeds
 
 from kernelwright.evaluator import Evaluation, EvaluationConfig, Evaluator, Sanitize, Stage
 

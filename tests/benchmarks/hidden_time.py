@@ -1,6 +1,6 @@
-"""How much a cheater can shave off its time unseen: the residual of what is detected and not excluded.
+"""Measures how much time a cheater can hide: the residual of attacks that are detected, not prevented.
 
-    python tests/benchmarks/forging.py --device cuda --workers 2 --budget-s 400 --lines forging.jsonl
+    python tests/benchmarks/hidden_time.py --device cuda --workers 2 --budget-s 400 --lines hidden_time.jsonl
 
 Two cheats at several shares and call lengths, on elementwise problems whose candidate is the reference:
 
@@ -35,7 +35,7 @@ from kernelwright.evaluator import (  # noqa: E402 - after the path is set
     Sanitize,
     Status,
 )
-from tests.benchmarks.sized import Sized, length, sized  # noqa: E402
+from tests.benchmarks.support.sized_problems import Sized, length, sized  # noqa: E402
 
 BACKENDS = {"cpu": "cpp", "cuda": "cuda"}
 LENGTHS_MS = (0.01, 0.1, 1.0, 10.0)

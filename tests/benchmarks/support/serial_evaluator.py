@@ -1,4 +1,4 @@
-"""What a straightforward evaluator does: plain `load_inline`, allclose, a loop under a timer; one candidate.
+"""A plain serial evaluator: `load_inline`, allclose, a loop under a timer; one candidate.
 
 Called by `throughput.py` in a process of its own with a folder that holds `problem.py`, `candidate.py` and
 `job.json`; prints a line for each stage it enters and, last, its verdict as JSON. Nothing here is protected.

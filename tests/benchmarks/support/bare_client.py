@@ -1,7 +1,7 @@
-"""The least client there can be: sockets, no library, no limits. Its time is the endpoint's own.
+"""The smallest possible client: sockets, no library, no limits; its time is the endpoint's own.
 
-It knows the failures of `asking.py` and nothing else: who is refused waits as the endpoint asks, everything
-else is asked again at once, and a question that was asked before goes before one that was not.
+It knows the failures of `endpoint_client.py` and nothing else: a refused request waits as the endpoint asks,
+every other failure is retried at once, and retries go before new requests.
 """
 
 from __future__ import annotations

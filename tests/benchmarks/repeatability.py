@@ -1,7 +1,7 @@
-"""Whether a score depends on when it is measured: the same kernels cold, warm, and beside other evaluations.
+"""Measures the same kernels cold, warm, and beside other evaluations.
 
-    python tests/benchmarks/steadiness.py cpu
-    python tests/benchmarks/steadiness.py cuda --kernels 6
+    python tests/benchmarks/repeatability.py cpu
+    python tests/benchmarks/repeatability.py cuda --kernels 6
 
 Each kernel is judged alone by a fresh evaluator and again by the warm one, then while other evaluations go on
 that build, load and verify. One line a kernel: its milliseconds, and speedups as ratios.
@@ -21,7 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from mixture import Entry, Kind, mutated, seeds
+from support.candidate_mix import Entry, Kind, mutated, seeds
 
 from kernelwright.evaluator import Evaluation, EvaluationConfig, Evaluator, EvaluatorError, Sanitize
 

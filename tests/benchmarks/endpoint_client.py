@@ -1,7 +1,7 @@
-"""Asks a failing endpoint thousands of questions, and holds the time against what that endpoint allows.
+"""Sends a failing endpoint thousands of requests, and compares the time with what that endpoint allows.
 
-    python tests/benchmarks/asking.py
-    python tests/benchmarks/asking.py --requests 5000 --concurrency 256
+    python tests/benchmarks/endpoint_client.py
+    python tests/benchmarks/endpoint_client.py --requests 5000 --concurrency 256
 
 The endpoint runs in a process of its own. Of its answers a fifth are 429s (alone, and in bursts that refuse
 everybody), 5xx, dropped, hanging, cut or malformed ones; every question gets its answer at the third try at
@@ -33,7 +33,7 @@ from kernelwright.agent.providers.openai_chat import OpenAIProvider
 from kernelwright.agent.providers.rate_limits import RateLimits
 from kernelwright.agent.records.messages import Completion, CompletionRequest, Message
 from tests.agent.providers.scripted import ScriptedServer, Step, refused
-from tests.benchmarks.bare import answer_all
+from tests.benchmarks.support.bare_client import answer_all
 
 PATIENCE = 3.0
 """Patience of the client, as a multiple of a reply's mean time; what a hanging answer costs."""

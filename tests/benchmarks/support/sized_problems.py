@@ -1,4 +1,4 @@
-"""Problems of a wanted length: one operation on inputs sized by trying it on this device."""
+"""Problems of a given duration: one operation on inputs that are sized by trying them on this device."""
 
 from __future__ import annotations
 

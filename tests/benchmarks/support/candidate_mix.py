@@ -1,4 +1,4 @@
-"""Candidates for the benchmarks: recorded replies, and what models make of them on a worse day.
+"""Candidates for the benchmarks: recorded replies, and mutations whose correct status is known.
 
 Every seed is an honest candidate; a mutation changes its text so that the right verdict is known.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT))
 
 from kernelwright.agent.extraction.extract import extract  # noqa: E402 - after the path is set
