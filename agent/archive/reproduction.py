@@ -16,6 +16,7 @@ class ReproductionOutcome(StrEnum):
 
     REPRODUCED = "reproduced"
     DIFFERENT = "different"
+    DAMAGED = "damaged"
     NOT_COMPARABLE = "not comparable"
 
 
@@ -54,10 +55,10 @@ def not_comparable(kernel: str, before: Evaluation, why: str) -> Reproduction:
     )
 
 
-def damaged(kernel: str, why: str) -> Reproduction:
+def damaged(kernel: str, why: str, problem: str = "-") -> Reproduction:
     """A kernel that is no longer what was scored."""
     return Reproduction(
-        kernel=kernel, problem="-", outcome=ReproductionOutcome.DIFFERENT, why=why, before=None
+        kernel=kernel, problem=problem, outcome=ReproductionOutcome.DAMAGED, why=why, before=None
     )
 
 

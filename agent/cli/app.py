@@ -8,14 +8,22 @@ from typing import Annotated
 
 import typer
 
-from kernelwright.agent.cli.judging import doctor, evaluate, serve, verify
-from kernelwright.agent.cli.library import export, import_replies, kernels, leaderboard, package, problems
-from kernelwright.agent.cli.models import experiment, generate, prompt, replay, run
+from kernelwright.agent.cli.evaluation import doctor, evaluate, serve, verify
+from kernelwright.agent.cli.library import (
+    attempts,
+    cache,
+    export,
+    import_replies,
+    kernels,
+    leaderboard,
+    package,
+    problems,
+    runs,
+)
+from kernelwright.agent.cli.runs import experiment, generate, prompt, replay, run
 from kernelwright.agent.cli.terminal.failures import Guarded
 
-MAKE = "Make kernels"
-JUDGE = "Judge kernels"
-LOOK = "Look around"
+MAKE, EVALUATE, INSPECT, EXPORT = "Make kernels", "Evaluate", "Inspect", "Compare and export"
 
 app = typer.Typer(
     cls=Guarded,
@@ -39,17 +47,29 @@ def _print_version(wanted: bool) -> None:
 def _every_command(
     version: Annotated[
         bool,
-        typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True),
+        typer.Option(
+            "--version",
+            "-V",
+            metavar="",
+            help="Print the version.",
+            callback=_print_version,
+            is_eager=True,
+        ),
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", envvar="KERNELWRIGHT_DEBUG", help="Show tracebacks of failures.")
+        bool,
+        typer.Option("--debug", metavar="", envvar="KERNELWRIGHT_DEBUG", help="Show tracebacks of failures."),
     ] = False,
 ) -> None:
     """Options of every command; the guard reads `debug` from the context."""
 
 
-def _add(name: str, command: Callable[..., None], panel: str) -> None:
-    app.command(name, rich_help_panel=panel, help=_paragraphs(command))(command)
+def _add(name: str, command: Callable[..., None], panel: str, *examples: str, is_alias: bool = False) -> None:
+    # Typer joins the lines of an epilog; a blank line between examples keeps them apart.
+    epilog = "\n\n".join(f"kernelwright {name} {example}".rstrip() for example in examples)
+    shown = f"Examples:\n\n{epilog}" if examples else None
+    help = _paragraphs(command)
+    app.command(name, rich_help_panel=panel, help=help, epilog=shown, hidden=is_alias)(command)
 
 
 def _paragraphs(command: Callable[..., None]) -> str:
@@ -58,19 +78,65 @@ def _paragraphs(command: Callable[..., None]) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
-_add("run", run.run, MAKE)
-_add("generate", generate.generate, MAKE)
-_add("experiment", experiment.experiment, MAKE)
-_add("import", import_replies.import_files, MAKE)
-_add("replay", replay.replay, MAKE)
-_add("evaluate", evaluate.evaluate, JUDGE)
-_add("verify", verify.verify, JUDGE)
-_add("serve", serve.serve, JUDGE)
-_add("leaderboard", leaderboard.leaderboard, LOOK)
-_add("export", export.export, LOOK)
-_add("package", package.package, LOOK)
-app.add_typer(kernels.app, name="kernels", rich_help_panel=LOOK)
-_add("show", kernels.show, LOOK)
-app.add_typer(problems.app, name="problems", rich_help_panel=LOOK)
-_add("prompt", prompt.prompt, LOOK)
-_add("doctor", doctor.doctor, LOOK)
+_add(
+    *("run", run.run, MAKE),
+    "09_softmax --model gpt-5 --turns 6 --max-cost 5",
+    "level1 -b cpp --shapes small",
+    "--resume last",
+)
+_add(
+    *("generate", generate.generate, MAKE),
+    "level1 -m gpt-5 -n 16 --evaluate",
+    "all -m gpt-5 -n 64 --batch-api --no-wait",
+    "--resume last",
+)
+_add(
+    *("experiment", experiment.experiment, MAKE),
+    "level1 -m gpt-5 --attempts 8",
+    "level1 -m gpt-5 -s refine -s evolve --cost 0.5",
+    "--resume last --json",
+)
+_add(
+    *("import", import_replies.import_files, MAKE),
+    "replies.jsonl -p level1 --evaluate",
+    "KERNELBENCH_RUN -p KernelBench/level1",
+    "kernel.md -p 09_softmax -m handwritten --evaluate",
+)
+_add("replay", replay.replay, MAKE, "", "prompts/recordings --port 8000")
+_add(
+    *("evaluate", evaluate.evaluate, EVALUATE),
+    "my_kernel.py -p 09_softmax",
+    "my_kernel.py -p my_problem.py --shapes small --no-time",
+    "- -p 23_swish -b cpp --json < my_kernel.py",
+)
+_add("verify", verify.verify, EVALUATE, "", "3f2a --keep", "--problem my_problems --json")
+_add(
+    *("serve", serve.serve, EVALUATE),
+    "",
+    "level1 --device cuda:0 --device cuda:1",
+    "--host 0.0.0.0 --port 80 --retain 30d",
+)
+_add("doctor", doctor.doctor, EVALUATE, "", "--json")
+for name, group in (("runs", runs), ("attempts", attempts), ("kernels", kernels), ("problems", problems)):
+    app.add_typer(group.app, name=name, rich_help_panel=INSPECT)
+app.add_typer(cache.app, name="cache", rich_help_panel=INSPECT)
+_add("show", kernels.show, INSPECT, is_alias=True)
+_add(
+    *("prompt", prompt.prompt, INSPECT),
+    "09_softmax",
+    "09_softmax -b triton --target h200",
+    "my_problem.py --few-shot 2 --json",
+)
+_add(
+    *("leaderboard", leaderboard.leaderboard, EXPORT),
+    "--html board.html",
+    "--run last",
+    "--compare RUN_A RUN_B",
+)
+_add(
+    *("export", export.export, EXPORT),
+    "sft -o data/sft --min-speedup 1",
+    "preference -o data/pairs --pair-by problem",
+    "kernelbench -o kernelbench --run last",
+)
+_add("package", package.package, EXPORT, "3f2a 77c1 -o my_kernels", "3f2a -o my_kernels --name fast-softmax")

@@ -22,13 +22,13 @@ class Budget(Record):
     """Limits on spending; None is no limit."""
 
     attempts: int | None = Field(default=None, ge=0)
-    """Replies."""
+    """Replies the whole run may ask for."""
     tokens: int | None = Field(default=None, ge=0)
-    """Prompt and completion tokens as the endpoints counted them."""
+    """Prompt and completion tokens the run may use, as endpoints count them."""
     cost_usd: Decimal | None = Field(default=None, ge=0)
-    """Dollars, by the price table; a reply whose price nobody knows counts as nothing."""
+    """Dollars the run may cost, by the price table; every model needs a price."""
     seconds: float | None = Field(default=None, ge=0)
-    """Wall time during which a process worked on the run."""
+    """Wall time a process may work on the run, in seconds."""
 
     def with_limits(self, others: Budget) -> Budget:
         """These limits, where `others` sets none in their place."""

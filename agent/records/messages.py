@@ -19,7 +19,8 @@ class Message(Record):
 class Sampling(Record):
     """How a model is asked to sample; None leaves the endpoint's default."""
 
-    temperature: float | None = None
+    temperature: float | None = Field(default=None, ge=0)
+    """Sampling temperature."""
     top_p: float | None = None
     max_tokens: int | None = Field(default=None, ge=1)
     """Most tokens of a reply, thoughts included."""

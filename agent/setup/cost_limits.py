@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from kernelwright.agent.cli.terminal.failures import Usage
 from kernelwright.agent.providers import OFFLINE
 from kernelwright.agent.providers.prices import TABLE, PriceTable, read_prices
 from kernelwright.agent.providers.provider_kind import find_provider
 from kernelwright.agent.setup.credentials import base_url
 from kernelwright.agent.setup.run_settings import RunSettings
+from kernelwright.agent.setup.usage_error import UsageError
 
 
 def prices_of(settings: RunSettings) -> PriceTable:
@@ -26,7 +26,7 @@ def refuse_unpriced(settings: RunSettings) -> None:
     """Refuse a bound in dollars on replies that nobody can price; recorded ones cost nothing.
 
     Raises:
-        Usage: a model that may be asked is in no price table.
+        UsageError: a model that may be asked is in no price table.
         ProviderError: a price table cannot be read.
     """
     bounds = (settings.budget.cost_usd, settings.problem_budget.cost_usd)
@@ -35,7 +35,7 @@ def refuse_unpriced(settings: RunSettings) -> None:
     prices = prices_of(settings)
     unknown = dict.fromkeys(name for name, url in _asked(settings) if prices.find(name, url=url) is None)
     if unknown:
-        raise Usage(
+        raise UsageError(
             f"a bound in dollars, but no price is known for {', '.join(unknown)}: give a table by "
             f"--set 'prices = [\"FILE.toml\"]' ({TABLE} shows the format), "
             "or bound the run by --max-tokens instead"

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator
 
-from kernelwright.agent.cli.terminal.failures import Usage
 from kernelwright.agent.providers.openai_kinds import OpenAI
+from kernelwright.agent.setup.usage_error import UsageError
 
 KEY_VARIABLES: Final = OpenAI.key_variables
 URL_VARIABLES: Final = OpenAI.url_variables
@@ -30,13 +30,13 @@ def key_in(variable: str | None) -> str:
     """The key that a variable named by the user holds.
 
     Raises:
-        Usage: it is not set.
+        UsageError: it is not set.
     """
     if variable is None:
         return ""
     key = os.environ.get(variable, "").strip()
     if not key:
-        raise Usage(f"{variable} is not set; a fallback's key_env names the variable that holds its key")
+        raise UsageError(f"{variable} is not set; a fallback's key_env names the variable that holds its key")
     return key
 
 
@@ -44,7 +44,7 @@ def base_url(variables: Sequence[str] = URL_VARIABLES) -> str | None:
     """The endpoint's base URL, where the environment names one.
 
     Raises:
-        Usage: there is a secret in it.
+        UsageError: there is a secret in it.
     """
     name = _first_set(variables)
     if name is None:
@@ -52,7 +52,7 @@ def base_url(variables: Sequence[str] = URL_VARIABLES) -> str | None:
     try:
         return _without_secret(os.environ[name].strip())
     except ValueError as error:
-        raise Usage(f"{name} {error}") from None
+        raise UsageError(f"{name} {error}") from None
 
 
 def _without_secret(address: str) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from kernelwright.agent.archive import Archive, ArchiveError
-from kernelwright.agent.cli.terminal.failures import say
 from kernelwright.agent.prompting.few_shot import Known, nearest, traits, usable
 from kernelwright.agent.runner import Plan
 from kernelwright.agent.runner.plan import shown_for
@@ -25,6 +26,8 @@ from kernelwright.evaluator import (
     find_problems,
     read_problem,
 )
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +51,7 @@ def choose(workspace: Workspace, lesson: FewShotSelection, cache: Path | None) -
     """
     if lesson.count == 0:
         return {}
-    kept = workspace.kernels(lambda _, error: say(f"left out: {error}"))
+    kept = workspace.kernels(lambda _, error: _LOG.warning("left out: %s", error))
     kernels = [kernel for kernel in kept if usable(kernel, lesson.config)]
     sources = {problem.sha: problem for problem in _sources(workspace.archive(), lesson.problems, kernels)}
     chosen: dict[str, tuple[str, ...]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,16 +11,15 @@ from typing import Final
 from pydantic import ValidationError
 
 from kernelwright.agent.archive import Archive, RunLog
-from kernelwright.agent.cli.terminal.console import is_watched
-from kernelwright.agent.cli.terminal.failures import Usage, say
-from kernelwright.agent.cli.terminal.options import explain
 from kernelwright.agent.runner import Plan, begin, read_plan
 from kernelwright.agent.runner import resume as resume_log
 from kernelwright.agent.setup.cost_limits import prices_known, refuse_unpriced
 from kernelwright.agent.setup.few_shot_setup import FewShotSelection, choose
-from kernelwright.agent.setup.problem_lookup import GPU_SIZED, are_meant_for_gpus, read_problems
+from kernelwright.agent.setup.problem_lookup import read_problems
 from kernelwright.agent.setup.provider_setup import models_of, resolve
-from kernelwright.agent.setup.run_settings import RunSettings, parse_settings, read_settings, to_toml
+from kernelwright.agent.setup.run_settings import RunSettings, parse_settings, to_toml
+from kernelwright.agent.setup.setting_errors import explain
+from kernelwright.agent.setup.usage_error import UsageError
 from kernelwright.agent.strategies import Independent, Strategy, find_strategy
 from kernelwright.agent.workspace import Workspace
 from kernelwright.evaluator import EvaluationConfig, Problem, Sanitize, find_backend
@@ -31,6 +31,8 @@ CHANGEABLE: Final = frozenset(
     }
 )
 """Settings that do not change what a run is, and so may be given anew with `--resume`."""
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,36 +48,35 @@ class PreparedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where runs, kernels and everything remembered lie."""
+class RunPlace:
+    """Where a process keeps runs, kernels and caches."""
 
     workspace: Path
-    cache: Path | None
+    cache: Path | None = None
+    record: Path | None = None
+    """Folder that every reply is also written to, for replay."""
 
 
-def undertake(
-    place: Place, given: Mapping[str, object], *, config: Path | None, resume: str | None
-) -> PreparedRun:
-    """The run that options and settings describe, or the one that `resume` names.
+def prepare(place: RunPlace, settings: RunSettings, *, resume: str | None = None) -> PreparedRun:
+    """The run that settings describe; with `resume`, a begun run with those settings in place of its own.
 
     Raises:
-        Usage, EvaluatorError, ArchiveError: there can be no such run.
+        UsageError, EvaluatorError, ArchiveError: there can be no such run.
     """
     archive = Workspace(place.workspace).archive()
     if resume is None:
-        return _begin(place, archive, resolve(read_settings(config, given)))
-    return _go_on(archive, archive.find(None if resume == "last" else resume), given, config)
+        return _begin(place, archive, settings)
+    return _go_on(archive, archive.find(None if resume == "last" else resume), settings)
 
 
-def _begin(place: Place, archive: Archive, settings: RunSettings) -> PreparedRun:
+def _begin(place: RunPlace, archive: Archive, given: RunSettings) -> PreparedRun:
+    settings = resolve(given)
     if not settings.problems:
-        raise Usage("which problems? name files, folders, ids or levels, or `all`")
+        raise UsageError("which problems? name files, folders, ids or levels, or `all`")
     for backend in settings.backends:
         find_backend(backend)
     refuse_unpriced(settings)
     problems = read_problems(settings.problems)
-    if is_watched() and are_meant_for_gpus(problems, settings.backends, settings.evaluation.shapes):
-        say(GPU_SIZED)
     first, *others = _strategies(settings)
     config = counting(keeping(settings.evaluation), settings.backends, (first, *others))
     lesson = FewShotSelection(
@@ -99,6 +100,10 @@ def _begin(place: Place, archive: Archive, settings: RunSettings) -> PreparedRun
         exemplars=choose(Workspace(place.workspace), lesson, place.cache),
         seed=settings.seed,
     )
+    if not given.backends:
+        _LOG.info(
+            "kernels are written for %s, as this machine has it; --backend names another", plan.backends[0]
+        )
     return PreparedRun(
         plan,
         settings,
@@ -125,13 +130,15 @@ def counting(
     return config.model_copy(update={"counters": True}) if undecided and told else config
 
 
-def _go_on(archive: Archive, run: str, given: Mapping[str, object], config: Path | None) -> PreparedRun:
-    changed = _changed(run, given, config)
+def _go_on(archive: Archive, run: str, changed: RunSettings) -> PreparedRun:
+    refused = sorted(changed.model_fields_set - CHANGEABLE)
+    if refused:
+        raise UsageError(f"--resume goes on with the plan of run {run}; leave out: {', '.join(refused)}")
     stored = parse_settings(archive.text(run, archive.started(run).settings))
     anew = {name: getattr(changed, name) for name in changed.model_fields_set}
     anew["budget"] = stored.budget.with_limits(changed.budget)
     settings = stored.model_copy(update=anew)
-    if given:
+    if changed.model_fields_set:
         refuse_unpriced(settings)
     return PreparedRun(
         read_plan(archive, run),
@@ -142,24 +149,15 @@ def _go_on(archive: Archive, run: str, given: Mapping[str, object], config: Path
     )
 
 
-def _changed(run: str, given: Mapping[str, object], config: Path | None) -> RunSettings:
-    """What is given anew for a run that has begun, defaults beside it."""
-    refused = sorted(set(given) - CHANGEABLE)
-    if refused or config is not None:
-        what = "--config" if config is not None else ", ".join(refused)
-        raise Usage(f"--resume goes on with the plan of run {run}; leave out: {what}")
-    return read_settings(None, given)
-
-
 def _strategies(settings: RunSettings) -> list[Strategy]:
     compared = settings.compared or {settings.strategy: settings.options}
-    return [_strategy(name, options) for name, options in compared.items()]
+    place = "compared.{}" if settings.compared else "options"
+    return [_strategy(name, options, place.format(name)) for name, options in compared.items()]
 
 
-def _strategy(name: str, options: Mapping[str, object]) -> Strategy:
+def _strategy(name: str, options: Mapping[str, object], place: str) -> Strategy:
     kind = find_strategy(name)
     try:
         return kind.model_validate({"name": name, **options})
     except ValidationError as error:
-        known = ", ".join(f"options.{field}" for field in kind.model_fields if field != "name")
-        raise Usage(f"strategy {name}: {explain(error)}; it has {known} (--set options.NAME=VALUE)") from None
+        raise UsageError(f"strategy {name}: {explain(error, kind, prefix=place)}") from None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from kernelwright import agent
-from kernelwright.agent.cli.terminal.failures import Usage
+from kernelwright.agent.setup.usage_error import UsageError
 from kernelwright.evaluator import Problem, ProblemError, find_backend, find_problems, read_problem
 
 GPU_SIZED: Final = "these sizes are made for a GPU and take long on a CPU; --shapes small is quicker"
@@ -23,7 +23,7 @@ def read_problems(names: Sequence[str]) -> list[Problem]:
     """The problems that files, folders, ids and parts of ids name, in that order, each once.
 
     Raises:
-        Usage: a name that fits nothing or, by a part alone, more than one problem.
+        UsageError: a name that fits nothing or, by a part alone, more than one problem.
         ProblemError: a file that is not a problem, or two problems with one id.
     """
     problems: dict[str, Problem] = {}
@@ -40,11 +40,11 @@ def one_problem(name: str) -> Problem:
     """The one problem a name means.
 
     Raises:
-        Usage: it means none or several.
+        UsageError: it means none or several.
     """
     problems = read_problems([name])
     if len(problems) != 1:
-        raise Usage(f"{name} holds {len(problems)} problems; name one of them")
+        raise UsageError(f"{name} holds {len(problems)} problems; name one of them")
     return problems[0]
 
 
@@ -72,7 +72,7 @@ def _locate(name: str) -> list[Path]:
     if len(fits) == 1:
         return [by_id[fits[0]]]
     if fits:
-        raise Usage(f"{name!r} could be {', '.join(fits)}; name one of them")
+        raise UsageError(f"{name!r} could be {', '.join(fits)}; name one of them")
     close = get_close_matches(name, [*by_id, *stems.values()], n=3, cutoff=0.5)
     hint = f"did you mean {', '.join(close)}?" if close else "`kernelwright problems list` names them"
-    raise Usage(f"no problem, file or folder called {name!r}; {hint}")
+    raise UsageError(f"no problem, file or folder called {name!r}; {hint}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import shutil
 import subprocess
@@ -10,13 +11,14 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Final, Literal
 
-from kernelwright.agent.cli.terminal.failures import say
 from kernelwright.agent.prompting.hardware_facts import Hardware, find_target, this_machine
 from kernelwright.agent.prompting.problem_facts import facts_of
 from kernelwright.agent.prompting.prompts import ProblemFacts, Setting, TemplatePrompts, installed_prompts
 from kernelwright.evaluator import EvaluationConfig, Evaluator, EvaluatorError, Problem, find_backend
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 def open_prompts(
@@ -39,7 +41,7 @@ def open_prompts(
         meant = named if named is not None and named.kind == kind else None
         hardware[kind] = meant or this_machine(_kind(kind), folder)
         if named is not None and meant is None:
-            say(f"--target {target} is a GPU; prompts for {name} speak of this machine's CPU")
+            _LOG.warning("--target %s is a GPU; prompts for %s speak of this machine's CPU", target, name)
     versions = _versions("cuda" in hardware)
     return TemplatePrompts(folder, Setting(config=config, hardware=hardware, versions=versions, facts=facts))
 
@@ -60,7 +62,7 @@ def known_facts(
             try:
                 facts = facts_of(evaluator.signature(problem, config))
             except EvaluatorError as error:
-                say(f"prompts go without the problems' sizes: {error}")
+                _LOG.warning("prompts go without the problems' sizes: %s", error)
                 return {}
             if facts is not None:
                 found[problem.id] = facts

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,8 +13,6 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from kernelwright.agent.cli.terminal.failures import Usage, say
-from kernelwright.agent.cli.terminal.options import explain
 from kernelwright.agent.providers import LIVE, OFFLINE
 from kernelwright.agent.providers.completion_cache import CachingProvider
 from kernelwright.agent.providers.endpoint import Endpoint, Patience
@@ -28,11 +27,14 @@ from kernelwright.agent.runner import ModelChoice
 from kernelwright.agent.setup.cost_limits import prices_of
 from kernelwright.agent.setup.credentials import api_key, base_url, key_in, key_variable
 from kernelwright.agent.setup.run_settings import EndpointChoice, RunSettings
+from kernelwright.agent.setup.setting_errors import explain
+from kernelwright.agent.setup.usage_error import UsageError
+from kernelwright.evaluator import gpus
+
+_LOG: Final = logging.getLogger(__name__)
 
 OWNED: Final = ("model", "messages", "stream", "stream_options")
 """Fields of a request's body that no `extra_body` may replace."""
-
-_FALLBACK_FIELDS: Final = tuple(EndpointChoice.model_fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,23 +68,16 @@ class ReplyStorage:
     run: str
 
 
-def parse_fallbacks(texts: Sequence[str]) -> list[dict[str, str]]:
-    """The endpoints that `--fallback` names, as fields of `EndpointChoice`.
-
-    Raises:
-        Usage: not in the form that the option takes.
-    """
-    return [_parse_fallback(text) for text in texts]
-
-
 def resolve(settings: RunSettings) -> RunSettings:
-    """The settings with provider and models made explicit, so that a resumed run asks the same.
+    """The settings with backend, provider and models made explicit, so that a resumed run asks the same.
 
     Raises:
-        Usage: no model is named, the base URL is none, or `extra_body` holds what it must not.
+        UsageError: no model is named, the base URL is none, or `extra_body` holds what it must not.
         ConfigError: no such provider.
     """
     _refuse_what_requests_own(settings)
+    if not settings.backends:
+        settings = settings.model_copy(update={"backends": backends_of_this_machine()})
     is_live = bool(api_key() or settings.base_url or base_url() or settings.endpoints)
     name = settings.provider or (LIVE if is_live else OFFLINE)
     kind = find_provider(name)
@@ -92,26 +87,31 @@ def resolve(settings: RunSettings) -> RunSettings:
     )
     if not kind.is_live:
         if settings.fallbacks:
-            raise Usage("--fallback needs a live endpoint before it: set a key, or --base-url")
+            raise UsageError("--fallback needs a live endpoint before it: set a key, or --base-url")
         return settings
     address = settings.base_url or base_url(kind.url_variables)
     if address is not None and not re.match(r"https?://[^/\s]+", address):
-        raise Usage(f"{address!r} is no base URL; an example: http://localhost:8000/v1")
+        raise UsageError(f"{address!r} is no base URL; an example: http://localhost:8000/v1")
     if not settings.models:
-        raise Usage("which model? --model NAME; it may be repeated")
+        raise UsageError("which model? --model NAME; it may be repeated")
     unasked = [name for name in settings.endpoints if name not in settings.models]
     if unasked:
-        raise Usage(
+        raise UsageError(
             f"endpoints.{unasked[0]}: no such model is asked; --model names {', '.join(settings.models)}"
         )
     return settings
+
+
+def backends_of_this_machine() -> tuple[str, ...]:
+    """The backend for runs that name none: cuda where there is a GPU, else cpp."""
+    return ("cuda",) if gpus() else ("cpp",)
 
 
 def provider_of(settings: RunSettings) -> ProviderKind:
     """The provider of resolved settings, with its own settings.
 
     Raises:
-        Usage: `provider_options` are not its fields.
+        UsageError: `provider_options` are not its fields.
         ConfigError: no such provider.
     """
     kind = find_provider(settings.provider or OFFLINE)
@@ -119,7 +119,7 @@ def provider_of(settings: RunSettings) -> ProviderKind:
     try:
         return kind.model_validate({**shared, **settings.provider_options})
     except ValidationError as error:
-        raise Usage(f"provider {settings.provider}: {explain(error)}") from None
+        raise UsageError(explain(error, kind, prefix="provider_options")) from None
 
 
 def models_of(settings: RunSettings) -> tuple[ModelChoice, ...]:
@@ -178,17 +178,16 @@ def open_providers(
 
 
 @contextmanager
-def open_endpoints(settings: RunSettings, *, quiet: bool) -> Iterator[Endpoints]:
+def open_endpoints(settings: RunSettings) -> Iterator[Endpoints]:
     """The endpoints to ask, ready for as long as they are asked.
 
     Raises:
-        Usage: neither key nor base URL, or a fallback whose key is not set.
+        UsageError: neither key nor base URL, or a fallback whose key is not set.
         ConfigError: the provider's settings cannot work.
     """
 
     def tell(text: str) -> None:
-        if not quiet:
-            say(text if api_key() else f"no key is set: {text}")
+        _LOG.info("%s%s", "" if api_key() else "no key is set: ", text)
 
     kind = provider_of(settings)
     own = {name: _endpoint(choice) for name, choice in settings.endpoints.items()} if kind.is_live else {}
@@ -204,26 +203,26 @@ def open_endpoints(settings: RunSettings, *, quiet: bool) -> Iterator[Endpoints]
 def _refuse_what_requests_own(settings: RunSettings) -> None:
     extra = settings.sampling.extra_body
     if extra.get("n", 1) != 1:
-        raise Usage("sampling.extra_body.n: one reply of a request is kept; ask for more by --samples")
+        raise UsageError("sampling.extra_body.n: one reply of a request is kept; ask for more by --samples")
     for name in extra:
         if name in OWNED:
-            raise Usage(f"sampling.extra_body.{name}: every request has its own; leave it out")
+            raise UsageError(f"sampling.extra_body.{name}: every request has its own; leave it out")
         if name in Sampling.model_fields:
-            raise Usage(f"sampling.extra_body.{name}: there is a setting for it, sampling.{name}")
+            raise UsageError(f"sampling.extra_body.{name}: there is a setting for it, sampling.{name}")
 
 
 def live_endpoint(settings: RunSettings) -> Endpoint:
     """The endpoint that settings and environment name.
 
     Raises:
-        Usage: the provider needs a key or a base URL, and there is neither.
+        UsageError: the provider needs a key or a base URL, and there is neither.
     """
     kind = find_provider(settings.provider or OFFLINE)
     variables = kind.key_variables
     address = settings.base_url or base_url(kind.url_variables)
     key = api_key(variables)
     if variables and not key and address is None:
-        raise Usage(
+        raise UsageError(
             f"no key and no base URL; set {key_variable(variables)}, or ask recorded replies: "
             f"--provider {OFFLINE}"
         )
@@ -250,18 +249,3 @@ def _endpoint(choice: EndpointChoice) -> ModelEndpoint:
 def _patience(count: int) -> list[Patience]:
     """The last of several is tried as long as a lone one would be."""
     return [*[Patience(max_retries=RETRIES_BEFORE_FALLBACK)] * (count - 1), Patience()]
-
-
-def _parse_fallback(text: str) -> dict[str, str]:
-    fields: dict[str, str] = {}
-    for part in text.split(","):
-        name, equals, value = part.partition("=")
-        if not equals or name.strip() not in _FALLBACK_FIELDS or not value.strip():
-            raise Usage(
-                f"--fallback {text!r}: {part!r} is not one of {'=…, '.join(_FALLBACK_FIELDS)}=…; an example: "
-                "--fallback base_url=http://localhost:8000/v1,model=NAME,key_env=OTHER_KEY"
-            )
-        fields[name.strip()] = value.strip()
-    if "base_url" not in fields:
-        raise Usage(f"--fallback {text!r} names no base_url")
-    return fields

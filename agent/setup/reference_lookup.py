@@ -14,7 +14,7 @@ def find_references(archive: Archive, kernels: Iterable[Kernel], names: Sequence
     """Problems by the hash of their source: those named, and those that the kernels' runs used.
 
     Raises:
-        Usage, ProblemError: a name means no problem.
+        UsageError, ProblemError: a name means no problem.
     """
     found = {problem.sha: problem for problem in read_problems(names)}
     for kernel in kernels:

@@ -1,4 +1,4 @@
-"""What a run was asked to do: one record from a TOML file and flags, kept with the run as TOML again."""
+"""The settings of a run: one record, read from a TOML file and options, stored with the run as TOML again."""
 
 from __future__ import annotations
 
@@ -6,24 +6,27 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, JsonValue, ValidationError
 
-from kernelwright.agent.cli.terminal.failures import Usage
-from kernelwright.agent.cli.terminal.options import explain
 from kernelwright.agent.records.budgets import Budget
 from kernelwright.agent.records.messages import Sampling
 from kernelwright.agent.setup.credentials import Address
+from kernelwright.agent.setup.setting_errors import explain, unknown
+from kernelwright.agent.setup.usage_error import UsageError
 from kernelwright.evaluator import EvaluationConfig, Record, plugins
 
 
 def registered(group: str) -> AfterValidator:
     """Accepts the names of plugins of a group."""
 
+    kind = {"strategies": "strategy"}.get(group, group.removesuffix("s"))
+
     def check(name: str) -> str:
         if name not in plugins(group):
-            raise ValueError(f"there is no {name!r}; known: {', '.join(plugins(group))}")
+            raise ValueError(unknown(kind, name, list(plugins(group))))
         return name
 
     return AfterValidator(check)
@@ -34,53 +37,54 @@ class EndpointChoice(Record):
 
     base_url: Address = Field(pattern=r"^https?://[^/\s]+")
     model: str | None = None
-    """What it calls the model; None asks for the name that the run gives."""
+    """Its name for the model; unset asks for the name that the run gives."""
     key_env: str | None = None
-    """Environment variable that holds its key; None sends no key."""
+    """Environment variable that holds its key; unset sends no key."""
 
 
 class RunSettings(Record):
-    """Everything `kernelwright run` can be told, except where its secrets come from."""
+    """Settings of a run; command-line options are made from them. Keys stay in the environment."""
 
     problems: tuple[str, ...] = ()
     """Files, folders, ids or levels."""
-    backends: tuple[str, ...] = ("cuda",)
-    """How kernels are written."""
+    backends: tuple[str, ...] = ()
+    """Backend to write kernels for; may be repeated. Unset: cuda where there is a GPU, else cpp."""
     target: str | None = None
-    """Hardware that prompts speak of; None means this machine's."""
+    """Hardware that prompts name, such as h200. Unset: this machine's."""
     models: tuple[str, ...] = ()
-    """Whom to ask; each gets every problem."""
+    """Model to ask; each gets every problem; may be repeated."""
     licenses: dict[str, str] = {}
     """Licence of a model's replies, by model; recorded with every attempt."""
     provider: Annotated[str, registered("providers")] | None = None
-    """Registered provider; not set: `openai` when a key or a base URL is there, else `replay`."""
+    """openai, replay for recorded replies, or another that is installed. Unset: openai with a key or a base
+    URL, else replay."""
     provider_options: dict[str, JsonValue] = {}
     """Fields of the provider, beyond those that are settings here."""
     base_url: Address | None = None
-    """An OpenAI-compatible endpoint; None: $KERNELWRIGHT_BASE_URL, $OPENAI_BASE_URL, or OpenAI's own."""
+    """OpenAI-compatible endpoint. Unset: $KERNELWRIGHT_BASE_URL, $OPENAI_BASE_URL, or OpenAI's own."""
     endpoints: dict[str, EndpointChoice] = {}
     """Endpoints of models that have their own, by model: {base_url = "…", model = "…", key_env = "…"}. There
     `model` is what the endpoint calls it, and `key_env` names the environment variable that holds the key."""
     fallbacks: tuple[EndpointChoice, ...] = ()
-    """Asked in this order when the endpoint cannot answer; each as in `endpoints`."""
+    """Endpoint to ask when those before it cannot answer; may be repeated."""
     batch_api: bool = False
-    """Whether independent samples are asked in bulk, through the Batch API."""
+    """Ask for samples through the OpenAI Batch API: cheaper, within a day."""
     fresh: bool = False
-    """Whether to ask anew what the completion cache could answer."""
+    """Ask anew, or take a known reply from the cache at no cost (the default)."""
     recordings: str | None = None
-    """Folder the replay server answers from; None means ours."""
+    """Folder of recorded replies. Unset: the installed ones."""
     stream: bool = True
-    """Whether replies are asked for as streams."""
+    """Ask for replies as streams (the default), or whole."""
     sampling: Sampling = Sampling()
-    """How models are asked to sample."""
+    """Sampling parameters sent to models."""
     strategy: Annotated[str, registered("strategies")] = "refine"
-    """Registered strategy that decides what to ask next."""
+    """Strategy that decides the next question: sample, refine, evolve, or another that is installed."""
     options: dict[str, JsonValue] = {}
     """Fields of the strategy."""
     compared: dict[Annotated[str, registered("strategies")], dict[str, JsonValue]] = {}
     """Strategies that an experiment compares, each with its fields, instead of `strategy` and `options`."""
     evaluation: EvaluationConfig = EvaluationConfig()
-    """How candidates are judged."""
+    """Policy of every evaluation."""
     budget: Budget = Budget()
     """For the whole run."""
     problem_budget: Budget = Budget()
@@ -88,52 +92,54 @@ class RunSettings(Record):
     completions: int = Field(default=8, ge=1, le=4096)
     """Replies awaited at once."""
     requests_per_minute: float | None = Field(default=None, gt=0)
-    """What the endpoint allows, where it says so."""
+    """Requests the endpoint allows; its refusals are heeded in any case."""
     tokens_per_minute: float | None = Field(default=None, gt=0)
-    """Prompt and completion tokens, where the endpoint bounds them."""
+    """Prompt and completion tokens the endpoint allows."""
     prices: tuple[str, ...] = ()
     """Price tables (TOML files) before the installed list; agent/providers/prices.toml shows the format."""
     evaluators: int | None = Field(default=None, ge=1, le=256)
-    """Candidates judged at once, None as many as keep the devices busy; timing is exclusive in any case."""
+    """Candidates evaluated at once; timing is exclusive in any case. Unset: enough to keep devices busy."""
     plain_build: bool = True
-    """Whether a kernel must also build with torch's own headers to be kept; costs half a minute for each."""
+    """Save only kernels that also build with torch's own headers, half a minute each (the default)."""
     few_shot: int = Field(default=0, ge=0, le=16)
-    """Kept kernels of like problems that openings show."""
+    """Saved kernels of similar problems that prompts show."""
     few_shot_own: bool = False
-    """Whether a problem's own kept kernels may be among them."""
+    """Let a problem's own saved kernels be among them."""
     seed: int = 0
-    """Seeds what strategies choose at random; sent to no model."""
+    """Seed of what strategies choose at random; sent to no model."""
 
 
-def read_settings(path: Path | None, given: Mapping[str, object]) -> RunSettings:
+def read_settings(
+    path: Path | None, given: Mapping[str, object], flags: Mapping[str, str] = MappingProxyType({})
+) -> RunSettings:
     """Settings from a TOML file with what the command line gave on top; nested tables merge.
 
     Raises:
-        Usage: unreadable, not TOML, or a value that cannot be.
+        UsageError: unreadable, not TOML, or a value that cannot be.
     """
     written: dict[str, object] = {}
     if path is not None:
         try:
             written = tomllib.loads(path.read_text("utf-8"))
         except (OSError, UnicodeDecodeError) as error:
-            raise Usage(f"cannot read settings {path}: {error}") from None
+            raise UsageError(f"cannot read settings {path}: {error}") from None
         except tomllib.TOMLDecodeError as error:
-            raise Usage(f"settings {path} are not TOML: {error}") from None
-    return _check(merge(written, given), path)
+            raise UsageError(f"settings {path} are not TOML: {error}") from None
+    return _check(merge(written, given), path, flags)
 
 
 def parse_assignments(texts: Sequence[str]) -> dict[str, object]:
     """The settings that `--set` gives, each a line of TOML.
 
     Raises:
-        Usage: one is not.
+        UsageError: one is not.
     """
     found: dict[str, object] = {}
     for text in texts:
         try:
             found = merge(found, tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:
-            raise Usage(
+            raise UsageError(
                 f"--set {text!r} is not NAME = VALUE in TOML: {error}; examples: --set sampling.top_p=0.9, "
                 "--set 'licenses.MODEL = \"MIT\"'"
             ) from None
@@ -144,9 +150,9 @@ def parse_settings(text: str) -> RunSettings:
     """Settings as a run stored them.
 
     Raises:
-        Usage: not settings of this version.
+        UsageError: not settings of this version.
     """
-    return _check(tomllib.loads(text), None)
+    return _check(tomllib.loads(text), None, {})
 
 
 def to_toml(settings: RunSettings) -> str:
@@ -156,12 +162,12 @@ def to_toml(settings: RunSettings) -> str:
     return "\n".join(lines).strip() + "\n"
 
 
-def _check(values: Mapping[str, object], path: Path | None) -> RunSettings:
+def _check(values: Mapping[str, object], path: Path | None, flags: Mapping[str, str]) -> RunSettings:
     try:
         return RunSettings.model_validate(values)
     except ValidationError as error:
         place = f"settings {path}: " if path else ""
-        raise Usage(f"{place}{explain(error)}") from None
+        raise UsageError(f"{place}{explain(error, RunSettings, names=flags)}") from None
 
 
 def merge(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:
@@ -190,7 +196,7 @@ def as_value(value: object) -> str:
     """A value as TOML writes it.
 
     Raises:
-        Usage: TOML has no such value.
+        UsageError: TOML has no such value.
     """
     match value:
         case bool() | int() | str():
@@ -202,7 +208,7 @@ def as_value(value: object) -> str:
         case Mapping():
             return f"{{{', '.join(f'{_key(key)} = {as_value(item)}' for key, item in value.items())}}}"
         case _:
-            raise Usage(f"settings cannot hold {value!r}: TOML has no such value")
+            raise UsageError(f"settings cannot hold {value!r}: TOML has no such value")
 
 
 def _key(name: str) -> str:

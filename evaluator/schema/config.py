@@ -82,32 +82,35 @@ class EvaluationConfig(Record):
     """The settings of one evaluation."""
 
     device: str = "auto"
-    """`cpu`, `cuda:N`, several with commas, `cuda` for all GPUs, or `auto`: the backend's kind. Of several
-    devices an evaluation uses the least busy one."""
+    """cpu, cuda:N, several with commas, cuda for all GPUs, or auto: the backend's kind. Of several devices an
+    evaluation gets the least busy one."""
     shapes: str | None = None
-    """A name in the problem's `SHAPES`; None means the problem's own constants."""
+    """A name in the problem's SHAPES. Unset: the problem's own sizes."""
     passes: Passes = Passes.FORWARD
+    """Verify and time the gradients of inputs and parameters too, or outputs only (the default)."""
     dtype: Dtype = Dtype.AS_IS
+    """Cast the problem's floating tensors; as_is keeps their types."""
     math: Math = Math.FP32
+    """Precision a candidate may compute in; sets the tolerance."""
     baselines: tuple[Literal["eager", "compile"], ...] = ("eager", "compile")
-    """Timings of the reference; the headline speedup is against the fastest of them."""
+    """Timings of the reference to take; the headline speedup is against the fastest."""
     trials: int = Field(default=7, ge=1, le=100)
     """Verified calls on fresh inputs before timing, at least one per draw of weights; 7 use all kinds."""
     measure: bool = True
-    """Time the candidate; without it a correct one is `PASSED` with no speedup."""
+    """Measure speed (the default), or verify only: a correct candidate is then PASSED with no speedup."""
     target_ms: float = Field(default=300.0, gt=0)
     """Measured time, of candidate or baseline, to reach before the interval is first computed."""
     max_turns: int = Field(default=24, ge=4)
     """Most interleaved turns of the candidate and of a baseline each."""
     sanitize: Sanitize = Sanitize.AUTO
-    """Saved kernels are sanitized in any case, where the tools are installed."""
+    """Run sanitizers on what passed; auto does so on a GPU, and for kernels that are saved."""
     counters: bool | None = None
-    """Run a GPU candidate that passed once more under ncu, for its hardware counters; None lets the caller
-    decide, and means no."""
+    """Read a GPU's hardware counters with ncu for candidates that passed. Unset: where a next turn sees them."""
     sandbox: SandboxTier | None = None
-    """Sandbox tier; None uses the strongest that works here. `none` must be requested by name."""
+    """Sandbox tier; none protects nothing. Unset: the strongest this machine has."""
     limits: Limits = Limits()
+    """Bound on one evaluation, such as total_s=60 or memory_gib=4; may be repeated."""
     threads: int | None = None
-    """CPU threads of torch for candidate and reference; None uses all cores this process may use."""
+    """CPU threads for torch in both processes. Unset: the cores this process may use."""
     secret_seed: int | None = None
     """Replaces the secret seed, to repeat a run exactly; never set it for candidates you distrust."""

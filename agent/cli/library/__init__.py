@@ -1,1 +1,1 @@
-"""Commands that read and write what was produced: problems, kernels, leaderboards, datasets."""
+"""Commands that read and write what was produced: runs, attempts, kernels, leaderboards, datasets."""

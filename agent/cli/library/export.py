@@ -1,31 +1,40 @@
-"""`kernelwright export`: training data of everything that was tried."""
+"""`kernelwright export`: training data from attempts."""
 
 from __future__ import annotations
 
 import json as json_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from kernelwright.agent.cli.terminal import options
-from kernelwright.agent.cli.terminal.failures import Usage, did_pass, say_once
+from kernelwright.agent.cli.library.runs import find_run
+from kernelwright.agent.cli.terminal import completion, options
+from kernelwright.agent.cli.terminal.failures import did_pass, say_once
+from kernelwright.agent.setup.usage_error import UsageError
 
 if TYPE_CHECKING:
     from kernelwright.agent.datasets import Exported, Exporter
 
-CHOICE = "Which attempts"
-SHAPE = "How they are written"
+CHOICE = "Selection"
+SHAPE = "Format"
 ALWAYS_HEEDED = frozenset({"format", "out", "workspace", "json"})
 """Options that no exporter's settings hold."""
 
 Names = list[str] | None
 
-
-def _formats() -> list[str]:
-    from kernelwright.agent.datasets import exporter_names
-
-    return exporter_names()
+OPTIONS = MappingProxyType(
+    {
+        "filters.statuses": "--status",
+        "filters.tracks": "--track",
+        "filters.min_speedup": "--min-speedup",
+        "pairing": "--pair-by",
+        "test": "--test",
+        "pairs": "--pairs",
+    }
+)
+"""The options behind export settings, by their paths."""
 
 
 def export(
@@ -36,21 +45,26 @@ def export(
             help="The format: sft, preference, unpaired, rl, trajectories, attempts, kernelbench, "
             "flashinfer, or one that another package registers.",
             metavar="FORMAT",
-            autocompletion=_formats,
+            autocompletion=completion.formats,
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Folder to write; new or empty.")],
+    out: options.Out,
     workspace: options.Workspace = Path(),
     run: Annotated[
-        Names, typer.Option(help="A run, by an unmistakable prefix.", rich_help_panel=CHOICE)
-    ] = None,
-    problem: Annotated[
         Names,
-        typer.Option("--problem", "-p", help="Problems whose id contains this.", rich_help_panel=CHOICE),
+        typer.Option(
+            metavar="RUN",
+            help="Only this run: its id, a unique prefix, or `last`.",
+            autocompletion=completion.runs,
+            rich_help_panel=CHOICE,
+        ),
     ] = None,
-    status: Annotated[Names, typer.Option(help="How they ended.", rich_help_panel=CHOICE)] = None,
+    problem: options.ProblemFilter = None,
+    status: Annotated[
+        Names, typer.Option(help="How attempts ended, such as PASSED.", rich_help_panel=CHOICE)
+    ] = None,
     track: Annotated[
-        Names, typer.Option(help="Whose kernels did the work: own, mixed, library.", rich_help_panel=CHOICE)
+        Names, typer.Option(help="Kernels that did the work: own, mixed, library.", rich_help_panel=CHOICE)
     ] = None,
     min_speedup: Annotated[
         float | None, typer.Option(help="Least speedup of what passed.", rich_help_panel=CHOICE)
@@ -59,11 +73,11 @@ def export(
         Names, typer.Option(help="Devices whose name contains this.", rich_help_panel=CHOICE)
     ] = None,
     model: Annotated[
-        Names, typer.Option("--model", "-m", help="Who wrote them.", rich_help_panel=CHOICE)
+        Names, typer.Option("--model", "-m", help="Models that wrote them.", rich_help_panel=CHOICE)
     ] = None,
     license: Annotated[Names, typer.Option(help="Their licence.", rich_help_panel=CHOICE)] = None,
     backend: Annotated[
-        Names, typer.Option("--backend", "-b", help="How they are written.", rich_help_panel=CHOICE)
+        Names, typer.Option("--backend", "-b", help="Backends they are written for.", rich_help_panel=CHOICE)
     ] = None,
     decontaminate: Annotated[
         list[Path] | None,
@@ -76,11 +90,13 @@ def export(
     ] = "near",
     reasoning: Annotated[
         Literal["keep", "drop"],
-        typer.Option(help="What becomes of models' thoughts.", rich_help_panel=SHAPE),
+        typer.Option(help="Keep or drop models' thoughts.", rich_help_panel=SHAPE),
     ] = "drop",
     pair_by: Annotated[
         Literal["prompt", "problem"],
-        typer.Option(help="What both answers of a pair must share.", rich_help_panel=SHAPE),
+        typer.Option(
+            help="Both answers of a pair share the prompt, or the problem only.", rich_help_panel=SHAPE
+        ),
     ] = "prompt",
     pairs: Annotated[
         int, typer.Option(min=1, help="Most pairs of one problem.", rich_help_panel=SHAPE)
@@ -88,9 +104,11 @@ def export(
     test: Annotated[
         float, typer.Option(min=0, max=1, help="Share of problems to hold out.", rich_help_panel=SHAPE)
     ] = 0.1,
-    seed: Annotated[int, typer.Option(help="Changes which are held out.", rich_help_panel=SHAPE)] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the choice of problems that are held out.", rich_help_panel=SHAPE)
+    ] = 0,
     parquet: Annotated[
-        bool, typer.Option("--parquet", help="Write Parquet, too.", rich_help_panel=SHAPE)
+        bool, typer.Option("--parquet", metavar="", help="Write Parquet, too.", rich_help_panel=SHAPE)
     ] = False,
     json: options.Json = False,
 ) -> None:
@@ -106,7 +124,7 @@ def export(
 
     exporter = find_exporter(format)
     archive = Workspace(workspace).archive(say_once())
-    runs = [archive.find(name) for name in run or ()]
+    runs = [find_run(archive, name) for name in run or ()]
     filters = {
         "runs": runs,
         "problems": problem or (),
@@ -142,6 +160,8 @@ def _settings(context: typer.Context, exporter: Exporter, given: dict[str, objec
     """The settings of a format, in a type of its own; an option that it would ignore is refused."""
     from pydantic import ValidationError
 
+    from kernelwright.agent.setup.setting_errors import explain
+
     heeded = exporter.settings.model_fields.keys() & given.keys()
     if "filters" not in heeded:
         options_heeded = ALWAYS_HEEDED | {"run" if name == "runs" else name for name in heeded}
@@ -152,11 +172,11 @@ def _settings(context: typer.Context, exporter: Exporter, given: dict[str, objec
             and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
         ]
         if ignored:
-            raise Usage(f"export {exporter.name} has no {', '.join(ignored)}; leave that out")
+            raise UsageError(f"export {exporter.name} has no {', '.join(ignored)}; leave that out")
     try:
         return exporter.settings.model_validate({name: given[name] for name in heeded})
     except ValidationError as error:
-        raise Usage(options.explain(error)) from None
+        raise UsageError(explain(error, exporter.settings, names=OPTIONS)) from None
 
 
 def _summary(exporter: Exporter, exported: Exported) -> dict[str, object]:

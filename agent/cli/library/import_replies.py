@@ -3,82 +3,186 @@
 from __future__ import annotations
 
 import json as json_module
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from kernelwright.agent.cli.terminal import options
-from kernelwright.agent.cli.terminal.failures import did_pass
+from kernelwright.agent.cli.terminal import completion, options
+from kernelwright.agent.cli.terminal.failures import did_pass, say
+
+if TYPE_CHECKING:
+    from kernelwright.agent.interop.imports.reply_recorder import Taken
+    from kernelwright.agent.records.attempt_log import Attempt
+    from kernelwright.evaluator import Status
+
+MOST_NAMED: Final = 5
+"""Parts of files left out that are named one by one."""
 
 
+@options.with_settings(*(path for path in options.POLICY if path != "evaluation.counters"), "plain_build")
 def import_files(
+    given: options.Given,
     files: Annotated[
         list[Path],
-        typer.Argument(help="Reply files, chat completions as JSON or JSON Lines, KernelBench run folders."),
+        typer.Argument(
+            metavar="FILE...",
+            help="Reply files, chat completions as JSON or JSON Lines, KernelBench run folders.",
+        ),
     ],
-    problem: Annotated[
-        list[str] | None,
+    problem: options.ProblemNames = None,
+    backend: Annotated[
+        str | None,
         typer.Option(
-            "--problem",
-            "-p",
-            help="Where the problems are: files, folders or ids. One problem takes every reply.",
-            show_default="all of ours",
+            "--backend",
+            "-b",
+            metavar="NAME",
+            help="How they are written. Default: guessed.",
+            autocompletion=completion.backends,
         ),
     ] = None,
-    backend: Annotated[
-        str | None, typer.Option("--backend", "-b", help="How they are written.", show_default="guessed")
-    ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help="Who wrote those that do not say.")
+        str | None, typer.Option("--model", "-m", help="Author of replies that name none.")
     ] = None,
-    license: Annotated[str | None, typer.Option(help="Licence of what they wrote.")] = None,
-    evaluate: Annotated[bool, typer.Option("--evaluate", help="Judge them now.")] = False,
-    device: options.Device = None,
-    backward: options.Backward = None,
-    shapes: options.Shapes = None,
-    dtype: options.CastTo = None,
-    math: options.Precision = None,
-    baselines: options.Baselines = None,
-    sandbox: options.Sandbox = None,
-    sanitize: options.Sanitizing = None,
-    time: options.Time = None,
-    limit: options.Limit = None,
-    plain_build: options.PlainBuild = None,
+    license: Annotated[str | None, typer.Option(help="Licence of the replies.")] = None,
+    evaluate: Annotated[bool, typer.Option("--evaluate", metavar="", help="Evaluate them now.")] = False,
     workspace: options.Workspace = Path(),
     cache: options.Cache = None,
     json: options.Json = False,
 ) -> None:
     """Take in replies made elsewhere as a run of their own.
 
-    A reply's problem is found by the name its file gives; a doubtful match is said, an unmatched reply is
-    kept and cannot be judged. Numbers name problems only where --problem says which collection they are of.
-    What holds no reply (a request that failed, a damaged line) is left out and said. Exit status 1 means
-    that nothing passed (with --evaluate) or held code.
+    A reply's problem is found by the name its file gives, or is the only one that --problem names; a
+    doubtful match is said, an unmatched reply is recorded and cannot be evaluated. Numbers name problems only
+    where --problem says which collection they are of. Parts that hold no reply (a request that failed, a
+    damaged line) are left out and said. Exit status 1 means that nothing passed (with --evaluate) or held
+    code.
     """
-    from kernelwright.agent.cli.library.import_job import ImportJob, print_rows, take_in
-    from kernelwright.agent.setup.session import Session, Shown
+    from kernelwright.agent.cli.runs.run_options import watching
+    from kernelwright.agent.interop.imports import read_replies
+    from kernelwright.agent.interop.imports.reply_recorder import Source, record_replies
+    from kernelwright.agent.setup.batch import evaluate_recorded
+    from kernelwright.agent.setup.preparation import RunPlace, keeping
+    from kernelwright.agent.setup.problem_lookup import read_problems
+    from kernelwright.agent.workspace import Workspace
+    from kernelwright.evaluator import find_backend
 
-    config = options.evaluation_config(
-        options.policy(
-            device=device,
-            shapes=shapes,
-            dtype=dtype,
-            math=math,
-            baselines=baselines,
-            sandbox=sandbox,
-            sanitize=sanitize,
-            time=time,
-            limit=limit,
-            backward=backward,
-        )
+    settings = given.run_settings()
+    if backend is not None:
+        find_backend(backend)
+    skipped: list[str] = []
+    replies = [reply for file in files for reply in read_replies(file, skipped.append)]
+    archive = Workspace(workspace).archive()
+    source = Source(
+        problems={problem.id: problem for problem in read_problems(problem or ["all"])},
+        backend=backend,
+        model=model,
+        license=license,
+        is_numbered_alike=bool(problem),
+        config=keeping(settings.evaluation),
+        plain_build=settings.plain_build,
     )
-    builds = plain_build is not False
-    intake = ImportJob(problem or (), backend, model, license, config, evaluate, plain_build=builds)
-    session = Session(workspace, cache, record=None, shown=Shown.QUIET if json else Shown.LIVE)
-    rows = take_in(intake, files, session)
+    log, taken = record_replies(archive, replies, source)
+    _say_skipped(skipped)
+    with log, watching(quiet=json) as watch:
+        if evaluate and any(entry.match for entry in taken):
+            evaluate_recorded(RunPlace(workspace, cache), log, watch)
+    attempts = {attempt.id: attempt for attempt in archive.attempts(log.run)}
+    rows = [ImportedRow(entry, attempts[entry.key.attempt]) for entry in taken]
     if json:
         print(json_module.dumps([row.summary() for row in rows], indent=2))
     else:
-        print_rows(rows, session)
-    raise did_pass(any(row.is_good(judged=evaluate) for row in rows))
+        _print_rows(rows, workspace)
+    raise did_pass(any(row.is_good(evaluated=evaluate) for row in rows))
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedRow:
+    """A reply and its outcome."""
+
+    taken: Taken
+    attempt: Attempt
+
+    @property
+    def status(self) -> Status | None:
+        """How it ended; None when it waits to be evaluated."""
+        return self.attempt.status or self.taken.extraction.status
+
+    def is_good(self, *, evaluated: bool) -> bool:
+        """Return whether it passed, or, when nothing was evaluated, held code."""
+        return self.attempt.passed if evaluated else bool(self.taken.extraction.code)
+
+    def summary(self) -> dict[str, object]:
+        """As plain values."""
+        line, extraction = self.attempt.completion, self.taken.extraction
+        return {
+            "origin": line.origin,
+            "attempt": line.attempt,
+            "run": line.key.run,
+            "problem": line.key.problem,
+            "matched_by": self.taken.match.how if self.taken.match else None,
+            "backend": line.key.backend,
+            "model": line.key.model,
+            "generated_at": self.taken.reply.generated_at,
+            "completion_tokens": line.usage.completion_tokens,
+            "outcome": extraction.outcome,
+            "rule": extraction.rule,
+            "notes": list(extraction.notes),
+            "code": extraction.code or None,
+            "status": self.status,
+            "speedup": self.attempt.speedup,
+        }
+
+
+def _print_rows(rows: Sequence[ImportedRow], workspace: Path) -> None:
+    from kernelwright.agent.cli.terminal.console import colour, out, print_table
+    from kernelwright.agent.workspace import Workspace
+
+    print_table(
+        "file outcome by problem model",
+        [
+            (
+                _place(row.attempt.completion.origin),
+                row.status or row.taken.extraction.outcome,
+                row.taken.extraction.rule,
+                _problem(row),
+                row.attempt.key.model,
+            )
+            for row in rows
+        ],
+        [colour(row.status) if row.status else "" for row in rows],
+    )
+    console = out()
+    run = rows[0].attempt.key.run
+    if any(row.attempt.status is None and row.taken.match for row in rows):
+        console.print(
+            f"evaluate kernelwright run --resume {run} --workspace {quote(str(workspace))}",
+            soft_wrap=True,
+        )
+    console.print(f"log      {(Workspace(workspace).runs / run).resolve()}", soft_wrap=True)
+
+
+def _place(origin: str) -> str:
+    # The end of a long path tells files apart; its beginning is the same for all of them.
+    parts = origin.rsplit("/", 2)
+    return "…/" + "/".join(parts[1:]) if len(parts) == 3 else origin
+
+
+def _say_skipped(skipped: Sequence[str]) -> None:
+    for why in skipped[:MOST_NAMED]:
+        say(f"left out: {why}")
+    if len(skipped) > MOST_NAMED:
+        say(f"left out: {len(skipped) - MOST_NAMED} more; {len(skipped)} in all")
+
+
+def _problem(row: ImportedRow) -> str:
+    match, called = row.taken.match, row.taken.reply.problem
+    if match is None:
+        return f"{called}: not among the problems; --problem FILE" if called else "not said; --problem FILE"
+    if match.how == "asked":
+        return match.problem + (f" (as asked; the file says {called})" if called else " (as asked)")
+    doubt = "" if match.certain else f" (doubtful: by {match.how}; the file says {called})"
+    return match.problem + doubt

@@ -1,136 +1,158 @@
-"""`kernelwright kernels` and `kernelwright show`: what was kept."""
+"""`kernelwright kernels`: saved kernels, listed, shown and removed."""
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelwright.agent.cli.terminal import options
+from kernelwright.agent.cli.library.runs import Yes, confirm
+from kernelwright.agent.cli.terminal import completion, options
 from kernelwright.agent.cli.terminal.failures import say, say_once
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
+    from kernelwright.agent.archive import Archive
     from kernelwright.agent.workspace import Kernel
 
-app = typer.Typer(no_args_is_help=True, help="List and show kept kernels.")
+app = typer.Typer(no_args_is_help=True, help="List, show and remove saved kernels.")
 
-KernelName = Annotated[str, typer.Argument(help="A kernel's id, or an unmistakable beginning of it.")]
+KernelName = Annotated[
+    str,
+    typer.Argument(
+        metavar="KERNEL", help="A kernel's id, or a unique prefix of it.", autocompletion=completion.kernels
+    ),
+]
+KernelNames = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="KERNEL...", help="Ids of kernels, or unique prefixes.", autocompletion=completion.kernels
+    ),
+]
+Names = list[str] | None
 
 
 @app.command("list")
 def list_kernels(
     workspace: options.Workspace = Path(),
-    problem: Annotated[
-        str | None, typer.Option(help="Only kernels of problems whose id contains this.")
-    ] = None,
+    problem: options.ProblemFilter = None,
+    backend: Annotated[Names, typer.Option("--backend", "-b", help="Only these backends.")] = None,
+    model: Annotated[Names, typer.Option("--model", "-m", help="Only kernels of these models.")] = None,
+    min_speedup: Annotated[float, typer.Option(help="Only kernels at least this fast.")] = 0.0,
     json: options.Json = False,
 ) -> None:
-    """List kept kernels, fastest first within a problem."""
-    from rich.table import Table
-
-    from kernelwright.agent.cli.terminal.console import milliseconds, out, plain
+    """List saved kernels, fastest first within a problem."""
+    from kernelwright.agent.cli.terminal.console import out, print_table
     from kernelwright.agent.workspace import Workspace
 
     kernels = [
         kernel
         for kernel in Workspace(workspace).kernels(lambda _, error: say(f"left out: {error}"))
-        if problem is None or problem in kernel.record.problem
+        if (not problem or any(part in kernel.record.problem for part in problem))
+        and (not backend or kernel.record.backend in backend)
+        and (not model or kernel.record.provenance.model in model)
+        and (kernel.best.speedup or 0.0) >= min_speedup
     ]
     kernels.sort(key=lambda kernel: (kernel.record.problem, -(kernel.best.speedup or 0.0)))
     if json:
         from kernelwright.agent.records.strict_json import strict_json
 
         print(strict_json([_summary(kernel) for kernel in kernels], indent=2))
-        return
-    if not kernels:
-        out().print(f"no kernels below {workspace.resolve() / 'generated'}")
-        return
-    table = Table(box=None, pad_edge=False)
-    for heading in ("kernel", "problem", "backend", "speedup", "time", "measured on", "by"):
-        table.add_column(heading, justify="right" if heading in ("speedup", "time") else "left")
-    for kernel in kernels:
-        best = kernel.best
-        table.add_row(
-            kernel.id,
-            plain(kernel.record.problem),
-            plain(kernel.record.backend),
-            f"{best.speedup:.2f}×" if best.speedup is not None else "-",
-            milliseconds(best.measurement.candidate.median_ms) if best.measurement else "-",
-            plain(best.environment.device_name) if best.environment else "-",
-            plain(kernel.record.provenance.model or "-"),
-        )
-    out().print(table)
+    elif not kernels:
+        out().print(f"no such kernels below {workspace.resolve() / 'generated'}")
+    else:
+        headings = "kernel problem backend >speedup >95_% against >time measured_on by"
+        print_table(headings, [list(_row(kernel)) for kernel in kernels])
 
 
 @app.command("show")
 def show(kernel: KernelName, workspace: options.Workspace = Path(), json: options.Json = False) -> None:
-    """Show a kept kernel: its source, its score, where it came from and what was said to make it."""
+    """Show a saved kernel: its conversation, its source, its score and where it came from."""
     from kernelwright.agent.archive import ArchiveError
-    from kernelwright.agent.cli.library.conversation import read_conversation
+    from kernelwright.agent.cli.evaluation.evaluation_card import card
+    from kernelwright.agent.cli.library.attempts import print_conversation
+    from kernelwright.agent.cli.terminal.console import out, plain, print_source
     from kernelwright.agent.workspace import Workspace
 
     place = Workspace(workspace)
-    kept = place.kernel(kernel)
+    saved = place.kernel(kernel)
     try:
-        said, trouble = read_conversation(place.archive(say_once()), kept.record.provenance), ""
+        said, trouble = _conversation(place.archive(say_once()), saved), ""
     except ArchiveError as error:
         said, trouble = None, str(error)
     if json:
         from kernelwright.agent.records.strict_json import strict_json
 
-        record = kept.record.model_dump(mode="json")
-        whole = {"source": kept.source, "record": record, "conversation": said}
-        print(strict_json(_summary(kept) | whole, indent=2))
+        record = saved.record.model_dump(mode="json")
+        whole = {"source": saved.source, "record": record, "conversation": said}
+        print(strict_json(_summary(saved) | whole, indent=2))
         return
-    _print_kernel(kept)
-    _print_conversation(said, trouble)
-
-
-def _print_kernel(kept: Kernel) -> None:
-    from rich.syntax import Syntax
-
-    from kernelwright.agent.cli.judging.evaluation_card import card
-    from kernelwright.agent.cli.terminal.console import out, plain
-
-    console = out()
-    if console.is_terminal:
-        console.print(Syntax(plain(kept.source), "python", background_color="default"))
-    else:
-        print(kept.source, end="" if kept.source.endswith("\n") else "\n")
-    console.print(card(kept.best))
-    origin = kept.record.provenance.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    told = ", ".join(f"{name} {plain(str(value))}" for name, value in origin.items())
-    console.print(f"from   {told}")
-    console.print(f"lies   {kept.folder}")
-
-
-def _print_conversation(said: Sequence[Mapping[str, str]] | None, trouble: str) -> None:
-    from rich.text import Text
-
-    from kernelwright.agent.cli.terminal.console import out, plain
-
-    console = out()
+    print_source(saved.source)
+    out().print(card(saved.best))
+    origin = saved.record.provenance.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    for label, value in {**origin, "folder": saved.folder}.items():
+        out().print(f"{label:<13}{plain(str(value))}", soft_wrap=True)
     if said is None:
-        console.print(f"said   nothing that could be shown: {plain(trouble)}", soft_wrap=True)
-        return
-    for message in said:
-        role = message["role"]
-        for title, text in ((f"{role}, thinking", message.get("reasoning")), (role, message["content"])):
-            if text:
-                console.print(Text(f"\n--- {title}", style="bold"))
-                console.print(Text(plain(text)), soft_wrap=True)
+        out().print(f"conversation not here: {plain(trouble)}", soft_wrap=True)
+    else:
+        # The reply repeats the source, which stands above.
+        *asked, reply = said
+        content = reply["content"].replace(saved.source.strip(), "[the source above]")
+        print_conversation([*asked, reply | {"content": content}])
+
+
+@app.command("rm")
+def remove_kernels(kernels: KernelNames, workspace: options.Workspace = Path(), yes: Yes = False) -> None:
+    """Remove saved kernels with all their scores; runs that made them stay."""
+    from kernelwright.agent.workspace import Workspace
+
+    place = Workspace(workspace)
+    for kernel in [place.kernel(name) for name in dict.fromkeys(kernels)]:
+        if confirm(f"kernel {kernel.id} of {kernel.record.problem}", kernel.folder, yes):
+            shutil.rmtree(kernel.folder)
+            say(f"removed kernel {kernel.id}")
+
+
+def _conversation(archive: Archive, kernel: Kernel) -> list[dict[str, str]]:
+    from kernelwright.agent.archive import ArchiveError
+    from kernelwright.agent.cli.library.attempts import conversation
+
+    made = kernel.record.provenance
+    if made.run is None or made.run not in archive.runs():
+        raise ArchiveError(f"its run {made.run or ''} is not here".replace("  ", " "))
+    found = next((attempt for attempt in archive.attempts(made.run) if attempt.id == made.attempt), None)
+    if found is None:
+        raise ArchiveError(f"run {made.run} holds no attempt {made.attempt}")
+    return conversation(archive, found)
+
+
+def _row(kernel: Kernel) -> Iterator[str]:
+    from kernelwright.agent.cli.terminal.console import milliseconds
+
+    best, record = kernel.best, kernel.record
+    measured = best.measurement
+    yield from (kernel.id, record.problem, record.backend)
+    yield f"{best.speedup:.2f}×" if best.speedup is not None else "-"
+    yield f"{measured.interval.low:.2f}–{measured.interval.high:.2f}" if measured else "-"
+    yield ", ".join(measured.baselines) if measured else "-"
+    yield milliseconds(measured.candidate.median_ms) if measured else "-"
+    yield best.environment.device_name if best.environment else "-"
+    yield record.provenance.model or "-"
 
 
 def _summary(kernel: Kernel) -> dict[str, object]:
     best = kernel.best
+    measured = best.measurement
     return {
         "kernel": kernel.id,
         "problem": kernel.record.problem,
         "backend": kernel.record.backend,
+        "model": kernel.record.provenance.model,
         "speedup": best.speedup,
+        "interval": measured.interval.model_dump() if measured else None,
+        "against": list(measured.baselines) if measured else None,
         "scores": len(kernel.record.scores),
         "device": best.environment.device_name if best.environment else None,
         "folder": str(kernel.folder),

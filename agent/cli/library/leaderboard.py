@@ -1,4 +1,4 @@
-"""`kernelwright leaderboard`: what every model, strategy and backend achieved, and what changed since."""
+"""`kernelwright leaderboard`: standings of models, strategies and backends, and comparisons of runs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelwright.agent.cli.terminal import options
-from kernelwright.agent.cli.terminal.failures import Usage, say_once
+from kernelwright.agent.cli.library.runs import find_run
+from kernelwright.agent.cli.terminal import completion, options
+from kernelwright.agent.cli.terminal.failures import say_once
+from kernelwright.agent.setup.usage_error import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +23,12 @@ if TYPE_CHECKING:
 def leaderboard(
     workspace: options.Workspace = Path(),
     run: Annotated[
-        str | None, typer.Option(help="Only this run, by an unmistakable prefix.", show_default="all runs")
+        str | None,
+        typer.Option(
+            metavar="RUN",
+            help="Only this run: its id, a unique prefix, or `last`.",
+            autocompletion=completion.runs,
+        ),
     ] = None,
     compare: Annotated[
         tuple[str, str] | None,
@@ -36,7 +43,7 @@ def leaderboard(
         typer.Option(metavar="FILE", help="Write a page that needs nothing else.", show_default=False),
     ] = None,
     json: options.Json = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", metavar="", help="Print comma-separated values.")] = False,
 ) -> None:
     """Rank models, strategies and backends over every attempt in a workspace, or compare two of its runs.
 
@@ -45,18 +52,20 @@ def leaderboard(
     given = {"--json": json, "--csv": csv, "--html": html is not None}
     named = [name for name, is_given in given.items() if is_given]
     if len(named) > 1:
-        raise Usage(f"{' and '.join(named)} exclude each other")
+        raise UsageError(f"{' and '.join(named)} exclude each other")
     if compare is not None and (csv or run is not None):
-        raise Usage(f"--compare and {'--csv' if csv else '--run'} exclude each other")
+        raise UsageError(f"--compare and {'--csv' if csv else '--run'} exclude each other")
     from kernelwright.agent.workspace import Workspace
 
+    if not workspace.is_dir():
+        raise UsageError(f"there is no workspace {workspace}; --workspace names a folder with runs/")
     archive = Workspace(workspace).archive(say_once())
     if html is not None:
         _write_page(archive, html, run, compare)
     elif compare is not None:
         _compare(archive, compare, json=json)
     else:
-        _rank(archive, archive.find(run) if run is not None else None, json=json, csv=csv)
+        _rank(archive, find_run(archive, run) if run is not None else None, json=json, csv=csv)
 
 
 def _rank(archive: Archive, run: str | None, *, json: bool, csv: bool) -> None:
@@ -83,7 +92,7 @@ def _print_waiting(archive: Archive, runs: Sequence[str]) -> None:
         count = sum(attempt.evaluation is None for attempt in archive.attempts(run))
         if count:
             goes_on = f"kernelwright run --resume {run} --workspace {quote(str(archive.folder.parent))}"
-            out().print(f"{count} replies wait to be judged: {goes_on}", soft_wrap=True)
+            out().print(f"{count} replies wait to be evaluated: {goes_on}", soft_wrap=True)
 
 
 def _compare(archive: Archive, runs: tuple[str, str], *, json: bool) -> None:
@@ -111,13 +120,13 @@ def _write_page(archive: Archive, file: Path, run: str | None, compare: tuple[st
     from kernelwright.agent.leaderboard.html import write_pages
 
     if file.is_dir():
-        raise Usage(f"--html {file} is a folder; name a file, such as {file / 'leaderboard.html'}")
+        raise UsageError(f"--html {file} is a folder; name a file, such as {file / 'leaderboard.html'}")
     if not file.resolve().parent.is_dir():
-        raise Usage(f"--html {file}: there is no folder {file.resolve().parent}; make it first")
+        raise UsageError(f"--html {file}: there is no folder {file.resolve().parent}; make it first")
     written = write_pages(
         archive,
         file,
-        run=archive.find(run) if run is not None else None,
+        run=find_run(archive, run) if run is not None else None,
         compare=_two_runs(archive, compare) if compare is not None else None,
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
@@ -132,7 +141,7 @@ def _write_page(archive: Archive, file: Path, run: str | None, compare: tuple[st
 
 
 def _two_runs(archive: Archive, names: tuple[str, str]) -> tuple[str, str]:
-    before, after = (archive.find(name) for name in names)
+    before, after = (find_run(archive, name) for name in names)
     if before == after:
-        raise Usage(f"--compare: {names[0]!r} and {names[1]!r} are the same run, {before}")
+        raise UsageError(f"--compare: {names[0]!r} and {names[1]!r} are the same run, {before}")
     return before, after

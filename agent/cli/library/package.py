@@ -1,4 +1,4 @@
-"""`kernelwright package`: kept kernels as a small installable package."""
+"""`kernelwright package`: saved kernels as a small installable package."""
 
 from __future__ import annotations
 
@@ -7,24 +7,17 @@ from typing import Annotated
 
 import typer
 
+from kernelwright.agent.cli.library.kernels import KernelNames
 from kernelwright.agent.cli.terminal import options
-from kernelwright.agent.cli.terminal.failures import Usage
+from kernelwright.agent.setup.usage_error import UsageError
 
 
 def package(
-    kernels: Annotated[list[str], typer.Argument(help="Kernel ids, or unmistakable beginnings.")],
-    out: Annotated[Path, typer.Option(help="Folder to write; new or empty.")],
-    name: Annotated[str, typer.Option(help="What the package is called.")] = "kept-kernels",
+    kernels: KernelNames,
+    out: options.Out,
+    name: Annotated[str, typer.Option(help="Name of the package.")] = "kept-kernels",
     workspace: options.Workspace = Path(),
-    problems: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--problem",
-            "-p",
-            help="Where the references are: files, folders or ids; may be repeated.",
-            show_default="all of ours, and those of the kernels' runs",
-        ),
-    ] = None,
+    problem: options.ProblemNames = None,
 ) -> None:
     """Write an installable package of kernels: source, reference, score and a test for each."""
     from kernelwright.agent.cli.terminal.console import out as console
@@ -34,11 +27,11 @@ def package(
 
     place = Workspace(workspace)
     chosen = [place.kernel(kernel) for kernel in kernels]
-    references = find_references(place.archive(), chosen, problems or ["all"])
+    references = find_references(place.archive(), chosen, problem or ["all"])
     try:
         names = write_package(chosen, references, Wanted(name=name), out)
     except UnusablePackage as error:
-        raise Usage(str(error)) from None
+        raise UsageError(str(error)) from None
     for made in names:
         console().print(f"kernel   {made}")
     console().print(f"package  {out.resolve()}", soft_wrap=True)

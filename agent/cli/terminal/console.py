@@ -1,4 +1,4 @@
-"""What people see: consoles, colours of statuses, and text of strangers made safe to print."""
+"""Consoles, tables, colours of statuses, and text of strangers made safe to print."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import json
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,11 +23,11 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\
 _ASCII: Final = str.maketrans(
     {"×": "x", "–": "-", "·": "|", "→": "->", "†": "+", "‡": "++", "§": "!", "…": "..."}
 )
-"""For our own signs; what else a stream cannot say is written as its number."""
+"""For our own signs; other characters a stream cannot encode are written as their numbers."""
 
 
 def speak_ascii_where_needed() -> None:
-    """Let standard output and error say everything in some way, whatever their encodings."""
+    """Let standard output and error print every text in some way, whatever their encodings."""
     codecs.register_error("kernelwright", _in_ascii)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -41,7 +42,7 @@ def _in_ascii(error: UnicodeError) -> tuple[str, int]:
 
 
 def out() -> Console:
-    """The console for answers: standard output, without guesses about markup in other people's text."""
+    """The console for results: standard output, without guesses about markup in other people's text."""
     return _console(stderr=False)
 
 
@@ -61,8 +62,32 @@ def _console(*, stderr: bool) -> Console:
 
 
 def is_watched() -> bool:
-    """Whether a person watches standard error."""
+    """Return whether a person watches standard error."""
     return sys.stderr.isatty()
+
+
+def print_table(headings: str, rows: Iterable[Sequence[str]], styles: Sequence[str] = ()) -> None:
+    """Print rows below headings: words between blanks, `_` for a blank, `>` before right-aligned ones."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for heading in headings.split():
+        justify: Literal["left", "right"] = "right" if heading.startswith(">") else "left"
+        table.add_column(heading.lstrip(">").replace("_", " "), justify=justify, overflow="fold")
+    for index, row in enumerate(rows):
+        table.add_row(*(plain(cell) for cell in row), style=styles[index] if styles else None)
+    out().print(table)
+
+
+def print_source(source: str) -> None:
+    """Print Python source, coloured on a terminal, as it is elsewhere."""
+    from rich.syntax import Syntax
+
+    console = out()
+    if console.is_terminal:
+        console.print(Syntax(plain(source), "python", background_color="default"))
+    else:
+        print(source, end="" if source.endswith("\n") else "\n")
 
 
 def plain(text: str) -> str:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import errno
+import logging
 import sys
 import traceback
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 
 import typer
 from typer.core import TyperGroup
 
 from kernelwright.agent.cli.terminal.console import plain
+from kernelwright.agent.setup.usage_error import UsageError
+
+LOGGER: Final = "kernelwright.agent.setup"
+"""The logger of the composition, whose messages are lines for people here."""
 
 
 class ExitCode(IntEnum):
-    """What the command's exit status says."""
+    """Exit statuses of every command."""
 
     PASSED = 0
     DID_NOT_PASS = 1
@@ -25,19 +30,34 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-class Usage(Exception):
-    """The user asked for something that cannot be: a missing file, contradictory options."""
-
-
 def did_pass(passed: bool) -> typer.Exit:
-    """The exit that says whether what was judged passed."""
+    """The exit for a check that passed or did not."""
     return typer.Exit(ExitCode.PASSED if passed else ExitCode.DID_NOT_PASS)
 
 
 class Guarded(TyperGroup):
-    """A command group that turns every failure into one line on standard error and the right exit code."""
+    """A command group that turns every failure into one line on standard error and an exit code."""
+
+    def main(self, *arguments: Any, **named: Any) -> Any:  # Any: as typer's own
+        """Run the command line; errors of usage look like all others."""
+        is_program = named.pop("standalone_mode", True)
+        _let_setup_speak()
+        try:
+            code = super().main(*arguments, **(named | {"standalone_mode": False}))
+        except Exception as error:
+            if not _is_parsing_error(error):
+                raise
+            if type(error).__name__ == "NoArgsIsHelpError":
+                error.show()  # type: ignore[attr-defined]  # prints the help
+            else:
+                say(_parsing_problem(error))
+            code = ExitCode.USAGE
+        if not is_program:
+            return code
+        return sys.exit(code if isinstance(code, int) else ExitCode.PASSED)
 
     def invoke(self, ctx: Any) -> Any:  # Any: typer's own context class moved between its releases
+        """Run the command, and turn what it raises into an exit code."""
         try:
             return super().invoke(ctx)
         except (typer.Exit, typer.Abort):
@@ -54,6 +74,17 @@ class Guarded(TyperGroup):
             else:
                 say(describe(error))
             raise typer.Exit(code) from None
+
+
+class _Speaker(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage())
+
+
+def _let_setup_speak() -> None:
+    logger = logging.getLogger(LOGGER)
+    logger.handlers, logger.propagate = [_Speaker()], False
+    logger.setLevel(logging.INFO)
 
 
 def say(line: str) -> None:
@@ -74,17 +105,14 @@ def say_once() -> Callable[[str], None]:
 
 
 def exit_code(error: BaseException) -> ExitCode:
-    """Whose failure an exception is, as an exit status."""
+    """The exit status of an exception."""
     from kernelwright.agent.archive import UnknownRun
     from kernelwright.agent.interop.imports import UnreadableImport
     from kernelwright.agent.workspace import UnknownKernel
     from kernelwright.evaluator import ConfigError, ProblemError
 
-    match error:
-        case Usage() | ConfigError() | ProblemError() | UnknownRun() | UnknownKernel() | UnreadableImport():
-            return ExitCode.USAGE
-        case _:
-            return ExitCode.MACHINE
+    usage = (UsageError, ConfigError, ProblemError, UnknownRun, UnknownKernel, UnreadableImport)
+    return ExitCode.USAGE if isinstance(error, usage) else ExitCode.MACHINE
 
 
 def describe(error: BaseException) -> str:
@@ -102,12 +130,19 @@ def describe(error: BaseException) -> str:
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""
         return f"{place}{error.strerror or error}"
-    if isinstance(error, (Usage, UnreadableImport, EvaluatorError, ProviderError, ArchiveError)):
+    if isinstance(error, (UsageError, UnreadableImport, EvaluatorError, ProviderError, ArchiveError)):
         return " ".join(str(error).split())
     cause = " ".join(str(error).split()) or "no message"
     return f"internal error, nothing was scored: {type(error).__name__}: {cause} (--debug shows where)"
 
 
 def _is_parsing_error(error: Exception) -> bool:
-    # Click's own usage errors print themselves and exit with 2; the class moved between typer's releases.
-    return hasattr(error, "exit_code") and hasattr(error, "show")
+    # Click's usage errors; their class moved between typer's releases.
+    return hasattr(error, "exit_code") and hasattr(error, "format_message")
+
+
+def _parsing_problem(error: Any) -> str:  # Any: as above
+    text = " ".join(error.format_message().split()).rstrip(".")
+    context = getattr(error, "ctx", None)
+    way_out = f"; `{context.command_path} --help` lists what there is" if context else ""
+    return text[:1].lower() + text[1:] + way_out

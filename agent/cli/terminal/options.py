@@ -1,227 +1,254 @@
-"""Options that several commands share, and the policy they add up to."""
+"""Command-line options: those made from the settings models, and the few that several commands share.
+
+A setting is declared once, in its model; `SETTINGS` only says which settings have an option, how it is spelt
+and how its text is read. `@with_settings` adds the options to a command, which gets them as one `Given`.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from kernelwright.agent.cli.terminal.failures import Usage
+from kernelwright.agent.cli.terminal import completion
+from kernelwright.agent.cli.terminal.declared_settings import declared
+from kernelwright.agent.cli.terminal.option_values import (
+    absolute,
+    parse_fallback,
+    parse_limits,
+    parse_seconds,
+    passes,
+    split,
+)
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
-
+    from kernelwright.agent.setup.run_settings import RunSettings
     from kernelwright.evaluator import EvaluationConfig
 
-POLICY = "How it is judged"
+MODEL, SEARCH, BUDGET, EVALUATION = "Model and endpoint", "Search", "Budget", "Evaluation"
+BULK, OUTPUT = "Batch API", "Output"
 
 
-def plugin_name(group: str) -> Callable[[str], str]:
-    """Accepts only registered names of a group."""
+@dataclass(frozen=True, slots=True)
+class SettingOption:
+    """How a setting is spelt on the command line."""
 
-    def parse(name: str) -> str:
-        from kernelwright.evaluator import plugins
-
-        if name not in plugins(group):
-            raise typer.BadParameter(f"{name!r} is not one of {', '.join(map(repr, plugins(group)))}.")
-        return name
-
-    return parse
+    flags: str
+    panel: str
+    read: Callable[[Any], object] | None = None  # Any: text, a list of texts, or a flag
+    metavar: str = ""
+    complete: Callable[[str], list[str]] | None = None
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON on standard output.")]
+SETTINGS: Final = MappingProxyType(
+    {
+        "backends": SettingOption(
+            "--backend -b", "Options", split, metavar="NAME", complete=completion.backends
+        ),
+        "models": SettingOption("--model -m", MODEL, tuple),
+        "provider": SettingOption("--provider", MODEL, metavar="NAME", complete=completion.providers),
+        "base_url": SettingOption("--base-url", MODEL, metavar="URL"),
+        "fallbacks": SettingOption(
+            "--fallback", MODEL, parse_fallback, metavar="base_url=URL[,model=NAME][,key_env=VARIABLE]"
+        ),
+        "fresh": SettingOption("--fresh/--remembered", MODEL),
+        "recordings": SettingOption("--recordings", MODEL, absolute, metavar="FOLDER"),
+        "target": SettingOption("--target", MODEL),
+        "sampling.temperature": SettingOption("--temperature", MODEL),
+        "sampling.max_tokens": SettingOption("--reply-tokens", MODEL),
+        "stream": SettingOption("--stream/--no-stream", MODEL),
+        "batch_api": SettingOption("--batch-api", BULK),
+        "strategy": SettingOption("--strategy -s", SEARCH, metavar="NAME", complete=completion.strategies),
+        "options.samples": SettingOption("--samples -n", SEARCH),
+        "options.turns": SettingOption("--turns -t", SEARCH),
+        "options.enough": SettingOption("--enough", SEARCH),
+        "seed": SettingOption("--seed", SEARCH),
+        "few_shot": SettingOption("--few-shot", SEARCH),
+        "few_shot_own": SettingOption("--few-shot-own", SEARCH),
+        "budget.cost_usd": SettingOption("--max-cost", BUDGET),
+        "budget.tokens": SettingOption("--max-tokens", BUDGET),
+        "budget.seconds": SettingOption("--max-time", BUDGET, parse_seconds, metavar="90s|10m|2h"),
+        "budget.attempts": SettingOption("--max-attempts", BUDGET),
+        "completions": SettingOption("--concurrency -c", BUDGET),
+        "evaluators": SettingOption("--evaluators", BUDGET),
+        "evaluation.device": SettingOption("--device", EVALUATION),
+        "evaluation.shapes": SettingOption("--shapes", EVALUATION),
+        "evaluation.dtype": SettingOption("--dtype", EVALUATION),
+        "evaluation.math": SettingOption("--math", EVALUATION),
+        "evaluation.passes": SettingOption("--backward/--forward", EVALUATION, passes),
+        "evaluation.baselines": SettingOption("--baselines", EVALUATION, split),
+        "evaluation.sandbox": SettingOption("--sandbox", EVALUATION),
+        "evaluation.measure": SettingOption("--time/--no-time", EVALUATION),
+        "evaluation.sanitize": SettingOption("--sanitize", EVALUATION),
+        "evaluation.counters": SettingOption("--counters/--no-counters", EVALUATION),
+        "evaluation.limits": SettingOption("--limit", EVALUATION, parse_limits, metavar="NAME=VALUE"),
+        "plain_build": SettingOption("--plain-build/--no-plain-build", EVALUATION),
+    }
+)
+"""Settings that have an option, in the order help shows them; `--set` reaches the others."""
+
+POLICY: Final = tuple(path for path in SETTINGS if path.startswith("evaluation."))
+RUN: Final = tuple(path for path in SETTINGS if path != "batch_api")
+
+Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.", metavar="")]
 Workspace = Annotated[
     Path,
     typer.Option(
         "--workspace",
         "-w",
         envvar="KERNELWRIGHT_WORKSPACE",
-        help="Folder that holds generated/ and runs/.",
-        show_default="the current folder",
+        metavar="FOLDER",
+        help="Folder that holds generated/ and runs/. Default: the current one.",
+        show_default=False,
     ),
 ]
 Cache = Annotated[
     Path | None,
     typer.Option(
         envvar="KERNELWRIGHT_CACHE",
-        help="Folder of finished builds and remembered baselines.",
-        show_default="~/.cache/kernelwright",
+        metavar="FOLDER",
+        help="Folder of builds, baselines and replies. Default: ~/.cache/kernelwright.",
     ),
 ]
-Device = Annotated[
-    str | None,
+ProblemName = Annotated[
+    str,
     typer.Option(
-        help="cpu, cuda:N, several with commas, or cuda for all GPUs.",
-        show_default="what the backend needs",
-        rich_help_panel=POLICY,
+        "--problem",
+        "-p",
+        metavar="PROBLEM",
+        help="Problem: a file, an id, or a unique part of an id.",
+        autocompletion=completion.problems,
     ),
 ]
-Shapes = Annotated[
-    str | None,
-    typer.Option(
-        help="A name in the problem's SHAPES.",
-        show_default="the problem's own sizes",
-        rich_help_panel=POLICY,
-    ),
-]
-CastTo = Annotated[
-    Literal["as_is", "fp32", "bf16", "fp16"] | None,
-    typer.Option(
-        "--dtype",
-        help="Cast the problem's floating tensors.",
-        show_default="as_is",
-        rich_help_panel=POLICY,
-    ),
-]
-Backward = Annotated[
-    bool | None,
-    typer.Option(
-        "--backward/--forward",
-        help="Verify and time the gradients of inputs and parameters too.",
-        show_default="forward",
-        rich_help_panel=POLICY,
-    ),
-]
-Precision = Annotated[
-    Literal["fp32", "tf32", "bf16", "fp16"] | None,
-    typer.Option(
-        "--math",
-        help="Precision a candidate may use inside.",
-        show_default="fp32",
-        rich_help_panel=POLICY,
-    ),
-]
-Baselines = Annotated[
-    str | None,
-    typer.Option(
-        help="Timings of the reference, separated by commas.",
-        show_default="eager,compile",
-        rich_help_panel=POLICY,
-    ),
-]
-Sandbox = Annotated[
-    Literal["bubblewrap", "confined", "none"] | None,
-    typer.Option(
-        help="Sandbox tier; none protects nothing.",
-        show_default="the strongest this machine has",
-        rich_help_panel=POLICY,
-    ),
-]
-Time = Annotated[
-    bool | None,
-    typer.Option(
-        "--time/--no-time", help="Measure speed, or verify only.", show_default="time", rich_help_panel=POLICY
-    ),
-]
-Sanitizing = Annotated[
-    Literal["auto", "on", "off"] | None,
-    typer.Option(
-        "--sanitize",
-        help="Run sanitizers on what passed; auto does so on a GPU, and for kernels that a run keeps.",
-        show_default="auto",
-        rich_help_panel=POLICY,
-    ),
-]
-Counting = Annotated[
-    bool | None,
-    typer.Option(
-        "--counters/--no-counters",
-        help="Read a GPU's hardware counters with ncu for what passed, where users may read them.",
-        show_default="where a next turn is told of them",
-        rich_help_panel=POLICY,
-    ),
-]
-PlainBuild = Annotated[
-    bool | None,
-    typer.Option(
-        "--plain-build/--no-plain-build",
-        help="Keep only what also builds with torch's own headers.",
-        show_default="plain-build",
-        rich_help_panel=POLICY,
-    ),
-]
-Limit = Annotated[
+ProblemNames = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="NAME=VALUE",
-        help="A bound on one evaluation, such as total_s=60 or memory_gib=4; may be repeated.",
-        rich_help_panel=POLICY,
+        "--problem",
+        "-p",
+        metavar="PROBLEM",
+        help="Problems: files, folders, ids or levels; may be repeated. Default: all installed ones.",
+        autocompletion=completion.problems,
     ),
 ]
+ProblemFilter = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--problem",
+        "-p",
+        metavar="PROBLEM",
+        help="Only problems whose id contains this; may be repeated.",
+        autocompletion=completion.problems,
+    ),
+]
+Out = Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder to write; new or empty.")]
 
 
-def policy(
-    *,
-    device: str | None = None,
-    shapes: str | None = None,
-    dtype: str | None = None,
-    math: str | None = None,
-    backward: bool | None = None,
-    baselines: str | None = None,
-    sandbox: str | None = None,
-    time: bool | None = None,
-    sanitize: str | None = None,
-    counters: bool | None = None,
-    limit: Sequence[str] | None = None,
-) -> dict[str, object]:
-    """The fields of an evaluation's policy that were given.
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The settings that options gave, and the options that gave them."""
 
-    Raises:
-        Usage: a limit that is not NAME=VALUE.
+    values: dict[str, object] = field(default_factory=dict)
+    """Nested, as in a settings file."""
+    flags: dict[str, str] = field(default_factory=dict)
+    """The option behind a setting, by the setting's path."""
+
+    def run_settings(self, config: Path | None = None, assignments: Sequence[str] = ()) -> RunSettings:
+        """These settings over those of `--set`, over those of a settings file.
+
+        Raises:
+            UsageError: a value that cannot be, or an unknown name.
+        """
+        from kernelwright.agent.setup.run_settings import merge, parse_assignments, read_settings
+
+        return read_settings(config, merge(parse_assignments(assignments), self.values), self.flags)
+
+    def evaluation(self) -> EvaluationConfig:
+        """The policy of an evaluation.
+
+        Raises:
+            UsageError: a value that cannot be, or an unknown name.
+        """
+        return self.run_settings().evaluation
+
+    def with_setting(self, path: str, value: object) -> Given:
+        """The same with one setting replaced."""
+        from kernelwright.agent.setup.run_settings import merge
+
+        return Given(merge(self.values, _nested(path, value)), self.flags)
+
+
+def with_settings(*paths: str, **helps: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command, whose first parameter is `given: Given`, an option for each of these settings.
+
+    `helps` replaces the help of options whose setting means something narrower to the command.
     """
-    return present(
-        {
-            "device": device,
-            "passes": None if backward is None else "forward_backward" if backward else "forward",
-            "shapes": shapes,
-            "dtype": dtype,
-            "math": math,
-            "baselines": _split(baselines) if baselines is not None else None,
-            "sandbox": sandbox,
-            "measure": time,
-            "sanitize": sanitize,
-            "counters": counters,
-            "limits": dict(_split_limit(text) for text in limit) if limit else None,
-        }
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        parameters = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+        names = {path: path.replace(".", "_") for path in paths}
+        made = [_parameter(path, name, helps.get(name, "")) for path, name in names.items()]
+        every = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*made, *parameters)]
+
+        @functools.wraps(command)
+        def run(**values: Any) -> None:
+            found = {path: values.pop(name) for path, name in names.items()}
+            command(_given(found), **values)
+
+        run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]  # what typer reads
+        run.__annotations__ = {one.name: one.annotation for one in every}
+        return run
+
+    return decorate
+
+
+def _parameter(path: str, name: str, help: str) -> inspect.Parameter:
+    option, setting = SETTINGS[path], declared(path)
+    is_flag = setting.is_flag or option.read is passes
+    takes_many = (setting.is_list or option.read is parse_limits) and not is_flag
+    default = f" Default: {setting.default}." if setting.default and not is_flag else ""
+    info = typer.Option(
+        *option.flags.split(),
+        help=(help or setting.help) + default,
+        metavar="" if is_flag else option.metavar or setting.metavar,
+        show_default=False,
+        rich_help_panel=option.panel,
+        autocompletion=option.complete or (completion.among(setting.choices) if setting.choices else None),
+    )
+    kind: Any = bool | None if is_flag else list[str] | None if takes_many else str | None
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, info]
     )
 
 
-def evaluation_config(given: Mapping[str, object]) -> EvaluationConfig:
-    """The policy record that given fields and defaults add up to.
+def _given(found: Mapping[str, Any]) -> Given:
+    values: dict[str, object] = {}
+    flags: dict[str, str] = {}
+    from kernelwright.agent.setup.run_settings import merge
 
-    Raises:
-        Usage: a value the policy does not allow.
-    """
-    from pydantic import ValidationError
+    for path, value in found.items():
+        if value is None or value == []:
+            continue
+        option = SETTINGS[path]
+        flags[path] = option.flags.partition(" ")[0].partition("/")[0]
+        values = merge(values, _nested(path, option.read(value) if option.read else _number(path, value)))
+    return Given(values, flags)
 
-    from kernelwright.evaluator import EvaluationConfig
 
+def _nested(path: str, value: object) -> dict[str, object]:
+    first, _, rest = path.partition(".")
+    return {first: _nested(rest, value) if rest else value}
+
+
+def _number(path: str, value: object) -> object:
+    """A number where the setting is one and the text says one; the models refuse what is left."""
+    kind = declared(path).annotation.partition(" ")[0]
     try:
-        return EvaluationConfig.model_validate(given)
-    except ValidationError as error:
-        raise Usage(explain(error)) from None
-
-
-def present(values: Mapping[str, object]) -> dict[str, object]:
-    """What was given: the values that are not None."""
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def explain(error: ValidationError) -> str:
-    """The first thing wrong in a record, as one line."""
-    first = error.errors(include_url=False, include_context=False)[0]
-    place = ".".join(str(part) for part in first["loc"])
-    return f"{place}: {first['msg']}, not {first['input']!r}"
-
-
-def _split(names: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in names.split(",") if name.strip())
-
-
-def _split_limit(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise Usage(f"--limit {text!r} is not NAME=VALUE; an example: --limit total_s=60")
-    return name.strip(), value.strip()
+        return {"int": int, "float": float, "Decimal": float}.get(kind, lambda same: same)(value)
+    except (TypeError, ValueError):
+        return value

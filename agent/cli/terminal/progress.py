@@ -1,4 +1,4 @@
-"""What a watcher of a run sees: a line for every verdict, and below them what is going on right now."""
+"""The live view of a run: a line for every evaluation, and below them the attempts in flight."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ MAX_ROWS: Final = 16
 """Attempts in flight that are shown; the rest is a count."""
 
 MAX_LINE: Final = 200
-"""Characters of a verdict's line; the log has the rest."""
+"""Characters of an evaluation's line; the log has the rest."""
 
 LONG_WAIT_S: Final = 10.0
-"""A wait from which on it gets a line of its own."""
+"""Waits from this length on get a line of their own."""
 
 STATES: Final = {
-    "screen": "preparing",
+    "screen": "screening",
+    "open": "opening",
     "build": "building",
     "load": "loading",
     "verify": "verifying",
@@ -41,7 +42,7 @@ STATES: Final = {
 
 @dataclass(slots=True)
 class _Flight:
-    """One attempt between its question and its verdict."""
+    """One attempt between its question and its evaluation."""
 
     of: events.AttemptName
     state: str
@@ -50,7 +51,7 @@ class _Flight:
 
 @dataclass(slots=True)
 class _Wait:
-    """Why a provider is not asked right now."""
+    """A provider that is not asked right now, and the reason."""
 
     of: Retrying
     until: float
@@ -143,10 +144,10 @@ class ProgressView:
                 self._tally.begin(event.of)
                 self._set(event.of, "asking")
             case events.Replied() if self._tally.judges:
-                self._set(event.of, "queued for judging")
+                self._set(event.of, "queued for evaluation")
             case events.Judging():
                 self._tally.begin(event.of)
-                self._set(event.of, "judging")
+                self._set(event.of, "evaluating")
             case events.StageEntered():
                 self._set(event.of, STATES.get(event.stage, str(event.stage)))
             case events.Replied() | events.ProviderTrouble() | events.EvaluatorTrouble():
@@ -190,16 +191,16 @@ def describe(event: events.Event) -> Text | None:
     """The line an event deserves, if it deserves one."""
     match event:
         case events.Judged():
-            return _verdict(event)
+            return _evaluated(event)
         case events.ProviderTrouble():
             whose = f"{event.of.model} is not asked again" if event.for_good else event.of.problem
             return _line("no reply", "yellow", f"{whose}: {event.message}")
         case events.EvaluatorTrouble():
-            return _line("not judged", "yellow", f"{event.of.problem}: {event.message}")
+            return _line("not evaluated", "yellow", f"{event.of.problem}: {event.message}")
         case events.Skipped():
             return _line("skipped", "yellow", f"{event.problem}: {event.message}")
         case events.Refused():
-            return _line("not kept", "yellow", f"{event.of.problem}: {event.message}")
+            return _line("not saved", "yellow", f"{event.of.problem}: {event.message}")
         case events.BudgetReached():
             return _line("budget", "yellow", f"{event.what}: nothing more is asked")
         case Retrying() if event.lasts_s >= LONG_WAIT_S:
@@ -220,23 +221,26 @@ def _waiting(event: events.Waiting) -> Text:
     return _line("in bulk", "yellow" if event.trouble else "default", f"{line}; {event.trouble}".rstrip("; "))
 
 
-def _verdict(event: events.Judged) -> Text:
+def _evaluated(event: events.Judged) -> Text:
     turn = f"turn {event.of.turn + 1}" + (f" of sample {event.of.sample + 1}" if event.of.sample else "")
     speed = f"{event.speedup:.2f}×" if event.speedup is not None else ""
     again = " (same code as before)" if event.reused else ""
-    line = f"{event.of.problem} {turn}: {speed or event.detail or 'right, not timed'}{again}"
+    line = f"{event.of.problem} {turn}: {speed or event.detail or 'correct, not timed'}{again}"
     return _line(event.status, colour(event.status), line)
 
 
 def _line(label: str, style: str, text: str) -> Text:
     from rich.text import Text
 
+    return Text(f"{label:<16}", style=style).append(shortened(text), style="default")
+
+
+def shortened(text: str) -> str:
+    """A text on one line that fits beside others."""
     said = plain(" ".join(text.split()))
-    if len(said) > MAX_LINE:
-        said = said[: MAX_LINE - 1] + "…"
-    return Text(f"{label:<16}", style=style).append(said, style="default")
+    return said if len(said) <= MAX_LINE else said[: MAX_LINE - 1] + "…"
 
 
-def json_lines(event: events.Event) -> None:
+def print_json_line(event: events.Event) -> None:
     """Print an event as one line of JSON on standard output."""
     print(events.event_line(event), flush=True)

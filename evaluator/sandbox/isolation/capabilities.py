@@ -142,7 +142,7 @@ def _common_gaps() -> list[str]:
     return [
         "faults of the kernel and of device drivers",
         "side channels: shared caches, memory bandwidth, clock speed",
-        "reading what python_binds() shows: the interpreter, its packages and /opt",
+        "reading the interpreter, its packages and /opt",
     ]
 
 

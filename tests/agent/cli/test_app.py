@@ -12,8 +12,9 @@ from typer.testing import CliRunner, Result
 
 from kernelwright.agent.archive import ArchiveError, UnknownRun
 from kernelwright.agent.cli.app import app
-from kernelwright.agent.cli.terminal.failures import ExitCode, Guarded, Usage
+from kernelwright.agent.cli.terminal.failures import ExitCode, Guarded
 from kernelwright.agent.records.messages import ProviderError
+from kernelwright.agent.setup.usage_error import UsageError
 from kernelwright.agent.workspace import UnknownKernel
 from kernelwright.evaluator import ConfigError, MachineError, ProblemError
 
@@ -37,7 +38,7 @@ def failing(error: BaseException) -> typer.Typer:
 @pytest.mark.parametrize(
     ("error", "code", "words"),
     [
-        (Usage("no such thing"), ExitCode.USAGE, "no such thing"),
+        (UsageError("no such thing"), ExitCode.USAGE, "no such thing"),
         (ConfigError("unknown backend 'x'"), ExitCode.USAGE, "unknown backend 'x'"),
         (ProblemError("not\na problem"), ExitCode.USAGE, "not a problem"),
         (UnknownRun("no run r"), ExitCode.USAGE, "no run r"),

@@ -65,10 +65,12 @@ def test_a_problem_that_is_none(
         (("--backend", "fortran"), "unknown backend 'fortran'; known: cuda"),
         (("--shapes", "gigantic"), "no shapes named 'gigantic'; known: small"),
         (("--device", "tpu"), "tpu"),
-        (("--baselines", "eager,magic"), "baselines.1"),
+        (("--math", "fp23"), "--math: must be one of fp32, tf32, bf16, fp16, not 'fp23'"),
+        (("--sandbox", "docker"), "--sandbox: must be one of bubblewrap, confined, none"),
+        (("--baselines", "eager,magic"), "--baselines: must be one of eager, compile, not 'magic'"),
         (("--limit", "total_s"), "not NAME=VALUE"),
-        (("--limit", "total_s=soon"), "limits.total_s"),
-        (("--limit", "patience=3"), "limits.patience"),
+        (("--limit", "total_s=soon"), "--limit: must be a number, not 'soon'"),
+        (("--limit", "patience=3"), "no limit 'patience'; known: total_s"),
     ],
 )
 def test_a_policy_that_cannot_be(
@@ -110,7 +112,10 @@ LIVE = ("square_matmul", "--base-url", "http://127.0.0.1:9/v1")
         ((), "which problems?"),
         (("nonsense",), "no problem, file or folder called 'nonsense'"),
         (("square_matmul", "--backend", "fortran"), "unknown backend 'fortran'"),
-        (("square_matmul", "--strategy", "sample", "--turns", "3"), "strategy sample: .*turns"),
+        (
+            ("square_matmul", "--strategy", "sample", "--turns", "3"),
+            "strategy sample: no setting 'options.turns'; .*known: options.samples",
+        ),
         (("square_matmul", "--base-url", "http://127.0.0.1:9/v1"), "which model?"),
         (
             ("square_matmul", "--backend", "cpp", "--provider", "openai", "--model", "m"),
@@ -134,8 +139,29 @@ LIVE = ("square_matmul", "--base-url", "http://127.0.0.1:9/v1")
         ),
         ((*LIVE, "-m", "m", "--set", "sampling.extra_body.stream=false"), "every request has its own"),
         ((*LIVE, "-m", "m", "--set", "sampling.extra_body.seed=1"), "a setting for it, sampling.seed"),
-        ((*LIVE, "-m", "m", "-s", "evolve", "-n", "4"), "evolve: samples: .* it has options.population, "),
-        ((*LIVE, "-m", "m", "--set", "colour=1"), "colour"),
+        (
+            (*LIVE, "-m", "m", "-s", "evolve", "-n", "4"),
+            "no setting 'options.samples'; .*known: options.population, ",
+        ),
+        ((*LIVE, "-m", "m", "--set", "colour=1"), "no setting 'colour'; known: problems, backends"),
+        (
+            (*LIVE, "-m", "m", "--set", "sampling.temprature=1"),
+            "no setting 'sampling.temprature'; did you mean sampling.temperature",
+        ),
+        (
+            (*LIVE, "-m", "m", "--set", "evaluation.limits.total=9"),
+            "no setting 'evaluation.limits.total'; did you mean evaluation.limits.total_s",
+        ),
+        (
+            (*LIVE, "-m", "m", "--strategy", "best"),
+            "--strategy: no strategy 'best'; known: evolve, refine, sample",
+        ),
+        ((*LIVE, "-m", "m", "--turns", "0"), "options.turns: must be at least 1, not 0"),
+        ((*LIVE, "-m", "m", "--concurrency", "many"), "--concurrency: must be a whole number"),
+        (
+            (*LIVE, "-m", "m", "--provider", "telepathy"),
+            "--provider: no provider 'telepathy'; known: openai, ",
+        ),
         ((*LIVE, "-m", "m", "--set", "batch_api=true"), "`kernelwright generate` asks in bulk"),
         ((*LIVE, "-m", "m", "--set", "prices=a.toml"), "is not NAME = VALUE in TOML"),
         (("square_matmul", "--config", "nowhere.toml"), "cannot read settings"),

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 from typer.testing import Result
 
-from kernelwright.agent.cli.judging.check import _vet
+from kernelwright.agent.cli.evaluation.check import _check
 from kernelwright.evaluator import (
     EvaluationConfig,
     Evaluator,
@@ -68,11 +68,11 @@ def test_a_folder_is_checked_and_reported_in_three_ways(kernelwright: Command, f
 
 def test_a_problem_the_evaluator_fails_on_does_not_hide_the_others() -> None:
     class Failing:
-        def vet(self, problem: Problem, config: EvaluationConfig) -> ProblemReport:
+        def inspect(self, problem: Problem, config: EvaluationConfig) -> ProblemReport:
             raise EvaluatorError(f"looking at {problem.id} failed")
 
     failing = cast("Evaluator", Failing())  # one method of it is asked for
-    vetting = _vet(failing, problem_from_source(SOUND, "sound"), {"device": "cpu"}, None)
+    vetting = _check(failing, problem_from_source(SOUND, "sound"), EvaluationConfig(device="cpu"))
     assert [(remark.name, remark.detail) for remark in vetting.flaws] == [
         ("crashes", "looking at sound failed")
     ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kernelwright.agent.cli.terminal.durations import parse_seconds
-from kernelwright.agent.cli.terminal.failures import Usage
+from kernelwright.agent.cli.terminal.option_values import parse_seconds
+from kernelwright.agent.setup.usage_error import UsageError
 
 
 @pytest.mark.parametrize(
@@ -18,5 +18,5 @@ def test_a_duration_is_read_with_its_unit(text: str, expected: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "0", "-5", "soon", "5 weeks", "1e3"])
 def test_what_is_no_duration_is_refused_with_examples(text: str) -> None:
-    with pytest.raises(Usage, match="examples"):
+    with pytest.raises(UsageError, match="examples"):
         parse_seconds(text)

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from typer.testing import Result
 
-from kernelwright.agent.cli.judging.evaluation_card import card
+from kernelwright.agent.cli.evaluation.evaluation_card import card
 from kernelwright.evaluator import Evaluation, guess_backend
 
 Command = Callable[..., Result]

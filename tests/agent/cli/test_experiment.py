@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from kernelwright.agent.cli.models.strategy_comparison import Bounds, cost_text
+from kernelwright.agent.cli.runs.experiment import cost_text, equal_budgets
 from kernelwright.agent.records.budgets import Budget
 from kernelwright.agent.runner import read_plan
 from kernelwright.agent.workspace import Workspace
@@ -20,22 +20,21 @@ from kernelwright.agent.workspace import Workspace
 Command = Callable[..., Result]
 
 
-def bounds(**given: object) -> Bounds:
-    fields = {"attempts": None, "tokens": None, "cost": None, "turns": 4, "population": 4}
-    return Bounds(**{**fields, **given})  # type: ignore[arg-type]  # a test's keywords
+def laid_out(*names: str, turns: int = 4, **limits: float) -> dict[str, Any]:
+    return equal_budgets(names, limits, {"turns": turns, "population": 4})
 
 
 def test_every_strategy_is_laid_out_for_the_same_number_of_replies() -> None:
-    settings = bounds(attempts=10).settings(())
+    settings = laid_out(attempts=10)
     assert settings["problem_budget"] == {"attempts": 10}
     assert settings["compared"] == {
         "sample": {"samples": 10},
         "refine": {"samples": 3, "turns": 4},
         "evolve": {"population": 4, "generations": 3},
     }
-    assert bounds().settings(())["problem_budget"] == {"attempts": 8}
-    assert bounds(tokens=1000).settings(())["problem_budget"] == {"tokens": 1000}
-    assert bounds(attempts=2).settings(("refine",))["compared"] == {"refine": {"samples": 1, "turns": 2}}
+    assert laid_out()["problem_budget"] == {"attempts": 8}
+    assert laid_out(tokens=1000)["problem_budget"] == {"tokens": 1000}
+    assert laid_out("refine", attempts=2)["compared"] == {"refine": {"samples": 1, "turns": 2}}
 
 
 def test_an_experiment_says_what_each_strategy_achieved_and_goes_on(
@@ -85,7 +84,7 @@ def test_a_cost_that_is_known_in_part_is_not_the_whole(unpriced: int, said: str)
     ("more", "words"),
     [
         (("-s", "sample"), "at least two strategies"),
-        (("-s", "guess"), "'guess' is not one of 'evolve', 'refine', 'sample'"),
+        (("-s", "guess"), "no strategy 'guess'; known: evolve, refine, sample"),
     ],
 )
 def test_what_cannot_be_compared_is_said(

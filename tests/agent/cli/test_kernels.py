@@ -59,7 +59,7 @@ def test_a_damaged_kernel_costs_only_itself(kernelwright: Command, make: Make, t
     outcomes = {entry["kernel"]: (entry["outcome"], entry["why"]) for entry in json.loads(done.stdout)}
     assert done.exit_code == 1
     assert outcomes[sound.id][0] == "not comparable"
-    assert outcomes[edited.id][0] == outcomes[torn.id][0] == "different"
+    assert outcomes[edited.id][0] == outcomes[torn.id][0] == "damaged"
     assert "not the source that was scored" in outcomes[edited.id][1]
     assert kernelwright("verify", edited.id).exit_code == 1
 
@@ -68,7 +68,7 @@ def test_nothing_judged_is_no_success(kernelwright: Command, make: Make, tmp_pat
     assert kernelwright("verify").exit_code == 0
     kernel = keep(make, tmp_path)
     done = kernelwright("verify", kernel.id)
-    assert (done.exit_code, done.stderr) == (3, "kernelwright: 0 of 1 could be judged here\n")
+    assert (done.exit_code, done.stderr) == (3, "kernelwright: 0 of 1 could be evaluated here\n")
     assert "nobody has level1/01_add here; name its file with --problem" in done.stdout
 
 

@@ -81,7 +81,9 @@ def test_replies_that_wait_are_told_from_no_attempts(
         make.attempt(log, None)
         make.attempt(log, None, sample=1)
     said = kernelwright("leaderboard").stdout
-    assert said.startswith(f"2 replies wait to be judged: kernelwright run --resume {log.run} --workspace ")
+    assert said.startswith(
+        f"2 replies wait to be evaluated: kernelwright run --resume {log.run} --workspace "
+    )
     assert kernelwright("leaderboard", "--csv").stdout.startswith("rank,model,")
 
 

@@ -76,7 +76,7 @@ def test_only_what_this_process_did_tells_the_rate_and_the_time_left() -> None:
 def test_a_reply_waits_for_judging_only_where_this_process_judges() -> None:
     asked = [event for number in range(40) for event in (events.Asking(name(number)), replied(number))]
     judging = shown(follow(opened(), *asked))
-    assert judging.count("queued for judging") == 16
+    assert judging.count("queued for evaluation") == 16
     assert "and 24 more" in judging
     generating = shown(follow(opened(judges=False), *asked))
     assert "more" not in generating

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.agent.cli.models.run_summary import run_lines
+from kernelwright.agent.cli.runs.run_summary import run_lines
 from kernelwright.agent.records.attempt_log import RunEnd
 from kernelwright.agent.records.budgets import Budget
 from kernelwright.agent.records.messages import Usage
@@ -64,7 +64,7 @@ def test_replies_of_a_spent_budget_can_be_judged(tmp_path: Path) -> None:
 def test_what_was_asked_in_bulk_is_collected_by_generate(tmp_path: Path, end: RunEnd) -> None:
     lines = said(tmp_path, bulk=True, end=end, to_come=2, attempts=3)
     assert lines["collect"] == f"kernelwright generate --resume r --workspace {tmp_path}"
-    assert "kernelwright run --resume r" in lines["judge"]
+    assert "kernelwright run --resume r" in lines["evaluate"]
     nothing = said(tmp_path, bulk=True, end=end, to_come=2)
     assert not {"judge", "go on"} & set(nothing), "`run --resume` asks nobody"
     refused = said(tmp_path, bulk=True, end=end, attempts=3)

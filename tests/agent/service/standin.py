@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kernelwright.agent.cli.judging.service_setup import listen
 from kernelwright.agent.service.app import Front, create_app
 from kernelwright.agent.service.client import ServiceClient
 from kernelwright.agent.service.evaluation_queue import EvaluationQueue
@@ -24,6 +23,7 @@ from kernelwright.agent.service.problem_registry import ProblemRegistry
 from kernelwright.agent.service.server import Patience, Service
 from kernelwright.agent.service.service_workers import ServiceWorkers, kinds
 from kernelwright.agent.service.store import Store
+from kernelwright.agent.setup.service_setup import listen
 from kernelwright.evaluator import (
     Cancelled,
     CancelToken,

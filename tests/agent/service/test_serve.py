@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kernelwright.agent.cli.app import app
-from kernelwright.agent.cli.judging.serve import TOKEN_VARIABLE, is_loopback
+from kernelwright.agent.cli.evaluation.serve import TOKEN_VARIABLE, is_loopback
 from kernelwright.agent.interop.verifiers_environment import judging_service
 from kernelwright.agent.service.client import ServiceClient, TimeUp
 from kernelwright.evaluator import Candidate, EvaluationConfig, Status, read_problem

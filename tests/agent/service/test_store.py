@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from kernelwright.agent.cli.judging.service_setup import judge_of
 from kernelwright.agent.prompting.hardware_facts import this_cpu
 from kernelwright.agent.service.client import EvaluationFailed
 from kernelwright.agent.service.drain_rate import LONGEST_S, DrainRate
@@ -23,6 +22,7 @@ from kernelwright.agent.service.evaluation_queue import (
 from kernelwright.agent.service.recent_entries import RecentEntries
 from kernelwright.agent.service.store import State, Store, StoredEvaluation, StoreError
 from kernelwright.agent.service.submission import AskedLimits, Content
+from kernelwright.agent.setup.service_setup import judge_of
 from kernelwright.evaluator import Candidate, EvaluationConfig, Limits, MachineError, Status, source_sha
 from tests.agent.service.standin import PROBLEM, Running, StandIn, evaluation, source
 

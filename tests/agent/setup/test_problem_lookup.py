@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.agent.cli.terminal.failures import Usage
 from kernelwright.agent.setup.problem_lookup import (
     are_meant_for_gpus,
     installed_problems,
     one_problem,
     read_problems,
 )
+from kernelwright.agent.setup.usage_error import UsageError
 from kernelwright.evaluator import ProblemError
 
 SOURCE = "class Model: ...\ndef get_inputs(): return []\ndef get_init_inputs(): return []\n"
@@ -36,18 +36,18 @@ def test_files_and_folders_are_read(tmp_path: Path) -> None:
 
 
 def test_a_name_that_fits_several_is_refused_with_all_of_them() -> None:
-    with pytest.raises(Usage, match=r"02_transposed_a_matmul.*03_transposed_b_matmul"):
+    with pytest.raises(UsageError, match=r"02_transposed_a_matmul.*03_transposed_b_matmul"):
         one_problem("transposed")
 
 
 def test_a_misspelt_name_gets_a_suggestion() -> None:
-    with pytest.raises(Usage, match="01_square_matmul"):
+    with pytest.raises(UsageError, match="01_square_matmul"):
         one_problem("square_matmull")
 
 
 @pytest.mark.parametrize("name", ["nowhere.py", "nowhere/", "zzz"])
 def test_what_is_not_there_is_named(name: str) -> None:
-    with pytest.raises((Usage, ProblemError), match=name):
+    with pytest.raises((UsageError, ProblemError), match=name):
         one_problem(name)
 
 
@@ -62,7 +62,7 @@ def test_two_problems_with_one_id_are_refused(tmp_path: Path) -> None:
 def test_a_folder_is_not_one_problem(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.py").write_text(f"# {name}\n{SOURCE}")
-    with pytest.raises(Usage, match="2 problems"):
+    with pytest.raises(UsageError, match="2 problems"):
         one_problem(str(tmp_path))
 
 

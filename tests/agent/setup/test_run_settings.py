@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.agent.cli.terminal.failures import Usage
-from kernelwright.agent.cli.terminal.settings_toml import explained
 from kernelwright.agent.records.budgets import Budget
 from kernelwright.agent.records.messages import Sampling
 from kernelwright.agent.setup.preparation import counting
@@ -21,6 +19,8 @@ from kernelwright.agent.setup.run_settings import (
     read_settings,
     to_toml,
 )
+from kernelwright.agent.setup.settings_toml import explained
+from kernelwright.agent.setup.usage_error import UsageError
 from kernelwright.agent.strategies.refine import Refine
 from kernelwright.agent.strategies.sample import Sample
 from kernelwright.evaluator import EvaluationConfig, Limits
@@ -73,13 +73,13 @@ def test_defaults_are_not_written() -> None:
 def test_wrong_settings_are_one_line_that_names_the_place(tmp_path: Path, text: str, words: str) -> None:
     file = tmp_path / "run.toml"
     file.write_text(text)
-    with pytest.raises(Usage, match=words) as caught:
+    with pytest.raises(UsageError, match=words) as caught:
         read_settings(file, {})
     assert "\n" not in str(caught.value)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(Usage, match=r"nowhere\.toml"):
+    with pytest.raises(UsageError, match=r"nowhere\.toml"):
         read_settings(tmp_path / "nowhere.toml", {})
 
 

@@ -8,15 +8,15 @@ from typing import Annotated, Final
 
 import typer
 
-from kernelwright.agent.cli.terminal.failures import Usage
+from kernelwright.agent.setup.usage_error import UsageError
 
 _GLANCE_S: Final = 0.5
-"""A signal that comes just before the main thread goes to sleep is noticed when it wakes."""
+"""Longest sleep: a signal that comes just before it is noticed when it ends."""
 
 
 def replay(
     folder: Annotated[
-        Path | None, typer.Option(help="Folder of recordings.", show_default="the ones that came along")
+        Path | None, typer.Option(help="Folder of recordings. Default: the installed ones.")
     ] = None,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port on the loopback; 0 takes a free one.")
@@ -33,7 +33,7 @@ def replay(
 
     place = folder or installed_prompts() / "recordings"
     if not place.is_dir():
-        raise Usage(f"no folder of recordings: {place}")
+        raise UsageError(f"no folder of recordings: {place}")
     with ReplayServer(place, port=port) as server:
         print(f"answering for {len(recorded_problems(place))} problems of {place}; Ctrl-C stops")
         print(f"export OPENAI_BASE_URL={server.base_url} OPENAI_API_KEY=none   # model: {MODEL}", flush=True)

@@ -1,4 +1,4 @@
-"""`kernelwright prompt`: exactly what would be sent for a problem, with token counts."""
+"""`kernelwright prompt`: the first messages a model would get for a problem, with token counts."""
 
 from __future__ import annotations
 
@@ -9,32 +9,24 @@ from typing import Annotated
 
 import typer
 
-from kernelwright.agent.cli.terminal import options
+from kernelwright.agent.cli.terminal import completion, options
 
 
+@options.with_settings(
+    *("backends", "target", "evaluation.shapes", "evaluation.dtype", "evaluation.math", "evaluation.passes"),
+    *("few_shot", "few_shot_own"),
+)
 def prompt(
-    problem: Annotated[str, typer.Argument(help="A file, an id, or an unmistakable part of one.")],
-    backend: Annotated[
-        str, typer.Option("--backend", "-b", help="How the kernel is to be written.")
-    ] = "cuda",
-    target: Annotated[
-        str | None, typer.Option(help="Hardware it is for, such as h200.", show_default="this machine")
-    ] = None,
-    shapes: options.Shapes = None,
-    dtype: options.CastTo = None,
-    math: options.Precision = None,
-    backward: options.Backward = None,
-    few_shot: Annotated[
-        int, typer.Option(min=0, max=16, help="Kept kernels of like problems that are shown.")
-    ] = 0,
-    few_shot_own: Annotated[
-        bool, typer.Option("--few-shot-own", help="The problem's own kept kernels may be among them.")
-    ] = False,
+    given: options.Given,
+    problem: Annotated[
+        str,
+        typer.Argument(help="A file, an id, or a unique part of an id.", autocompletion=completion.problems),
+    ],
     workspace: options.Workspace = Path(),
     cache: options.Cache = None,
     json: options.Json = False,
 ) -> None:
-    """Print exactly what would be sent first for a problem, with token counts; asks nobody.
+    """Print the messages that would be sent first for a problem, with token counts; asks nobody.
 
     The messages go to standard output, the counts to standard error. Counts are estimates. Only a terminal
     is spared the control characters that a problem may hold.
@@ -44,16 +36,21 @@ def prompt(
     from kernelwright.agent.setup.few_shot_setup import FewShotSelection, exemplars_for
     from kernelwright.agent.setup.problem_lookup import one_problem
     from kernelwright.agent.setup.prompt_setup import known_facts, open_prompts
+    from kernelwright.agent.setup.provider_setup import backends_of_this_machine
     from kernelwright.agent.workspace import Workspace
 
-    given = options.policy(shapes=shapes, dtype=dtype, math=math, backward=backward)
-    config, found = options.evaluation_config(given), one_problem(problem)
+    settings, found = given.run_settings(), one_problem(problem)
+    config, backend = settings.evaluation, (settings.backends or backends_of_this_machine())[0]
     facts = known_facts([found], config, cache)
-    prompts = open_prompts(config, [backend], target, facts=facts)
-    lesson = FewShotSelection(
-        problems=[found], backends=[backend], config=config, count=few_shot, own=few_shot_own
+    prompts = open_prompts(config, [backend], settings.target, facts=facts)
+    chosen = FewShotSelection(
+        problems=[found],
+        backends=[backend],
+        config=config,
+        count=settings.few_shot,
+        own=settings.few_shot_own,
     )
-    messages = prompts.opening(found, backend, exemplars_for(Workspace(workspace), lesson, cache))
+    messages = prompts.opening(found, backend, exemplars_for(Workspace(workspace), chosen, cache))
     counts = [estimate_tokens(message.content) for message in messages]
     if json:
         answer = {

@@ -1,4 +1,4 @@
-"""`kernelwright verify`: judge kept kernels again and say whether their scores hold."""
+"""`kernelwright verify`: saved kernels evaluated again, and whether their scores hold."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelwright.agent.cli.terminal import options
-from kernelwright.agent.cli.terminal.console import is_watched, notes, out, plain
+from kernelwright.agent.cli.terminal import completion, options
+from kernelwright.agent.cli.terminal.console import is_watched, notes, out, plain, print_table
 from kernelwright.agent.cli.terminal.failures import ExitCode, did_pass, say, say_once
 
 if TYPE_CHECKING:
@@ -23,26 +23,25 @@ if TYPE_CHECKING:
 def verify(
     kernels: Annotated[
         list[str] | None,
-        typer.Argument(help="Kernel ids, or unmistakable beginnings.", show_default="every kept kernel"),
-    ] = None,
-    workspace: options.Workspace = Path(),
-    problems: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--problem", "-p", help="Where the problems are: files, folders or ids; may be repeated."
+        typer.Argument(
+            metavar="KERNEL...",
+            help="Kernel ids, or unique prefixes of them. Default: every saved kernel.",
+            autocompletion=completion.kernels,
         ),
     ] = None,
+    workspace: options.Workspace = Path(),
+    problem: options.ProblemNames = None,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Add the new scores to the kernels' score logs.")
+        bool, typer.Option("--keep", metavar="", help="Add the new scores to the kernels' score logs.")
     ] = False,
     cache: options.Cache = None,
     json: options.Json = False,
 ) -> None:
-    """Judge kept kernels again on this machine, each under the policy of its best score.
+    """Evaluate saved kernels again on this machine, each under the policy of its best score.
 
-    Each is reproduced, different, or not comparable (other hardware, no such device, a changed problem).
-    References come from --problem and from the runs that made the kernels. Exit status 1 means that at least
-    one is different, 3 that none could be judged.
+    Each is reproduced, different, damaged, or not comparable (other hardware, no such device, a changed
+    problem). References come from --problem and from the runs that made the kernels. Exit status 1 means
+    that at least one is different or damaged, 3 that none could be evaluated.
     """
     from kernelwright.agent.setup.reference_lookup import find_references
     from kernelwright.agent.workspace import Workspace
@@ -50,13 +49,13 @@ def verify(
 
     place = Workspace(workspace)
     chosen, comparisons = _chosen(place, kernels)
-    references = find_references(place.archive(say_once()), chosen, problems or ["all"])
+    references = find_references(place.archive(say_once()), chosen, problem or ["all"])
     with Evaluator(cache=cache) as evaluator:
         for number, kernel in enumerate(chosen, 1):
             if is_watched():
                 place_of = f"{number}/{len(chosen)}  {kernel.id}  {plain(kernel.record.problem)}"
                 notes().print(place_of, style="dim")
-            comparison = _judge_again(kernel, references, evaluator)
+            comparison = _evaluate_again(kernel, references, evaluator)
             comparisons.append(comparison)
             if keep and comparison.after is not None and comparison.after.status == "PASSED":
                 place.keep(kernel.source, comparison.after, kernel.record.provenance)
@@ -64,11 +63,11 @@ def verify(
         print(json_module.dumps([entry.model_dump(mode="json") for entry in comparisons], indent=2))
     else:
         _print(comparisons, workspace)
-    raise _verdict(comparisons)
+    raise _exit(comparisons)
 
 
 def _chosen(place: Workspace, names: Sequence[str] | None) -> tuple[list[Kernel], list[Reproduction]]:
-    """The kernels to judge, and what is to be said of those that are damaged."""
+    """The kernels to evaluate, and reports of those that are damaged."""
     from kernelwright.agent.archive import ArchiveError
     from kernelwright.agent.archive.reproduction import damaged
     from kernelwright.agent.workspace import UnknownKernel
@@ -76,7 +75,9 @@ def _chosen(place: Workspace, names: Sequence[str] | None) -> tuple[list[Kernel]
     found: list[Kernel] = []
     broken: list[Reproduction] = []
     if not names:
-        found += place.kernels(lambda folder, error: broken.append(damaged(folder.name, str(error))))
+        found += place.kernels(
+            lambda folder, error: broken.append(damaged(folder.name, str(error), folder.parent.name))
+        )
     for name in names or ():
         try:
             found.append(place.kernel(name))
@@ -87,18 +88,20 @@ def _chosen(place: Workspace, names: Sequence[str] | None) -> tuple[list[Kernel]
     return found, broken
 
 
-def _verdict(comparisons: Sequence[Reproduction]) -> typer.Exit:
+def _exit(comparisons: Sequence[Reproduction]) -> typer.Exit:
     from kernelwright.agent.archive.reproduction import ReproductionOutcome
 
-    if any(entry.outcome is ReproductionOutcome.DIFFERENT for entry in comparisons):
+    if any(
+        entry.outcome in (ReproductionOutcome.DIFFERENT, ReproductionOutcome.DAMAGED) for entry in comparisons
+    ):
         return did_pass(False)
     if comparisons and not any(entry.after for entry in comparisons):
-        say(f"0 of {len(comparisons)} could be judged here")
+        say(f"0 of {len(comparisons)} could be evaluated here")
         return typer.Exit(ExitCode.MACHINE)
     return did_pass(True)
 
 
-def _judge_again(kernel: Kernel, references: Mapping[str, Problem], evaluator: Evaluator) -> Reproduction:
+def _evaluate_again(kernel: Kernel, references: Mapping[str, Problem], evaluator: Evaluator) -> Reproduction:
     from kernelwright.agent.archive.reproduction import compare, not_comparable
     from kernelwright.evaluator import Candidate, ConfigError, MachineError, ProblemError
 
@@ -119,17 +122,11 @@ def _judge_again(kernel: Kernel, references: Mapping[str, Problem], evaluator: E
 
 
 def _print(comparisons: list[Reproduction], workspace: Path) -> None:
-    from rich.table import Table
-
     if not comparisons:
         out().print(f"no kernels below {workspace.resolve() / 'generated'}")
         return
-    table = Table(box=None, pad_edge=False)
-    for heading in ("kernel", "problem", "outcome", "why"):
-        table.add_column(heading, overflow="fold")
-    colours = {"reproduced": "green", "different": "red", "not comparable": "yellow"}
-    for entry in comparisons:
-        table.add_row(
-            entry.kernel, plain(entry.problem), entry.outcome, plain(entry.why), style=colours[entry.outcome]
-        )
-    out().print(table)
+    colours = {"reproduced": "green", "not comparable": "yellow"}
+    rows = [(entry.kernel, entry.problem, entry.outcome, entry.why) for entry in comparisons]
+    print_table(
+        "kernel problem outcome why", rows, [colours.get(entry.outcome, "red") for entry in comparisons]
+    )

@@ -1,4 +1,4 @@
-"""`kernelwright doctor`: what this machine can do, what protects it, and what to install."""
+"""`kernelwright doctor`: the abilities and protection of this machine, and what to install."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
+from kernelwright.agent.cli.evaluation.policy import PROBE_S
 from kernelwright.agent.cli.terminal import options
+from kernelwright.agent.cli.terminal.console import notes, out, plain
 from kernelwright.agent.cli.terminal.failures import did_pass
 
-Verdict = Literal["ok", "weak", "missing"]
+Finding = Literal["ok", "note", "weak", "missing"]
 
 TOOLKIT = MappingProxyType(
     {
@@ -25,7 +27,7 @@ TOOLKIT = MappingProxyType(
         "ncu": "feedback on GPU kernels goes without hardware counters: install Nsight Compute",
     }
 )
-"""Programs of the CUDA toolkit, and what to do without each."""
+"""Programs of the CUDA toolkit, and the loss without each."""
 
 TORCH_SCRIPT = """
 import json, torch
@@ -43,23 +45,54 @@ class Check:
     """One line of the doctor's answer."""
 
     name: str
-    verdict: Verdict
+    verdict: Finding
     finding: str
     remedy: str = ""
-    """What to do about it; empty when nothing needs doing."""
+    """The way to mend it; empty when nothing needs mending."""
 
 
 def doctor(json: options.Json = False) -> None:
-    """Say what this machine can do and what protects it from a candidate.
+    """Report what this machine can do, what protects it from a candidate, and which backends are ready.
 
-    Exit status 1 means that nothing can be judged here yet.
+    Exit status 1 means that nothing can be evaluated here yet.
     """
-    checks = [*_sandbox(), *_tools(), *_torch(), *_packages(), *_keys()]
+    checks: list[Check] = []
+    for look in (_sandbox, _tools, _torch, _packages, _keys):
+        found = look()
+        checks += found
+        if not json:
+            _print(found)
+            if look is _tools:
+                notes().print("importing torch …", style="dim")
+    ready = _backends(checks)
     if json:
-        print(json_module.dumps([asdict(check) for check in checks], indent=2))
+        print(json_module.dumps([asdict(check) for check in (*checks, *ready)], indent=2))
     else:
-        _print(checks)
+        out().print()
+        _print(ready)
     raise did_pass(all(check.verdict != "missing" for check in checks))
+
+
+def _backends(checks: list[Check]) -> list[Check]:
+    """For each backend whether it is ready, and the reason where it is not."""
+    from kernelwright.evaluator import BACKENDS
+
+    found = {check.name: check for check in checks}
+    lacks = {check.name for check in checks if check.verdict in ("weak", "missing")}
+    common = [f"no {name}" for name in ("sandbox", "torch") if name in lacks]
+    ready = []
+    for backend in BACKENDS.values():
+        missing = [*common]
+        if backend.device == "cuda" and "GPU" in lacks | ({"GPU"} - set(found)):
+            missing.append("no GPU")
+        if not backend.requires:
+            tool = "nvcc" if backend.device == "cuda" else "C++ compiler"
+            missing += [f"no {tool}"] * (tool in lacks)
+        if f"backend {backend.name}" in lacks:
+            missing.append(found[f"backend {backend.name}"].finding)
+        state = f"not ready: {', '.join(missing)}" if missing else "ready"
+        ready.append(Check(backend.name, "weak" if missing else "ok", state))
+    return sorted(ready, key=lambda check: check.verdict != "ok")
 
 
 def _sandbox() -> list[Check]:
@@ -79,7 +112,7 @@ def _sandbox() -> list[Check]:
         )
     for tier, answer in found.tiers.items():
         if answer.works and tier is not SandboxTier.NONE:
-            checks.append(Check(f"{tier} lets pass", "ok", "; ".join(answer.gaps)))
+            checks.append(Check(f"{tier} gaps", "note", "; ".join(answer.gaps) or "none known"))
     checks.append(Check("limits", "weak" if found.limits == "rlimits" else "ok", found.limits))
     checks.append(Check("seccomp", "ok" if found.seccomp else "weak", "yes" if found.seccomp else "no"))
     if os.geteuid() == 0:
@@ -116,7 +149,7 @@ def _in_toolkit(name: str) -> str | None:
     return shutil.which(name) or shutil.which(name, path=os.pathsep.join(map(str, folders)))
 
 
-def _tool(name: str, path: str | None, otherwise: Verdict, remedy: str) -> Check:
+def _tool(name: str, path: str | None, otherwise: Finding, remedy: str) -> Check:
     if path is None:
         return Check(name, otherwise, "not found", remedy)
     lines = _output([path, "--version"]).splitlines()
@@ -144,7 +177,7 @@ def _torch() -> list[Check]:
 
 
 def _packages() -> list[Check]:
-    """What backends need besides torch."""
+    """Packages that backends need besides torch."""
     from kernelwright.evaluator import BACKENDS
 
     checks = []
@@ -173,7 +206,7 @@ def _keys() -> list[Check]:
 def _output(command: list[str]) -> str:
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False
+            command, capture_output=True, text=True, timeout=PROBE_S, stdin=subprocess.DEVNULL, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
@@ -183,10 +216,10 @@ def _output(command: list[str]) -> str:
 def _print(checks: list[Check]) -> None:
     from rich.table import Table
 
-    from kernelwright.agent.cli.terminal.console import out, plain
-
-    marks = {"ok": ("✓", "green"), "weak": ("~", "yellow"), "missing": ("✗", "red")}
+    marks = {"ok": ("✓", "green"), "note": ("·", "dim"), "weak": ("~", "yellow"), "missing": ("✗", "red")}
     table = Table.grid(padding=(0, 2))
+    table.add_column()
+    table.add_column(min_width=18)
     for check in checks:
         mark, colour = marks[check.verdict]
         remedy = f"\n{check.remedy}" if check.remedy and check.verdict != "ok" else ""

@@ -1,8 +1,8 @@
-"""The end of a run: its leaderboard, what was left undone, and where everything lies."""
+"""The end of a run: its leaderboard, unfinished work, and paths."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from shlex import quote
 
@@ -20,12 +20,17 @@ def print_end(place: Workspace, summary: RunSummary, *, bulk: bool = False) -> N
     if standing.entries:
         console.print(render(standing))
         console.print()
-    for label, text in run_lines(place, summary, bulk=bulk):
-        console.print(f"{label:<9}{plain(text)}", soft_wrap=True)
+    print_lines(run_lines(place, summary, bulk=bulk))
+
+
+def print_lines(lines: Iterable[tuple[str, str]]) -> None:
+    """Print lines with their labels."""
+    for label, text in lines:
+        out().print(f"{label:<9}{plain(text)}", soft_wrap=True)
 
 
 def run_lines(place: Workspace, summary: RunSummary, *, bulk: bool = False) -> Iterator[tuple[str, str]]:
-    """What came of a run and where to look further, each line with its label; `bulk` was asked in batches."""
+    """Totals of a run and where to look further, each line with its label; `bulk` was asked in batches."""
     yield "run", _totals(summary)
     if summary.remembered:
         yield "free", f"{summary.remembered} replies came from the cache; --fresh asks anew"
@@ -36,7 +41,12 @@ def run_lines(place: Workspace, summary: RunSummary, *, bulk: bool = False) -> I
     for problem, why in summary.skipped.items():
         yield "skipped", f"{problem}: {why}"
     yield from _ways_on(place, summary, bulk)
-    yield "kernels", f"{place.generated.resolve()} ({summary.kept} kept by this run)"
+    if summary.attempts > summary.passed:
+        yield (
+            "failed",
+            f"kernelwright attempts list --run {summary.run_id} --workspace {quote(str(place.root))}",
+        )
+    yield "kernels", f"{place.generated.resolve()} ({summary.kept} saved by this run)"
     yield "log", str((place.runs / summary.run_id).resolve())
 
 
@@ -58,13 +68,13 @@ def _ways_on(place: Workspace, summary: RunSummary, bulk: bool) -> Iterator[tupl
     """The commands that go on with a run."""
     this = f"--resume {summary.run_id} --workspace {quote(str(place.root))}"
     left, end = summary.unevaluated, summary.end
-    waiting = f" ({left} replies wait to be judged)" if left else ""
+    waiting = f" ({left} replies wait to be evaluated)" if left else ""
     if bulk and summary.to_come:
         yield "collect", f"kernelwright generate {this}"
     if end is RunEnd.BUDGET:
         yield "raise it", f"kernelwright run {this} {_twice_the_limit(summary)}"
     if left and (bulk or end is RunEnd.ASKED):
-        yield "judge", f"kernelwright run {this}{waiting}"
+        yield "evaluate", f"kernelwright run {this}{waiting}"
     elif left or not (bulk or end in (RunEnd.COMPLETE, RunEnd.ASKED, RunEnd.BUDGET)):
         yield "go on", f"kernelwright run {this}{waiting}"
 

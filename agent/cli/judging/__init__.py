@@ -1,1 +1,0 @@
-"""Commands that evaluate: one file, kept kernels, problems, this machine, and the service."""

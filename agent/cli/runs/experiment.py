@@ -1,0 +1,198 @@
+"""`kernelwright experiment`: strategies compared on equal budgets, by the same evaluator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from kernelwright.agent.cli.runs import run_options as shared
+from kernelwright.agent.cli.terminal import completion, options
+from kernelwright.agent.setup import policy
+from kernelwright.agent.setup.setting_errors import unknown
+from kernelwright.agent.setup.usage_error import UsageError
+
+if TYPE_CHECKING:
+    from kernelwright.agent.leaderboard import Entry
+    from kernelwright.agent.runner import Plan, RunSummary
+    from kernelwright.agent.workspace import Workspace
+
+OWN: Final = ("strategy", "options.samples", "options.turns", "options.enough", "budget.attempts")
+"""Settings of a run that an experiment decides itself."""
+
+COMPARED: Final = tuple(path for path in options.RUN if path not in OWN)
+
+Strategies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--strategy",
+        "-s",
+        metavar="NAME",
+        help="Strategy to compare; may be repeated. Default: all that are installed.",
+        autocompletion=completion.strategies,
+        rich_help_panel=options.SEARCH,
+    ),
+]
+Attempts = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Replies for each problem and strategy. Default: 8 where nothing else bounds them.",
+        rich_help_panel=options.BUDGET,
+    ),
+]
+Tokens = Annotated[
+    int | None,
+    typer.Option(min=1, help="Tokens for each problem and strategy.", rich_help_panel=options.BUDGET),
+]
+Cost = Annotated[
+    float | None,
+    typer.Option(min=0, help="Dollars for each problem and strategy.", rich_help_panel=options.BUDGET),
+]
+Turns = Annotated[
+    int,
+    typer.Option("--turns", "-t", min=1, help="Turns of a conversation.", rich_help_panel=options.SEARCH),
+]
+Population = Annotated[
+    int, typer.Option(min=1, help="Attempts in a generation.", rich_help_panel=options.SEARCH)
+]
+
+
+@options.with_settings(*COMPARED)
+def experiment(
+    given: options.Given,
+    problems: shared.Problems = None,
+    strategy: Strategies = None,
+    attempts: Attempts = None,
+    tokens: Tokens = None,
+    cost: Cost = None,
+    turns: Turns = 4,
+    population: Population = 4,
+    workspace: options.Workspace = Path(),
+    cache: options.Cache = None,
+    config: shared.Config = None,
+    assign: shared.Assignments = None,
+    resume: shared.Resume = None,
+    json: options.Json = False,
+    quiet: shared.Quiet = False,
+) -> None:
+    """Compare strategies: the same problems, the same budget for each problem, the same evaluator.
+
+    It is one run, and is resumed like any; nothing is taken from the completion cache. Prints for each
+    strategy what it solved, the geometric mean of its best speedups with a 95 % interval over problems, and
+    what it cost. Exit status 0 means that something passed.
+    """
+    from kernelwright.agent.leaderboard import board
+    from kernelwright.agent.setup.batch import work_through
+    from kernelwright.agent.setup.preparation import RunPlace
+    from kernelwright.agent.workspace import Workspace
+
+    if resume is None:
+        limits = {"attempts": attempts, "tokens": tokens, "cost_usd": cost}
+        shape = {"turns": turns, "population": population}
+        for name, value in equal_budgets(strategy or (), limits, shape).items():
+            given = given.with_setting(name, value)
+    settings = shared.read(given, problems, config, assign, resume)
+    place = RunPlace(workspace, cache)
+    with shared.watching(quiet=quiet or json) as watch:
+        work = shared.prepare_watched(place, settings, resume)
+        if not work.plan.others:
+            raise UsageError("an experiment compares at least two strategies")
+        summary = work_through(place, work, on_event=watch)
+    entries = board(Workspace(workspace).archive().attempts(summary.run_id), seed=work.plan.seed).entries
+    _report(work.plan, summary, sorted(entries, key=_rank), Workspace(workspace), json=json)
+    raise typer.Exit(summary.exit_code)
+
+
+def equal_budgets(
+    names: Sequence[str], limits: Mapping[str, float | None], shape: Mapping[str, int]
+) -> dict[str, object]:
+    """The settings that lay every strategy out for the same number of replies.
+
+    Raises:
+        UsageError: an unknown strategy.
+    """
+    from kernelwright.agent.strategies import find_strategy, strategy_names
+
+    bounds = {name: limit for name, limit in limits.items() if limit is not None}
+    bounds = bounds or {"attempts": policy.EXPERIMENT_ATTEMPTS}
+    most = int(bounds.get("attempts", policy.MOST_EXPERIMENT_ATTEMPTS))
+    known = strategy_names()
+    compared: dict[str, object] = {}
+    for name in dict.fromkeys(names or known):
+        if name not in known:
+            raise UsageError(f"--strategy: {unknown('strategy', name, known)}")
+        kind = find_strategy(name)
+        own = {field: value for field, value in shape.items() if field in kind.model_fields}
+        fitted = kind.model_validate({"name": name, **own}).within(most)
+        compared[name] = fitted.model_dump(mode="json", exclude={"name"}, exclude_unset=True)
+    return {"compared": compared, "problem_budget": bounds}
+
+
+def _rank(entry: Entry) -> tuple[str, str, float, str]:
+    return entry.of.model, entry.of.backend, -entry.geomean.value, entry.of.strategy
+
+
+def _report(
+    plan: Plan, summary: RunSummary, entries: Sequence[Entry], place: Workspace, *, json: bool
+) -> None:
+    from kernelwright.agent.cli.runs.run_summary import print_lines, run_lines
+    from kernelwright.agent.records.strict_json import strict_json
+
+    if json:
+        answer = {
+            "run": summary.run_id,
+            "end": summary.end,
+            "reason": summary.reason,
+            "budget": plan.problem_budget.model_dump(mode="json", exclude_none=True),
+            "strategies": [_summary(entry) for entry in entries],
+        }
+        print(strict_json(answer, indent=2))
+    else:
+        _print(entries)
+        print_lines(run_lines(place, summary))
+
+
+def _summary(entry: Entry) -> dict[str, object]:
+    return {
+        "strategy": entry.of.strategy,
+        "model": entry.of.model,
+        "backend": entry.of.backend,
+        "problems": entry.problems,
+        "solved": entry.solved,
+        "geomean": entry.geomean.model_dump(),
+        "geomean_solved": entry.geomean_solved,
+        "attempts": entry.attempts,
+        "tokens": entry.tokens,
+        "cost_usd": entry.cost_usd,
+        "unpriced": entry.unpriced,
+    }
+
+
+def cost_text(entry: Entry) -> str:
+    """The cost of a strategy, as far as prices are known."""
+    if entry.unpriced == entry.attempts:
+        return "unknown"
+    known = f"${entry.cost_usd:.4f}"
+    return f"{known} and {entry.unpriced} unknown" if entry.unpriced else known
+
+
+def _print(entries: Sequence[Entry]) -> None:
+    from kernelwright.agent.cli.terminal.console import out, print_table
+
+    rows = []
+    for entry in entries:
+        around = entry.geomean
+        interval = f"{around.low:.2f} to {around.high:.2f}" if around.low and around.high else "too few"
+        rows.append(
+            (
+                *(entry.of.strategy, entry.of.model, entry.of.backend, f"{entry.solved} of {entry.problems}"),
+                *(f"{around.value:.2f}×", interval, str(entry.attempts), f"{entry.tokens:,}"),
+                cost_text(entry),
+            )
+        )
+    headings = "strategy model backend >solved >speedup >95_% >replies >tokens >cost"
+    print_table(headings, rows)
+    out().print("speedup: geometric mean of each problem's best, failures as 1.0; interval over problems\n")

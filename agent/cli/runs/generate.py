@@ -1,0 +1,86 @@
+"""`kernelwright generate`: samples are asked for, one by one or in bulk; a later process evaluates them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kernelwright.agent.cli.runs import run_options as shared
+from kernelwright.agent.cli.terminal import options
+from kernelwright.agent.cli.terminal.option_values import parse_seconds
+
+GENERATED = tuple(
+    path
+    for path in (*options.SETTINGS, "batch_api")
+    if path
+    not in ("strategy", "options.turns", "options.enough", "seed", "plain_build", "evaluation.counters")
+)
+
+
+@options.with_settings(*dict.fromkeys(GENERATED))
+def generate(
+    given: options.Given,
+    problems: shared.Problems = None,
+    record: shared.Record = None,
+    poll: Annotated[
+        str,
+        typer.Option(
+            metavar="90s|10m",
+            help="How often to look after batches.",
+            rich_help_panel=options.BULK,
+        ),
+    ] = "60s",
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait/--no-wait",
+            metavar="",
+            help="Stay until the replies are there.",
+            rich_help_panel=options.BULK,
+        ),
+    ] = True,
+    evaluate: Annotated[
+        bool, typer.Option("--evaluate", metavar="", help="Evaluate the replies once they are there.")
+    ] = False,
+    workspace: options.Workspace = Path(),
+    cache: options.Cache = None,
+    config: shared.Config = None,
+    assign: shared.Assignments = None,
+    resume: shared.Resume = None,
+    quiet: shared.Quiet = False,
+    json_lines: shared.JsonLines = False,
+) -> None:
+    """Ask for independent samples of every problem, as a run; `run --resume` evaluates them later.
+
+    With --batch-api what was asked survives everything: `generate --resume` collects it, days later.
+    """
+    from kernelwright.agent.cli.runs.run_summary import print_end
+    from kernelwright.agent.setup.batch import work_through
+    from kernelwright.agent.setup.bulk_batch import SampleBatch, ask_in_bulk
+    from kernelwright.agent.setup.preparation import RunPlace
+    from kernelwright.agent.setup.usage_error import UsageError
+    from kernelwright.agent.strategies import Independent
+    from kernelwright.agent.workspace import Workspace
+
+    if resume is None:
+        given = given.with_setting("strategy", "sample")
+    settings = shared.read(given, problems, config, assign, resume)
+    place = RunPlace(workspace, cache, record)
+    batch = SampleBatch(poll_s=parse_seconds(poll), waits=wait, evaluates=evaluate)
+    with shared.watching(quiet=quiet, json_lines=json_lines) as watch:
+        work = shared.prepare_watched(place, settings, resume)
+        if work.plan.strategy.independent is not Independent.ATTEMPT or work.plan.others:
+            raise UsageError(
+                f"generate asks for independent samples; resume this run by `run --resume {resume}`"
+            )
+        in_bulk = work.settings.batch_api
+        summary = (
+            ask_in_bulk(place, work, batch, watch)
+            if in_bulk
+            else work_through(place, work, on_event=watch, asks=True, evaluates=evaluate)
+        )
+    if not json_lines:
+        print_end(Workspace(workspace), summary, bulk=in_bulk)
+    raise typer.Exit(summary.exit_code)

@@ -1,0 +1,130 @@
+"""Options and steps that `run`, `generate` and `experiment` share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernelwright.agent.cli.terminal import completion
+from kernelwright.agent.cli.terminal.options import MODEL, OUTPUT, Given
+
+if TYPE_CHECKING:
+    from kernelwright.agent.runner.events import Event
+    from kernelwright.agent.setup.batch import Watch
+    from kernelwright.agent.setup.preparation import PreparedRun, RunPlace
+    from kernelwright.agent.setup.run_settings import RunSettings
+
+Problems = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Files, folders, ids or levels; `all` is all installed problems.",
+        metavar="PROBLEM...",
+        autocompletion=completion.problems,
+    ),
+]
+Record = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Also save replies here, for replay.", rich_help_panel=MODEL),
+]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Settings in TOML, such as a run's settings.toml; options win over it."
+    ),
+]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="A setting, as in TOML: sampling.top_p=0.9. `run --print-config` lists them all.",
+    ),
+]
+PrintConfig = Annotated[
+    bool,
+    typer.Option("--print-config", metavar="", help="Print all settings as TOML, explained; begin nothing."),
+]
+Resume = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RUN",
+        help="Resume a run: a unique prefix of its id, or `last`.",
+        autocompletion=completion.runs,
+    ),
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", metavar="", help="Print only the end.", rich_help_panel=OUTPUT)
+]
+JsonLines = Annotated[
+    bool,
+    typer.Option("--json-lines", metavar="", help="Print events as JSON Lines.", rich_help_panel=OUTPUT),
+]
+
+
+def read(
+    given: Given,
+    problems: Sequence[str] | None,
+    config: Path | None,
+    assign: Sequence[str] | None,
+    resume: str | None,
+) -> RunSettings:
+    """The settings of a run, from everything the command line gave.
+
+    Raises:
+        UsageError: a value that cannot be, an unknown name, or `--config` with `--resume`.
+    """
+    from kernelwright.agent.setup.usage_error import UsageError
+
+    if resume is not None and config is not None:
+        raise UsageError("--resume goes on with the plan of a run; leave out: --config")
+    if problems:
+        given = given.with_setting("problems", tuple(problems))
+    return given.run_settings(config, assign or ())
+
+
+def prepare_watched(place: RunPlace, settings: RunSettings, resume: str | None) -> PreparedRun:
+    """The run to work on; whoever watches is told when its sizes take long here.
+
+    Raises:
+        UsageError, EvaluatorError, ArchiveError: there can be no such run.
+    """
+    from kernelwright.agent.cli.terminal.console import is_watched
+    from kernelwright.agent.cli.terminal.failures import say
+    from kernelwright.agent.setup.preparation import prepare
+    from kernelwright.agent.setup.problem_lookup import GPU_SIZED, are_meant_for_gpus
+
+    work = prepare(place, settings, resume=resume)
+    plan = work.plan
+    if (
+        resume is None
+        and is_watched()
+        and are_meant_for_gpus(work.problems, plan.backends, plan.config.shapes)
+    ):
+        say(GPU_SIZED)
+    return work
+
+
+@contextmanager
+def watching(*, quiet: bool, json_lines: bool = False) -> Iterator[Watch]:
+    """Follow a run's events on the terminal, as JSON Lines, or not at all."""
+    import logging
+
+    from kernelwright.agent.cli.terminal.failures import LOGGER
+    from kernelwright.agent.cli.terminal.progress import ProgressView, print_json_line
+
+    if json_lines:
+        yield print_json_line
+    elif quiet:
+        logging.getLogger(LOGGER).setLevel(logging.WARNING)
+        yield _ignore
+    else:
+        with ProgressView() as view:
+            yield view
+
+
+def _ignore(event: Event) -> None:
+    """Watch nothing."""

@@ -1,0 +1,191 @@
+"""Works through runs: opens endpoints and the evaluator around a runner, and closes them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from shlex import quote
+from typing import Final
+
+from kernelwright.agent.archive import RunLog
+from kernelwright.agent.prompting.prompts import TemplatePrompts, installed_prompts
+from kernelwright.agent.records.attempt_log import Attempt
+from kernelwright.agent.runner import BatchRunner, RunSummary, read_plan
+from kernelwright.agent.runner.events import Event
+from kernelwright.agent.setup.few_shot_setup import load
+from kernelwright.agent.setup.preparation import PreparedRun, RunPlace, prepare
+from kernelwright.agent.setup.prompt_setup import known_facts, open_prompts
+from kernelwright.agent.setup.provider_setup import Endpoints, ReplyStorage, open_endpoints, open_providers
+from kernelwright.agent.setup.run_settings import RunSettings
+from kernelwright.agent.strategies import Exemplar
+from kernelwright.agent.workspace import Kernel, Workspace
+from kernelwright.evaluator import (
+    Candidate,
+    Evaluation,
+    EvaluationConfig,
+    Evaluator,
+    EvaluatorError,
+    Problem,
+    Stage,
+    check_ready,
+    default_cache,
+    evaluations_at_once,
+)
+
+_LOG: Final = logging.getLogger(__name__)
+
+Watch = Callable[[Event], None]
+"""Called with every event of a run, in the thread that runs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A run that came to its end."""
+
+    summary: RunSummary
+    attempts: tuple[Attempt, ...]
+    """Every reply of the run, with its evaluation."""
+    kernels: tuple[Kernel, ...]
+    """Saved kernels that this run made."""
+
+
+def ignore(event: Event) -> None:
+    """Watch nothing."""
+
+
+def run_batch(
+    settings: RunSettings,
+    *,
+    workspace: Path = Path(),
+    cache: Path | None = None,
+    resume: str | None = None,
+    on_event: Watch = ignore,
+) -> Batch:
+    """Ask models for kernels, evaluate every reply, save what passes; blocks until the run stops.
+
+    `resume` goes on with a run, by a unique prefix of its id or `last`; settings then may change only
+    whom to ask and how much to spend.
+
+    Raises:
+        UsageError, EvaluatorError, ProviderError, ArchiveError, OSError: nothing could be begun.
+    """
+    place = RunPlace(workspace, cache)
+    summary = work_through(place, prepare(place, settings, resume=resume), on_event=on_event)
+    held = Workspace(workspace)
+    attempts = tuple(held.archive().attempts(summary.run_id))
+    made = (kernel for kernel in held.kernels() if kernel.record.provenance.run == summary.run_id)
+    return Batch(summary, attempts, tuple(made))
+
+
+def work_through(
+    place: RunPlace,
+    work: PreparedRun,
+    *,
+    on_event: Watch = ignore,
+    asks: bool | None = None,
+    evaluates: bool = True,
+) -> RunSummary:
+    """Ask what is to be asked and evaluate what is to be evaluated, until nothing is left or the run stops.
+
+    Raises:
+        UsageError, EvaluatorError, ProviderError, ArchiveError, OSError: nothing could be begun.
+    """
+    if asks is None:
+        asks = work.plan.strategy.asks and not work.settings.batch_api
+    if evaluates:
+        for backend in work.plan.backends:
+            check_ready(backend, work.plan.config)
+    with ExitStack() as stack:
+        endpoints = stack.enter_context(open_endpoints(work.settings)) if asks else None
+        prompts = prompts_for(work, place.cache) if asks else TemplatePrompts(installed_prompts())
+        exemplars = load(Workspace(place.workspace), work.plan) if asks else {}
+        log = stack.enter_context(work.open_log())
+        stack.enter_context(resumable("run", place, log.run))
+        opened = _OpenedRun(work.settings, log, prompts, endpoints, exemplars, evaluates)
+        return _run(place, opened, on_event)
+
+
+def evaluate_recorded(place: RunPlace, log: RunLog, on_event: Watch = ignore) -> RunSummary:
+    """Evaluate what a log holds and nobody has evaluated yet; asks nobody.
+
+    Raises:
+        EvaluatorError, OSError: nothing is lost.
+    """
+    return _run(place, _OpenedRun(RunSettings(), log, TemplatePrompts(installed_prompts())), on_event)
+
+
+def prompts_for(work: PreparedRun, cache: Path | None) -> TemplatePrompts:
+    """The prompts of a run, with what is known of its problems.
+
+    Raises:
+        EvaluatorError: unknown target, or no such device here.
+    """
+    config, plan = work.plan.config, work.plan
+    facts = known_facts(work.problems, config, cache)
+    return open_prompts(config, plan.backends, work.settings.target, facts=facts)
+
+
+@contextmanager
+def resumable(command: str, place: RunPlace, run: str) -> Iterator[None]:
+    """Name the command that resumes a run when a second Ctrl-C ends this one at once."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        folder = quote(str(place.workspace))
+        _LOG.warning(
+            "stopped at once; go on: kernelwright %s --resume %s --workspace %s", command, run, folder
+        )
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenedRun:
+    settings: RunSettings
+    log: RunLog
+    prompts: TemplatePrompts
+    endpoints: Endpoints | None = None
+    """None asks nobody."""
+    exemplars: Mapping[str, tuple[Exemplar, ...]] = field(default_factory=dict)
+    evaluates: bool = True
+
+
+def _run(place: RunPlace, opened: _OpenedRun, on_event: Watch) -> RunSummary:
+    settings, endpoints = opened.settings, opened.endpoints
+    evaluators = settings.evaluators or _evaluators_for(opened.log)
+    with Evaluator(cache=place.cache, idle_referees=max(2, evaluators)) as evaluator:
+
+        def evaluate(
+            problem: Problem,
+            candidate: Candidate,
+            config: EvaluationConfig,
+            on_stage: Callable[[Stage], None],
+        ) -> Evaluation:
+            return evaluator.evaluate(problem, candidate, config, on_stage=on_stage)
+
+        # Strategies that are compared begin with the same question; each must get a reply of its own.
+        completions = None if settings.compared else (place.cache or default_cache()) / "completions"
+        storage = ReplyStorage(completions, place.record, opened.log.run)
+        return BatchRunner(
+            log=opened.log,
+            workspace=Workspace(place.workspace),
+            providers=open_providers(settings, endpoints, storage, on_event) if endpoints else None,
+            evaluate=evaluate if opened.evaluates else None,
+            builds_plainly=evaluator.build_with_full_headers,
+            prompts=opened.prompts,
+            exemplars=opened.exemplars,
+            completions=settings.completions,
+            evaluators=evaluators,
+            on_event=on_event,
+        ).run()
+
+
+def _evaluators_for(log: RunLog) -> int:
+    """How many evaluations keep the devices of a run busy; a device that is missing is reported by each."""
+    plan = read_plan(log.archive, log.run)
+    try:
+        return evaluations_at_once(plan.config.device, plan.backends)
+    except EvaluatorError:
+        return 1
