@@ -1,1 +1,59 @@
-"""Proposes kernels, remembers every attempt, and reports; judges nothing itself."""
+"""Asks models for kernels, records every attempt, and reports; evaluates nothing itself.
+
+Public names are loaded on first use, so that importing this loads nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelwright.agent.archive import Archive, ArchiveError, UnknownRun
+    from kernelwright.agent.leaderboard import Board, board
+    from kernelwright.agent.records.budgets import Budget
+    from kernelwright.agent.records.messages import ProviderError, Sampling
+    from kernelwright.agent.setup.batch import Batch, run_batch
+    from kernelwright.agent.setup.dataset_setup import export
+    from kernelwright.agent.setup.run_settings import RunSettings
+    from kernelwright.agent.setup.usage_error import UsageError
+    from kernelwright.agent.workspace import Kernel, UnknownKernel, Workspace
+
+_HOMES = {
+    "archive": ("Archive", "ArchiveError", "UnknownRun"),
+    "leaderboard": ("Board", "board"),
+    "records.budgets": ("Budget",),
+    "records.messages": ("ProviderError", "Sampling"),
+    "setup.batch": ("Batch", "run_batch"),
+    "setup.dataset_setup": ("export",),
+    "setup.run_settings": ("RunSettings",),
+    "setup.usage_error": ("UsageError",),
+    "workspace": ("Kernel", "UnknownKernel", "Workspace"),
+}
+
+__all__ = [
+    "Archive",
+    "ArchiveError",
+    "Batch",
+    "Board",
+    "Budget",
+    "Kernel",
+    "ProviderError",
+    "RunSettings",
+    "Sampling",
+    "UnknownKernel",
+    "UnknownRun",
+    "UsageError",
+    "Workspace",
+    "board",
+    "export",
+    "run_batch",
+]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        for home, names in _HOMES.items():
+            if name in names:
+                return getattr(import_module(f"{__name__}.{home}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,3 +1,117 @@
-"""The public Python API: `import kernelwright`. Every name is loaded on first use."""
+"""The public Python API, `import kernelwright`; every name is loaded on first use.
+
+Evaluate a kernel::
+
+    import kernelwright as kw
+
+    problem = kw.read_problem(Path("problem.py"))
+    candidate = kw.Candidate(source=Path("kernel.py").read_text(), backend="cuda")
+    evaluation = kw.evaluate(problem, candidate, kw.EvaluationConfig(shapes="small"))
+    print(evaluation.status, evaluation.speedup)
+
+`evaluate` opens an evaluator for one call; `with kw.Evaluator() as evaluator` keeps one for many.
+
+Ask models for kernels, as `kernelwright run` does::
+
+    batch = kw.run_batch(kw.RunSettings(problems=("level1",), models=("gpt-5",)), workspace=Path("work"))
+    print(batch.summary.passed, [kernel.id for kernel in batch.kernels])
+
+Read what was produced: `Workspace(folder)` gives `kernels()` and `archive()`; `board(archive.attempts())`
+ranks; `export("sft", Path("data"), workspace=folder)` writes training data; `load_kernel("3f2a")` gives the
+class of a saved kernel. Errors are `UsageError` and `ConfigError` (mend the call), `ProblemError` (mend the
+problem), `MachineError` (mend the machine), `ProviderError` and `ArchiveError`; all failures of the evaluator
+are `EvaluatorError`s. A candidate's failure is no error but the `Status` of its `Evaluation`.
+"""
 
 from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelwright.agent import (
+        Archive,
+        ArchiveError,
+        Batch,
+        Board,
+        Budget,
+        Kernel,
+        ProviderError,
+        RunSettings,
+        Sampling,
+        UnknownKernel,
+        UnknownRun,
+        UsageError,
+        Workspace,
+        board,
+        export,
+        run_batch,
+    )
+    from kernelwright.evaluator import (
+        Candidate,
+        ConfigError,
+        Evaluation,
+        EvaluationConfig,
+        Evaluator,
+        EvaluatorError,
+        Limits,
+        MachineError,
+        Problem,
+        ProblemError,
+        Status,
+        evaluate,
+        find_problems,
+        load_kernel,
+        read_problem,
+    )
+
+_AGENT = (
+    *("Archive", "ArchiveError", "Batch", "Board", "Budget", "Kernel", "ProviderError", "RunSettings"),
+    *("Sampling", "UnknownKernel", "UnknownRun", "UsageError", "Workspace", "board", "export", "run_batch"),
+)
+
+__all__ = [
+    "Archive",
+    "ArchiveError",
+    "Batch",
+    "Board",
+    "Budget",
+    "Candidate",
+    "ConfigError",
+    "Evaluation",
+    "EvaluationConfig",
+    "Evaluator",
+    "EvaluatorError",
+    "Kernel",
+    "Limits",
+    "MachineError",
+    "Problem",
+    "ProblemError",
+    "ProviderError",
+    "RunSettings",
+    "Sampling",
+    "Status",
+    "UnknownKernel",
+    "UnknownRun",
+    "UsageError",
+    "Workspace",
+    "board",
+    "evaluate",
+    "export",
+    "find_problems",
+    "load_kernel",
+    "read_problem",
+    "run_batch",
+]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(
+            import_module("kernelwright.agent" if name in _AGENT else "kernelwright.evaluator"), name
+        )
+
+    def __dir__() -> list[str]:
+        return __all__

@@ -122,6 +122,19 @@ def test_the_wheel_holds_the_packages_the_prompts_and_the_problems(tmp_path: Pat
     assert {name.partition("/")[0] for name in held if ".dist-info" not in name} == {"kernelwright"}
 
 
+def test_the_links_of_the_editable_install_lead_to_the_packages() -> None:
+    links = ROOT / ".ci" / "src" / "kernelwright"
+    for name in ("agent", "evaluator", "prompts", "reference_problems"):
+        assert (links / name).resolve() == ROOT / name
+    assert (links / "__init__.py").resolve() == ROOT / "agent" / "api.py"
+    assert (links / "py.typed").resolve() == ROOT / "agent" / "py.typed"
+
+
+def test_the_editable_install_puts_one_name_on_the_path() -> None:
+    (added,) = [path for path in map(Path, sys.path) if path.resolve() == ROOT / ".ci" / "src"][:1]
+    assert {path.name for path in added.iterdir()} == {"kernelwright"}
+
+
 def test_the_version_is_written_once() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert f"## {project['version']} " in (ROOT / "CHANGELOG.md").read_text("utf-8")

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from kernelwright.evaluator import Status
 
 PIPE_WIDTH: Final = 120
+"""Columns of tables in a file or a pipe, which has no width of its own."""
+
+WHOLE: Final = frozenset(("kernel", "run", "attempt", "problem", "status", "speedup", "time", "size", "95 %"))
+"""Columns that are never wrapped: people copy from them, or compare down them."""
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -73,7 +77,8 @@ def print_table(headings: str, rows: Iterable[Sequence[str]], styles: Sequence[s
     table = Table(box=None, pad_edge=False)
     for heading in headings.split():
         justify: Literal["left", "right"] = "right" if heading.startswith(">") else "left"
-        table.add_column(heading.lstrip(">").replace("_", " "), justify=justify, overflow="fold")
+        name = heading.lstrip(">").replace("_", " ")
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=name in WHOLE)
     for index, row in enumerate(rows):
         table.add_row(*(plain(cell) for cell in row), style=styles[index] if styles else None)
     out().print(table)

@@ -144,5 +144,6 @@ def _is_parsing_error(error: Exception) -> bool:
 def _parsing_problem(error: Any) -> str:  # Any: as above
     text = " ".join(error.format_message().split()).rstrip(".")
     context = getattr(error, "ctx", None)
-    way_out = f"; `{context.command_path} --help` lists what there is" if context else ""
+    way_out = f"`{context.command_path} --help` lists what there is" if context else ""
+    text += " " if text.endswith("?") else "; "
     return text[:1].lower() + text[1:] + way_out

@@ -79,7 +79,7 @@ def test_samples_asked_in_bulk_are_judged_by_a_resume(
         early = kernelwright("run", "--resume", "last", "--quiet")
         assert (early.exit_code, "3 replies are still to come" in early.stdout) == (3, True), early.output
         back = kernelwright("generate", "--resume", "last", "--poll", "1s")
-        assert (back.exit_code, "3 replies wait to be judged" in back.stdout) == (0, True), back.output
+        assert (back.exit_code, "3 replies wait to be evaluated" in back.stdout) == (0, True), back.output
         nothing = kernelwright("generate", "--resume", "last")
         assert nothing.exit_code == 0, nothing.output
     assert len(endpoint.batches) == 1

@@ -57,7 +57,7 @@ def test_a_spent_budget_ends_with_the_command_that_raises_it(
 def test_replies_of_a_spent_budget_can_be_judged(tmp_path: Path) -> None:
     lines = said(tmp_path, end=RunEnd.BUDGET, budget=Budget(attempts=2), attempts=2)
     assert "run --resume r" in lines["go on"]
-    assert "2 replies wait to be judged" in lines["go on"]
+    assert "2 replies wait to be evaluated" in lines["go on"]
 
 
 @pytest.mark.parametrize("end", [RunEnd.INCOMPLETE, RunEnd.ASKED, RunEnd.INTERRUPTED, RunEnd.BROKEN])
@@ -66,9 +66,9 @@ def test_what_was_asked_in_bulk_is_collected_by_generate(tmp_path: Path, end: Ru
     assert lines["collect"] == f"kernelwright generate --resume r --workspace {tmp_path}"
     assert "kernelwright run --resume r" in lines["evaluate"]
     nothing = said(tmp_path, bulk=True, end=end, to_come=2)
-    assert not {"judge", "go on"} & set(nothing), "`run --resume` asks nobody"
+    assert not {"evaluate", "go on"} & set(nothing), "`run --resume` asks nobody"
     refused = said(tmp_path, bulk=True, end=end, attempts=3)
-    assert {"judge", "go on", "collect"} & set(refused) == {"judge"}
+    assert {"evaluate", "go on", "collect"} & set(refused) == {"evaluate"}
 
 
 def test_a_command_that_goes_on_can_be_pasted_whatever_the_folder_is_called(tmp_path: Path) -> None:
