@@ -105,7 +105,7 @@ class EvaluationConfig(Record):
     sanitize: Sanitize = Sanitize.AUTO
     """Run sanitizers on what passed; auto does so on a GPU, and for kernels that are saved."""
     counters: bool | None = None
-    """Read a GPU's hardware counters with ncu for candidates that passed. Unset: where a next turn sees them."""
+    """Read a GPU's hardware counters with ncu for what passed. Unset: where a next turn sees them."""
     sandbox: SandboxTier | None = None
     """Sandbox tier; none protects nothing. Unset: the strongest this machine has."""
     limits: Limits = Limits()
