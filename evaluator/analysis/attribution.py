@@ -14,13 +14,8 @@ from functools import cache
 from itertools import pairwise
 from typing import Final
 
+from kernelwright.evaluator.analysis import policy
 from kernelwright.evaluator.analysis.elf_symbols import Symbols
-from kernelwright.evaluator.analysis.policy import (
-    DECLARATION_CHARACTERS,
-    LIBRARY_SHARE,
-    OWN_SHARE,
-    SHOWN_KERNELS,
-)
 from kernelwright.evaluator.backends.registry import BACKENDS
 from kernelwright.evaluator.schema.evaluation import Attribution
 from kernelwright.evaluator.schema.python_syntax import parse_python
@@ -71,7 +66,7 @@ def attribute(
     if own_ms + library_ms <= 0:
         return _without_trace(symbols, named, trouble)
     share = own_ms / (own_ms + library_ms)
-    track = "own" if share >= OWN_SHARE else "library" if share <= LIBRARY_SHARE else "mixed"
+    track = "own" if share >= policy.OWN_SHARE else "library" if share <= policy.LIBRARY_SHARE else "mixed"
     path = "profiler, symbols"
     if track == "own" and symbols.uses:
         track = "mixed"
@@ -86,7 +81,7 @@ def kernel_names(source: str) -> frozenset[str]:
 
 def _cuda_names(source: str) -> Iterator[str]:
     for declaration in source.split("__global__")[1:]:
-        head = re.sub(r"__launch_bounds__\s*\([^)]*\)", "", declaration[:DECLARATION_CHARACTERS])
+        head = re.sub(r"__launch_bounds__\s*\([^)]*\)", "", declaration[: policy.DECLARATION_CHARACTERS])
         name = re.search(r"\b(\w++)\s*+\(", head)
         if name is not None:
             yield name[1]
@@ -169,7 +164,6 @@ def _compiled_names() -> tuple[re.Pattern[str], ...]:
 
 @cache
 def _decorators() -> frozenset[str]:
-    """Last words of all backends' decorators, such as `jit`."""
     marks = (mark for backend in BACKENDS.values() for mark in backend.decorators)
     return frozenset(mark.rpartition(".")[2] for mark in marks)
 
@@ -181,7 +175,6 @@ def _without_trace(symbols: Symbols, named: frozenset[str], trouble: str) -> Att
 
 
 def _shown(own: Iterable[TraceEvent], others: Iterable[TraceEvent]) -> tuple[str, ...]:
-    """The longest events, marked `own` or `library`."""
     marked = [(event.ms, f"own: {event.name}") for event in own]
     marked += [(event.ms, f"library: {event.name}") for event in others if event.kind != "call"]
-    return tuple(text[:160] for _, text in sorted(marked, reverse=True)[:SHOWN_KERNELS])
+    return tuple(text[:160] for _, text in sorted(marked, reverse=True)[: policy.SHOWN_KERNELS])

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from kernelwright.evaluator.analysis import policy
 from kernelwright.evaluator.analysis.elf_image import (
     MAGIC,
     MALFORMED,
@@ -17,12 +18,6 @@ from kernelwright.evaluator.analysis.elf_image import (
     Section,
     read_name,
     read_sections,
-)
-from kernelwright.evaluator.analysis.policy import (
-    MAX_ATTRIBUTE_BYTES,
-    MAX_IMAGES,
-    MAX_KERNELS,
-    MAX_LIBRARY_BYTES,
 )
 from kernelwright.evaluator.schema.kernel_resources import KernelResources
 
@@ -37,7 +32,7 @@ _FRAME: Final = 0x11
 def read_resources(library: Path) -> tuple[KernelResources, ...]:
     """Resources of a library's kernels, by name; none where there is nothing to read."""
     try:
-        if library.stat().st_size > MAX_LIBRARY_BYTES:
+        if library.stat().st_size > policy.MAX_LIBRARY_BYTES:
             return ()
         data = library.read_bytes()
     except OSError:
@@ -49,12 +44,12 @@ def read_resources(library: Path) -> tuple[KernelResources, ...]:
                 found.setdefault(kernel.kernel, kernel)
         except MALFORMED:
             continue
-    return tuple(found[name] for name in sorted(found)[:MAX_KERNELS])
+    return tuple(found[name] for name in sorted(found)[: policy.MAX_KERNELS])
 
 
 def _images(data: bytes) -> Iterator[int]:
     start = data.find(MAGIC)
-    for _ in range(MAX_IMAGES):
+    for _ in range(policy.MAX_IMAGES):
         if start < 0 or start + 20 > len(data):
             return
         if struct.unpack_from("<H", data, start + 18) == (_CUDA,):
@@ -76,10 +71,9 @@ def _kernels(data: bytes, start: int) -> Iterator[KernelResources]:
 
 
 def _attributes(data: bytes, sections: dict[str, Section], wanted: int) -> dict[str, int]:
-    """One attribute of every kernel: pairs of symbol and value in the section `.nv.info`."""
     info, symbols, names = (sections[name] for name in (".nv.info", ".symtab", ".strtab"))
     found: dict[str, int] = {}
-    at, end = info.offset, info.offset + min(info.size, MAX_ATTRIBUTE_BYTES)
+    at, end = info.offset, info.offset + min(info.size, policy.MAX_ATTRIBUTE_BYTES)
     while at + 4 <= end:
         form, attribute, size = struct.unpack_from("<BBH", data, at)
         if form == _SIZED and attribute == wanted and size >= 8:

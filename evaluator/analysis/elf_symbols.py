@@ -8,20 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from kernelwright.evaluator.analysis import policy
 from kernelwright.evaluator.analysis.elf_image import (
     MALFORMED,
     SYMBOL_BYTES,
     Section,
     read_name,
     read_sections,
-)
-from kernelwright.evaluator.analysis.policy import (
-    MAX_CONSTANT_BYTES,
-    MAX_LIBRARY_BYTES,
-    MAX_NAME_CHARACTERS,
-    MAX_NAMES,
-    MAX_SYMBOL_TABLES,
-    MAX_SYMBOLS,
 )
 from kernelwright.evaluator.schema.record import Record
 
@@ -55,17 +48,21 @@ def read_symbols(folder: Path) -> Symbols:
     uses: dict[str, None] = {}
     libraries = sorted(folder.glob("*.so"))
     for library in libraries:
-        if library.stat().st_size > MAX_LIBRARY_BYTES:
+        if library.stat().st_size > policy.MAX_LIBRARY_BYTES:
             continue
         data = library.read_bytes()
         try:
             defined, undefined, strings = _read(data, read_sections(data))
         except MALFORMED:
             continue
-        defines.update(dict.fromkeys(name[:MAX_NAME_CHARACTERS] for name in defined))
+        defines.update(dict.fromkeys(name[: policy.MAX_NAME_CHARACTERS] for name in defined))
         for text in (*undefined, *strings):
             uses.update(dict.fromkeys(match[0] for match in _LIBRARIES.finditer(text)))
-    return Symbols(libraries=len(libraries), defines=tuple(defines)[:MAX_NAMES], uses=tuple(uses)[:MAX_NAMES])
+    return Symbols(
+        libraries=len(libraries),
+        defines=tuple(defines)[: policy.MAX_NAMES],
+        uses=tuple(uses)[: policy.MAX_NAMES],
+    )
 
 
 def defined_functions(library: Path) -> frozenset[str] | None:
@@ -81,11 +78,10 @@ def defined_functions(library: Path) -> frozenset[str] | None:
 
 
 def _read(data: bytes, sections: list[Section]) -> tuple[set[str], set[str], set[str]]:
-    """Names of defined functions and registered kernels, undefined names, and constant texts."""
     defined: set[str] = set()
     undefined: set[str] = set()
     tables = [section for section in sections if section.kind in (_SYMTAB, _DYNSYM)]
-    for table in tables[:MAX_SYMBOL_TABLES]:
+    for table in tables[: policy.MAX_SYMBOL_TABLES]:
         if table.link < len(sections):
             for name, is_function, is_defined in _symbols(data, table, sections[table.link].offset):
                 if is_defined and is_function:
@@ -95,14 +91,14 @@ def _read(data: bytes, sections: list[Section]) -> tuple[set[str], set[str], set
     constants = next((section for section in sections if section.name == ".rodata"), None)
     texts = b""
     if constants is not None:
-        texts = data[constants.offset : constants.offset + min(constants.size, MAX_CONSTANT_BYTES)]
+        texts = data[constants.offset : constants.offset + min(constants.size, policy.MAX_CONSTANT_BYTES)]
     # Kernels are registered with the CUDA runtime by their mangled names.
     defined.update(match[0].decode() for match in _MANGLED.finditer(texts))
     return defined, undefined, {match[0].decode() for match in re.finditer(rb"aten::\w+", texts)}
 
 
 def _symbols(data: bytes, table: Section, strings: int) -> Iterator[tuple[str, bool, bool]]:
-    end = table.offset + min(table.size, SYMBOL_BYTES * MAX_SYMBOLS) - SYMBOL_BYTES + 1
+    end = table.offset + min(table.size, SYMBOL_BYTES * policy.MAX_SYMBOLS) - SYMBOL_BYTES + 1
     for position in range(table.offset, end, SYMBOL_BYTES):
         name, info, _, section = struct.unpack_from("<IBBH", data, position)
         if text := read_name(data, strings + name):

@@ -167,7 +167,6 @@ def _metrics() -> Iterable[str]:
 
 
 def _numbers(row: Mapping[str, str | None]) -> dict[str, float]:
-    """The numeric metrics of one launch."""
     numbers = {}
     for name, text in row.items():
         try:

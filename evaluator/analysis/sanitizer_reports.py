@@ -103,7 +103,6 @@ def read_compute_sanitizer(text: str) -> SanitizerReport:
 
 
 def _records(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Group lines: a record starts at the margin, its other lines are indented."""
     record: list[str] = []
     for line in lines:
         if line[:1].strip() and record:

@@ -203,7 +203,6 @@ def assess_report(
 
 
 def _status(fault: Fault, code: CandidateCode) -> Status | None:
-    """The status a fault leads to, if any."""
     if not fault.severe:
         return None
     written = any(code.contains(frame) for frame in fault.frames)
@@ -221,7 +220,6 @@ def _status(fault: Fault, code: CandidateCode) -> Status | None:
 
 
 def _describe(fault: Fault, code: CandidateCode, sources: Mapping[str, str]) -> str:
-    """One line for people and models: error, place, source line and address."""
     own = [frame for frame in fault.frames if code.contains(frame)] or list(fault.frames)
     named = [frame for frame in own if frame.function] or own
     places = []
@@ -235,7 +233,6 @@ def _describe(fault: Fault, code: CandidateCode, sources: Mapping[str, str]) -> 
 
 
 def _line_at(place: str, sources: Mapping[str, str]) -> str:
-    """The source text of a place."""
     name, _, number = Path(place).name.rpartition(":")
     text = next((text for path, text in sources.items() if Path(path).name == name), "")
     lines = text.splitlines()

@@ -54,7 +54,6 @@ def screen(candidate: Candidate) -> tuple[Finding, ...]:
 
 
 def _defines_model(tree: ast.Module) -> bool:
-    """True where `ModelNew` is bound: class, function, assignment or import, also under `if` or `try`."""
     for node in ast.walk(tree):
         match node:
             case ast.ClassDef(name="ModelNew") | ast.FunctionDef(name="ModelNew"):
@@ -80,7 +79,6 @@ def _suspicious_lines(source: str) -> list[Finding]:
 
 
 def _without_kernel(tree: ast.Module, backend: Backend) -> list[Finding]:
-    """A finding where a backend's kernels are decorated functions and the module has none."""
     if not backend.decorators or any(True for _ in kernel_functions(tree)):
         return []
     marks = " or ".join(f"@{mark}" for mark in backend.decorators)

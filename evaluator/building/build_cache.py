@@ -171,7 +171,6 @@ class BuildCache:
             total -= size
 
     def _sweep_staging(self) -> None:
-        """Delete staged folders of processes that are gone."""
         for folder in self._staging.iterdir():
             owner = folder.name.partition("-")[0]
             if owner != str(os.getpid()) and not Path("/proc", owner).exists():

@@ -143,7 +143,6 @@ def plan_build(
 
 
 def _sources(request: BuildRequest) -> dict[str, str]:
-    """Every translation unit: its text by its path."""
     for name in (*request.files, *request.sources, *request.include_paths):
         if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts or not name:
             raise BadRequest(f"file {name!r} lies outside the build folder")
@@ -172,7 +171,6 @@ def _implicit(request: BuildRequest, language: str) -> tuple[str, ...]:
 
 
 def _bindings(request: BuildRequest) -> tuple[str, ...]:
-    """The module definition torch generates for `functions`."""
     if request.functions is None:
         return ()
     handled = request.with_pytorch_error_handling

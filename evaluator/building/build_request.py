@@ -8,13 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, ValidationError
 
-from kernelwright.evaluator.building.policy import (
-    MAX_ERROR_CHARACTERS,
-    MAX_REQUEST_BYTES,
-    MAX_REQUEST_DEPTH,
-    MAX_REQUEST_ERRORS,
-    MAX_REQUEST_PARTS,
-)
+from kernelwright.evaluator.building import policy
 from kernelwright.evaluator.schema.evaluation import Build
 from kernelwright.evaluator.schema.record import Record
 
@@ -90,34 +84,28 @@ def parse_request(asked: object) -> BuildRequest:
 
 
 def _check_size(asked: object) -> None:
-    """Count parts and bytes, level by level.
-
-    Raises:
-        InvalidRequest: there are too many, or they are too deep or too large.
-    """
     level, parts, size = [asked], 1, 0
-    for _ in range(MAX_REQUEST_DEPTH):
+    for _ in range(policy.MAX_REQUEST_DEPTH):
         inner: list[object] = []
         for part in level:
             if isinstance(part, dict | list | tuple):
                 parts += len(part) * (2 if isinstance(part, dict) else 1)
-                if parts > MAX_REQUEST_PARTS:
-                    raise InvalidRequest(f"it has more than {MAX_REQUEST_PARTS} parts")
+                if parts > policy.MAX_REQUEST_PARTS:
+                    raise InvalidRequest(f"it has more than {policy.MAX_REQUEST_PARTS} parts")
                 inner += part
                 inner += part.values() if isinstance(part, dict) else ()
             elif isinstance(part, str):
                 size += len(json.dumps(part))
-                if size > MAX_REQUEST_BYTES:
-                    raise InvalidRequest(f"its texts hold more than {MAX_REQUEST_BYTES >> 20} MiB")
+                if size > policy.MAX_REQUEST_BYTES:
+                    raise InvalidRequest(f"its texts hold more than {policy.MAX_REQUEST_BYTES >> 20} MiB")
         level = inner
     if level:
-        raise InvalidRequest(f"it is nested deeper than {MAX_REQUEST_DEPTH} levels")
+        raise InvalidRequest(f"it is nested deeper than {policy.MAX_REQUEST_DEPTH} levels")
 
 
 def _describe(error: ValidationError) -> str:
-    """Describe the first few errors without the hostile values."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
-    lines = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found[:MAX_REQUEST_ERRORS]]
+    lines = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found[: policy.MAX_REQUEST_ERRORS]]
     lines = [line if line.isprintable() else ascii(line) for line in lines]
     more = f"; and {len(found) - len(lines)} more" if len(found) > len(lines) else ""
-    return "; ".join(line[-MAX_ERROR_CHARACTERS:] for line in lines) + more
+    return "; ".join(line[-policy.MAX_ERROR_CHARACTERS :] for line in lines) + more

@@ -282,7 +282,6 @@ class Builder:
 
 
 def _would_gain(plan: BuildPlan) -> bool:
-    """True where lean headers make a build faster."""
     return any(name in text for name in _TORCH_INCLUDES for text in plan.files.values())
 
 
@@ -293,7 +292,6 @@ def _is_failure_suspect(compiled: Compiled, headers: HeaderSet) -> bool:
 
 
 def _full_jobs(cores: int) -> int:
-    """How many builds with full headers run at a time: one a core, as far as memory allows."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return max(1, min(cores, int(memory // FULL_BUILD_BYTES)))
 

@@ -13,13 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Final
 
+from kernelwright.evaluator.building import policy
 from kernelwright.evaluator.building.build_request import BuildRequest
-from kernelwright.evaluator.building.policy import (
-    MAX_FLAG_CHARACTERS,
-    MAX_FLAG_NOTES,
-    MAX_FLAGS_CHARACTERS,
-    SHOWN_FLAG_CHARACTERS,
-)
 
 
 class RefusedFlag(ValueError):
@@ -40,7 +35,7 @@ class Flags:
 
     def note(self, flag: str, why: str) -> None:
         """Record that a flag is ignored."""
-        if len(self.notes) < MAX_FLAG_NOTES:
+        if len(self.notes) < policy.MAX_FLAG_NOTES:
             self.notes.append(f"{_cut(flag)} ignored{why}")
 
 
@@ -128,10 +123,10 @@ def screen_flags(request: BuildRequest) -> Flags:
     """
     flags = Flags()
     entries = (*request.extra_cflags, *request.extra_cuda_cflags, *request.extra_ldflags)
-    if sum(map(len, entries)) > MAX_FLAGS_CHARACTERS:
+    if sum(map(len, entries)) > policy.MAX_FLAGS_CHARACTERS:
         longest = _cut(max(entries, key=len))
         raise RefusedFlag(
-            f"the flags hold more than {MAX_FLAGS_CHARACTERS} characters; the longest is {longest!r}"
+            f"the flags hold more than {policy.MAX_FLAGS_CHARACTERS} characters; the longest is {longest!r}"
         )
     for flag in _split(request.extra_cflags):
         _sort_flag(flag, flags.cxx, flags, _host_flag)
@@ -159,8 +154,8 @@ def _split(entries: Iterable[str]) -> Iterator[str]:
 
 def _words(entries: Iterable[str]) -> Iterator[str]:
     for entry in entries:
-        if len(entry) > MAX_FLAG_CHARACTERS:
-            raise RefusedFlag(f"flag {_cut(entry)!r} is longer than {MAX_FLAG_CHARACTERS} characters")
+        if len(entry) > policy.MAX_FLAG_CHARACTERS:
+            raise RefusedFlag(f"flag {_cut(entry)!r} is longer than {policy.MAX_FLAG_CHARACTERS} characters")
         try:
             words = shlex.split(entry)
         except ValueError as error:
@@ -172,7 +167,7 @@ def _words(entries: Iterable[str]) -> Iterator[str]:
 
 
 def _cut(flag: str) -> str:
-    return flag if len(flag) <= SHOWN_FLAG_CHARACTERS else f"{flag[:SHOWN_FLAG_CHARACTERS]}..."
+    return flag if len(flag) <= policy.SHOWN_FLAG_CHARACTERS else f"{flag[: policy.SHOWN_FLAG_CHARACTERS]}..."
 
 
 def _sort_flag(flag: str, kept: list[str], flags: Flags, normalise: Callable[[str], str | None]) -> None:

@@ -170,7 +170,6 @@ def _searching(command: tuple[str, ...], first: Path | None, toolchain: Toolchai
 
 
 def _binds(places: Iterable[Path]) -> tuple[Bind, ...]:
-    """The interpreter and all places that sandboxes do not see anyway."""
     python = python_binds()
     seen = [*map(Path, SYSTEM), *(bind.target or bind.source for bind in python)]
     missing = [

@@ -144,7 +144,6 @@ def _parameter(text: str) -> Parameter:
 
 
 def _restate(text: str) -> str:
-    """Respell a type or default for the lean headers."""
     text = text.strip().replace("::std::", "std::").replace("c10::string_view", "std::string_view")
     text = (
         re.sub(r"\b(?:at|c10)::", "", text)

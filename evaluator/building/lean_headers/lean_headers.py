@@ -53,51 +53,26 @@ _HELPER_FLAGS: Final = (
 _TYPES: Final = ("tensor.h", "dispatch.h", "parallel.h")
 _ALL: Final = (*_TYPES, "bindings.h", "library.h", "functional.h")
 _CUDA: Final = (*_TYPES, "cuda.h")
-FORWARDERS: Final = MappingProxyType(
-    {
-        "torch/extension.h": _ALL,
-        "torch/torch.h": _ALL,
-        "torch/all.h": _TYPES,
-        "torch/types.h": _TYPES,
-        "torch/python.h": _ALL,
-        "torch/library.h": (*_TYPES, "library.h"),
-        "torch/csrc/utils/pybind.h": _ALL,
-        "torch/nn/functional.h": (*_TYPES, "functional.h"),
-        "pybind11/pybind11.h": ("bindings.h",),
-        "pybind11/stl.h": ("bindings.h",),
-        "ATen/ATen.h": _TYPES,
-        "ATen/Tensor.h": _TYPES,
-        "ATen/core/Tensor.h": _TYPES,
-        "ATen/Functions.h": _TYPES,
-        "ATen/TensorIndexing.h": _TYPES,
-        "ATen/Dispatch.h": ("dispatch.h",),
-        "ATen/Parallel.h": ("parallel.h",),
-        "ATen/AccumulateType.h": ("scalars.h",),
-        "ATen/OpMathType.h": ("scalars.h",),
-        "ATen/ceil_div.h": ("cuda.h",),
-        "c10/util/Half.h": ("scalars.h",),
-        "c10/util/BFloat16.h": ("scalars.h",),
-        "c10/core/ScalarType.h": ("scalars.h",),
-        "c10/util/Optional.h": ("values.h",),
-        "c10/util/ArrayRef.h": ("values.h",),
-        "c10/core/Device.h": ("values.h",),
-        "c10/core/TensorOptions.h": ("values.h",),
-        "c10/util/Exception.h": ("checks.h",),
-        "c10/macros/Macros.h": ("checks.h",),
-        "ATen/cuda/CUDAContext.h": _CUDA,
-        "ATen/cuda/CUDAContextLight.h": _CUDA,
-        "ATen/cuda/CUDABlas.h": _CUDA,
-        "ATen/cuda/CUDAUtils.h": _CUDA,
-        "ATen/cuda/Exceptions.h": _CUDA,
-        "ATen/cuda/Atomic.cuh": _CUDA,
-        "ATen/cuda/DeviceUtils.cuh": _CUDA,
-        "ATen/cuda/detail/KernelUtils.h": _CUDA,
-        "c10/cuda/CUDAException.h": _CUDA,
-        "c10/cuda/CUDAFunctions.h": _CUDA,
-        "c10/cuda/CUDAGuard.h": _CUDA,
-        "c10/cuda/CUDAStream.h": _CUDA,
-    }
+_FORWARDED: Final = (
+    (_ALL, "torch/extension.h torch/torch.h torch/python.h torch/csrc/utils/pybind.h"),
+    (_TYPES, "torch/all.h torch/types.h ATen/ATen.h ATen/Tensor.h ATen/core/Tensor.h ATen/Functions.h"),
+    (_TYPES, "ATen/TensorIndexing.h"),
+    ((*_TYPES, "library.h"), "torch/library.h"),
+    ((*_TYPES, "functional.h"), "torch/nn/functional.h"),
+    (("bindings.h",), "pybind11/pybind11.h pybind11/stl.h"),
+    (("dispatch.h",), "ATen/Dispatch.h"),
+    (("parallel.h",), "ATen/Parallel.h"),
+    (("scalars.h",), "ATen/AccumulateType.h ATen/OpMathType.h c10/util/Half.h c10/util/BFloat16.h"),
+    (("scalars.h",), "c10/core/ScalarType.h"),
+    (("values.h",), "c10/util/Optional.h c10/util/ArrayRef.h c10/core/Device.h c10/core/TensorOptions.h"),
+    (("checks.h",), "c10/util/Exception.h c10/macros/Macros.h"),
+    (("cuda.h",), "ATen/ceil_div.h"),
+    (_CUDA, "ATen/cuda/CUDAContext.h ATen/cuda/CUDAContextLight.h ATen/cuda/CUDABlas.h"),
+    (_CUDA, "ATen/cuda/CUDAUtils.h ATen/cuda/Exceptions.h ATen/cuda/Atomic.cuh ATen/cuda/DeviceUtils.cuh"),
+    (_CUDA, "ATen/cuda/detail/KernelUtils.h c10/cuda/CUDAException.h c10/cuda/CUDAFunctions.h"),
+    (_CUDA, "c10/cuda/CUDAGuard.h c10/cuda/CUDAStream.h"),
 )
+FORWARDERS: Final = MappingProxyType({name: parts for parts, names in _FORWARDED for name in names.split()})
 """Torch's header names that candidates include, and which lean headers stand in for each."""
 
 
@@ -167,7 +142,6 @@ def make_lean_headers(folder: Path, sandbox: BuildSandbox, *, timeout_s: float) 
 
 
 def _test(lean: LeanHeaders, sandbox: BuildSandbox, timeout_s: float) -> None:
-    """Build the self-test with the lean headers and run it against torch."""
     request = BuildRequest(
         name="selftest",
         files={"selftest.cpp": (SOURCES / "selftest.cpp").read_text()},
@@ -189,7 +163,6 @@ def _test(lean: LeanHeaders, sandbox: BuildSandbox, timeout_s: float) -> None:
 
 
 def _read_helper(toolchain: Toolchain) -> tuple[dict[str, str], BuildPlan]:
-    """The header files with this torch's operators, and the plan that compiles the helper."""
     include = toolchain.torch.include_dirs[0]
     names = (SOURCES / "operators.txt").read_text().split()
     functions, methods = read_functions(include, names), read_methods(include, names)
@@ -232,7 +205,6 @@ def _plan_helper(toolchain: Toolchain, files: dict[str, str]) -> BuildPlan:
 
 
 def _layout(archive: bytes) -> str:
-    """Offsets of a tensor's fields, as the compiled helper recorded them."""
     start = archive.find(_LAYOUT_MARK)
     if start < 0:
         raise UnfitLeanHeaders("the helper does not record how tensors are laid out")

@@ -16,12 +16,8 @@ from typing import Final
 
 from kernelwright.evaluator.building.build_cache import BuildCache
 from kernelwright.evaluator.building.build_plan import OUTPUT, PRECOMPILABLE, BuildPlan
+from kernelwright.evaluator.building.lean_headers import policy
 from kernelwright.evaluator.building.lean_headers.lean_headers import LeanHeaders
-from kernelwright.evaluator.building.lean_headers.policy import (
-    MAX_PRECOMPILED,
-    PRECOMPILE_AFTER_USES,
-    PRECOMPILE_AFTER_USES_CLANG,
-)
 from kernelwright.evaluator.building.sandboxed_build import BuildSandbox
 from kernelwright.evaluator.schema.record import sha256_text
 
@@ -51,8 +47,8 @@ class PrecompiledHeaders:
             return folder
         with self._guard:
             self._uses[key] += 1
-            enough = PRECOMPILE_AFTER_USES_CLANG if clang else PRECOMPILE_AFTER_USES
-            if self._uses[key] < enough or len(list(folder.parent.glob("*"))) >= MAX_PRECOMPILED:
+            enough = policy.PRECOMPILE_AFTER_USES_CLANG if clang else policy.PRECOMPILE_AFTER_USES
+            if self._uses[key] < enough or len(list(folder.parent.glob("*"))) >= policy.MAX_PRECOMPILED:
                 return None
         with self._cache.building(f"{self._lean.folder.name[:24]}-{key}"):
             if not folder.exists():

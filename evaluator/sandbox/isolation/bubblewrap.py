@@ -131,6 +131,5 @@ def _devices(policy: SandboxPolicy) -> Iterator[str]:
 
 
 def _ordered(binds: tuple[Bind, ...]) -> list[Bind]:
-    """One bind for each target, the last one given, parents first."""
     by_target = {bind.target or bind.source: bind for bind in binds}
     return [by_target[target] for target in sorted(by_target, key=lambda target: target.parts)]

@@ -117,11 +117,6 @@ def _probe_confined(launcher: Launcher) -> tuple[TierProbe, frozenset[str]]:
 
 
 def _try(launcher: Launcher, tier: SandboxTier) -> SandboxedProcess:
-    """Run the interpreter in a tier.
-
-    Raises:
-        MachineError: it did not run.
-    """
     policy = SandboxPolicy(
         tier=tier,
         memory_bytes=PROBE_MEMORY_BYTES,
@@ -138,7 +133,6 @@ def _try(launcher: Launcher, tier: SandboxTier) -> SandboxedProcess:
 
 
 def _common_gaps() -> list[str]:
-    """Gaps of every tier."""
     return [
         "faults of the kernel and of device drivers",
         "side channels: shared caches, memory bandwidth, clock speed",

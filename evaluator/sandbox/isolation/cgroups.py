@@ -215,7 +215,6 @@ def _mounts() -> dict[str, tuple[Path, str]]:
 
 
 def _folder(controller: str, own: dict[str, str], mounts: dict[str, tuple[Path, str]]) -> Path | None:
-    """The folder that shows this process's own group of a hierarchy."""
     if controller not in mounts or controller not in own:
         return None
     point, root = mounts[controller]

@@ -81,7 +81,6 @@ def _hidden() -> tuple[Path, ...]:
 
 
 def _without(path: Path, hidden: Iterable[Path]) -> list[Path]:
-    """The path, or its parts without the hidden folders in it."""
     inside = [folder for folder in hidden if folder.is_relative_to(path)]
     if path in inside:
         return []
@@ -98,7 +97,6 @@ def _narrow(root: Path, hidden: Iterable[Path]) -> list[Path]:
 
 
 def _covered(path: Path, shown: Iterable[Path], hidden: Iterable[Path]) -> bool:
-    """True where another bind shows the path already."""
     if any(path.is_relative_to(folder) for folder in shown):
         return True
     if any(path.is_relative_to(folder) for folder in hidden):
@@ -107,7 +105,6 @@ def _covered(path: Path, shown: Iterable[Path], hidden: Iterable[Path]) -> bool:
 
 
 def _links(path: Path) -> Iterator[Path]:
-    """A link, all links it leads to, and the file."""
     for _ in range(MAX_LINKS):
         yield path
         if not path.is_symlink():

@@ -157,7 +157,6 @@ def _spawn_bubblewrap(
 
 
 def _bound(group: ControlGroup | None, policy: SandboxPolicy, pid: int) -> None:
-    """Put a process into the sandbox's cgroup, while the interpreter inside still starts."""
     if group is None:
         return
     try:
@@ -184,7 +183,6 @@ def _expect(control: ControlChannel, word: str, capture: OutputCapture, deadline
 
 
 def _user(resources: SandboxResources, policy: SandboxPolicy, features: frozenset[str]) -> int | None:
-    """The user of the sandbox, if it has one that can reach the interpreter."""
     if resources.lease is None:
         return None
     if policy.tier is SandboxTier.CONFINED and "mount" not in features:
@@ -204,7 +202,6 @@ def _make_scratch(owner: str) -> Path:
 
 
 def _give_access(policy: SandboxPolicy, scratch: Path | None, uid: int | None) -> None:
-    """Give the sandbox's user its writable paths, and check that it can read the others."""
     if uid is None:
         return
     for bind in policy.binds:
