@@ -6,6 +6,7 @@ into one module that is compiled and, with all plugin seams there, imported.
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shlex
@@ -14,12 +15,14 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 import typer
 
+import kernelwright
 from kernelwright.agent.cli.app import app
 from kernelwright.evaluator import Status
 from tests.specimens import specimens
@@ -178,9 +181,17 @@ def test_quick_commands_run(line: str, tmp_path: Path) -> None:
     assert done.stdout.strip()
 
 
-def test_every_python_snippet_compiles() -> None:
+def test_every_python_snippet_compiles_and_names_what_exists() -> None:
     for one in snippets("python"):
         compile(one.text, name(one.page), "exec")
+        tree = ast.parse(one.text)
+        for node in ast.walk(tree):
+            match node:
+                case ast.ImportFrom(module=str(module), names=names) if module.startswith("kernelwright"):
+                    missing = [each.name for each in names if not hasattr(import_module(module), each.name)]
+                    assert missing == [], f"{name(one.page)}: {module}"
+                case ast.Attribute(value=ast.Name(id="kw"), attr=attribute):
+                    assert attribute in kernelwright.__all__, f"{name(one.page)}: kw.{attribute}"
 
 
 def test_marked_python_snippets_run() -> None:
