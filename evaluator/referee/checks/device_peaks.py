@@ -10,15 +10,18 @@ from typing import Any, Final
 import torch
 
 from kernelwright.evaluator.devices import Device
+from kernelwright.evaluator.referee.checks.policy import (
+    COPY_BYTES,
+    COPY_MEMORY_SHARE,
+    HOPELESS_MS,
+    MATRIX_SIZE,
+    MEASUREMENTS,
+    REPEATS,
+    UNKNOWN_CACHE_BYTES,
+    WARM_UPS,
+)
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 
-_COPY_BYTES: Final = {"cpu": 256 << 20, "cuda": 1 << 30}
-_MATRIX: Final = {"cpu": 1024, "cuda": 4096}
-_REPEATS: Final = {"cpu": 5, "cuda": 12}
-_MEASUREMENTS: Final = 3
-"""By different processes, the best of which counts: the machine may have been busy."""
-_MEMORY_SHARE: Final = 0.1
-_UNKNOWN_CACHE_BYTES: Final = 64 << 20
 _CPU_CACHE: Final = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
@@ -45,7 +48,7 @@ def measure(device: Device, driver: DriverLink, *, math: str, dtype: torch.dtype
     about = f"rates:{name}:{torch.__version__}:{math}:{dtype}"
     stored = driver.recall(about)
     known, times = _read(stored), int(stored.get("times") or 0)
-    if known is not None and times >= _MEASUREMENTS:
+    if known is not None and times >= MEASUREMENTS:
         return known
     found = DevicePeaks(_copy_rate(device), _product_rate(device, dtype), cache_bytes(kind))
     if known is not None:
@@ -77,7 +80,7 @@ def _read(stored: dict[str, Any]) -> DevicePeaks | None:
 
 def _copy_rate(device: Device) -> float:
     kind = device.torch_device.type
-    size = min(_COPY_BYTES[kind], int(device.free_bytes() * _MEMORY_SHARE))
+    size = min(COPY_BYTES[kind], int(device.free_bytes() * COPY_MEMORY_SHARE))
     source = torch.zeros(size, dtype=torch.uint8, device=device.torch_device)
     target = torch.ones_like(source)
     return 2 * size / _best_ms(device, lambda: target.copy_(source))
@@ -85,7 +88,7 @@ def _copy_rate(device: Device) -> float:
 
 def _product_rate(device: Device, dtype: torch.dtype) -> float:
     kind = device.torch_device.type
-    size = _MATRIX[kind]
+    size = MATRIX_SIZE[kind]
     left = torch.rand(size, size, device=device.torch_device).to(dtype)
     right = left.flip(0).contiguous()
     return 2 * size**3 / _best_ms(device, lambda: torch.mm(left, right))
@@ -94,16 +97,16 @@ def _product_rate(device: Device, dtype: torch.dtype) -> float:
 def _best_ms(device: Device, action: Callable[[], object]) -> float:
     """Shortest of several runs, the first two not counted."""
     times = []
-    for turn in range(_REPEATS[device.torch_device.type] + 2):
+    for turn in range(REPEATS[device.torch_device.type] + WARM_UPS):
         timer = device.timer()
         device.synchronize()
         timer.start()
         action()
         timer.stop()
         device.synchronize()
-        if turn > 1:
+        if turn >= WARM_UPS:
             times.append(timer.elapsed_ms())
-        elif timer.elapsed_ms() > 1e3:
+        elif timer.elapsed_ms() > HOPELESS_MS:
             return timer.elapsed_ms()
     return max(min(times), 1e-6)
 
@@ -113,7 +116,7 @@ def cache_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).L2_cache_size)
     sizes = [_kibibytes(path) << 10 for path in _CPU_CACHE.glob("index*/size")]
-    return max(sizes, default=_UNKNOWN_CACHE_BYTES)
+    return max(sizes, default=UNKNOWN_CACHE_BYTES)
 
 
 def _kibibytes(path: Path) -> int:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from kernelwright.evaluator.analysis.attribution import TraceEvent, attribute
 from kernelwright.evaluator.analysis.elf_symbols import Symbols
 from kernelwright.evaluator.ipc.contestant_messages import Profile
 from kernelwright.evaluator.ipc.driver_requests import FindSymbols
+from kernelwright.evaluator.referee.checks.policy import PROFILE_S
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.setup import ProblemContext
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Attribution
-
-_PROFILE_S: Final = 30.0
 
 
 def attribution(ground: ProblemContext, side: WorkerProcess, source: str) -> Attribution:
@@ -21,7 +18,7 @@ def attribution(ground: ProblemContext, side: WorkerProcess, source: str) -> Att
     symbols = Symbols.model_validate(ground.driver.ask(FindSymbols(id=side.id)).symbols)
     try:
         side.thaw()
-        reply = side.ask(Profile(layout="verify", model="m"), _PROFILE_S)
+        reply = side.ask(Profile(layout="verify", model="m"), PROFILE_S)
     except CandidateFailed as verdict:
         return attribute([], symbols, source, trouble=verdict.detail[:200])
     return attribute([TraceEvent(*event) for event in reply.events], symbols, source)

@@ -6,13 +6,13 @@ Advice for whoever makes it faster: nothing here convicts, and nothing is raised
 from __future__ import annotations
 
 import time
-from typing import Final
 
 from pydantic import ValidationError
 
 from kernelwright.evaluator.devices import open_device
 from kernelwright.evaluator.ipc.contestant_messages import CountCounters, Finish
 from kernelwright.evaluator.ipc.driver_requests import FindCounters, Start
+from kernelwright.evaluator.referee.checks.policy import COUNTED_CALL_S, REPORT_S
 from kernelwright.evaluator.referee.correctness.shape_variants import evaluated
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
@@ -25,10 +25,6 @@ from kernelwright.evaluator.referee.worker.setup import (
 )
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Counters, KernelCounters
-
-_LIMIT_S: Final = 60.0
-"""For the counted call: each launch is repeated until all counters are read."""
-_REPORT_S: Final = 20.0
 
 
 class CounterCollector:
@@ -51,7 +47,7 @@ class CounterCollector:
                 self._walk(side, source, compile_s)
             except CandidateFailed as verdict:
                 trouble = f"the candidate failed under ncu: {verdict.status.value}: {verdict.detail[:300]}"
-            wait_s = 0.0 if side.lost else _REPORT_S
+            wait_s = 0.0 if side.lost else REPORT_S
             report = self._ground.driver.report(side.id, wait_s)
         finally:
             side.close()
@@ -77,5 +73,5 @@ class CounterCollector:
         load_model(ground, side, source, ModelSpec("ModelNew", "m", scene.seed, vary=False))
         lay_out_call(side, "count", scene.arguments, scene.output, private=True)
         ground.driver.hold(exclusive=False)
-        side.ask(CountCounters(layout="count", model="m"), _LIMIT_S + compile_s)
-        side.ask(Finish(), _REPORT_S)
+        side.ask(CountCounters(layout="count", model="m"), COUNTED_CALL_S + compile_s)
+        side.ask(Finish(), REPORT_S)

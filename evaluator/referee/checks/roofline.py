@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import torch
 from torch import nn
 
 from kernelwright.evaluator.analysis.plausibility import floor_ms, roofline_ms, speed_of_light
 from kernelwright.evaluator.ipc.tensor_tree import flatten
 from kernelwright.evaluator.referee.checks.device_peaks import DevicePeaks, cache_bytes, measure
+from kernelwright.evaluator.referee.checks.policy import SAMPLES, SECTOR_BYTES
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.dynamo_stub import uncompiled
 from kernelwright.evaluator.referee.reference.flop_counter import OpCounts
@@ -18,10 +17,6 @@ from kernelwright.evaluator.referee.reference.reference import Arguments, copied
 from kernelwright.evaluator.referee.worker.setup import ProblemContext
 from kernelwright.evaluator.schema.errors import ProblemError
 from kernelwright.evaluator.schema.evaluation import Plausibility
-
-_SECTOR_BYTES: Final = 32
-"""The least a GPU fetches from memory."""
-_SAMPLED: Final = 16
 
 
 class Roofline:
@@ -117,7 +112,7 @@ def certain_bytes(model: nn.Module, arguments: Arguments) -> int:
 def _touched_bytes(grad: torch.Tensor) -> int:
     """Bytes of the sectors that hold a gradient that is not zero."""
     flags = grad.reshape(-1) != 0
-    per_sector = max(1, _SECTOR_BYTES // grad.element_size()) if grad.is_contiguous() else 1
+    per_sector = max(1, SECTOR_BYTES // grad.element_size()) if grad.is_contiguous() else 1
     whole = flags[: flags.numel() // per_sector * per_sector].view(-1, per_sector)
     return int(whole.any(1).sum()) * per_sector * grad.element_size()
 
@@ -127,12 +122,12 @@ def _computed_bytes(output: torch.Tensor, inputs: list[torch.Tensor]) -> int:
     if output.numel() == 0:
         return 0
     # Whole numbers only: a float cannot name every element of a large tensor, and may round past its end.
-    places = torch.arange(_SAMPLED, device=output.device) * (output.numel() - 1) // (_SAMPLED - 1)
+    places = torch.arange(SAMPLES, device=output.device) * (output.numel() - 1) // (SAMPLES - 1)
     sample = output.flatten()[places]
     found = sum(
         any(bool((leaf == value).any()) for leaf in inputs if leaf.dtype == output.dtype) for value in sample
     )
-    if found > _SAMPLED // 2:
+    if found > SAMPLES // 2:
         return 0
     return min(output.numel() * output.element_size(), output.untyped_storage().nbytes())
 

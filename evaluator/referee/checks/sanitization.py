@@ -24,6 +24,17 @@ from kernelwright.evaluator.backends.registry import BACKENDS
 from kernelwright.evaluator.devices import open_device
 from kernelwright.evaluator.ipc.contestant_messages import Finish
 from kernelwright.evaluator.ipc.driver_requests import VERSIONED, FindSanitizers, Start, ToolReport
+from kernelwright.evaluator.referee.checks.policy import (
+    COMPILE_S,
+    LARGEST_ELEMENTS,
+    QUICK_SHARE,
+    REPORT_S,
+    SANITIZED_CALL_S,
+    SANITIZED_CALLS,
+    SLOWDOWN,
+    SMALLER_SHAPES,
+    STRESS_S,
+)
 from kernelwright.evaluator.referee.checks.stress import Stress
 from kernelwright.evaluator.referee.correctness.shape_variants import ShapeVariant, evaluated, smaller
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
@@ -41,16 +52,6 @@ from kernelwright.evaluator.schema.config import Sanitize
 from kernelwright.evaluator.schema.evaluation import Sanitization, Status
 from kernelwright.evaluator.schema.record import sha256_text
 
-_CALLS: Final = 2
-_REPORT_S: Final = 20.0
-_STRESS_S: Final = 4.0
-_COMPILE_S: Final = 120.0
-"""On top where every process compiles the candidate's kernels again."""
-_CALL_S: Final = 60.0
-_LARGEST_ELEMENTS: Final = {"cpu": 1 << 22, "cuda": 1 << 20}
-"""Above this a tool gets smaller sizes, unless the candidate is known to be quick."""
-_SLOWDOWN: Final = 60.0
-"""What host code takes longer with its checks on and little optimisation."""
 _COMPILERS: Final = ("cupy", "numba", "_compile_kernel", "nvrtc")
 """Ways to write a kernel that ask us for no build, beside the backends whose first call compiles."""
 _DEVICE_TOOLS: Final = ("memcheck", "racecheck", "synccheck", "initcheck")
@@ -153,7 +154,7 @@ class Sanitizer:
         if kept is not None:
             return kept
         started = time.monotonic()
-        self._deadline = started + self._limit_s + (_COMPILE_S if _compiles_itself(source) else 0.0)
+        self._deadline = started + self._limit_s + (COMPILE_S if _compiles_itself(source) else 0.0)
         record = _Record()
         if builds is not None and _has_nothing_of_its_own(source, builds):
             record.needed = False
@@ -196,8 +197,12 @@ class Sanitizer:
         tools = ("address",) if self._kind == "cpu" else _DEVICE_TOOLS
         self._sides = {tool: self._watched(tool) for tool in tools}
         left = self._left()
+        seconds = max(1.0, min(STRESS_S, left / 4))
         self._stress = Stress(
-            self._ground, self._pool, seconds=max(1.0, min(_STRESS_S, left / 4)), call_s=min(_CALL_S, left)
+            self._ground,
+            self._pool,
+            seconds=max(1.0, min(STRESS_S, left / 4)),
+            call_s=min(SANITIZED_CALL_S, left),
         )
         stack.callback(self._stress.close)
 
@@ -248,14 +253,14 @@ class Sanitizer:
     def _is_quick(self, call_ms: float | None) -> bool:
         if call_ms is None:
             return False
-        return call_ms * _SLOWDOWN * _CALLS / 1e3 < self._limit_s / 4
+        return call_ms * SLOWDOWN * SANITIZED_CALLS / 1e3 < self._limit_s * QUICK_SHARE
 
     def _scenes(self, *, fast: bool) -> Iterator[ShapeVariant]:
         """Sizes to try, until the candidate runs at one of them; the judged ones are the last resort."""
-        if not fast and self._scene.elements > _LARGEST_ELEMENTS[self._kind]:
+        if not fast and self._scene.elements > LARGEST_ELEMENTS[self._kind]:
             if self._smaller is None:
                 self._smaller = list(smaller(self._scene))
-            yield from self._smaller[:2]
+            yield from self._smaller[:SMALLER_SHAPES]
         yield self._scene
 
     def _let_go(self) -> None:
@@ -288,7 +293,7 @@ class Sanitizer:
         """Let the process end in good order where its tool reports at the end; seconds to wait for that."""
         if tool == "address" or side.lost:
             return 0.0
-        left = min(_REPORT_S, self._left())
+        left = min(REPORT_S, self._left())
         with contextlib.suppress(CandidateFailed):
             side.ask(Finish(), left)
         return left
@@ -318,7 +323,7 @@ class Sanitizer:
         self._deadline += self._ground.driver.hold(exclusive=False)
         construct(ground, side, ModelSpec("ModelNew", "m", scene.seed, vary=False))
         buffers = lay_out_call(side, "sanitize", scene.arguments, scene.output, private=True)
-        for _ in range(_CALLS):
+        for _ in range(SANITIZED_CALLS):
             buffers.run("m", timeout_s=self._left())
 
 

@@ -8,12 +8,19 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Final
 
 import torch
 
 from kernelwright.evaluator.ipc.contestant_messages import SetThreads
 from kernelwright.evaluator.ipc.driver_requests import Start
+from kernelwright.evaluator.referee.checks.policy import (
+    FEWEST_CALLS,
+    FEWEST_THREADS,
+    LOAD_SIZE,
+    MOST_CALLS,
+    MOST_THREADS,
+    STRESS_PATIENCE,
+)
 from kernelwright.evaluator.referee.correctness.comparison import Comparison, compare
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
@@ -30,14 +37,6 @@ from kernelwright.evaluator.referee.worker.setup import (
 )
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
-
-_FEWEST_THREADS: Final = 4
-_MOST_THREADS: Final = 65
-_FEWEST_CALLS: Final = 3
-_MOST_CALLS: Final = 40
-_PATIENCE: Final = 3
-"""Where calls are slow: how many times their time is spent before numbers of threads are left out."""
-_LOAD_SIZE: Final = 2048
 
 
 @dataclass(slots=True)
@@ -91,7 +90,7 @@ class Stress:
             if buffers is None:
                 return None, "stress: wrong at once in a fresh process; not examined"
             tallies: dict[int, _Tally] = {}
-            until = time.monotonic() + _PATIENCE * self._seconds
+            until = time.monotonic() + STRESS_PATIENCE * self._seconds
             for count in counts:
                 if tallies and time.monotonic() > until:
                     break
@@ -107,7 +106,7 @@ class Stress:
         """Numbers of threads, most first: what a first call allocates for threads must do for later ones."""
         if self._kind != "cpu":
             return (self._ground.threads,)
-        most = max(_FEWEST_THREADS, self._ground.threads, min(2 * self._ground.threads, _MOST_THREADS))
+        most = max(FEWEST_THREADS, self._ground.threads, min(2 * self._ground.threads, MOST_THREADS))
         return tuple(sorted({most, 4, 3, 2, 1}, reverse=True))
 
     def _ready(self, source: str) -> CallBuffers | None:
@@ -122,7 +121,7 @@ class Stress:
             # The first call has most threads: whatever it allocates for them lasts for later ones.
             for count in (most, ground.threads):
                 side.ask(SetThreads(count=count), self._call_s)
-                if any(self._once(buffers)[0].mismatch is None for _ in range(_FEWEST_CALLS)):
+                if any(self._once(buffers)[0].mismatch is None for _ in range(FEWEST_CALLS)):
                     return buffers
             if not draw.model.state_dict():
                 break
@@ -132,8 +131,8 @@ class Stress:
         self._side.ask(SetThreads(count=count), self._call_s)
         tally = _Tally()
         until = time.monotonic() + self._seconds / len(self._counts)
-        for number in range(_MOST_CALLS):
-            if number >= _FEWEST_CALLS and time.monotonic() > until:
+        for number in range(MOST_CALLS):
+            if number >= FEWEST_CALLS and time.monotonic() > until:
                 break
             comparison, outputs = self._once(buffers)
             if comparison.mismatch is None:
@@ -163,7 +162,7 @@ class Stress:
         """Keep a GPU busy from here, so that blocks of the candidate start in another order than usual."""
         if self._kind == "cpu":
             return
-        work = torch.ones(_LOAD_SIZE, _LOAD_SIZE, device=self._ground.device.torch_device)
+        work = torch.ones(LOAD_SIZE, LOAD_SIZE, device=self._ground.device.torch_device)
         for _ in range(4):
             work = work @ work * 1e-4
 

@@ -20,6 +20,14 @@ from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.device_memory import shortage
 from kernelwright.evaluator.referee.problem_check.half_precision import HalfPrecisionCheck
+from kernelwright.evaluator.referee.problem_check.policy import (
+    INPUT_SEEDS,
+    MAX_FIXED_WORK,
+    REFERENCE_CALLS,
+    SENSITIVITY_S,
+    SHORT_CALL_MS,
+    WEIGHT_SEEDS,
+)
 from kernelwright.evaluator.referee.problem_check.sensitivity import Sensitivity
 from kernelwright.evaluator.referee.problem_check.trivial_answers import (
     Examiner,
@@ -37,15 +45,7 @@ from kernelwright.evaluator.schema.config import EvaluationConfig, Math
 from kernelwright.evaluator.schema.errors import ProblemError
 from kernelwright.evaluator.schema.problem_report import ADVICE, ProblemFlaw, Severity
 
-CALLS: Final = 100
-"""About how often an evaluation calls the reference."""
-_SENSITIVITY_S: Final = 20.0
-_MOST_FIXED: Final = 0.5
-"""Share of a call's work that may hang on parameters alone."""
-_SHORT_MS: Final = 20.0
 _MEMORY: Final = re.compile(r"out of (device )?memory|can't allocate memory|not enough memory")
-_WEIGHTS: Final = (11, 12)
-_INPUTS: Final = (21, 22)
 
 
 UNFIT: Final = (
@@ -132,7 +132,7 @@ class ProblemInspection:
             return False
         if work.sums_products:
             self._remark("redundant_computation", "a product of matrices is summed over its rows or columns")
-        if work.complete and fixed_ms > _MOST_FIXED * estimated_ms:
+        if work.complete and fixed_ms > MAX_FIXED_WORK * estimated_ms:
             self._remark("fixed_work", f"about {fixed_ms / estimated_ms:.0%} of the work needs no input")
         return not is_too_big
 
@@ -147,7 +147,7 @@ class ProblemInspection:
             dtype=self._config.dtype.value,
         )
         threads = torch.get_num_threads()
-        if self._numbers.get("estimated_ms", _SHORT_MS) < _SHORT_MS:
+        if self._numbers.get("estimated_ms", SHORT_CALL_MS) < SHORT_CALL_MS:
             # Threads that wait for each other on a busy machine make short operations many times slower.
             torch.set_num_threads(1)
         model, arguments = self._answers(reference)
@@ -160,14 +160,14 @@ class ProblemInspection:
     def _answers(self, reference: Reference) -> tuple[nn.Module, Arguments]:
         """Look at inputs, parameters and answers; returns what a call can be timed with."""
         first, other = self._draws(reference)
-        model = reference.model(_WEIGHTS[0])
-        varied = reference.model(_WEIGHTS[1], vary=True)
+        model = reference.model(WEIGHT_SEEDS[0])
+        varied = reference.model(WEIGHT_SEEDS[1], vary=True)
         output = self._first_call(reference, model, first)
         if not self._work.complete:
             self._note("not_weighed")
         self._parameters(model, varied)
         self._values(output)
-        if reference.mutates(reference.model(_WEIGHTS[0]), first):
+        if reference.mutates(reference.model(WEIGHT_SEEDS[0]), first):
             self._note("mutates_input")
         if self._repeats(reference, first):
             answer = reference.call(varied, other)
@@ -180,7 +180,7 @@ class ProblemInspection:
     def _draws(self, reference: Reference) -> tuple[Arguments, Arguments]:
         draws = []
         seeded = False
-        for seed in _INPUTS:
+        for seed in INPUT_SEEDS:
             draws.append(reference.inputs(seed))
             seeded |= torch.initial_seed() != seed
         first, other = draws
@@ -245,8 +245,8 @@ class ProblemInspection:
     def _repeats(self, reference: Reference, arguments: Arguments) -> bool:
         """Whether the same question gets the same answer."""
         torch.manual_seed(1)
-        fresh = reference.call(reference.model(_WEIGHTS[0]), arguments)
-        model = reference.model(_WEIGHTS[0])
+        fresh = reference.call(reference.model(WEIGHT_SEEDS[0]), arguments)
+        model = reference.model(WEIGHT_SEEDS[0])
         torch.manual_seed(2)
         again = reference.call(model, arguments)
         beyond, bits = differ(fresh, again)
@@ -282,21 +282,21 @@ class ProblemInspection:
         self._remarks += flaws
         self._guessable += guessable
         sensitivity = Sensitivity(reference, model, arguments, examiner)
-        sensitivity.deadline = time.monotonic() + _SENSITIVITY_S
+        sensitivity.deadline = time.monotonic() + SENSITIVITY_S
         self._remarks += sensitivity.of_inputs(two[1])
         self._remarks += sensitivity.of_parameters(two[0])
         self._guessable += sensitivity.guessable
         if sensitivity.untried:
             self._note("not_all_tried", f"{sensitivity.untried} inputs, parameters or buffers")
         if self._config.math is Math.FP32:
-            halving = HalfPrecisionCheck(reference, seed=_WEIGHTS[0], trace=trace)
+            halving = HalfPrecisionCheck(reference, seed=WEIGHT_SEEDS[0], trace=trace)
             self._remarks += halving.of(arguments, examiner)
             self._guessable += halving.guessable
 
     @property
     def _longest_ms(self) -> float:
         """What a call may take so that an evaluation ends within its limit."""
-        return self._config.limits.total_s * 1e3 / CALLS
+        return self._config.limits.total_s * 1e3 / REFERENCE_CALLS
 
     def _remark(self, name: str, detail: str, *, severity: Severity = Severity.FLAW) -> None:
         self._remarks.append(ProblemFlaw(name=name, severity=severity, detail=detail))
@@ -315,8 +315,8 @@ def known_flaws(reference: Reference, pool: TrialPool) -> list[str]:
     examiner = Examiner(base.expected, base.limit)
     flaws = []
     if base.arguments.leaves and all(map(torch.equal, base.arguments.leaves, other.arguments.leaves)):
-        reference.inputs(_INPUTS[0])
-        flaws.append("fixed_seed" if torch.initial_seed() != _INPUTS[0] else "constant_inputs")
+        reference.inputs(INPUT_SEEDS[0])
+        flaws.append("fixed_seed" if torch.initial_seed() != INPUT_SEEDS[0] else "constant_inputs")
     if differ(base.expected.output, reference.call(pool.draws[0].model, base.arguments))[0]:
         if examiner.believes([torch.zeros_like(leaf) for leaf in examiner.leaves]).ours:
             raise ProblemError(

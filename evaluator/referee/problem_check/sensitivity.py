@@ -9,13 +9,11 @@ from typing import Final
 import torch
 from torch import nn
 
+from kernelwright.evaluator.referee.problem_check.policy import SLABS
 from kernelwright.evaluator.referee.problem_check.trivial_answers import Belief, Examiner, differ
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
 from kernelwright.evaluator.schema.errors import ProblemError
 from kernelwright.evaluator.schema.problem_report import ProblemFlaw, Severity
-
-_SLABS: Final = 3
-"""Parts an axis is cut into to see whether all of it is read."""
 
 
 class Sensitivity:
@@ -107,12 +105,12 @@ class Sensitivity:
         """Which third of an axis has no influence on any bit; empty if none."""
         same = self._after_input(index, leaf.clone(memory_format=torch.contiguous_format))
         for axis, size in enumerate(leaf.shape):
-            pieces = fresh.chunk(_SLABS, axis) if size > 1 else ()
+            pieces = fresh.chunk(SLABS, axis) if size > 1 else ()
             for number, piece in enumerate(pieces):
                 if time.monotonic() > self.deadline:
                     return ""
                 changed = leaf.clone(memory_format=torch.contiguous_format)
-                changed.chunk(_SLABS, axis)[number].copy_(piece)
+                changed.chunk(SLABS, axis)[number].copy_(piece)
                 answer = self._after_input(index, changed)
                 if same is not None and answer is not None and not differ(same, answer)[1]:
                     return f"part {number + 1} of {len(pieces)} along dimension {axis}"

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
 import torch
 
 from kernelwright.evaluator.referee.correctness.comparison import agrees
 from kernelwright.evaluator.referee.correctness.groups import all_finite
 from kernelwright.evaluator.referee.correctness.tolerance import Expected
+from kernelwright.evaluator.referee.problem_check.policy import BEYOND_ROUNDING, LOOSE
 from kernelwright.evaluator.referee.reference.input_structure import computable
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output
 from kernelwright.evaluator.schema.problem_report import ProblemFlaw, Severity
-
-LOOSE: Final = 1e-2
-"""Relative and absolute tolerance common in the field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +118,9 @@ def differ(left: Output, right: Output) -> tuple[bool, bool]:
         if _equal(a, b):
             continue
         bits = True
-        beyond |= not a.is_floating_point() or _distance(a, b) > max(1e-3, 16 * torch.finfo(a.dtype).eps)
+        beyond |= not a.is_floating_point() or _distance(a, b) > max(
+            BEYOND_ROUNDING, 16 * torch.finfo(a.dtype).eps
+        )
     return beyond, bits
 
 

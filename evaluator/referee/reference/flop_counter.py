@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from kernelwright.evaluator.referee.reference.dynamo_stub import uncompiled
+from kernelwright.evaluator.referee.reference.policy import SUM_SHRINKS
 from kernelwright.evaluator.referee.reference.reference import Arguments, Reference
 from kernelwright.evaluator.schema.errors import ProblemError
 
@@ -213,7 +214,7 @@ class OpCounter(TorchDispatchMode):
 
 def _shrinks(before: list[torch.Tensor], after: list[torch.Tensor]) -> bool:
     """Whether the second is a small fraction of the first."""
-    return bool(before and after) and after[0].numel() * 8 <= before[0].numel()
+    return bool(before and after) and after[0].numel() * SUM_SHRINKS <= before[0].numel()
 
 
 def _tensors(tree: Any) -> list[torch.Tensor]:

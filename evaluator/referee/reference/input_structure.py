@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final
 
 import torch
 
-_GLANCE: Final = 1024
-_FEWEST_ORDERED: Final = 8
-"""Numbers that are not in order by chance, of short ones it takes several rows or draws to tell."""
-_BY_CHANCE: Final = 1e-4
-_BY_CHANCE_IF_CONSTANT: Final = 1 / 12
-"""Of what is the same in every draw there is no more to see: four numbers."""
-_MOST_DRAWS: Final = 16
-_FEWEST_REPEATED: Final = 4
+from kernelwright.evaluator.referee.reference.policy import (
+    CHANCE,
+    CHANCE_IF_CONSTANT,
+    FEWEST_ORDERED,
+    FEWEST_REPEATED,
+    FIRST_ELEMENTS,
+    MAX_DRAWS,
+)
 
 Keeper = Callable[[torch.Tensor], torch.Tensor]
 """Gives other values of an input's shape its symmetry or its repetition."""
@@ -38,7 +37,7 @@ def variable(leaf: torch.Tensor) -> bool:
     if not leaf.is_floating_point() or leaf.numel() == 0 or leaf.element_size() == 1:
         return False
     # The first few mostly tell.
-    if _labels(leaf.flatten()[:_GLANCE]) and _labels(leaf):
+    if _labels(leaf.flatten()[:FIRST_ELEMENTS]) and _labels(leaf):
         return False
     return not _ordered(leaf)
 
@@ -60,7 +59,7 @@ def keeper(leaf: torch.Tensor) -> Keeper:
     if symmetric(leaf):
         return mirrored
     size = leaf.shape[-1] if leaf.dim() else 0
-    if size < _FEWEST_REPEATED or size % 2 or leaf.numel() == 0:
+    if size < FEWEST_REPEATED or size % 2 or leaf.numel() == 0:
         return _as_they_are
     rows = leaf.reshape(-1, size)
     for keep in (_half_repeated, _pairwise_repeated):
@@ -96,11 +95,11 @@ def kept_in_order(first: list[torch.Tensor], draw: Callable[[], list[torch.Tenso
     chances = {
         index: _chance(leaf)
         for index, leaf in enumerate(first)
-        if variable(leaf) and leaf.dim() and leaf.shape[-1] < _FEWEST_ORDERED and _direction(leaf)
+        if variable(leaf) and leaf.dim() and leaf.shape[-1] < FEWEST_ORDERED and _direction(leaf)
     }
-    found = {index for index, chance in chances.items() if chance <= _BY_CHANCE}
+    found = {index for index, chance in chances.items() if chance <= CHANCE}
     open_ = chances.keys() - found
-    for _ in range(_MOST_DRAWS):
+    for _ in range(MAX_DRAWS):
         if not open_:
             break
         leaves = draw()
@@ -108,12 +107,12 @@ def kept_in_order(first: list[torch.Tensor], draw: Callable[[], list[torch.Tenso
             before, leaf = first[index], leaves[index]
             if torch.equal(leaf, before):
                 open_.remove(index)
-                found |= {index} if chances[index] <= _BY_CHANCE_IF_CONSTANT else set()
+                found |= {index} if chances[index] <= CHANCE_IF_CONSTANT else set()
             elif _direction(leaf) != _direction(before):
                 open_.remove(index)
             else:
                 chances[index] *= _chance(leaf) / 2
-                if chances[index] <= _BY_CHANCE:
+                if chances[index] <= CHANCE:
                     open_.remove(index)
                     found.add(index)
     return frozenset(found)
@@ -139,7 +138,7 @@ def _labels(values: torch.Tensor) -> bool:
 
 def _ordered(leaf: torch.Tensor) -> bool:
     """Whether every row ascends or descends."""
-    if leaf.dim() == 0 or leaf.shape[-1] < _FEWEST_ORDERED:
+    if leaf.dim() == 0 or leaf.shape[-1] < FEWEST_ORDERED:
         return False
     first = leaf.reshape(-1, leaf.shape[-1])[:1]
     if not _sorted(first):

@@ -7,22 +7,22 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
 
 import torch
 from torch import nn
 
 from kernelwright.evaluator.devices import Device
+from kernelwright.evaluator.referee.reference.policy import (
+    BATCH_MS,
+    LAUNCHES,
+    LEAST_CALL_MS,
+    LONG_CALL_S,
+    MAX_BATCHES,
+    THREAD_TRIALS,
+    TIMING_S,
+)
 from kernelwright.evaluator.referee.reference.reference import Arguments, Reference
 from kernelwright.evaluator.schema.problem_report import ProblemFlaw, Severity
-
-_TIMING_S: Final = 0.4
-_MOST: Final = 50
-_BATCH_MS: Final = 1.0
-_LEAST_MS: Final = 0.02
-_LAUNCHES: Final = 3
-_GLIMPSES: Final = 3
-_LONG_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class CallLatency:
 
     def remark(self, operations: int) -> ProblemFlaw | None:
         """Whether a call takes long enough to be worth timing, and whether launching is what it times."""
-        bar_ms = max(_LEAST_MS, _LAUNCHES * self.launch_ms)
+        bar_ms = max(LEAST_CALL_MS, LAUNCHES * self.launch_ms)
         if self.least_ms < bar_ms:
             text = (
                 f"a call takes {self.least_ms * 1e3:.1f} µs; below {bar_ms * 1e3:.0f} µs launching dominates"
@@ -91,19 +91,19 @@ def _handy(reference: Reference, threads: int) -> int:
             reference.call(model, arguments)
         return time.perf_counter() - began
 
-    if taken_s(1) > _LONG_S:
+    if taken_s(1) > LONG_CALL_S:
         return threads
-    together_s = taken_s(_GLIMPSES)
+    together_s = taken_s(THREAD_TRIALS)
     torch.set_num_threads(1)
-    return 1 if taken_s(_GLIMPSES) <= together_s else threads
+    return 1 if taken_s(THREAD_TRIALS) <= together_s else threads
 
 
 def _times_ms(device: Device, call: Callable[[], object]) -> list[float]:
     """Milliseconds per call of several batches."""
     times: list[float] = []
     size = 1
-    until = time.perf_counter() + _TIMING_S
-    while not times or (time.perf_counter() < until and len(times) < _MOST):
+    until = time.perf_counter() + TIMING_S
+    while not times or (time.perf_counter() < until and len(times) < MAX_BATCHES):
         device.synchronize()
         timer = device.timer()
         timer.start()
@@ -112,7 +112,7 @@ def _times_ms(device: Device, call: Callable[[], object]) -> list[float]:
         timer.stop()
         device.synchronize()
         took_ms = timer.elapsed_ms()
-        if took_ms < _BATCH_MS and size < _MOST:
+        if took_ms < BATCH_MS and size < MAX_BATCHES:
             size *= 4
         else:
             times.append(took_ms / size)

@@ -1,0 +1,40 @@
+"""Numbers that decide how inputs are read, the reference is perturbed, and its calls are timed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+CHUNK_ELEMENTS: Final = 1 << 24
+"""Elements perturbed at once, to bound memory."""
+SUM_SHRINKS: Final = 8
+"""Times fewer elements from which on a sum of a product counts as most of the product's work wasted."""
+
+# Structure of inputs.
+FIRST_ELEMENTS: Final = 1024
+"""Elements looked at before all of them are: the first few mostly tell a mask from values."""
+FEWEST_ORDERED: Final = 8
+"""Numbers that are not in order by chance; of fewer, several rows or draws decide."""
+CHANCE: Final = 1e-4
+"""Probability below which an order found in every draw is no chance."""
+CHANCE_IF_CONSTANT: Final = 1 / 12
+"""The same where every draw is equal, so that no more can be seen: four numbers in order."""
+MAX_DRAWS: Final = 16
+"""Draws looked at for an order."""
+FEWEST_REPEATED: Final = 4
+"""Numbers a row needs for a repetition to be one, as in tables of rotary embeddings."""
+
+# Latency of a call by itself.
+TIMING_S: Final = 0.4
+"""Seconds spent timing a call."""
+MAX_BATCHES: Final = 50
+"""Batches, and calls of a batch, at most."""
+BATCH_MS: Final = 1.0
+"""Milliseconds a batch should take, so that the clock's resolution does not matter."""
+LEAST_CALL_MS: Final = 0.02
+"""Shortest call worth timing."""
+LAUNCHES: Final = 3
+"""Launches of an empty kernel that a call must outlast: below, launching dominates."""
+THREAD_TRIALS: Final = 3
+"""Calls timed with one thread and with all, to choose between them."""
+LONG_CALL_S: Final = 0.2
+"""Seconds from which on a call keeps all threads untried."""
