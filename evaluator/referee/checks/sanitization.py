@@ -199,10 +199,7 @@ class Sanitizer:
         left = self._left()
         seconds = max(1.0, min(STRESS_S, left / 4))
         self._stress = Stress(
-            self._ground,
-            self._pool,
-            seconds=max(1.0, min(STRESS_S, left / 4)),
-            call_s=min(SANITIZED_CALL_S, left),
+            self._ground, self._pool, seconds=seconds, call_s=min(SANITIZED_CALL_S, left)
         )
         stack.callback(self._stress.close)
 
