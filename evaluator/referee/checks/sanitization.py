@@ -198,9 +198,7 @@ class Sanitizer:
         self._sides = {tool: self._watched(tool) for tool in tools}
         left = self._left()
         seconds = max(1.0, min(STRESS_S, left / 4))
-        self._stress = Stress(
-            self._ground, self._pool, seconds=seconds, call_s=min(SANITIZED_CALL_S, left)
-        )
+        self._stress = Stress(self._ground, self._pool, seconds=seconds, call_s=min(SANITIZED_CALL_S, left))
         stack.callback(self._stress.close)
 
     def _host(self, source: str, record: _Record, call_ms: float | None) -> None:
