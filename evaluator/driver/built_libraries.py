@@ -41,7 +41,7 @@ class BuiltLibraries:
             ok=build.ok,
             module_name=outcome.module_name,
             timed_out=build.timed_out,
-            doubtful=outcome.suspect,
+            suspect=outcome.suspect,
         )
         if library is not None:
             size = library.stat().st_size

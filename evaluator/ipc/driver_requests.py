@@ -65,8 +65,8 @@ class BuildFinished(Message):
     module_name: Text
     log: Text
     timed_out: bool
-    doubtful: bool
-    """Lean headers were used, so that a wrong output may be their fault."""
+    suspect: bool
+    """A failure may be the fault of the lean headers it was built with."""
     refused: bool
     """It was not tried: not well formed, or one too many."""
     waited_s: Seconds
@@ -82,7 +82,7 @@ def unbuilt(why: str, *, refused: bool = False) -> BuildFinished:
         module_name="",
         log=why,
         timed_out=False,
-        doubtful=False,
+        suspect=False,
         refused=refused,
         waited_s=0.0,
         build_s=0.0,

@@ -9,12 +9,13 @@ from typing import Final, TypeVar
 import torch
 
 from kernelwright.evaluator.analysis.plausibility import contradiction
+from kernelwright.evaluator.building.lean_headers.suspicion import SUSPECT_STATUSES
 from kernelwright.evaluator.referee.checks.kernel_profile import attribution
 from kernelwright.evaluator.referee.correctness.verification import Verifier
 from kernelwright.evaluator.referee.device_memory import require_shortage_is_own
 from kernelwright.evaluator.referee.open_problem import OpenProblem
 from kernelwright.evaluator.referee.outcome import Outcome
-from kernelwright.evaluator.referee.policy import HEADER_FAULTS, INCONCLUSIVE
+from kernelwright.evaluator.referee.policy import INCONCLUSIVE
 from kernelwright.evaluator.referee.timing.second_process import SecondProcess
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
@@ -110,7 +111,7 @@ def _evaluate_once(problem: OpenProblem, request: EvaluationRequest) -> Outcome:
     except CandidateFailed as failure:
         if failure.status is Status.OUT_OF_MEMORY:
             require_shortage_is_own(problem.context.device, failure.detail, alone=request.alone)
-        if failure.status in HEADER_FAULTS and progress.headers_are_suspect:
+        if failure.status in SUSPECT_STATUSES and progress.headers_are_suspect:
             return replace(progress.outcome.failed(failure), suspect=True)
         failure = _named_race(problem, request.source, failure, progress)
         return progress.outcome.failed(failure)
@@ -243,4 +244,4 @@ class _Progress:
     @property
     def headers_are_suspect(self) -> bool:
         """A fault of the lean headers could be in one of those extensions."""
-        return self._worker is not None and self._worker.builds.doubtful
+        return self._worker is not None and self._worker.builds.suspect

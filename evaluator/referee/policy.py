@@ -14,7 +14,5 @@ ENOUGH_FREE: Final = 0.5
 """Share of a device's memory that must be free without a candidate for a shortage to be its own."""
 SKIPPED_PIDS: Final = 64
 """Process numbers the referee leaves to contestants: CUDA refuses memory handles from its own number."""
-HEADER_FAULTS: Final = (Status.WRONG_VALUES, Status.WRONG_SHAPE, Status.WRONG_DTYPE, Status.RUNTIME_ERROR)
-"""Statuses that a fault of the lean headers could cause."""
 INCONCLUSIVE: Final = (Status.COMPILE_ERROR, Status.TIMED_OUT)
 """Statuses of a repetition with torch's own headers that leave the first evaluation standing."""

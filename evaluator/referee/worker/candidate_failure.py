@@ -33,15 +33,15 @@ class BuildTally:
         self.count = 0
         self.failed = False
         self.timed_out = False
-        self.doubtful = False
-        """True where a wrong output may be the fault of the headers a library was built with."""
+        self.suspect = False
+        """True where a failure may be the fault of the lean headers a library was built with."""
 
     def note(self, built: BuildFinished) -> None:
         """Count one more build."""
         self.count += 1
         self.failed |= not built.ok and not built.refused
         self.timed_out |= built.timed_out
-        self.doubtful |= built.doubtful
+        self.suspect |= built.suspect
 
 
 def death_of(report: Ended) -> CandidateFailed:
