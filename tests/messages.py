@@ -16,7 +16,7 @@ def kinds_in(module: ModuleType, base: type[Message] = Message) -> set[type[Mess
     return {
         kind
         for kind in vars(module).values()
-        if inspect.isclass(kind) and issubclass(kind, base) and "op" in vars(kind)
+        if inspect.isclass(kind) and issubclass(kind, base) and not kind.__subclasses__()
         if kind.__module__ == module.__name__
     }
 

@@ -30,30 +30,8 @@ from kernelwright.evaluator.contestant.exceptions import BACKENDS_FILE, Compiler
 from kernelwright.evaluator.contestant.profiling import count, profile
 from kernelwright.evaluator.contestant.threads import set_threads
 from kernelwright.evaluator.devices import Block, Device, open_device
+from kernelwright.evaluator.ipc import contestant_messages as wire
 from kernelwright.evaluator.ipc.channel import Channel, ChannelClosed
-from kernelwright.evaluator.ipc.contestant_messages import (
-    Attach,
-    Built,
-    Collect,
-    Collected,
-    Construct,
-    CountCounters,
-    Finish,
-    LayOut,
-    Listening,
-    Load,
-    MakeReady,
-    Profile,
-    Profiled,
-    Queued,
-    Ran,
-    RequestBuild,
-    Restore,
-    Run,
-    SetThreads,
-    Setup,
-    Stain,
-)
 from kernelwright.evaluator.ipc.messages import Dispatcher, Done, Message, Request, decode
 from kernelwright.evaluator.ipc.model_init import construct, load_state
 from kernelwright.evaluator.ipc.model_state import ModelState
@@ -79,26 +57,26 @@ class Contestant:
         self._returned: list[Any] = []
         self._before: ModelState | None = None
         self.handlers: dict[type[Request[Any]], Callable[[Any], Message]] = {
-            Setup: self._setup,
-            Attach: self._attach,
-            Load: self._load,
-            Construct: self._construct,
-            LayOut: self._lay_out,
-            MakeReady: self._make_ready,
-            Run: self._run,
-            Stain: self._stain,
-            Collect: self._collect,
-            Restore: self._restore,
-            Profile: self._profile,
-            CountCounters: self._count,
-            SetThreads: self._set_threads,
-            Finish: self._finish,
+            wire.Setup: self._setup,
+            wire.Attach: self._attach,
+            wire.Load: self._load,
+            wire.Construct: self._construct,
+            wire.LayOut: self._lay_out,
+            wire.MakeReady: self._make_ready,
+            wire.Run: self._run,
+            wire.Stain: self._stain,
+            wire.Collect: self._collect,
+            wire.Restore: self._restore,
+            wire.Profile: self._profile,
+            wire.CountCounters: self._count,
+            wire.SetThreads: self._set_threads,
+            wire.Finish: self._finish,
         }
 
     def serve(self) -> None:
         """Answer requests until the referee hangs up."""
         dispatcher = Dispatcher(self.handlers)
-        self._channel.send(Listening().to_json())
+        self._channel.send(wire.Listening().to_json())
         while not self._finished:
             try:
                 received = self._channel.receive(with_fds=True)
@@ -110,7 +88,7 @@ class Contestant:
                 answer = failure(error, self._compilers)
             self._channel.send(answer.to_json())
 
-    def _setup(self, request: Setup) -> Done:
+    def _setup(self, request: wire.Setup) -> Done:
         torch.set_num_threads(request.threads)
         apply_math(request.math)
         self._device = open_device(request.device)
@@ -118,7 +96,7 @@ class Contestant:
         load_inline_shim.install(self._build)
         return Done()
 
-    def _attach(self, request: Attach) -> Done:
+    def _attach(self, request: wire.Attach) -> Done:
         fds = self._channel.take_fds()
         for descriptor in request.blocks:
             needed = fds[: int(descriptor["fds"])]
@@ -126,7 +104,7 @@ class Contestant:
             self._blocks.append(self._sharing.attach(descriptor, needed))
         return Done()
 
-    def _load(self, request: Load) -> Done:
+    def _load(self, request: wire.Load) -> Done:
         path = Path(tempfile.gettempdir()) / "candidate.py"
         path.write_text(request.source, "utf-8")
         spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -140,7 +118,7 @@ class Contestant:
             raise AttributeError(f"the module defines no class {request.class_name}")
         return Done()
 
-    def _construct(self, request: Construct) -> Done:
+    def _construct(self, request: wire.Construct) -> Done:
         def leaf(index: int) -> torch.Tensor:
             slot = request.slots[index]
             return exact_copy(view(self._blocks[slot["block"]].data, slot, 0), self._device.torch_device)
@@ -161,38 +139,38 @@ class Contestant:
         self._models[request.model] = model
         return Done()
 
-    def _lay_out(self, request: LayOut) -> Done:
+    def _lay_out(self, request: wire.LayOut) -> Done:
         self._layouts[request.layout] = prepare(request, self._blocks, self._device.torch_device)
         return Done()
 
-    def _make_ready(self, request: MakeReady | Run) -> Done:
+    def _make_ready(self, request: wire.MakeReady | wire.Run) -> Done:
         """Note the model's state and make arguments for a run, before it is on any clock."""
         self._before = ModelState(self._models[request.model]) if request.restore else None
         self._layouts[request.layout].ready(request.first, request.count)
         return Done()
 
-    def _run(self, request: Run) -> Ran:
+    def _run(self, request: wire.Run) -> wire.Ran:
         if not request.ready:
             self._make_ready(request)
         layout, gate = self._layouts[request.layout], self._gate(request)
         batch = CallBatch(request.first, request.count, request.lead)
         inner_ms, self._returned = run(self._models[request.model], layout, self._device, batch, gate=gate)
-        return Ran(inner_ms=inner_ms, where=where(self._returned, layout))
+        return wire.Ran(inner_ms=inner_ms, where=where(self._returned, layout))
 
-    def _gate(self, request: Run) -> GateWait | None:
+    def _gate(self, request: wire.Run) -> GateWait | None:
         if request.gate_block is None:
             return None
         word = self._blocks[request.gate_block].data
-        return GateWait(word, request.gate_value, lambda: self._channel.send(Queued().to_json()))
+        return GateWait(word, request.gate_value, lambda: self._channel.send(wire.Queued().to_json()))
 
-    def _stain(self, request: Stain) -> Done:
+    def _stain(self, request: wire.Stain) -> Done:
         """Leave NaN where kernels may find what they have not written."""
         del request
         self._device.stain()
         self._device.synchronize()
         return Done()
 
-    def _collect(self, request: Collect) -> Collected:
+    def _collect(self, request: wire.Collect) -> wire.Collected:
         """Hand over what the last run returned."""
         returned, self._returned = self._returned, []
         with torch.no_grad():
@@ -200,7 +178,7 @@ class Contestant:
         self._device.synchronize()
         return collected
 
-    def _restore(self, request: Restore) -> Done:
+    def _restore(self, request: wire.Restore) -> Done:
         """Put the state back that was noted before the last run."""
         del request
         if self._before is not None:
@@ -208,29 +186,29 @@ class Contestant:
         self._device.synchronize()
         return Done()
 
-    def _set_threads(self, request: SetThreads) -> Done:
+    def _set_threads(self, request: wire.SetThreads) -> Done:
         set_threads(request.count)
         return Done()
 
-    def _finish(self, request: Finish) -> Done:
+    def _finish(self, request: wire.Finish) -> Done:
         """End in good order, as tools that report at the end need it."""
         del request
         self._finished = True
         self._device.synchronize()
         return Done()
 
-    def _profile(self, request: Profile) -> Profiled:
+    def _profile(self, request: wire.Profile) -> wire.Profiled:
         events = profile(self._models[request.model], self._layouts[request.layout], self._device)
-        return Profiled(events=events)
+        return wire.Profiled(events=events)
 
-    def _count(self, request: CountCounters) -> Done:
+    def _count(self, request: wire.CountCounters) -> Done:
         count(self._models[request.model], self._layouts[request.layout], self._device)
         return Done()
 
-    def _build(self, request: dict[str, Any]) -> Built:
+    def _build(self, request: dict[str, Any]) -> wire.Built:
         with self._building:
-            self._channel.send(RequestBuild(request=request).to_json())
-            return decode(self._channel.receive(), Built)
+            self._channel.send(wire.RequestBuild(request=request).to_json())
+            return decode(self._channel.receive(), wire.Built)
 
 
 def main() -> None:

@@ -19,9 +19,8 @@ from kernelwright.evaluator.driver.evaluation_job import EvaluationJob
 from kernelwright.evaluator.driver.processes.process_launcher import WorkerHandle
 from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.host.hardware import gpu_of
-from kernelwright.evaluator.ipc.driver_requests import Build, BuildFinished, unbuilt
-from kernelwright.evaluator.schema.evaluation import Build as BuildRecord
-from kernelwright.evaluator.schema.evaluation import Stage
+from kernelwright.evaluator.ipc.driver_requests import BuildFinished, BuildLibrary, unbuilt
+from kernelwright.evaluator.schema.evaluation import Build, Stage
 
 _ASIDE = ("sanitized", "counted", "timed")
 """Roles of processes that build what the candidate has built already."""
@@ -36,7 +35,7 @@ class BuildBroker:
     lock: DeviceLock
     timeout_s: float
 
-    def build(self, request: Build, worker: WorkerHandle, job: EvaluationJob) -> BuildFinished:
+    def build(self, request: BuildLibrary, worker: WorkerHandle, job: EvaluationJob) -> BuildFinished:
         """Build what a worker asked for, if it does not have it already."""
         try:
             wanted = parse_request(request.request)
@@ -80,6 +79,6 @@ class BuildBroker:
         return outcome, began - asked + outcome.waited_s + time.monotonic() - ended
 
 
-def _with_resources(build: BuildRecord, library: Path | None) -> BuildRecord:
+def _with_resources(build: Build, library: Path | None) -> Build:
     """A build with what its kernels take, where it has any."""
     return build.model_copy(update={"resources": read_resources(library)}) if library else build

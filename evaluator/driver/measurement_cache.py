@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from kernelwright.evaluator.ipc.channel import JsonObject
-from kernelwright.evaluator.ipc.driver_requests import VERSIONED, Recall, Recalled, Remember
+from kernelwright.evaluator.ipc.driver_requests import VERSIONED, Facts, Recall, Remember
 from kernelwright.evaluator.ipc.messages import Done
 from kernelwright.evaluator.schema.record import sha256_text
 
@@ -72,9 +72,9 @@ class FactMemory:
         self._device_key = f"device:{device}:{threads}"
         self._problem_key = problem_key
 
-    def recall(self, request: Recall) -> Recalled:
+    def recall(self, request: Recall) -> Facts:
         """Look facts up."""
-        return Recalled(facts=self._store.recall(self._key(request.about)))
+        return Facts(facts=self._store.recall(self._key(request.about)))
 
     def remember(self, request: Remember) -> Done:
         """Keep facts."""

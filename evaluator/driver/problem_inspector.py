@@ -20,10 +20,9 @@ from kernelwright.evaluator.ipc.driver_requests import Begin, Recall, Remember
 from kernelwright.evaluator.ipc.messages import Dispatcher, Done
 from kernelwright.evaluator.ipc.referee_messages import (
     ChildEnded,
-    Described,
     DescribeProblem,
-    Inspected,
     InspectProblem,
+    ProblemFound,
 )
 from kernelwright.evaluator.sandbox import ExitReport, SandboxPolicy
 from kernelwright.evaluator.schema.config import EvaluationConfig
@@ -156,7 +155,7 @@ class ProblemInspector:
         def wait_s() -> float:
             return max(0.0, deadline - time.monotonic())
 
-        answer: Inspected | Described | ChildEnded
+        answer: ProblemFound | ChildEnded
         answer = self._process.converse(request, self._dispatcher, wait_s=wait_s)
         if isinstance(answer, ChildEnded):
             return self._of_child(answer.code)

@@ -22,27 +22,8 @@ from kernelwright.evaluator.driver.processes.warm_pool import WarmPools
 from kernelwright.evaluator.driver.worker_service import WorkerService
 from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.host.hardware import threads, wait_policy
+from kernelwright.evaluator.ipc import driver_requests as wire
 from kernelwright.evaluator.ipc.channel import ChannelClosed, ChannelError
-from kernelwright.evaluator.ipc.driver_requests import (
-    Build,
-    BuildFinished,
-    DeviceHeld,
-    EnterStage,
-    Expect,
-    FindCounters,
-    FindSanitizers,
-    FindSymbols,
-    Freeze,
-    Hold,
-    Kill,
-    Peek,
-    ReadReport,
-    Recall,
-    Release,
-    Remember,
-    Start,
-    Thaw,
-)
 from kernelwright.evaluator.ipc.messages import Dispatcher, Done, Message, Request
 from kernelwright.evaluator.ipc.referee_messages import (
     CandidateEvaluated,
@@ -91,22 +72,22 @@ class RequestHandlers:
         """The handler of each kind of request."""
         workers, job = self.workers, self.job
         return {
-            Start: partial(workers.start, job=job),
-            Kill: partial(workers.kill, job=job),
-            ReadReport: partial(workers.report, job=job),
-            Expect: workers.expect,
-            Freeze: workers.freeze,
-            Thaw: workers.thaw,
-            Peek: workers.peek,
-            FindSymbols: workers.symbols,
-            FindSanitizers: workers.missing_sanitizers,
-            FindCounters: workers.missing_counters,
-            Build: self._build,
-            EnterStage: self._enter_stage,
-            Hold: self._hold,
-            Release: self._release,
-            Recall: self.memory.recall,
-            Remember: self.memory.remember,
+            wire.Start: partial(workers.start, job=job),
+            wire.Kill: partial(workers.kill, job=job),
+            wire.ReadReport: partial(workers.report, job=job),
+            wire.Expect: workers.expect,
+            wire.Freeze: workers.freeze,
+            wire.Thaw: workers.thaw,
+            wire.Peek: workers.peek,
+            wire.FindSymbols: workers.symbols,
+            wire.FindSanitizers: workers.missing_sanitizers,
+            wire.FindCounters: workers.missing_counters,
+            wire.BuildLibrary: self._build,
+            wire.EnterStage: self._enter_stage,
+            wire.Hold: self._hold,
+            wire.Release: self._release,
+            wire.Recall: self.memory.recall,
+            wire.Remember: self.memory.remember,
         }
 
     def enforce_deadline(self) -> None:
@@ -114,14 +95,14 @@ class RequestHandlers:
         if self.job.has_run_out():
             self.workers.end_candidates()
 
-    def _build(self, request: Build) -> BuildFinished:
+    def _build(self, request: wire.BuildLibrary) -> wire.BuildFinished:
         return self.builds.build(request, self.workers.worker(request.id), self.job)
 
-    def _enter_stage(self, request: EnterStage) -> Done:
+    def _enter_stage(self, request: wire.EnterStage) -> Done:
         self.job.enter(Stage(request.stage))
         return Done()
 
-    def _hold(self, request: Hold) -> DeviceHeld:
+    def _hold(self, request: wire.Hold) -> wire.DeviceHeld:
         asked = time.monotonic()
         if request.anew:
             self.lock.release()
@@ -131,9 +112,9 @@ class RequestHandlers:
             self.lock.share()
         waited_s = time.monotonic() - asked
         self.job.extend(waited_s)
-        return DeviceHeld(waited_s=waited_s)
+        return wire.DeviceHeld(waited_s=waited_s)
 
-    def _release(self, request: Release) -> Done:
+    def _release(self, request: wire.Release) -> Done:
         del request
         self.lock.release()
         return Done()

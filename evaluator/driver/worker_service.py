@@ -12,24 +12,7 @@ from kernelwright.evaluator.driver.processes.process_launcher import ProcessLaun
 from kernelwright.evaluator.driver.processes.referee_process import Handover
 from kernelwright.evaluator.driver.processes.warm_pool import WarmPool
 from kernelwright.evaluator.host.device_lock import DeviceLock
-from kernelwright.evaluator.ipc.driver_requests import (
-    Ended,
-    Expect,
-    FindCounters,
-    FindSanitizers,
-    FindSymbols,
-    Freeze,
-    Kill,
-    Missing,
-    Peek,
-    Peeked,
-    ReadReport,
-    Start,
-    Started,
-    SymbolsFound,
-    Thaw,
-    ToolReport,
-)
+from kernelwright.evaluator.ipc import driver_requests as wire
 from kernelwright.evaluator.ipc.messages import Done
 from kernelwright.evaluator.schema.errors import EvaluatorError
 
@@ -55,12 +38,12 @@ class WorkerService:
             raise EvaluatorError(f"the referee asked for process {number}, which it never started")
         return self.workers[number]
 
-    def expect(self, request: Expect) -> Done:
+    def expect(self, request: wire.Expect) -> Done:
         """Begin to start processes that will be asked for soon."""
         self.pool.expect(request.count)
         return Done()
 
-    def start(self, request: Start, job: EvaluationJob) -> Handover:
+    def start(self, request: wire.Start, job: EvaluationJob) -> Handover:
         """Hand over a process: one started ahead of time, if it will do."""
         if request.real_headers:
             job.begin_with_real_headers(self.launcher.config.limits.total_s)
@@ -75,9 +58,9 @@ class WorkerService:
         worker = launched.process
         worker.role = request.role
         self.workers[worker.number] = worker
-        return Handover(Started(id=worker.number, set_up=launched.is_set_up), launched.end)
+        return Handover(wire.Started(id=worker.number, set_up=launched.is_set_up), launched.end)
 
-    def kill(self, request: Kill, job: EvaluationJob) -> Ended:
+    def kill(self, request: wire.Kill, job: EvaluationJob) -> wire.Ended:
         """End a process and say how it ended."""
         worker = self.worker(request.id)
         if worker.watch is not None:
@@ -87,7 +70,7 @@ class WorkerService:
         report = worker.end()
         if worker.role == "candidate":
             job.note_output(worker.sandboxed.output())
-        return Ended(
+        return wire.Ended(
             returncode=report.returncode,
             signal=report.signal,
             out_of_memory=report.out_of_memory,
@@ -95,41 +78,41 @@ class WorkerService:
             timed_out=job.timed_out and worker.role == "candidate",
         )
 
-    def freeze(self, request: Freeze) -> Done:
+    def freeze(self, request: wire.Freeze) -> Done:
         """Stop every task of a process."""
         self.worker(request.id).sandboxed.freeze()
         return Done()
 
-    def thaw(self, request: Thaw) -> Done:
+    def thaw(self, request: wire.Thaw) -> Done:
         """Let a process run again."""
         self.worker(request.id).sandboxed.thaw()
         return Done()
 
-    def peek(self, request: Peek) -> Peeked:
+    def peek(self, request: wire.Peek) -> wire.Peeked:
         """Read memory of a process."""
         found = self.worker(request.id).sandboxed.peek(request.places)
-        return Peeked(found=None if found is None else [piece.hex() for piece in found])
+        return wire.Peeked(found=None if found is None else [piece.hex() for piece in found])
 
-    def symbols(self, request: FindSymbols) -> SymbolsFound:
+    def symbols(self, request: wire.FindSymbols) -> wire.Facts:
         """Read the symbols of what was built for a process."""
         symbols = read_symbols(self.worker(request.id).libraries)
-        return SymbolsFound(symbols=symbols.model_dump(mode="json"))
+        return wire.Facts(facts=symbols.model_dump(mode="json"))
 
-    def missing_sanitizers(self, request: FindSanitizers) -> Missing:
+    def missing_sanitizers(self, request: wire.FindSanitizers) -> wire.Missing:
         """Say what the sanitizers lack here."""
         del request
-        return Missing(missing=self.launcher.sanitizers().missing(self.launcher.device))
+        return wire.Missing(missing=self.launcher.sanitizers().missing(self.launcher.device))
 
-    def missing_counters(self, request: FindCounters) -> Missing:
+    def missing_counters(self, request: wire.FindCounters) -> wire.Missing:
         """Say what the counter tool lacks here."""
         del request
-        return Missing(missing=why_not(find_ncu()))
+        return wire.Missing(missing=why_not(find_ncu()))
 
-    def report(self, request: ReadReport, job: EvaluationJob) -> ToolReport:
+    def report(self, request: wire.ReadReport, job: EvaluationJob) -> wire.ToolReport:
         """End a process and read what the tool around it wrote."""
         worker = self.worker(request.id)
         if worker.watch is None:
-            return ToolReport(
+            return wire.ToolReport(
                 complete=False,
                 why="nothing watched this process",
                 findings=[],
@@ -141,7 +124,9 @@ class WorkerService:
         ended = worker.sandboxed.kill()
         report = worker.watch.report(worker.sandboxed.output(), job.source)
         worker.end_watch()
-        return ToolReport(**{"counters": []} | report, out_of_memory=ended.out_of_memory, ended=ended.reason)
+        return wire.ToolReport(
+            **{"counters": []} | report, out_of_memory=ended.out_of_memory, ended=ended.reason
+        )
 
     def end_candidates(self) -> None:
         """Kill every process that holds a candidate to be timed."""

@@ -14,30 +14,28 @@ from kernelwright.evaluator.ipc.messages import (
     Bounds,
     Count,
     Done,
+    Fields,
     Line,
     Message,
     Milliseconds,
     Name,
     Number,
+    Records,
     Report,
     Request,
     Text,
-    message,
+    Texts,
+    Threads,
 )
 
-Tree = dict[str, Any]
+Tree = Fields
 """The structure of a value; see tensor_tree."""
-Slot = dict[str, Any]
-"""A tensor's place in shared memory; see tensor_layout."""
-Slots = Annotated[list[Slot], Bounds(policy.MAX_ITEMS)]
 
 
-@message
 class Listening(Message):
     """Said once by a contestant that has imported torch, before any request."""
 
 
-@message
 class Failed(Message):
     """The request raised; answers any request."""
 
@@ -51,12 +49,10 @@ class Failed(Message):
     """True where a kernel language's compiler raised it."""
 
 
-@message
 class Queued(Message):
     """All calls of a run are in the device's queue, behind its gate; comes before `Ran`."""
 
 
-@message
 class Ran(Message):
     """The calls of a run are over."""
 
@@ -66,7 +62,6 @@ class Ran(Message):
     """Address and strides in bytes of each output of each call; empty where memory cannot be looked at."""
 
 
-@message
 class Collected(Message):
     """Outputs lie in their slots, unless there is a complaint."""
 
@@ -74,7 +69,6 @@ class Collected(Message):
     complaint: Line
 
 
-@message
 class Profiled(Message):
     """What torch's profiler saw during one call, longest first."""
 
@@ -82,7 +76,6 @@ class Profiled(Message):
     """Kind (`kernel`, `operator`, `call`), name and milliseconds."""
 
 
-@message
 class Built(Message):
     """The referee's answer to `RequestBuild`."""
 
@@ -93,7 +86,6 @@ class Built(Message):
     log: Text
 
 
-@message
 class RequestBuild(Request[Built]):
     """A contestant's only request, sent instead of an answer: build a library outside its sandbox."""
 
@@ -104,38 +96,32 @@ class RequestBuild(Request[Built]):
 class ContestantRequest(Request[A_co]):
     """A request that a contestant serves."""
 
-    __slots__ = ()
 
-
-@message
 class Setup(ContestantRequest[Done]):
     """Open the device and fix what all computations share; the first request."""
 
     device: Name
-    threads: Annotated[int, Bounds(policy.MAX_CALLS, 1)]
+    threads: Threads
     math: Name
     sharing: Name | None
     """The device that shared memory lies on, where it is another."""
 
 
-@message
 class Attach(ContestantRequest[Done]):
     """Map the blocks whose descriptors ride on this message; they are numbered on from those there are."""
 
-    blocks: Annotated[list[dict[str, Any]], Bounds(policy.MAX_ITEMS)]
+    blocks: Records
 
 
-@message
 class Load(ContestantRequest[Done]):
     """Import source as a module that defines a class."""
 
     source: Text
     class_name: Name
-    overrides: dict[str, Any]
+    overrides: Fields
     """Constants of the module to replace."""
 
 
-@message
 class Construct(ContestantRequest[Done]):
     """Make a model of a class under a seed, then give it the reference's state where there is one."""
 
@@ -147,16 +133,15 @@ class Construct(ContestantRequest[Done]):
     """Move constant parameters off their constants."""
     args: Tree
     kwargs: Tree
-    slots: Slots
-    """The tensors of the arguments, then those of the state."""
-    state: Annotated[list[Text], Bounds(policy.MAX_ITEMS)] | None
+    slots: Records
+    """Places of the tensors of the arguments, then those of the state."""
+    state: Texts | None
     """Names of the state's tensors."""
     dtype: Name
     """Empty to leave the model's own."""
     compile: bool
 
 
-@message
 class LayOut(ContestantRequest[Done]):
     """Make views of shared memory for the arguments and outputs of `count` calls."""
 
@@ -164,16 +149,15 @@ class LayOut(ContestantRequest[Done]):
     count: Count
     args: Tree
     kwargs: Tree
-    input_slots: Slots
-    output_slots: Slots
+    input_slots: Records
+    output_slots: Records
     output_tree: Tree
     private: bool
     """Copy arguments into allocations of exactly their size."""
-    backward: dict[str, Any] | None
+    backward: Fields | None
     """The gradients asked for."""
 
 
-@message
 class MakeReady(ContestantRequest[Done]):
     """Note the model's state and make arguments for the next run, before any clock runs."""
 
@@ -184,7 +168,6 @@ class MakeReady(ContestantRequest[Done]):
     restore: bool
 
 
-@message
 class Run(ContestantRequest[Ran]):
     """Make prepared calls. The referee's clock runs from this message, or from its gate, to the answer."""
 
@@ -203,12 +186,10 @@ class Run(ContestantRequest[Ran]):
     """The value that word has to reach."""
 
 
-@message
 class Stain(ContestantRequest[Done]):
     """Leave NaN in on-chip memory, where kernels may read what they have not written."""
 
 
-@message
 class Collect(ContestantRequest[Collected]):
     """Copy what the last run returned into its slots, beginning with those of call `first`."""
 
@@ -216,12 +197,10 @@ class Collect(ContestantRequest[Collected]):
     first: Count
 
 
-@message
 class Restore(ContestantRequest[Done]):
     """Put back the model's state that was noted before the last run."""
 
 
-@message
 class Profile(ContestantRequest[Profiled]):
     """Make one call under torch's profiler."""
 
@@ -229,7 +208,6 @@ class Profile(ContestantRequest[Profiled]):
     model: Name
 
 
-@message
 class CountCounters(ContestantRequest[Done]):
     """Make one call between profiler start and stop, for the tool around the process."""
 
@@ -237,13 +215,11 @@ class CountCounters(ContestantRequest[Done]):
     model: Name
 
 
-@message
 class SetThreads(ContestantRequest[Done]):
     """Compute with so many threads from now on."""
 
-    count: Annotated[int, Bounds(policy.MAX_CALLS, 1)]
+    count: Threads
 
 
-@message
 class Finish(ContestantRequest[Done]):
     """End in good order, as tools that report at the end need it."""

@@ -10,14 +10,16 @@ from kernelwright.evaluator.ipc.messages import (
     Bounds,
     Count,
     Done,
+    Fields,
     Line,
     Message,
     Name,
     Number,
+    Records,
     Request,
     Seconds,
     Text,
-    message,
+    Threads,
 )
 
 VERSIONED: Final = "verdict:"
@@ -25,10 +27,8 @@ VERSIONED: Final = "verdict:"
 
 Role = Literal["candidate", "baseline", "timed", "sanitized", "counted"]
 ExitStatus = Annotated[int, Bounds(255, -255)]
-Findings = Annotated[list[dict[str, Any]], Bounds(policy.MAX_ITEMS)]
 
 
-@message
 class Started(Message):
     """A process runs; the referee's end of its channel rides on this message."""
 
@@ -37,7 +37,6 @@ class Started(Message):
     """It has opened its device, so that `Setup` must not be sent."""
 
 
-@message
 class Ended(Message):
     """How a process ended, as the operating system says."""
 
@@ -49,14 +48,12 @@ class Ended(Message):
     """The driver ended it, because its evaluation's time was used up."""
 
 
-@message
 class Peeked(Message):
     """Bytes found in a process, in hexadecimal; None where the system lets nobody look."""
 
     found: Annotated[list[Text], Bounds(policy.MAX_CALLS)] | None
 
 
-@message
 class BuildFinished(Message):
     """The library a contestant asked for, and what the build took."""
 
@@ -89,44 +86,33 @@ def unbuilt(why: str, *, refused: bool = False) -> BuildFinished:
     )
 
 
-@message
 class DeviceHeld(Message):
     """The device is held as asked."""
 
     waited_s: Seconds
 
 
-@message
-class Recalled(Message):
-    """What was remembered; empty where nothing was."""
+class Facts(Message):
+    """A record as JSON: facts remembered, empty where none were, or the fields of a `Symbols`."""
 
-    facts: dict[str, Any]
-
-
-@message
-class SymbolsFound(Message):
-    """Fields of a `Symbols` record: kernels and imports of all libraries built for a process."""
-
-    symbols: dict[str, Any]
+    facts: Fields
 
 
-@message
 class Missing(Message):
     """Why a tool cannot be used here; empty where it can."""
 
     missing: Text
 
 
-@message
 class ToolReport(Message):
     """What a tool around a process says of it, and how the process ended."""
 
     complete: bool
     why: Text
     """What the report lacks, where it is not complete."""
-    findings: Findings
+    findings: Records
     """Texts of errors, each with the status it means."""
-    counters: Findings
+    counters: Records
     """Fields of `KernelCounters`, a kernel each."""
     out_of_memory: bool
     ended: Text
@@ -135,30 +121,25 @@ class ToolReport(Message):
 class DriverRequest(Request[A_co]):
     """A request that the driver serves."""
 
-    __slots__ = ()
 
-
-@message
 class Start(DriverRequest[Started]):
     """Start a contestant, or hand over one that was started ahead."""
 
     role: Role
     tool: Name | None = None
     """A sanitizer or counter tool to run it under."""
-    threads: Annotated[int, Bounds(policy.MAX_CALLS, 1)] | None = None
+    threads: Threads | None = None
     """Other than the evaluation's own."""
     real_headers: bool = False
     """Build with torch's own headers from now on; grants a second evaluation's time."""
 
 
-@message
 class Expect(DriverRequest[Done]):
     """So many processes will be asked for soon; begin to start them."""
 
     count: Count
 
 
-@message
 class Kill(DriverRequest[Ended]):
     """End a process with everything it started."""
 
@@ -167,21 +148,18 @@ class Kill(DriverRequest[Ended]):
     """It hung up: wait a moment for how it ended by itself."""
 
 
-@message
 class Freeze(DriverRequest[Done]):
     """Stop every task of a process."""
 
     id: Number
 
 
-@message
 class Thaw(DriverRequest[Done]):
     """Let a process run again."""
 
     id: Number
 
 
-@message
 class Peek(DriverRequest[Peeked]):
     """Read memory of a frozen process: pairs of address and length."""
 
@@ -189,22 +167,19 @@ class Peek(DriverRequest[Peeked]):
     places: Annotated[list[tuple[Number, Number]], Bounds(policy.MAX_CALLS)]
 
 
-@message
-class Build(DriverRequest[BuildFinished]):
+class BuildLibrary(DriverRequest[BuildFinished]):
     """Build what a process asked for; the request is hostile and has been checked once."""
 
     id: Number
     request: Any
 
 
-@message
 class EnterStage(DriverRequest[Done]):
     """The evaluation enters a stage."""
 
     stage: Name
 
 
-@message
 class Hold(DriverRequest[DeviceHeld]):
     """Wait for the device, for oneself or shared with others that do not time."""
 
@@ -213,44 +188,37 @@ class Hold(DriverRequest[DeviceHeld]):
     """Give it back first, so that those who wait come before."""
 
 
-@message
 class Release(DriverRequest[Done]):
     """Give the device back."""
 
 
-@message
-class Recall(DriverRequest[Recalled]):
+class Recall(DriverRequest[Facts]):
     """Look up what was remembered of this problem and policy or, with `about`, of the device."""
 
     about: Line
 
 
-@message
 class Remember(DriverRequest[Done]):
     """Keep facts under the key that `Recall` uses."""
 
     about: Line
-    facts: dict[str, Any]
+    facts: Fields
 
 
-@message
-class FindSymbols(DriverRequest[SymbolsFound]):
+class FindSymbols(DriverRequest[Facts]):
     """Read the symbols of what was built for a process."""
 
     id: Number
 
 
-@message
 class FindSanitizers(DriverRequest[Missing]):
     """Ask what the sanitizers lack here."""
 
 
-@message
 class FindCounters(DriverRequest[Missing]):
     """Ask what the counter tool lacks here."""
 
 
-@message
 class ReadReport(DriverRequest[ToolReport]):
     """End a process under a tool and read the tool's report."""
 
@@ -259,6 +227,5 @@ class ReadReport(DriverRequest[ToolReport]):
     """How long the process may take to end by itself."""
 
 
-@message
 class Begin(DriverRequest[Done]):
     """An inspection begins to run the problem: from here on, whatever happens is the problem's doing."""

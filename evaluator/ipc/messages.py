@@ -6,10 +6,10 @@ ill-typed or oversized field is a garbled message. Standard library only, since 
 
 from __future__ import annotations
 
-import math
 import re
+import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from types import UnionType
 from typing import (
@@ -21,10 +21,8 @@ from typing import (
     NamedTuple,
     TypeVar,
     Union,
-    dataclass_transform,
     get_args,
     get_origin,
-    get_type_hints,
 )
 
 from kernelwright.evaluator.ipc import policy
@@ -34,10 +32,14 @@ _UNIONS = (Union, UnionType)
 
 
 class Bounds(NamedTuple):
-    """Range of a number, or of the length of a text, list or object; both ends are allowed."""
+    """Range of a number, or of the length of a text or list; both ends are allowed."""
 
     most: float
     least: float = 0
+
+    def hold(self, value: float) -> bool:
+        """Compare; NaN is nowhere within."""
+        return self.least <= value <= self.most
 
 
 Text = Annotated[str, Bounds(policy.MAX_MESSAGE_BYTES)]
@@ -46,21 +48,34 @@ Name = Annotated[str, Bounds(policy.MAX_NAME)]
 Line = Annotated[str, Bounds(policy.MAX_LINE)]
 Report = Annotated[str, Bounds(policy.MAX_REPORT)]
 Count = Annotated[int, Bounds(policy.MAX_CALLS)]
+Threads = Annotated[int, Bounds(policy.MAX_CALLS, 1)]
 Number = Annotated[int, Bounds(2**64)]
 """A process, an address, a seed, a size in bytes."""
 Seconds = Annotated[float, Bounds(policy.MAX_SECONDS)]
 Milliseconds = Annotated[float, Bounds(policy.MAX_MS)]
+Fields = dict[str, Any]
+"""A record as JSON, which the receiver validates where it uses it."""
+Records = Annotated[list[Fields], Bounds(policy.MAX_ITEMS)]
+Texts = Annotated[list[Text], Bounds(policy.MAX_ITEMS)]
 
 
+@typing.dataclass_transform(frozen_default=True, kw_only_default=True)
 class Message:
-    """What one process says to another; `op` names its kind on the wire."""
+    """One thing that a process says to another; every subclass is a frozen dataclass.
 
-    __slots__: ClassVar[tuple[str, ...]] = ()
+    `op` names its kind on the wire.
+    """
+
     op: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        dataclass(frozen=True, kw_only=True)(cls)
+        cls.op = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
     def to_json(self) -> JsonObject:
         """The JSON object that is sent."""
-        return {"op": self.op} | {name: getattr(self, name) for name in self.__slots__}
+        return {"op": self.op, **vars(self)}
 
 
 A_co = TypeVar("A_co", bound=Message, covariant=True)
@@ -71,18 +86,7 @@ R = TypeVar("R")
 class Request(Message, Generic[A_co]):
     """A message that is answered by one of kind `A_co`, or several kinds."""
 
-    __slots__ = ()
 
-
-@dataclass_transform(frozen_default=True, kw_only_default=True)
-def message(kind: type[M]) -> type[M]:
-    """Make a class of annotated fields a kind of message."""
-    made = dataclass(frozen=True, slots=True, kw_only=True)(kind)
-    made.op = re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
-    return made
-
-
-@message
 class Done(Message):
     """The request was carried out; there is nothing else to say."""
 
@@ -99,21 +103,21 @@ def decode(received: JsonObject, *kinds: type[M]) -> M:
             break
     else:
         raise ChannelGarbled(f"an answer out of order: {str(received)[:200]}")
-    checks = _checks(kind)  # type: ignore[arg-type]  # classes are hashable
-    if len(received) != len(checks) + 1:
-        raise ChannelGarbled(f"{kind.op}: its fields are {str(list(received))[:200]}, not {list(checks)}")
+    fits = _fits(kind)  # type: ignore[arg-type]  # classes are hashable
+    if len(received) != len(fits) + 1:
+        raise ChannelGarbled(f"{kind.op}: its fields are {str(list(received))[:200]}, not {list(fits)}")
     values = {}
-    for name, check in checks.items():
-        try:
-            values[name] = check(received[name])
-        except (KeyError, ValueError) as error:
-            raise ChannelGarbled(f"{kind.op}: {name}: {str(error)[:200]}") from None
+    for name, is_fit in fits.items():
+        if name not in received or not is_fit(received[name]):
+            raise ChannelGarbled(f"{kind.op}: {name} is missing or out of bounds")
+        values[name] = received[name]
     return kind(**values)
 
 
 def answers_to(kind: type[Request[A_co]]) -> tuple[type[A_co], ...]:
     """The kinds of messages that answer a kind of request."""
-    ((answer,),) = (get_args(base) for base in kind.__orig_bases__)  # type: ignore[attr-defined]  # of generics
+    (base,) = kind.__orig_bases__  # type: ignore[attr-defined]  # of generics
+    (answer,) = get_args(base)
     return get_args(answer) if get_origin(answer) in _UNIONS else (answer,)
 
 
@@ -141,120 +145,61 @@ class Dispatcher(Generic[R]):
         Raises:
             ChannelGarbled: it is no request that is known here.
         """
-        kind, handler = self._handlers.get(str(received.get("op")), (None, None))
-        if kind is None or handler is None:
+        if not self.knows(received):
             raise ChannelGarbled(f"no known request: {str(received)[:200]}")
+        kind, handler = self._handlers[str(received["op"])]
         request = decode(received, kind)
         self._before()
         return handler(request)
 
 
-Check = Callable[[Any], Any]  # Any: JSON in, a field's value out
-
-
 @cache
-def _checks(kind: type[Message]) -> dict[str, Check]:
-    hints = get_type_hints(kind, include_extras=True)
-    return {each.name: _check(hints[each.name]) for each in fields(kind)}  # type: ignore[arg-type]
+def _fits(kind: type) -> dict[str, Check]:
+    """The check of each field of a kind."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return {name: _check(hint) for name, hint in hints.items() if get_origin(hint) is not ClassVar}
+
+
+Check = Callable[[Any], bool]
+_FREE: dict[Any, Check] = {
+    Any: lambda value: True,
+    bool: lambda value: value is True or value is False,
+    Fields: lambda value: isinstance(value, dict),
+}
+_NUMBERS = {int: (int,), float: (int, float)}
 
 
 def _check(hint: Any, bounds: Bounds | None = None) -> Check:
-    """The function that checks a value against an annotation; raises ValueError where it does not fit.
+    """The check of a value against an annotation.
 
     Raises:
         TypeError: the annotation is of no known form, or sets no bounds where there have to be some.
     """
     origin, args = get_origin(hint), get_args(hint)
-    if hint is Any:
-        return _as_is
-    if hint is bool:
-        return _flag
+    if hint in _FREE:
+        return _FREE[hint]
     if origin is Annotated:
         return _check(args[0], args[1])
     if origin is Literal:
-        return _one_of(args)
-    if origin in _UNIONS and len(args) == 2 and args[1] is type(None):
-        return _optional(_check(args[0]))
+        return lambda value: isinstance(value, str) and value in args
+    if origin in _UNIONS:
+        inner = _check(args[0])
+        return lambda value: value is None or inner(value)
     if origin is tuple:
-        return _tuple([_check(arg) for arg in args])
-    if origin is dict and args == (str, Any):
-        return _object
-    if bounds is not None and origin is list:
-        return _list(_check(args[0]), bounds)
-    if bounds is not None and hint in (str, int, float):
-        return {str: _text, int: _integer, float: _number}[hint](bounds)
-    raise TypeError(f"no check for a field of type {hint} within {bounds}")
+        return _each([_check(arg) for arg in args])
+    if bounds is None:
+        raise TypeError(f"a field of type {hint} has no bounds")
+    if origin is list:
+        item = _check(args[0])
+        return lambda value: isinstance(value, list) and bounds.hold(len(value)) and all(map(item, value))
+    if hint is str:
+        return lambda value: isinstance(value, str) and bounds.hold(len(value))
+    return lambda value: type(value) in _NUMBERS[hint] and bounds.hold(value)
 
 
-def _as_is(value: Any) -> Any:
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if value is True or value is False:
-        return value
-    raise ValueError("not true or false")
-
-
-def _object(value: Any) -> JsonObject:
-    if isinstance(value, dict):
-        return value
-    raise ValueError("not an object")
-
-
-def _one_of(known: tuple[Any, ...]) -> Check:
-    def check(value: Any) -> Any:
-        if isinstance(value, str) and value in known:
-            return value
-        raise ValueError(f"not one of {known}")
-
-    return check
-
-
-def _optional(inner: Check) -> Check:
-    return lambda value: None if value is None else inner(value)
-
-
-def _tuple(inner: list[Check]) -> Check:
-    def check(value: Any) -> tuple[Any, ...]:
-        if isinstance(value, list | tuple) and len(value) == len(inner):
-            return tuple(each(item) for each, item in zip(inner, value, strict=True))
-        raise ValueError(f"not a list of {len(inner)}")
-
-    return check
-
-
-def _list(inner: Check, bounds: Bounds) -> Check:
-    def check(value: Any) -> list[Any]:
-        if isinstance(value, list | tuple) and bounds.least <= len(value) <= bounds.most:
-            return [inner(item) for item in value]
-        raise ValueError(f"not a list of {bounds.least} to {bounds.most}")
-
-    return check
-
-
-def _text(bounds: Bounds) -> Check:
-    def check(value: Any) -> str:
-        if isinstance(value, str) and bounds.least <= len(value) <= bounds.most:
-            return value
-        raise ValueError(f"not a text of {bounds.least} to {bounds.most} characters")
-
-    return check
-
-
-def _integer(bounds: Bounds) -> Check:
-    def check(value: Any) -> int:
-        if type(value) is int and bounds.least <= value <= bounds.most:
-            return value
-        raise ValueError(f"not a whole number from {bounds.least} to {bounds.most}")
-
-    return check
-
-
-def _number(bounds: Bounds) -> Check:
-    def check(value: Any) -> float:
-        if type(value) in (int, float) and bounds.least <= value <= bounds.most and not math.isnan(value):
-            return float(value)
-        raise ValueError(f"not a number from {bounds.least} to {bounds.most}")
-
-    return check
+def _each(parts: list[Check]) -> Check:
+    return lambda value: (
+        isinstance(value, list)
+        and len(value) == len(parts)
+        and all(check(part) for check, part in zip(parts, value, strict=True))
+    )

@@ -6,59 +6,40 @@ validated as records; a problem can spoil its own referee and nothing else.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Literal
 
-from kernelwright.evaluator.ipc import policy
 from kernelwright.evaluator.ipc.messages import (
     A_co,
     Bounds,
+    Fields,
     Message,
     Name,
     Request,
     Seconds,
     Text,
-    message,
+    Texts,
+    Threads,
 )
 
-Fields = dict[str, Any]
-"""A record as JSON; the driver validates it where it is used."""
-Names = Annotated[list[Name], Bounds(policy.MAX_ITEMS)]
-Texts = Annotated[list[Text], Bounds(policy.MAX_ITEMS)]
+
+class Refused(Message):
+    """The request could not be carried out; answers any."""
+
+    reason: Literal["device_full", "problem", "crash"]
+    """The device lacks memory, and others may be why; the problem does not run here; the referee failed."""
+    text: Text
 
 
-@message
-class NoRoom(Message):
-    """The device lacks memory, and others may be why; answers any request."""
-
-    message: Text
-
-
-@message
-class UnfitProblem(Message):
-    """The problem does not run here; answers any request."""
-
-    message: Text
-
-
-@message
-class Crashed(Message):
-    """The referee itself failed; answers any request."""
-
-    message: Text
-
-
-@message
 class Opened(Message):
     """A problem is prepared: inputs drawn, expected outputs computed, tolerances derived."""
 
-    flaws: Names
+    flaws: Texts
     """Flaws of the problem that showed on the way."""
     device_name: Name
     torch: Name
     cuda: Name
 
 
-@message
 class CandidateEvaluated(Message):
     """The evaluation of one candidate: fields of an `Evaluation`, whose docstrings explain them."""
 
@@ -75,28 +56,18 @@ class CandidateEvaluated(Message):
     counters: Fields | None
 
 
-@message
 class Sanitized(Message):
     """Fields of a `Sanitization`."""
 
     sanitization: Fields
 
 
-@message
-class Inspected(Message):
-    """Fields of a `ProblemReport`, sent by the child that ran the problem; `ChildEnded` follows."""
+class ProblemFound(Message):
+    """Fields of a `ProblemReport` or `ProblemSignature`, from the child that looked; `ChildEnded` follows."""
 
     found: Fields
 
 
-@message
-class Described(Message):
-    """Fields of a `ProblemSignature`, sent by the child that ran the problem; `ChildEnded` follows."""
-
-    found: Fields
-
-
-@message
 class ChildEnded(Message):
     """The child that looked at a problem ended, with an exit status or by a signal."""
 
@@ -106,10 +77,7 @@ class ChildEnded(Message):
 class RefereeRequest(Request[A_co]):
     """A request that a referee serves."""
 
-    __slots__ = ()
 
-
-@message
 class Open(RefereeRequest[Opened]):
     """Prepare a problem; once, before any candidate."""
 
@@ -120,12 +88,11 @@ class Open(RefereeRequest[Opened]):
     config: Fields
     """Fields of an `EvaluationConfig`."""
     device: Name
-    threads: Annotated[int, Bounds(policy.MAX_CALLS, 1)]
+    threads: Threads
     alone: bool
     """Others have made room on the device."""
 
 
-@message
 class EvaluateCandidate(RefereeRequest[CandidateEvaluated]):
     """Evaluate one candidate."""
 
@@ -135,15 +102,13 @@ class EvaluateCandidate(RefereeRequest[CandidateEvaluated]):
     alone: bool
 
 
-@message
 class SanitizeCandidate(RefereeRequest[Sanitized]):
     """Run the sanitizers on a candidate that passed."""
 
     source: Text
 
 
-@message
-class InspectProblem(RefereeRequest[Inspected | ChildEnded]):
+class InspectProblem(RefereeRequest[ProblemFound | ChildEnded]):
     """Look for flaws in a problem, in a child process; `ChildEnded` comes last, whatever came before."""
 
     problem: Text
@@ -151,15 +116,14 @@ class InspectProblem(RefereeRequest[Inspected | ChildEnded]):
     overrides: Fields
     config: Fields
     device: Name
-    threads: Annotated[int, Bounds(policy.MAX_CALLS, 1)]
+    threads: Threads
 
 
-@message
-class DescribeProblem(RefereeRequest[Described | ChildEnded]):
+class DescribeProblem(RefereeRequest[ProblemFound | ChildEnded]):
     """Find a problem's inputs, outputs and parameters without computing anything; answered likewise."""
 
     problem: Text
     source: Text
     overrides: Fields
     dtype: Name
-    threads: Annotated[int, Bounds(policy.MAX_CALLS, 1)]
+    threads: Threads

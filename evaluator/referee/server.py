@@ -12,23 +12,10 @@ from typing import Any
 import torch
 
 from kernelwright.evaluator.devices import Device, open_device
+from kernelwright.evaluator.ipc import referee_messages as wire
 from kernelwright.evaluator.ipc.channel import Channel, ChannelClosed, JsonObject
 from kernelwright.evaluator.ipc.messages import Dispatcher, Message, Request
 from kernelwright.evaluator.ipc.precision import apply_math
-from kernelwright.evaluator.ipc.referee_messages import (
-    CandidateEvaluated,
-    ChildEnded,
-    Crashed,
-    DescribeProblem,
-    EvaluateCandidate,
-    InspectProblem,
-    NoRoom,
-    Open,
-    Opened,
-    SanitizeCandidate,
-    Sanitized,
-    UnfitProblem,
-)
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.device_memory import shortage
 from kernelwright.evaluator.referee.evaluate_candidate import EvaluationRequest, evaluate_candidate
@@ -52,11 +39,11 @@ class RefereeServer:
         self._channel = channel
         self._problem: OpenProblem | None = None
         self.handlers: dict[type[Request[Any]], Callable[[Any], Message]] = {
-            Open: self._open,
-            EvaluateCandidate: self._evaluate,
-            SanitizeCandidate: self._sanitize,
-            InspectProblem: self._inspect,
-            DescribeProblem: self._describe,
+            wire.Open: self._open,
+            wire.EvaluateCandidate: self._evaluate,
+            wire.SanitizeCandidate: self._sanitize,
+            wire.InspectProblem: self._inspect,
+            wire.DescribeProblem: self._describe,
         }
 
     def serve(self) -> None:
@@ -69,18 +56,18 @@ class RefereeServer:
                 return
             self._channel.send(answer.to_json())
 
-    def _evaluate(self, asked: EvaluateCandidate) -> CandidateEvaluated:
+    def _evaluate(self, asked: wire.EvaluateCandidate) -> wire.CandidateEvaluated:
         request = EvaluationRequest(asked.source, asked.compile_s, asked.alone)
-        return CandidateEvaluated(**evaluate_candidate(self._opened(), request).to_json())
+        return wire.CandidateEvaluated(**evaluate_candidate(self._opened(), request).to_json())
 
-    def _sanitize(self, asked: SanitizeCandidate) -> Sanitized:
+    def _sanitize(self, asked: wire.SanitizeCandidate) -> wire.Sanitized:
         found = self._opened().sanitize(asked.source)
-        return Sanitized(sanitization=found.model_dump(mode="json"))
+        return wire.Sanitized(sanitization=found.model_dump(mode="json"))
 
-    def _inspect(self, asked: InspectProblem) -> ChildEnded:
+    def _inspect(self, asked: wire.InspectProblem) -> wire.ChildEnded:
         return look_apart(self._channel, asked)
 
-    def _describe(self, asked: DescribeProblem) -> ChildEnded:
+    def _describe(self, asked: wire.DescribeProblem) -> wire.ChildEnded:
         return look_apart(self._channel, asked)
 
     def _opened(self) -> OpenProblem:
@@ -88,7 +75,7 @@ class RefereeServer:
             raise RuntimeError("a candidate came before a problem was opened")
         return self._problem
 
-    def _open(self, asked: Open) -> Opened:
+    def _open(self, asked: wire.Open) -> wire.Opened:
         config = EvaluationConfig.model_validate(asked.config)
         torch.set_num_threads(asked.threads)
         apply_math(config.math.value)
@@ -98,7 +85,7 @@ class RefereeServer:
         with _blaming(asked.problem):
             flaws = self._prepare(asked, config, driver, device)
         kind = device.torch_device
-        return Opened(
+        return wire.Opened(
             flaws=flaws,
             device_name=torch.cuda.get_device_name(kind) if kind.type == "cuda" else "",
             torch=torch.__version__,
@@ -106,7 +93,7 @@ class RefereeServer:
         )
 
     def _prepare(
-        self, asked: Open, config: EvaluationConfig, driver: DriverLink, device: Device
+        self, asked: wire.Open, config: EvaluationConfig, driver: DriverLink, device: Device
     ) -> list[str]:
         """Work out all that does not depend on a candidate; returns the names of flaws seen on the way."""
         problem = asked.problem, asked.source, asked.overrides
@@ -164,17 +151,17 @@ def _answer(dispatcher: Dispatcher[Message], received: JsonObject) -> Message:
     try:
         return dispatcher.handle(received)
     except DeviceFull as error:
-        return NoRoom(message=str(error))
+        return wire.Refused(reason="device_full", text=str(error))
     except ProblemError as error:
-        return UnfitProblem(message=str(error))
+        return wire.Refused(reason="problem", text=str(error))
     except torch.OutOfMemoryError as error:
         text = f"out of device memory; choose smaller --shapes, or fewer evaluations at once: {error}"
-        return NoRoom(message=text)
+        return wire.Refused(reason="device_full", text=text)
     except ChannelClosed:
         raise
     except Exception as error:  # noqa: BLE001  (our own fault: the driver raises an EvaluatorError)
         summary = traceback.format_exception_only(error)[-1].strip()
-        return Crashed(message=f"{summary}\n{traceback.format_exc()}")
+        return wire.Refused(reason="crash", text=f"{summary}\n{traceback.format_exc()}")
 
 
 @contextlib.contextmanager

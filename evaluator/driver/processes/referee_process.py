@@ -10,7 +10,7 @@ from kernelwright.evaluator.driver.processes.connection import connected
 from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage
 from kernelwright.evaluator.ipc.channel import Channel
 from kernelwright.evaluator.ipc.messages import A_co, Dispatcher, M, Message, Request, answers_to, decode
-from kernelwright.evaluator.ipc.referee_messages import Crashed, NoRoom, UnfitProblem
+from kernelwright.evaluator.ipc.referee_messages import Refused
 from kernelwright.evaluator.sandbox import Launcher, SandboxPolicy
 from kernelwright.evaluator.schema.errors import DeviceFull, EvaluatorError, ProblemError
 
@@ -70,15 +70,16 @@ class RefereeProcess:
                     self._channel.send(served.answer.to_json(), [served.end.fileno()])
             else:
                 self._channel.send(served.to_json())
-        match decode(received, NoRoom, UnfitProblem, Crashed, *kinds):
-            case NoRoom(message=text):
-                raise DeviceFull(text)
-            case UnfitProblem(message=text):
-                raise ProblemError(text)
-            case Crashed(message=text):
-                raise EvaluatorError(f"the referee failed: {text}")
-            case answer:
-                return answer  # type: ignore[return-value]  # one of the kinds, since it is none of the above
+        answer = decode(received, Refused, *kinds)
+        if not isinstance(answer, Refused):
+            return answer  # type: ignore[return-value]  # of one of the kinds
+        match answer.reason:
+            case "device_full":
+                raise DeviceFull(answer.text)
+            case "problem":
+                raise ProblemError(answer.text)
+            case "crash":
+                raise EvaluatorError(f"the referee failed: {answer.text}")
 
     def output(self, characters: int) -> str:
         """The end of what it printed."""

@@ -15,7 +15,7 @@ from kernelwright.evaluator.schema.evaluation import Attribution
 
 def attribution(ground: ProblemContext, side: WorkerProcess, source: str) -> Attribution:
     """The track of a candidate that has been verified; afterwards the side may be gone."""
-    symbols = Symbols.model_validate(ground.driver.ask(FindSymbols(id=side.id)).symbols)
+    symbols = Symbols.model_validate(ground.driver.ask(FindSymbols(id=side.id)).facts)
     try:
         side.thaw()
         reply = side.ask(Profile(layout="verify", model="m"), PROFILE_S)

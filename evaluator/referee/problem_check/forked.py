@@ -12,11 +12,10 @@ from kernelwright.evaluator.ipc.channel import Channel, ChannelClosed, JsonObjec
 from kernelwright.evaluator.ipc.driver_requests import Begin
 from kernelwright.evaluator.ipc.referee_messages import (
     ChildEnded,
-    Crashed,
-    Described,
     DescribeProblem,
-    Inspected,
     InspectProblem,
+    ProblemFound,
+    Refused,
 )
 from kernelwright.evaluator.referee.problem_check.inspection import ProblemInspection
 from kernelwright.evaluator.referee.reference.meta_shapes import describe, warm_up
@@ -38,13 +37,13 @@ def look_apart(channel: Channel, asked: InspectProblem | DescribeProblem) -> Chi
     return ChildEnded(code=os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 
-def _found(channel: Channel, asked: InspectProblem | DescribeProblem) -> Inspected | Described:
+def _found(channel: Channel, asked: InspectProblem | DescribeProblem) -> ProblemFound:
     torch.set_num_threads(asked.threads)
     driver = DriverLink(channel)
     if isinstance(asked, InspectProblem):
-        return Inspected(found=ProblemInspection(driver, asked).vet())
+        return ProblemFound(found=ProblemInspection(driver, asked).vet())
     driver.ask(Begin())
-    return Described(found=_description(asked))
+    return ProblemFound(found=_description(asked))
 
 
 def _description(asked: DescribeProblem) -> JsonObject:
@@ -63,6 +62,6 @@ def _child(channel: Channel, asked: InspectProblem | DescribeProblem) -> NoRetur
     except ChannelClosed:
         pass  # the driver has given up: nobody is left to tell
     except Exception:  # noqa: BLE001  (our own fault: the driver raises it as an EvaluatorError)
-        channel.send(Crashed(message=traceback.format_exc()).to_json())
+        channel.send(Refused(reason="crash", text=traceback.format_exc()).to_json())
     finally:
         os._exit(code)

@@ -17,10 +17,8 @@ from kernelwright.evaluator.ipc.contestant_messages import (
     Restore,
     Run,
 )
-from kernelwright.evaluator.ipc.driver_requests import Freeze, Thaw
 from kernelwright.evaluator.referee.worker import policy
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
-from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate
 from kernelwright.evaluator.referee.worker.worker_channel import WorkerChannel
 
@@ -61,33 +59,11 @@ class TimedRun:
     the process queues within a moment."""
 
 
-@dataclass(slots=True)
-class Freezer:
-    """Stops every task of one process, and lets them run again."""
-
-    driver: DriverLink
-    process: int
-    frozen: bool = False
-
-    def freeze(self) -> None:
-        """Stop the process, unless it is stopped."""
-        if not self.frozen:
-            self.driver.ask(Freeze(id=self.process))
-            self.frozen = True
-
-    def thaw(self) -> None:
-        """Let it run, unless it runs."""
-        if self.frozen:
-            self.driver.ask(Thaw(id=self.process))
-            self.frozen = False
-
-
 class CallRunner:
     """Runs prepared calls in one worker."""
 
-    def __init__(self, channel: WorkerChannel, freezer: Freezer, *, role: str, compile_s: float) -> None:
+    def __init__(self, channel: WorkerChannel, *, role: str, compile_s: float) -> None:
         self._channel = channel
-        self._freezer = freezer
         self._role = role
         self._compile_s = compile_s
         self._restores = False
@@ -137,7 +113,7 @@ class CallRunner:
         line = encoded(request.to_json())
         launch_ms = None if gate is None else self._queue(line, gate, count)
         if timed is not None:
-            self._freezer.freeze()
+            self._channel.freeze()
             self._publish(timed, timeout_s)
         compile_s = 0.0 if (model, layout) in self._called else self._compile_s
         ran, outer_ms = self._timed_calls(line, gate, timeout_s + compile_s, late=launch_ms is None)
@@ -150,19 +126,19 @@ class CallRunner:
         return RunResult(ran.inner_ms, outer_ms, collect_ms, collected.kind, collected.complaint, launch_ms)
 
     def _make_ready(self, run: Run, timeout_s: float) -> None:
-        self._freezer.thaw()
+        self._channel.thaw()
         request = MakeReady(
             layout=run.layout, model=run.model, first=run.first, count=run.count, restore=run.restore
         )
         self._channel.ask(request, timeout_s)
-        self._freezer.freeze()
+        self._channel.freeze()
 
     def _queue(self, line: bytes, gate: LaunchGate, count: int) -> float | None:
         """Let the process queue its calls; return the time it took, None if it took too long or waits."""
         self._channel.send(line)
         patience = policy.QUEUE_PATIENCE.get(self._role, 1.0)
         with gate.opened_on_failure():
-            self._freezer.thaw()
+            self._channel.thaw()
             started = time.perf_counter_ns()
             if not self._channel.speaks((policy.QUEUE_S + count * policy.QUEUE_S_A_CALL) * patience):
                 return None
@@ -176,7 +152,7 @@ class CallRunner:
         except BaseException:
             if timed.gate is not None:
                 timed.gate.open()
-                self._freezer.thaw()
+                self._channel.thaw()
                 with contextlib.suppress(CandidateFailed):
                     self._channel.read(self._end_of_calls(timeout_s, late=True), Ran)
             raise
@@ -195,7 +171,7 @@ class CallRunner:
         else:
             # Before the process wakes: in between, work on a stream of its own would be in no claim.
             gate.open()
-        self._freezer.thaw()
+        self._channel.thaw()
         received = self._end_of_calls(timeout_s, late=gate is not None and late)
         outer_ms = (time.perf_counter_ns() - started) / 1e6
         return self._channel.read(received, Ran), outer_ms
@@ -211,7 +187,7 @@ class CallRunner:
         line = encoded(request.to_json())
         started = time.perf_counter_ns()
         self._channel.send(line)
-        self._freezer.thaw()
+        self._channel.thaw()
         received = self._channel.receive(timeout_s)
         collect_ms = (time.perf_counter_ns() - started) / 1e6
         return self._channel.read(received, Collected), collect_ms

@@ -15,7 +15,14 @@ from kernelwright.evaluator.ipc.channel import (
     encoded,
 )
 from kernelwright.evaluator.ipc.contestant_messages import Built, Failed, RequestBuild
-from kernelwright.evaluator.ipc.driver_requests import Build, BuildFinished, Kill, unbuilt
+from kernelwright.evaluator.ipc.driver_requests import (
+    BuildFinished,
+    BuildLibrary,
+    Freeze,
+    Kill,
+    Thaw,
+    unbuilt,
+)
 from kernelwright.evaluator.ipc.messages import A_co, M, Request, answers_to, decode
 from kernelwright.evaluator.referee.worker.candidate_failure import (
     BuildTally,
@@ -37,13 +44,15 @@ class WorkerChannel:
     def __init__(self, channel: Channel, driver: DriverLink, process: int) -> None:
         self._channel = channel
         self._driver = driver
-        self._process = process
+        self.id = process
         self._deadline = float("inf")
         self.builds = BuildTally()
         self.lost = False
         """Nothing more can be asked of the process."""
         self.failed = False
         """The process said that it could not do what it was asked."""
+        self.frozen = False
+        """Every task of the process is stopped."""
 
     def limit(self, total_s: float) -> None:
         """Leave the process so many seconds from now on, for everything."""
@@ -98,9 +107,17 @@ class WorkerChannel:
             answer = Built(ok=built.ok, path=built.path, module_name=built.module_name, log=built.log)
             self.send(encoded(answer.to_json()))
 
-    def close(self) -> None:
-        """Hang up."""
-        self._channel.close()
+    def freeze(self) -> None:
+        """Stop every task of the process, unless it is stopped."""
+        if not self.frozen:
+            self._driver.ask(Freeze(id=self.id))
+            self.frozen = True
+
+    def thaw(self) -> None:
+        """Let it run, unless it runs."""
+        if self.frozen:
+            self._driver.ask(Thaw(id=self.id))
+            self.frozen = False
 
     def _next(self, deadline: float, timeout_s: float) -> JsonObject:
         try:
@@ -124,11 +141,11 @@ class WorkerChannel:
             raise self._garbled(error) from None
         except InvalidRequest as error:
             return unbuilt(f"not a valid build: {error}")
-        return self._driver.ask(Build(id=self._process, request=request))
+        return self._driver.ask(BuildLibrary(id=self.id, request=request))
 
     def _dead(self) -> CandidateFailed:
         self.lost = True
-        return death_of(self._driver.ask(Kill(id=self._process, ended=True)))
+        return death_of(self._driver.ask(Kill(id=self.id, ended=True)))
 
     def _garbled(self, error: ChannelGarbled) -> CandidateFailed:
         self.lost = True

@@ -13,13 +13,11 @@ from kernelwright.evaluator.ipc.channel import Channel
 from kernelwright.evaluator.ipc.driver_requests import DeviceHeld, Hold
 from kernelwright.evaluator.ipc.messages import decode
 from kernelwright.evaluator.ipc.referee_messages import (
-    Crashed,
-    NoRoom,
     Open,
     Opened,
     RefereeRequest,
+    Refused,
     SanitizeCandidate,
-    UnfitProblem,
 )
 from kernelwright.evaluator.referee.server import RefereeServer
 from kernelwright.evaluator.schema.config import EvaluationConfig
@@ -37,7 +35,7 @@ def get_inputs():
 
 def _opened(
     body: str, inputs: str = "torch.randn(64, 64)", asked: list[Hold] | None = None
-) -> Opened | UnfitProblem | NoRoom:
+) -> Opened | Refused:
     ours, theirs = map(Channel, socket.socketpair())
     serving = threading.Thread(target=RefereeServer(theirs).serve)
     serving.start()
@@ -53,7 +51,7 @@ def _opened(
     try:
         ours.send(request.to_json())
         while True:
-            answer = decode(ours.receive(60.0), Hold, Opened, UnfitProblem, NoRoom)
+            answer = decode(ours.receive(60.0), Hold, Opened, Refused)
             if not isinstance(answer, Hold):
                 return answer
             if asked is not None:
@@ -78,16 +76,16 @@ def test_a_problem_that_cannot_be_opened_is_a_bad_problem_in_one_line(
     body: str, inputs: str, named: str
 ) -> None:
     answer = _opened(body, inputs)
-    assert isinstance(answer, UnfitProblem)
-    assert named in answer.message
-    assert answer.message.startswith("problem odd")
-    assert "\n" not in answer.message
+    assert isinstance(answer, Refused) and answer.reason == "problem"
+    assert named in answer.text
+    assert answer.text.startswith("problem odd")
+    assert "\n" not in answer.text
 
 
 def test_what_cannot_fit_is_refused_before_it_is_run() -> None:
     answer = _opened("return x + 1", "torch.randn(1 << 22, 1 << 22)")
-    assert isinstance(answer, NoRoom)
-    assert "are free on this device; choose smaller --shapes" in answer.message
+    assert isinstance(answer, Refused) and answer.reason == "device_full"
+    assert "are free on this device; choose smaller --shapes" in answer.text
 
 
 def test_an_ordinary_problem_opens() -> None:
@@ -113,7 +111,7 @@ def test_a_candidate_before_its_problem_is_our_fault_and_the_referee_lives_on() 
     serving.start()
     for line in ({"op": "no such thing"}, SanitizeCandidate(source="").to_json()):
         ours.send(line)
-        assert isinstance(decode(ours.receive(60.0), Crashed), Crashed)
+        assert decode(ours.receive(60.0), Refused).reason == "crash"
     ours.close()
     serving.join()
     theirs.close()

@@ -15,8 +15,8 @@ from kernelwright.evaluator.devices import Device
 from kernelwright.evaluator.ipc.channel import Channel, ChannelError, JsonObject
 from kernelwright.evaluator.ipc.contestant_messages import Built, Failed, Load, RequestBuild
 from kernelwright.evaluator.ipc.driver_requests import (
-    Build,
     BuildFinished,
+    BuildLibrary,
     Ended,
     Kill,
     Start,
@@ -43,7 +43,7 @@ class Driver(DriverLink):
         return Started(id=1, set_up=False), self._ours
 
     def ask(self, request: Any) -> Any:
-        if isinstance(request, Build):
+        if isinstance(request, BuildLibrary):
             time.sleep(0.02)
             return self._built
         ended = Ended(returncode=0, signal=None, out_of_memory=False, reason="", timed_out=False)
