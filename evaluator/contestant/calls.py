@@ -57,7 +57,7 @@ class CallLayout:
 
     @property
     def lone(self) -> bool:
-        """Whether a call returns one tensor of real numbers, as most do."""
+        """True where a call returns one tensor of real numbers, as most do."""
         if self.output_tree["k"] != "tensor" or self.output_slots[0].get("number"):
             return False
         return not dtype_from(self.output_slots[0]["dtype"]).is_complex
@@ -124,7 +124,7 @@ def prepare(request: LayOut, blocks: list[Block], device: torch.device) -> CallL
 
 @dataclass(frozen=True, slots=True)
 class CallBatch:
-    """Which prepared calls to make; the first `lead` of them are not on the stopwatch."""
+    """Prepared calls to make; the first `lead` of them are not on the stopwatch."""
 
     first: int
     count: int
@@ -133,7 +133,7 @@ class CallBatch:
 
 @dataclass(frozen=True, slots=True)
 class GateWait:
-    """What a batch's calls wait for on the device, so that all are queued before the first one runs."""
+    """A stream-ordered wait before a batch's calls, so that all are queued before the first one runs."""
 
     word: torch.Tensor
     value: int
@@ -197,7 +197,7 @@ def _place(leaf: torch.Tensor) -> list[int]:
 
 
 def _lent(value: Any, shared: frozenset[int]) -> bool:
-    """Whether a tensor of a value lies in shared memory, or is not what its bits say."""
+    """Look for a tensor that lies in shared memory, or is a lazy negation or conjugate."""
     if type(value) in (torch.Tensor, nn.Parameter):
         return value.layout is torch.strided and (
             value.untyped_storage().data_ptr() in shared or value.is_neg() or value.is_conj()
@@ -243,7 +243,7 @@ def collect(returned: list[Any], layout: CallLayout, first: int) -> Collected:
 
 
 def _fits(value: Any, goal: torch.Tensor) -> bool:
-    """Whether a value is surely what a slot is for."""
+    """Check that a value can be copied into a slot as it is."""
     return (
         type(value) is torch.Tensor
         and value.dtype is goal.dtype

@@ -1,4 +1,4 @@
-"""What a contestant says of an exception: its type, its text, and whether a kernel was being compiled."""
+"""Describes an exception: its type, its text, and that a kernel was being compiled."""
 
 from __future__ import annotations
 

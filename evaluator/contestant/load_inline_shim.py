@@ -1,7 +1,7 @@
 """Replaces torch's `load_inline` and `load` by a request to the referee, who builds outside this process.
 
 Standard library and torch only. Whatever is asked for is passed on as data; what comes back is the path of a
-library to load. Flags, headers and limits are judged on the other side.
+library to load. Flags, headers and limits are checked on the other side.
 """
 
 from __future__ import annotations
@@ -19,13 +19,11 @@ from typing import Any, Final
 
 import torch
 
+from kernelwright.evaluator.contestant import policy
 from kernelwright.evaluator.ipc.contestant_messages import Built
 
 SendRequest = Callable[[dict[str, Any]], Built]  # Any: JSON, checked by the receiver
 _HEADER_SUFFIXES: Final = (".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl", ".inc", ".ipp", ".tpp", ".cu", ".cpp")
-_MOST_FILES: Final = 500
-_MOST_BYTES: Final = 8 << 20
-_LOG_TAIL: Final = 20_000
 _LEAN_SYMBOL: Final = "kernelwright"
 """In every mangled name the lean headers declare."""
 
@@ -81,7 +79,7 @@ def _replacement(
 def _build_and_import(request: dict[str, Any], request_build: SendRequest) -> ModuleType | str:
     reply = request_build(request)
     if not reply.ok:
-        raise RuntimeError(f"Error building extension '{request['name']}': {reply.log[:_LOG_TAIL]}")
+        raise RuntimeError(f"Error building extension '{request['name']}': {reply.log[: policy.LOG_TAIL]}")
     return _import(reply.path, reply.module_name, request["is_python_module"])
 
 
@@ -211,7 +209,7 @@ def _headers(folder: Path) -> Iterator[Path]:
         path for path in sorted(folder.rglob("*")) if path.suffix in _HEADER_SUFFIXES
     ):
         total += path.stat().st_size
-        if count >= _MOST_FILES or total > _MOST_BYTES:
+        if count >= policy.MOST_FILES or total > policy.MOST_BYTES:
             return
         if path.is_file():
             yield path

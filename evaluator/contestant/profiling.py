@@ -10,11 +10,11 @@ from typing import Any
 import torch
 
 from kernelwright.evaluator.contestant.calls import CallLayout
+from kernelwright.evaluator.contestant.policy import MOST_NAME
 from kernelwright.evaluator.devices import Device
 from kernelwright.evaluator.ipc.policy import MAX_EVENTS
 
 _CALL = "kernelwright call"
-_MOST_NAME = 300
 
 
 def profile(model: Any, layout: CallLayout, device: Device) -> list[tuple[str, str, float]]:
@@ -76,4 +76,4 @@ def _operators(trace: Any) -> list[tuple[str, str, float]]:
 
 def _longest(spent: dict[tuple[str, str], float]) -> list[tuple[str, str, float]]:
     ordered = sorted(spent.items(), key=lambda item: -item[1])[:MAX_EVENTS]
-    return [(kind, name[:_MOST_NAME], milliseconds) for (kind, name), milliseconds in ordered]
+    return [(kind, name[:MOST_NAME], milliseconds) for (kind, name), milliseconds in ordered]

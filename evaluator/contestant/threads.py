@@ -1,4 +1,4 @@
-"""How many threads a process computes with: torch's own, and those of every OpenMP runtime that is loaded."""
+"""Sets the number of threads of torch and of every OpenMP runtime that is loaded."""
 
 from __future__ import annotations
 

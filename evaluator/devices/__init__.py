@@ -1,4 +1,4 @@
-"""Where tensors live and how two processes share them: one module per kind of device.
+"""Device memory that two processes share: one module per kind of device.
 
 Both sides import this package; the referee allocates, the contestant attaches.
 """
@@ -19,7 +19,7 @@ class Block(Protocol):
         ...
 
     def descriptor(self) -> dict[str, Any]:
-        """What the other side needs to attach, as JSON."""
+        """The facts that the other side needs to attach, as JSON."""
         ...
 
     def fds(self) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-_FLUSH_BYTES = 64 << 20
+from kernelwright.evaluator.devices.policy import FLUSH_BYTES
 
 
 class CpuBlock:
@@ -112,7 +112,7 @@ class CpuDevice:
     def flush_cache(self) -> None:
         """Walk over more memory than the last-level cache holds."""
         if self._flush is None:
-            self._flush = torch.zeros(_FLUSH_BYTES, dtype=torch.uint8)
+            self._flush = torch.zeros(FLUSH_BYTES, dtype=torch.uint8)
         self._flush.add_(1)
 
 

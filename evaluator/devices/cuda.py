@@ -15,14 +15,11 @@ from typing import Any, Final
 
 import torch
 
+from kernelwright.evaluator.devices import policy
+
 _IPC_LAZY_PEER_ACCESS: Final = 1
-_FLUSH_FACTOR: Final = 3
 _OUT_OF_MEMORY: Final = 2
 _AT_LEAST: Final = ctypes.c_uint(0)
-_BLOCKS_EACH: Final = 16
-_STAINED: Final = 2048
-"""Rows for each multiprocessor, and numbers in a row: kernels of torch's keep as many in shared memory."""
-_PATIENCE_S: Final = 30.0
 _GRANULE: Final = 2 << 20
 """CUDA cuts less than this out of a block of several allocations, and a handle opens the whole block (CUDA
 programming guide, interprocess communication): a contestant would see what was never shared with it."""
@@ -84,7 +81,7 @@ class CudaBlock:
         """
         size = -(-size // _GRANULE) * _GRANULE
         pointer = ctypes.c_void_p()
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + policy.MEMORY_WAIT_S
         # torch's allocator keeps what it freed, and other referees come and go.
         torch.cuda.empty_cache()
         while code := _runtime().cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(size)):
@@ -200,7 +197,7 @@ class CudaDevice:
     def stain(self) -> None:
         """Run kernels of torch's that work on NaN in shared memory, on every multiprocessor."""
         cores = torch.cuda.get_device_properties(self.torch_device).multi_processor_count
-        shape = (_BLOCKS_EACH * cores, _STAINED)
+        shape = (policy.STAINED_ROWS * cores, policy.STAINED_COLUMNS)
         stains = torch.full(shape, float("nan"), dtype=torch.float32, device=self.torch_device)
         # A candidate may forbid what has no deterministic implementation, and much else.
         with contextlib.suppress(RuntimeError):
@@ -212,14 +209,14 @@ class CudaDevice:
         if self._flush is None:
             size = torch.cuda.get_device_properties(self.torch_device).L2_cache_size
             self._flush = torch.empty(
-                _FLUSH_FACTOR * max(size, 8 << 20), dtype=torch.uint8, device=self.torch_device
+                policy.FLUSH_FACTOR * max(size, 8 << 20), dtype=torch.uint8, device=self.torch_device
             )
         self._flush.zero_()
 
 
 def _enter(device: torch.device) -> None:
     """Make a device current; others' processes may leave no room for a context for a while."""
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + policy.MEMORY_WAIT_S
     while True:
         try:
             torch.cuda.set_device(device)

@@ -1,4 +1,4 @@
-"""Ends an evaluation from another thread: whoever asked for it no longer wants it."""
+"""Cancels an evaluation from another thread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class CancelToken:
 
     @property
     def is_set(self) -> bool:
-        """Whether the evaluation is to end."""
+        """True once the evaluation is to end."""
         return self._is_set
 
     def set(self) -> None:

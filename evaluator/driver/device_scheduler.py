@@ -1,4 +1,4 @@
-"""Which evaluations use a device now: the least busy one is chosen, and where memory is short some wait."""
+"""Assigns evaluations to devices: the least busy one is chosen, and where memory is short some wait."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DeviceScheduler:
         self._busy: Counter[str] = Counter()
         self._waiting: Counter[str] = Counter()
         self._claims: Counter[str] = Counter()
-        """Evaluations that want a device for themselves, or have it: nobody else enters."""
+        """Evaluations that want a device for themselves, or have it: no other enters."""
 
     def enter(self, devices: Iterable[str], *, warm: Callable[[str], bool], stop: CancelToken) -> str:
         """The least busy device, a warm one if it can be; counted as busier until `leave`.
@@ -45,7 +45,7 @@ class DeviceScheduler:
             self._changed.notify_all()
 
     def is_shared(self, device: str) -> bool:
-        """Whether anybody else is on a device, to one who is."""
+        """True where an evaluation on a device is not the only one there."""
         with self._changed:
             return self._busy[device] > 1
 

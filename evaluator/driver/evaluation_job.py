@@ -1,4 +1,4 @@
-"""What the driver knows of one candidate's evaluation while it goes on."""
+"""The state of one candidate's evaluation in the driver."""
 
 from __future__ import annotations
 

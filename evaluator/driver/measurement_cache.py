@@ -16,14 +16,14 @@ from kernelwright.evaluator.ipc.messages import Done
 from kernelwright.evaluator.schema.record import sha256_text
 
 _VERSION = 2
-"""Of how what is kept was measured."""
+"""Version of the measurements; another one forgets all facts."""
 
 
 class MeasurementStore(Protocol):
-    """What is remembered of a problem between referees: measured ratios of its baselines."""
+    """Facts about a problem that outlive a referee: measured ratios of its baselines."""
 
     def recall(self, key: str) -> JsonObject:
-        """What was remembered under a key; empty if nothing."""
+        """The facts under a key; empty if there are none."""
         ...
 
     def remember(self, key: str, facts: JsonObject) -> None:
@@ -35,12 +35,12 @@ class MeasurementCache:
     """One file a key; a lost or broken file is only forgotten."""
 
     def __init__(self, folder: Path, *, judge: Callable[[], str] = str) -> None:
-        """`judge` names the evaluator and the compiler whose verdicts are kept."""
+        """`judge` names the evaluator and the compiler, which versioned facts depend on."""
         self._folder = folder
         self._judge = judge
 
     def recall(self, key: str) -> JsonObject:
-        """What was remembered; empty if nothing usable was."""
+        """The facts under a key; empty if none are usable."""
         try:
             facts = json.loads(self._path(key).read_text("utf-8"))
         except (OSError, ValueError):

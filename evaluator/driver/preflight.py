@@ -1,4 +1,4 @@
-"""Whether candidates of a backend can be judged here at all: asked before anything is paid for."""
+"""Checks that candidates of a backend can be evaluated here, before anything is paid for."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ Handlers = Mapping[type[Request[Any]], Callable[[Any], Served]]
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorResources:
-    """What referees of one evaluator share."""
+    """Resources that the referees of one evaluator share."""
 
     launcher: Launcher
     builder: Builder

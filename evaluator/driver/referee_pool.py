@@ -21,7 +21,7 @@ class _Problem:
     at_work: int = 0
     """Taken, or being opened."""
     opening: int = 0
-    """Of those, what has not judged anything yet."""
+    """Those among them that have not evaluated anything yet."""
     waited_s: float = 0.0
     """Seconds that evaluations have waited, together, since the last one was opened."""
 
@@ -40,7 +40,7 @@ class RefereePool:
         self._closed = False
 
     def has(self, key: str) -> bool:
-        """Whether one waits under a key."""
+        """True while an idle referee waits under a key."""
         with self._changed:
             return key in self._problems and bool(self._problems[key].idle)
 

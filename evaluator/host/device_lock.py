@@ -1,4 +1,4 @@
-"""Who may use a device: timing has it alone, what would disturb timing shares it.
+"""A lock on a device: timing has it alone, and everything that would disturb timing shares it.
 
 A claim is a lock on a file that all users of the machine see, so that none disturbs another's timings.
 """
@@ -26,7 +26,7 @@ class DeviceLock:
         """
         name = device.replace(":", "")
         self.held: Hold = ""
-        """What this holder has now."""
+        """This holder's claim now."""
         self._fd = _open(f"kernelwright-{name}.lock")
         self._gate = _open(f"kernelwright-{name}.gate")
         self._alone_s = 0.0

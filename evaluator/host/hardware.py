@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from kernelwright.evaluator.backends.registry import find_backend
+from kernelwright.evaluator.host.policy import CORES_EACH, PER_GPU
 from kernelwright.evaluator.schema.errors import ConfigError, MachineError
 
 _STATE = (
@@ -23,11 +24,6 @@ _STATE = (
     "clocks_throttle_reasons.active",
     "utilization.gpu",
 )
-
-
-_PER_GPU = 4
-"""Evaluations at once for each GPU, where there are this many cores for each of them: three."""
-_CORES_EACH = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +71,7 @@ def resolve_device(wanted: str, backend: str) -> str:
 
 
 def evaluations_at_once(wanted: str, backends: Iterable[str]) -> int:
-    """How many evaluations keep the devices busy: while one is timed, others build, load and verify.
+    """The number of evaluations that keep the devices busy: while one is timed, others build and verify.
 
     Raises:
         ConfigError, MachineError: as `resolve_devices` does.
@@ -83,7 +79,7 @@ def evaluations_at_once(wanted: str, backends: Iterable[str]) -> int:
     devices = {name for backend in backends for name in resolve_devices(wanted, backend)}
     cores = len(os.sched_getaffinity(0))
     count = sum(name != "cpu" for name in devices)
-    return count * max(1, min(_PER_GPU, cores // (_CORES_EACH * count))) if count else min(2, cores)
+    return count * max(1, min(PER_GPU, cores // (CORES_EACH * count))) if count else min(2, cores)
 
 
 def _visible() -> list[int]:
@@ -129,7 +125,7 @@ def gpu_nodes(device: str, folder: Path = Path("/dev")) -> tuple[Path, ...]:
 
 
 def visible_name(device: str) -> str:
-    """What `CUDA_VISIBLE_DEVICES` calls the GPU where its node is the only one.
+    """The name for `CUDA_VISIBLE_DEVICES` where the GPU's node is the only one.
 
     CUDA counts the GPUs it can open, so that there the index is another; alone it is 0 either way.
     """
@@ -149,7 +145,7 @@ def _minor(gpu: Gpu, drivers: Path = Path("/proc/driver/nvidia/gpus")) -> int:
 
 
 def wait_policy() -> dict[str, str]:
-    """How threads of candidates and baselines wait for each other, if we were told: `OMP_WAIT_POLICY`.
+    """The way threads of candidates and baselines wait for each other, if set: `OMP_WAIT_POLICY`.
 
     By default they spin for a while, which is quick on cores of one's own, and very slow on shared ones.
     """

@@ -29,7 +29,7 @@ class ChannelClosed(ChannelError):
 
 
 class ChannelGarbled(ChannelError):
-    """What was received, or was to be sent, is not a message."""
+    """Something received, or to be sent, is not a message."""
 
 
 class ChannelTimeout(ChannelError):
@@ -103,7 +103,7 @@ class Channel:
         return message
 
     def speaks(self, timeout_s: float) -> bool:
-        """Whether a message begins to arrive, or the other side ends, within so many seconds."""
+        """Wait until a message begins to arrive or the other side ends; False if neither happens."""
         if self._buffer:
             return True
         try:
@@ -164,7 +164,7 @@ def encoded(message: JsonObject) -> bytes:
 
 
 def _is_deep(message: JsonObject, data: bytes) -> bool:
-    """Whether something lies deeper in it than `MAX_DEPTH`, told level by level."""
+    """Look for nesting deeper than `MAX_DEPTH`, level by level."""
     if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
         return False
     level: list[Any] = [message]  # Any: JSON

@@ -70,7 +70,7 @@ class Collected(Message):
 
 
 class Profiled(Message):
-    """What torch's profiler saw during one call, longest first."""
+    """Events that torch's profiler saw during one call, longest first."""
 
     events: Annotated[list[tuple[Name, Report, Milliseconds]], Bounds(policy.MAX_EVENTS)]
     """Kind (`kernel`, `operator`, `call`), name and milliseconds."""

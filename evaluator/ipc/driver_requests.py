@@ -1,4 +1,4 @@
-"""What a referee asks the driver for, which owns processes, builds, the device lock and the cache."""
+"""Requests of a referee to the driver, which owns processes, builds, the device lock and the cache."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Started(Message):
 
 
 class Ended(Message):
-    """How a process ended, as the operating system says."""
+    """The end of a process, as the operating system tells it."""
 
     returncode: ExitStatus | None
     signal: ExitStatus | None
@@ -105,11 +105,11 @@ class Missing(Message):
 
 
 class ToolReport(Message):
-    """What a tool around a process says of it, and how the process ended."""
+    """The report of a tool around a process, and the end of that process."""
 
     complete: bool
     why: Text
-    """What the report lacks, where it is not complete."""
+    """Reason why the report is not complete; else empty."""
     findings: Records
     """Texts of errors, each with the status it means."""
     counters: Records
@@ -224,7 +224,7 @@ class ReadReport(DriverRequest[ToolReport]):
 
     id: Number
     wait_s: Seconds
-    """How long the process may take to end by itself."""
+    """Time that the process may take to end by itself."""
 
 
 class Begin(DriverRequest[Done]):

@@ -18,7 +18,7 @@ from kernelwright.evaluator.ipc.tensor_tree import flatten
 OUTPUT = "output"
 """Where the call's own value lies in the answer, beside the gradients."""
 _WRAPPED = "_orig_mod."
-"""What torch.compile puts before names."""
+"""Prefix that torch.compile adds to names."""
 
 
 class NoGradient(RuntimeError):
@@ -27,7 +27,7 @@ class NoGradient(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Backward:
-    """What is differentiated by what."""
+    """The gradients that are asked for."""
 
     graded: tuple[int, ...]
     """Tensors of the output that get a cotangent."""
@@ -54,7 +54,7 @@ class Backward:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What each gradient is called in the answer."""
+        """Names of the gradients in the returned dictionary."""
         return (
             *(f"gradient of input {index}" for index in self.inputs),
             *(f"gradient of {name}" for name in self.parameters),

@@ -25,18 +25,14 @@ from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.parameter import is_lazy
 
-_AMPLITUDE = 0.5
+from kernelwright.evaluator.ipc import policy
+
 _NUMPY_SEEDS = 1 << 32
 _STATISTICS = ("running_mean", "running_var")
 _PATTERN = "pattern"
-"""Name under which what holds two numbers is counted."""
-_FEWEST_PATTERNED = 4
+"""Name under which tensors of two numbers are counted."""
 _REGULAR = "regular"
-"""The same of what is in order or repeats itself, as steps from 1 to 16 for each of many channels do."""
-_FEWEST_ORDERED = 12
-_FEWEST_REPEATED = 32
-"""Numbers that are in order, or are those of another row, by design and not by chance."""
-_GLANCE = 64
+"""Name for tensors in order or of equal rows, such as steps from 1 to 16 for each of many channels."""
 
 
 def seed_everything(seed: int) -> None:
@@ -69,15 +65,15 @@ class _Noise:
         with torch.no_grad():
             if name == _PATTERN:
                 # As an identity: near it, or what it is applied to again and again would explode.
-                tensor.add_((2 * _AMPLITUDE / tensor.shape[-1] ** 0.5 * noise).to(tensor))
+                tensor.add_((2 * policy.NOISE_AMPLITUDE / tensor.shape[-1] ** 0.5 * noise).to(tensor))
             elif name == _REGULAR:
                 tensor.add_(_room(tensor) * noise.to(tensor))
             else:
-                offset = 2 * _AMPLITUDE * noise
-                if 0 < abs(constant) < _AMPLITUDE:  # a temperature is no temperature below zero
+                offset = 2 * policy.NOISE_AMPLITUDE * noise
+                if 0 < abs(constant) < policy.NOISE_AMPLITUDE:  # a temperature is no temperature below zero
                     offset = math.copysign(1.0, constant) * offset.abs()
                 elif abs(constant) < 1:  # nor is a probability or a decay one above one
-                    offset *= min(1.0, (1 - abs(constant)) / _AMPLITUDE) if constant else 1.0
+                    offset *= min(1.0, (1 - abs(constant)) / policy.NOISE_AMPLITUDE) if constant else 1.0
                 tensor.copy_(constant + offset)
 
 
@@ -217,29 +213,28 @@ class _Variation:
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is floating, and in memory."""
     is_there = not is_lazy(tensor) and not tensor.is_meta and tensor.layout is torch.strided
     return is_there and tensor.is_floating_point()
 
 
 def _is_constant(tensor: torch.Tensor) -> bool:
-    """Whether a floating tensor in memory holds one finite number only; the first few mostly tell."""
+    """Check that a floating tensor holds one finite number only; the first few mostly tell."""
     if not _is_plain(tensor) or tensor.numel() == 0:
         return False
     values = tensor.detach()
-    first = values.flatten()[:_GLANCE] if values.is_contiguous() else values
+    first = values.flatten()[: policy.FIRST_LOOK] if values.is_contiguous() else values
     return all(bool((part == first.flatten()[0]).all()) for part in (first, values))
 
 
 def _is_pattern(tensor: torch.Tensor) -> bool:
-    """Whether a matrix holds two numbers only, one of them no more than once a row, as an identity does.
+    """Check that a matrix holds two numbers only, one of them at most once a row, as an identity does.
 
     Weights of one bit hold two numbers as well, and are meant to.
     """
-    if not _is_plain(tensor) or tensor.dim() < 2 or tensor.numel() < _FEWEST_PATTERNED:
+    if not _is_plain(tensor) or tensor.dim() < 2 or tensor.numel() < policy.FEWEST_PATTERNED:
         return False
     values = tensor.detach()
-    first = values.flatten()[:_GLANCE] if values.is_contiguous() else values
+    first = values.flatten()[: policy.FIRST_LOOK] if values.is_contiguous() else values
     for part in (first, values):
         highest = part == part.max()
         if not bool((highest | (part == part.min())).all()):
@@ -249,15 +244,15 @@ def _is_pattern(tensor: torch.Tensor) -> bool:
 
 
 def _is_regular(tensor: torch.Tensor) -> bool:
-    """Whether all rows of a tensor are in order, or are the first one again; the first two mostly tell."""
+    """Check that all rows of a tensor are in order, or equal the first; the first two mostly tell."""
     if not _is_plain(tensor) or tensor.dim() == 0 or tensor.numel() == 0:
         return False
     values = tensor.detach()
     rows = values.reshape(-1, values.shape[-1])
-    if values.shape[-1] >= _FEWEST_ORDERED and _direction(rows[:1]) and _direction(rows):
+    if values.shape[-1] >= policy.FEWEST_ORDERED and _direction(rows[:1]) and _direction(rows):
         return True
     channels = len(values) if values.dim() > 1 else 1
-    if (channels - 1) * values[0].numel() < _FEWEST_REPEATED or not torch.equal(values[0], values[1]):
+    if (channels - 1) * values[0].numel() < policy.FEWEST_REPEATED or not torch.equal(values[0], values[1]):
         return False
     # Zeros may be memory that is still to be filled.
     return bool(values[0].any()) and bool((values == values[0]).all())
@@ -327,7 +322,7 @@ def load_state(model: nn.Module, state: dict[str, torch.Tensor]) -> None:
 
 
 def _load_parts(model: nn.Module, own: dict[str, torch.Tensor], state: dict[str, torch.Tensor]) -> None:
-    """What has one name and form goes together, and then what has one form, in order."""
+    """Match tensors by name and form, then by form alone, in order."""
     parameters = dict(model.named_parameters())
     fitting = {name: state[name] for name in own if name in state and _form(own[name]) == _form(state[name])}
     ours, theirs = ([name for name in side if name not in fitting] for side in (own, state))
@@ -346,5 +341,5 @@ def _load_parts(model: nn.Module, own: dict[str, torch.Tensor], state: dict[str,
 
 
 def _form(tensor: torch.Tensor) -> tuple[torch.Size, bool]:
-    """Counters are no scalars that are learned."""
+    """Shape and kind: an integer counter is no learned scalar."""
     return tensor.shape, tensor.is_floating_point()

@@ -1,4 +1,4 @@
-"""What a model keeps between calls: its buffers, noted at one moment and put back later."""
+"""Snapshot of a model's buffers, which it keeps between calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _Place:
     name: str
     buffer: torch.Tensor | None
     value: torch.Tensor | None
-    """A copy of what it held; None where that is still to come."""
+    """A copy of its value; None for a lazy buffer."""
 
     @property
     def is_replaced(self) -> bool:
@@ -38,7 +38,7 @@ class _Place:
 
 
 class ModelState:
-    """The buffers of a model; what is no module keeps none that could be known."""
+    """The buffers of a model; only modules have any that can be found."""
 
     def __init__(self, model: object) -> None:
         modules = model.modules() if isinstance(model, nn.Module) else ()
@@ -50,11 +50,11 @@ class ModelState:
 
     @property
     def has_changed(self) -> bool:
-        """Whether a buffer was written to, or another put in its place."""
+        """True where a buffer was written to or replaced."""
         return any(place.is_replaced or place.is_written_to for place in self._places)
 
     def lends(self, tensors: Iterable[torch.Tensor]) -> bool:
-        """Whether one of them lies in a buffer that was written to: the next call would change it."""
+        """True where a tensor lies in a buffer that was written to: the next call would change it."""
         written = (place.buffer for place in self._places if place.is_written_to)
         memory = {buffer.untyped_storage()._cdata for buffer in written if buffer is not None}
         return any(tensor.untyped_storage()._cdata in memory for tensor in tensors)

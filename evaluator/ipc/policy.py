@@ -27,3 +27,14 @@ MAX_SECONDS: Final = 1e7
 """Seconds any message may speak of; about four months."""
 MAX_MS: Final = 1e10
 """Milliseconds, likewise."""
+
+NOISE_AMPLITUDE: Final = 0.5
+"""Farthest that noise moves a parameter off the constant it would start as."""
+FEWEST_PATTERNED: Final = 4
+"""Elements of a matrix of two numbers that count as a pattern, such as an identity."""
+FEWEST_ORDERED: Final = 12
+"""Numbers in a row that are in order by design and not by chance."""
+FEWEST_REPEATED: Final = 32
+"""Numbers that equal those of the first row by design and not by chance."""
+FIRST_LOOK: Final = 64
+"""Elements looked at before all are: they tell most tensors that are not constant."""

@@ -1,4 +1,4 @@
-"""What the driver asks a referee, and what it answers.
+"""Requests of the driver to a referee, and their answers.
 
 A referee runs the problem's code, though never a candidate's, so its answers are decoded within bounds and
 validated as records; a problem can spoil its own referee and nothing else.
@@ -98,7 +98,7 @@ class EvaluateCandidate(RefereeRequest[CandidateEvaluated]):
 
     source: Text
     compile_s: Seconds
-    """What a model's first call may take on top, because it compiles kernels."""
+    """Time on top for a model's first call, because it compiles kernels."""
     alone: bool
 
 

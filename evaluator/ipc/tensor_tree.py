@@ -83,13 +83,13 @@ def _flatten(value: Any, leaves: list[torch.Tensor], numbers: bool) -> Tree:
 
 
 def is_namespace(value: Any) -> bool:
-    """Whether a value crosses as a namespace."""
+    """True for values that cross as namespaces."""
     is_record = dataclasses.is_dataclass(value) and not isinstance(value, type)
     return is_record or isinstance(value, SimpleNamespace)
 
 
 def read_fields(value: Any, *, properties: bool) -> dict[str, Any]:
-    """What can be read from a dataclass or a namespace."""
+    """Fields, and properties if wanted, of a dataclass or a namespace."""
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]
     else:
@@ -167,7 +167,7 @@ def _unflatten_atom(kind: Any, content: Any) -> Any:
 
 
 def same_structure(left: Tree, right: Tree) -> bool:
-    """Whether two outputs nest alike; lists and tuples are one (C++ bindings return lists)."""
+    """Compare how two outputs nest; lists and tuples are one (C++ bindings return lists)."""
     kinds = {"list": "sequence", "tuple": "sequence"}
     if kinds.get(left["k"], left["k"]) != kinds.get(right["k"], right["k"]):
         return False
@@ -189,7 +189,7 @@ def same_structure(left: Tree, right: Tree) -> bool:
 
 
 def leaf_paths(tree: Tree, prefix: str = "") -> list[str]:
-    """Where each tensor sits, such as `[0]["logits"]`, in leaf order."""
+    """The path to each tensor, such as `[0]["logits"]`, in leaf order."""
     match tree["k"]:
         case "tensor":
             return [prefix]

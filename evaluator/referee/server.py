@@ -1,4 +1,4 @@
-"""The referee's main loop: opens a problem once, then judges candidates until the driver hangs up."""
+"""The referee's main loop: opens a problem once, then evaluates candidates until the driver hangs up."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class ToolWrapper(Protocol):
     log: int
     """Descriptor of the tool's own log."""
     libraries: list[Path]
-    """What was built for the process."""
+    """Libraries that were built for the process."""
     sources: dict[str, str]
     """Texts that were compiled, by file name."""
 
@@ -47,7 +47,7 @@ class ToolWrapper(Protocol):
         ...
 
     def report(self, output: str, source: str) -> dict[str, Any]:  # Any: JSON for the referee
-        """What the tool says, as the referee hears it."""
+        """The tool's report, as fields of a `ToolReport`."""
         ...
 
     def close(self) -> None:
@@ -86,7 +86,7 @@ class LaunchedProcess:
     process: WorkerHandle
     end: socket.socket
     is_set_up: bool = False
-    """Whether it has opened its device."""
+    """True once it has opened its device."""
 
     def discard(self) -> None:
         """End it unused."""

@@ -1,4 +1,4 @@
-"""What sandboxed processes of ours run from: a read-only copy of just the modules their side needs."""
+"""The read-only copy of modules that a sandboxed process runs from: just those it needs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class RuntimeImage:
         return Bind(path, self.seen(path))
 
     def command(self, side: str, fd: int) -> list[str]:
-        """How to start a `contestant` or `referee` that speaks on descriptor `fd`."""
+        """The command that starts a `contestant` or `referee` that speaks on descriptor `fd`."""
         main = _CONTESTANT_MAIN if side == "contestant" else _REFEREE_MAIN
         folder = self.seen(self.root / side)
         # What is imported stays: looking through it for garbage, then or later, takes a tenth of the time to

@@ -1,4 +1,4 @@
-"""How an evaluation ends early: the exceptions, and the status that a worker's failure or death means."""
+"""Early ends of an evaluation: the exceptions, and the status that a worker's failure or death means."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MeasurementDoubt(CandidateFailed):
 
 
 class BuildTally:
-    """What came of the builds a process asked for."""
+    """Outcome of the builds that a process asked for."""
 
     def __init__(self) -> None:
         self.count = 0

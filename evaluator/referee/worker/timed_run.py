@@ -1,4 +1,4 @@
-"""The protocol of a run: what happens before, on and after the referee's clock."""
+"""The protocol of a run: its steps before, on and after the referee's clock."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class TimedRun:
-    """What is done around the calls of a timed run."""
+    """The referee's work around the calls of a timed run."""
 
     publish: Callable[[], None]
     """Writes their inputs, while the process is frozen."""

@@ -1,0 +1,14 @@
+"""Limits of what a contestant passes on; the receivers set their own (`ipc/policy.py`, `building/`)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MOST_FILES: Final = 500
+"""Headers found beside a candidate's sources."""
+MOST_BYTES: Final = 8 << 20
+"""Bytes of those headers together."""
+LOG_TAIL: Final = 20_000
+"""Characters of a compiler's log that go into the exception of a failed build."""
+MOST_NAME: Final = 300
+"""Characters of a profiled kernel's name; templates make names of thousands."""
