@@ -19,8 +19,9 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from kernelwright.agent.archive import Archive
-from kernelwright.agent.datasets.write.message_texts import clean, without_folders
+from kernelwright.agent.datasets.write.message_texts import clean
 from kernelwright.agent.interop.handoff import RunExporter, bounded
+from kernelwright.agent.leaderboard.display_text import without_folders
 from kernelwright.agent.records.attempt_log import Attempt
 from kernelwright.agent.records.strict_json import plain as plain_json
 from kernelwright.evaluator import (

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from kernelwright.agent.archive import Archive
-from kernelwright.agent.datasets.write.message_texts import without_folders
 from kernelwright.agent.interop.handoff import RunExporter, bounded
 from kernelwright.agent.interop.imports.reply_reader import KERNEL_FILE
+from kernelwright.agent.leaderboard.display_text import without_folders
 from kernelwright.agent.records.attempt_log import Attempt
 from kernelwright.evaluator import Evaluation, Measurement, Stage, Status
 

@@ -1,6 +1,6 @@
-"""Text of strangers made fit to be seen: nothing invisible, nothing that turns the writing around.
+"""Makes text of others safe to read: nothing invisible, nothing that changes the direction of writing.
 
-What makes text safe inside HTML is elsewhere: templates escape, and scripts only ever set text.
+Escaping for HTML is elsewhere: templates escape, and scripts only ever set text.
 """
 
 from __future__ import annotations
@@ -9,13 +9,19 @@ import math
 import re
 from typing import Final
 
-NAME_CHARACTERS: Final = 160
-"""Longest name that is shown whole."""
+from kernelwright.agent.leaderboard.policy import NAME_CHARACTERS
 
 _UNSEEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
     "|[\ud800-\udfff]"
 )
+
+_FOLDERS: Final = re.compile(r"(?<![\w./:-])/(?:[\w.@+~-]+/)+(?=[\w.@+~-])")
+
+
+def without_folders(text: str) -> str:
+    """A message of a tool without the absolute folders of this machine; files keep their names."""
+    return _FOLDERS.sub("", text.encode("utf-8", "replace").decode())
 
 
 def visible(text: str) -> str:

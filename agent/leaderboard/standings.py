@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from typing import Final
 
 from kernelwright.agent.leaderboard.board_records import (
     AtK,
@@ -18,6 +17,7 @@ from kernelwright.agent.leaderboard.board_records import (
     Quartiles,
     Standing,
 )
+from kernelwright.agent.leaderboard.policy import SAMPLE_COUNTS, SPEEDUP_POINTS
 from kernelwright.agent.leaderboard.rows import Row, Rows, of_track, read_rows
 from kernelwright.agent.leaderboard.statistics import (
     Interval,
@@ -33,11 +33,6 @@ from kernelwright.agent.leaderboard.statistics import (
 from kernelwright.agent.records.attempt_log import Attempt
 from kernelwright.agent.strategies import attempts_are_one_sample
 from kernelwright.evaluator import Status, sha256_text
-
-POINTS: Final = (0.0, 1.0, 1.5, 2.0)
-"""The p of `fast_p`."""
-KS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
-"""The k of pass@k and best@k, as far as every problem has that many samples."""
 
 
 def board(
@@ -88,7 +83,7 @@ def _entry(rows: list[Row], *, samples: int, seed: int) -> Entry:
         [row.cost_usd for row in rows if row.cost_usd is not None],
     )
     cheats = sum(row.is_cheat for row in rows)
-    hits = [[fast_p([speedup], p) for speedup in best] for p in POINTS]
+    hits = [[fast_p([speedup], p) for speedup in best] for p in SPEEDUP_POINTS]
     around, *shares = bootstrap([logs, *hits], samples=samples, seed=seed)
     return Entry(
         of=_standing(rows[0]),
@@ -101,7 +96,7 @@ def _entry(rows: list[Row], *, samples: int, seed: int) -> Entry:
         statuses=_counts(row.status.value for row in rows),
         fast_p=tuple(
             FastP(p=p, per_attempt=_per_attempt(rows, p), best=_estimate(mean(hit), share))
-            for p, hit, share in zip(POINTS, hits, shares, strict=True)
+            for p, hit, share in zip(SPEEDUP_POINTS, hits, shares, strict=True)
         ),
         geomean=_estimate(
             math.exp(mean(logs)), around and Interval(math.exp(around.low), math.exp(around.high))
@@ -202,7 +197,7 @@ def _at_k(problems: list[list[float | None]]) -> Iterable[AtK]:
     most = min(len(samples) for samples in problems)
     # Any right kernel is preferred to a failure, even one slower than the reference.
     rising = [sorted(samples, key=lambda speedup: speedup or 0.0) for samples in problems]
-    for k in (k for k in KS if k <= most):
+    for k in (k for k in SAMPLE_COUNTS if k <= most):
         right = [pass_at_k(len(samples), sum(s is not None for s in samples), k) for samples in rising]
         logs = [best_at_k([_log(speedup) for speedup in samples], k) for samples in rising]
         yield AtK(k=k, passed=mean(right), speedup=math.exp(mean(logs)))

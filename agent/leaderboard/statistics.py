@@ -7,11 +7,8 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Final
 
-CONFIDENCE: Final = 0.95
-FEWEST: Final = 5
-"""Values below which nothing is resampled: an interval from fewer would look surer than it is."""
+from kernelwright.agent.leaderboard.policy import CONFIDENCE, FEWEST_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +25,9 @@ def mean(values: Sequence[float]) -> float:
 
 
 def fast_p(speedups: Sequence[float | None], p: float) -> float:
-    """Share that is right and more than p times as fast as the baseline (KernelBench, Ouyang et al. 2025).
+    """Share that is correct and more than p times as fast as the baseline (KernelBench, Ouyang et al. 2025).
 
-    None is a failure, so `fast_0` is the share that is right.
+    None is a failure, so `fast_0` is the share that is correct.
     """
     return (
         sum(speedup is not None and speedup > p for speedup in speedups) / len(speedups) if speedups else 0.0
@@ -43,15 +40,15 @@ def geometric_mean(speedups: Iterable[float]) -> float | None:
     return math.exp(mean(logs)) if logs else None
 
 
-def pass_at_k(n: int, right: int, k: int) -> float:
-    """Chance that k of n samples hold a right one: 1 - C(n-c, k) / C(n, k) (Chen et al. 2021, unbiased).
+def pass_at_k(n: int, correct: int, k: int) -> float:
+    """Chance that k of n samples hold a correct one: 1 - C(n-c, k) / C(n, k) (Chen et al. 2021, unbiased).
 
     Raises:
         ValueError: fewer than k samples.
     """
     if not 0 < k <= n:
         raise ValueError(f"pass@{k} needs at least {k} samples, not {n}")
-    return 1.0 - math.comb(n - right, k) / math.comb(n, k)
+    return 1.0 - math.comb(n - correct, k) / math.comb(n, k)
 
 
 def best_at_k(values: Sequence[float], k: int) -> float:
@@ -76,11 +73,11 @@ def best_at_k(values: Sequence[float], k: int) -> float:
 def bootstrap(columns: Sequence[Sequence[float]], *, samples: int, seed: int) -> list[Interval | None]:
     """Percentile bootstrap interval of the mean of each column (Efron and Tibshirani 1993).
 
-    Columns are as long as each other and resampled together, row by row. Of fewer than `FEWEST` rows there is
-    no interval.
+    Columns are as long as each other and resampled together, row by row. Fewer than `FEWEST_ROWS` rows
+    have no interval.
     """
     size = len(columns[0]) if columns else 0
-    if size < FEWEST:
+    if size < FEWEST_ROWS:
         return [None] * len(columns)
     dice, rows = random.Random(seed), range(size)
     means: list[list[float]] = [[] for _ in columns]
@@ -105,10 +102,10 @@ def quantile(rising: Sequence[float], share: float) -> float:
 
 
 def ranks(intervals: Sequence[Interval | None]) -> list[int]:
-    """Each one's rank: one more than the number of those that are surely better.
+    """Ranks: one more than the number of surely better entries.
 
-    Surely better is an interval that lies wholly above; without an interval nothing is sure. So whoever
-    overlaps the leader shares rank 1.
+    An interval that lies wholly above is surely better; without an interval nothing is sure. So an entry
+    that overlaps the leader shares rank 1.
     """
     return [
         1 + sum(mine is not None and other is not None and other.low > mine.high for other in intervals)

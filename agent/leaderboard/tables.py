@@ -8,7 +8,7 @@ from typing import Final
 
 from kernelwright.agent.leaderboard.board_records import Board, Entry, Estimate, Quartiles, Standing
 from kernelwright.agent.leaderboard.display_text import visible
-from kernelwright.agent.leaderboard.standings import KS, POINTS
+from kernelwright.agent.leaderboard.policy import SAMPLE_COUNTS, SPEEDUP_POINTS
 from kernelwright.agent.records.strict_json import strict_json
 from kernelwright.evaluator import Status
 
@@ -35,8 +35,8 @@ COLUMNS: Final = (
     *Standing.model_fields,
     *("problems", "problem_set", "solved", "attempts", "samples"),
     *("geomean", "geomean_low", "geomean_high", "geomean_solved"),
-    *(f"fast_{p:g}{end}" for p in POINTS for end in ("", "_low", "_high", "_per_attempt")),
-    *(f"{kind}_at_{k}" for k in KS for kind in ("pass", "best")),
+    *(f"fast_{p:g}{end}" for p in SPEEDUP_POINTS for end in ("", "_low", "_high", "_per_attempt")),
+    *(f"{kind}_at_{k}" for k in SAMPLE_COUNTS for kind in ("pass", "best")),
     *(f"speed_of_light_{name}" for name in Quartiles.model_fields),
     *(f"track_{track}" for track in TRACKS),
     "doubted",

@@ -1,4 +1,4 @@
-"""The HTTP interface: routes, what each may answer, and nothing that judges."""
+"""The HTTP interface: routes and their answers; it evaluates nothing."""
 
 from __future__ import annotations
 
@@ -19,42 +19,38 @@ from kernelwright.agent.records.provenance import versions
 from kernelwright.agent.service.evaluation_queue import (
     Draining,
     EvaluationQueue,
+    EvaluationView,
     QueuedEvaluation,
     QueueFull,
-    Standing,
 )
-from kernelwright.agent.service.middleware import Bounds, RequestGuard, Tokens
-from kernelwright.agent.service.problem_details import (
+from kernelwright.agent.service.middleware import RequestBounds, RequestGuard, Tokens
+from kernelwright.agent.service.policy import HOUSEKEEPING_S, RETRY_AFTER_S
+from kernelwright.agent.service.responses import (
     MEDIA_TYPE,
+    EvaluationAnswer,
+    HealthAnswer,
+    ProblemsAnswer,
     Refusal,
+    evaluation_text,
+    html_page,
+    problems_text,
     refuse,
     refuse_invalid,
     retry_later,
 )
-from kernelwright.agent.service.problem_registry import ProblemRegistry
-from kernelwright.agent.service.responses import (
-    EvaluationAnswer,
-    HealthAnswer,
-    ProblemsAnswer,
-    evaluation_text,
-    problems_text,
-)
 from kernelwright.agent.service.service_workers import ServiceWorkers
 from kernelwright.agent.service.store import StoreError
-from kernelwright.agent.service.submission import Submission
+from kernelwright.agent.service.submission import ProblemRegistry, Submission
 from kernelwright.evaluator import ConfigError, MachineError, ProblemError
 
 _LOG = logging.getLogger(__name__)
-_HOUSEKEEPING_S: Final = 600.0
-_AGAIN_S: Final = 10
-"""Seconds after which a service that ends, or a full disk, is worth another try."""
 _JSON: Final = "application/json"
 
 # Any: FastAPI's own type for the documentation of answers.
 _Documented = dict[int | str, dict[str, Any]]
 
 EvaluationId = Annotated[
-    str, Path(pattern=r"^[0-9a-f]{64}$", description="What the submission was answered with.")
+    str, Path(pattern=r"^[0-9a-f]{64}$", description="The `id` in the answer to the submission.")
 ]
 Wait = Annotated[
     float,
@@ -66,45 +62,46 @@ Wait = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Front:
-    """How the service meets its clients."""
+    """The front of the service: access, bounds and retention."""
 
     tokens: Tokens
-    bounds: Bounds = field(default_factory=Bounds)
+    bounds: RequestBounds = field(default_factory=RequestBounds)
     hosts: frozenset[str] | None = None
-    """Names it may be called by; None for any."""
+    """Host names that are accepted; None for any."""
     longest_wait_s: float = 60.0
     retain_s: float | None = None
-    """Evaluations that ended longer ago are forgotten; None keeps all."""
+    """Evaluations that ended longer ago are removed; None keeps all."""
     trouble: Callable[[], tuple[str, ...]] = tuple
-    """What keeps this machine from judging, asked on every look at its health."""
+    """Lists what keeps this machine from evaluating, at every health check."""
 
 
 def create_app(
-    desk: EvaluationQueue, workers: ServiceWorkers, catalogue: ProblemRegistry, front: Front
+    queue: EvaluationQueue, workers: ServiceWorkers, registry: ProblemRegistry, front: Front
 ) -> FastAPI:
-    """The application; whoever runs it starts and ends the workers."""
+    """The application; `Service` starts and ends the workers."""
     app = FastAPI(
         title="kernelwright",
         version=versions().get("kernelwright", "unknown"),
-        summary="Judges GPU kernels against PyTorch reference problems.",
+        summary="Evaluates GPU kernels against PyTorch reference problems.",
+        docs_url=None,
         redoc_url=None,
-        lifespan=_housekeeping(desk, front.retain_s),
+        lifespan=_housekeeping(queue, front.retain_s),
     )
     app.add_middleware(
         RequestGuard,
         tokens=front.tokens,
         bounds=front.bounds,
         hosts=front.hosts,
-        answered=desk.measures.answered,
+        answered=queue.measures.answered,
     )
     _add_refusals(app)
-    _add_evaluations(app, desk, catalogue, front)
-    _add_looks(app, desk, workers, catalogue, front)
+    _add_evaluations(app, queue, registry, front)
+    _add_looks(app, queue, workers, registry, front)
     _document_refusals(app)
     return app
 
 
-def _add_evaluations(app: FastAPI, desk: EvaluationQueue, catalogue: ProblemRegistry, front: Front) -> None:
+def _add_evaluations(app: FastAPI, queue: EvaluationQueue, registry: ProblemRegistry, front: Front) -> None:
     bearer = [Depends(HTTPBearer(auto_error=False, description="A token of this service, where it has any."))]
 
     @app.post(
@@ -114,13 +111,13 @@ def _add_evaluations(app: FastAPI, desk: EvaluationQueue, catalogue: ProblemRegi
         responses=_answers(EvaluationAnswer, 202, 200) | _refusals(401, 408, 413, 415, 422, 429, 503),
     )
     def submit(submission: Submission) -> Response:
-        """Have a candidate judged. The same content is one evaluation, however often it is sent.
+        """Evaluate a candidate. The same content is one evaluation, however often it is sent.
 
-        202: accepted, or the same content waits or runs. 200: it has a verdict already.
+        202: accepted, or the same content is queued or running. 200: it has a result already.
         """
-        receipt = desk.accept(catalogue.resolve(submission), fresh=submission.fresh)
+        receipt = queue.accept(registry.resolve(submission), fresh=submission.fresh)
         status = 200 if receipt.taken is QueuedEvaluation.KNOWN else 202
-        return _evaluation(Standing(receipt.entry), status, located=True)
+        return _evaluation(EvaluationView(receipt.entry), status, located=True)
 
     @app.get(
         "/v1/evaluations/{evaluation}",
@@ -128,9 +125,9 @@ def _add_evaluations(app: FastAPI, desk: EvaluationQueue, catalogue: ProblemRegi
         responses=_answers(EvaluationAnswer, 200) | _refusals(401, 404, 422),
     )
     async def look(evaluation: EvaluationId, wait: Wait = 0.0) -> Response:
-        """An evaluation as it stands, or, with `wait`, as soon as it has ended."""
-        standing = await desk.wait(evaluation, min(wait, front.longest_wait_s))
-        return _evaluation(standing) if standing else _unknown(evaluation)
+        """The state of an evaluation, or, with `wait`, its end."""
+        view = await queue.wait(evaluation, min(wait, front.longest_wait_s))
+        return _evaluation(view) if view else _unknown(evaluation)
 
     @app.delete(
         "/v1/evaluations/{evaluation}",
@@ -138,53 +135,70 @@ def _add_evaluations(app: FastAPI, desk: EvaluationQueue, catalogue: ProblemRegi
         responses=_answers(EvaluationAnswer, 200) | _refusals(401, 404, 422, 503),
     )
     def cancel(evaluation: EvaluationId) -> Response:
-        """Cancel an evaluation that waits or runs, for everybody who asked for it; an ended one stays."""
+        """Cancel a queued or running evaluation for all its clients; an ended one stays."""
         try:
-            standing = desk.cancel(evaluation)
+            view = queue.cancel(evaluation)
         except MachineError as error:
             _LOG.error("evaluation %s is cancelled, but: %s", evaluation[:12], error)
-            standing = desk.look(evaluation)
-        return _evaluation(standing) if standing else _unknown(evaluation)
+            view = queue.look(evaluation)
+        return _evaluation(view) if view else _unknown(evaluation)
 
 
 def _add_looks(
-    app: FastAPI, desk: EvaluationQueue, workers: ServiceWorkers, catalogue: ProblemRegistry, front: Front
+    app: FastAPI, queue: EvaluationQueue, workers: ServiceWorkers, registry: ProblemRegistry, front: Front
 ) -> None:
     bearer = [Depends(HTTPBearer(auto_error=False))]
-    listed = problems_text(list(catalogue.problems.values()))
+    listed = problems_text(list(registry.problems.values()))
 
     @app.get("/v1/problems", dependencies=bearer, responses=_answers(ProblemsAnswer, 200) | _refusals(401))
     async def problems() -> Response:
-        """The problems that can be named in a submission."""
+        """The problems that a submission can name."""
         return Response(listed, media_type=_JSON)
 
-    @app.get("/healthz", responses=_answers(HealthAnswer, 200, 503))
-    def health() -> Response:
-        """Whether the service judges: 503 while it does not."""
+    def health_now() -> HealthAnswer:
         trouble = list(front.trouble())
         if workers.alive < workers.count:
             trouble.append(f"{workers.count - workers.alive} of {workers.count} workers have ended")
-        if desk.is_draining:
+        if queue.is_draining:
             trouble.append("the service is ending")
-        answer = HealthAnswer(
+        return HealthAnswer(
             live=True,
             ready=not trouble,
             trouble=tuple(trouble),
             workers=workers.alive,
-            queued=desk.queued,
-            running=desk.running,
+            queued=queue.queued,
+            running=queue.running,
         )
-        return Response(answer.model_dump_json(), 503 if trouble else 200, media_type=_JSON)
+
+    @app.get("/healthz", responses=_answers(HealthAnswer, 200, 503))
+    def health() -> Response:
+        """The health of the service: 503 while it cannot evaluate."""
+        answer = health_now()
+        return Response(answer.model_dump_json(), 200 if answer.ready else 503, media_type=_JSON)
+
+    @app.get("/", include_in_schema=False)
+    def front_page() -> Response:
+        return html_page(
+            "kernelwright service",
+            health=health_now(),
+            devices=workers.devices,
+            problems=len(registry.problems),
+            version=app.version,
+        )
+
+    @app.get("/docs", include_in_schema=False)
+    async def interface() -> Response:
+        return html_page("Interface of the kernelwright service", schema=app.openapi())
 
     @app.get("/healthz/live", status_code=204)
     async def live() -> Response:
-        """Whether the service answers at all."""
+        """204 while the service answers at all."""
         return Response(status_code=204)
 
     @app.get("/metrics", dependencies=bearer, responses=_refusals(401))
     def metrics() -> Response:
         """Prometheus' text format."""
-        return Response(desk.measures.text(), media_type=desk.measures.content_type)
+        return Response(queue.measures.text(), media_type=queue.measures.content_type)
 
 
 def _add_refusals(app: FastAPI) -> None:
@@ -199,13 +213,13 @@ def _add_refusals(app: FastAPI) -> None:
     on(ProblemError, lambda error: refuse(422, "problem-refused", str(error)))
     on(ConfigError, lambda error: refuse(422, "config-refused", str(error)))
     on(QueueFull, lambda error: retry_later(429, "queue-full", str(error), error.retry_after_s))
-    on(Draining, lambda error: retry_later(503, "draining", str(error), _AGAIN_S))
-    on(StoreError, lambda error: retry_later(503, "storage", str(error), _AGAIN_S))
-    on(HTTPException, _refuse_plainly)
+    on(Draining, lambda error: retry_later(503, "draining", str(error), RETRY_AFTER_S))
+    on(StoreError, lambda error: retry_later(503, "storage", str(error), RETRY_AFTER_S))
+    on(HTTPException, _refuse_http)
     on(Exception, lambda error: refuse(500, "internal", "the service failed; its log says why"))
 
 
-def _refuse_plainly(error: HTTPException) -> Response:
+def _refuse_http(error: HTTPException) -> Response:
     names = {404: "not-found", 405: "method-not-allowed"}
     return refuse(
         error.status_code,
@@ -215,27 +229,25 @@ def _refuse_plainly(error: HTTPException) -> Response:
     )
 
 
-def _evaluation(standing: Standing, status: int = 200, *, located: bool = False) -> Response:
-    headers = {"Location": f"/v1/evaluations/{standing.entry.id}"} if located else None
-    return Response(evaluation_text(standing), status, headers, _JSON)
+def _evaluation(view: EvaluationView, status: int = 200, *, located: bool = False) -> Response:
+    headers = {"Location": f"/v1/evaluations/{view.entry.id}"} if located else None
+    return Response(evaluation_text(view), status, headers, _JSON)
 
 
 def _unknown(evaluation: str) -> Response:
-    return refuse(
-        404, "unknown-evaluation", f"no evaluation {evaluation}; submit it (again) to have it judged"
-    )
+    return refuse(404, "unknown-evaluation", f"no evaluation {evaluation}; submit it again")
 
 
 def _housekeeping(
-    desk: EvaluationQueue, retain_s: float | None
+    queue: EvaluationQueue, retain_s: float | None
 ) -> Callable[[FastAPI], Any]:  # Any: a context manager
     async def forget() -> None:
         while retain_s is not None:
             try:
-                await asyncio.to_thread(desk.prune, retain_s)
+                await asyncio.to_thread(queue.prune, retain_s)
             except StoreError as error:
-                _LOG.error("old evaluations stay: %s", error)
-            await asyncio.sleep(_HOUSEKEEPING_S)
+                _LOG.error("cannot remove old evaluations: %s", error)
+            await asyncio.sleep(HOUSEKEEPING_S)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -1,6 +1,6 @@
-"""A client of the service that needs nothing but the standard library: ask, wait, ask again where that helps.
+"""A client of the service: submit, wait, and ask again where that helps. Importing it imports no torch.
 
-Submitting the same content twice is one evaluation, so whatever was lost on the way is simply sent again.
+Submitting the same content twice is one evaluation, so a lost request is simply sent again.
 """
 
 from __future__ import annotations
@@ -10,17 +10,11 @@ import random
 import ssl
 import time
 from collections.abc import Mapping
-from http.client import (
-    HTTPConnection,
-    HTTPException,
-    HTTPMessage,
-    HTTPResponse,
-    HTTPSConnection,
-    IncompleteRead,
-)
 from typing import Any, Final
-from urllib.parse import urlsplit
 
+import httpx2
+
+from kernelwright.agent.service.policy import ANSWER_BYTES, CLIENT_PAUSE_S, CLIENT_WAIT_S
 from kernelwright.evaluator import (
     Candidate,
     ConfigError,
@@ -46,38 +40,34 @@ CLIENTS_CHOICE: Final = (
 )
 """Fields of `EvaluationConfig` that a client may set; the others are the operator's."""
 PLACE: Final = "/v1/evaluations"
-_WAIT_S: Final = 30
-_LARGEST_ANSWER: Final = 64 << 20
 _LATER: Final = frozenset({408, 429, 502, 503, 504})
-_LONGEST_PAUSE_S: Final = 10.0
-"""Between two tries, unless the service asks for more."""
 
 
 class ServiceError(EvaluatorError):
-    """The service could not be asked, or did not judge; nothing is scored."""
+    """The service did not answer, or has no result; nothing is scored."""
 
 
 class Refused(ServiceError):
-    """The service will not do what was asked, however often."""
+    """The service refuses the request; repeating it does not help."""
 
     def __init__(self, status: int, name: str, detail: str) -> None:
         super().__init__(f"the service refused ({status} {name}): {detail}")
         self.status = status
         """HTTP status."""
         self.name = name
-        """What stays the same about the reason, such as `config-refused`."""
+        """Stable name of the reason, such as `config-refused`."""
 
 
 class EvaluationFailed(ServiceError):
-    """The service's machine or evaluator failed; asking again tries again."""
+    """The service's machine or evaluator failed; a new submission tries again."""
 
 
 class EvaluationCancelled(ServiceError):
-    """Somebody cancelled the evaluation."""
+    """A client cancelled the evaluation."""
 
 
 class TimeUp(ServiceError):
-    """No verdict within the caller's time; the evaluation goes on, and asking again finds it."""
+    """No result in time; the evaluation continues, and a new submission finds it."""
 
 
 class ServiceClient:
@@ -89,15 +79,16 @@ class ServiceClient:
         Raises:
             ConfigError: not an address.
         """
-        parts = urlsplit(base_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            self._url = httpx2.URL(base_url)
+        except httpx2.InvalidURL:
+            self._url = httpx2.URL()
+        if self._url.scheme not in ("http", "https") or not self._url.host:
             raise ConfigError(
                 f"{base_url!r} is not the address of a service; an example: http://127.0.0.1:8080"
             )
-        self._connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-        self._host, self._port = parts.hostname, parts.port
-        self._prefix = parts.path.rstrip("/")
-        self._token = token
+        self._trust = ssl.create_default_context() if self._url.scheme == "https" else False
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._request_s = request_s
 
     def evaluate(
@@ -110,10 +101,10 @@ class ServiceClient:
         send_source: bool = False,
         timeout_s: float = 3600.0,
     ) -> Evaluation:
-        """Have a candidate judged and wait for the verdict.
+        """Evaluate a candidate and wait for the result.
 
-        A `Problem` must have the same text there, unless `send_source` sends it along. Only what differs
-        from the defaults of an `EvaluationConfig` is sent.
+        A `Problem` must have the same text there, unless `send_source` sends it along. Of an
+        `EvaluationConfig` only fields that differ from the defaults are sent.
 
         Raises:
             Refused, EvaluationFailed, EvaluationCancelled, TimeUp: as their names say.
@@ -127,12 +118,12 @@ class ServiceClient:
             if left_s <= 0:
                 raise TimeUp(f"evaluation {answer['id']} is {answer['state']} after {timeout_s:g} s")
             try:
-                answer = self.look(answer["id"], wait_s=min(left_s, _WAIT_S), deadline=deadline)
+                answer = self.look(answer["id"], wait_s=min(left_s, CLIENT_WAIT_S), deadline=deadline)
             except Refused as refusal:
                 if refusal.status != 404:
                     raise
                 answer = self._ask("POST", PLACE, deadline, body)
-        return verdict_of(answer)
+        return result_of(answer)
 
     def submit(
         self,
@@ -143,7 +134,7 @@ class ServiceClient:
         fresh: bool = False,
         send_source: bool = False,
     ) -> Answer:
-        """Have a candidate judged without waiting for it: `look` at the answer's `id` later.
+        """Submit a candidate without waiting; `look` at the answer's `id` later.
 
         Raises:
             Refused, TimeUp, ConfigError: as `evaluate` does.
@@ -152,7 +143,7 @@ class ServiceClient:
         return self._ask("POST", PLACE, None, body)
 
     def look(self, evaluation: str, *, wait_s: float = 0.0, deadline: float | None = None) -> Answer:
-        """An evaluation as it stands, or once it has ended; `deadline` is of `time.monotonic()`.
+        """The state of an evaluation, or its end; `deadline` is of `time.monotonic()`.
 
         Raises:
             Refused, TimeUp: as their names say.
@@ -161,7 +152,7 @@ class ServiceClient:
         return self._ask("GET", path, deadline, wait_s=wait_s)
 
     def cancel(self, evaluation: str) -> Answer:
-        """Cancel an evaluation for everybody who asked for it; raises what `look` raises."""
+        """Cancel an evaluation for all its clients; raises what `look` raises."""
         return self._ask("DELETE", f"{PLACE}/{evaluation}", None)
 
     def problems(self) -> list[Answer]:
@@ -177,42 +168,44 @@ class ServiceClient:
         *,
         wait_s: float = 0.0,
     ) -> Answer:
-        """One exchange, repeated until it is answered for good."""
+        """One request, repeated until it has an answer."""
         until = deadline if deadline is not None else time.monotonic() + self._request_s
-        tries = 0
+        tries, host = 0, self._url.host
         while True:
             tries += 1
-            pause_s = min(_LONGEST_PAUSE_S, 0.1 * 2 ** min(tries, 10)) * random.uniform(0.5, 1.0)
+            pause_s = min(CLIENT_PAUSE_S, 0.1 * 2 ** min(tries, 10)) * random.uniform(0.5, 1.0)
             try:
-                status, headers, data = self._exchange(method, path, body, wait_s=wait_s)
-            except ssl.SSLCertVerificationError as error:
-                raise ServiceError(f"{self._host} is not who it should be: {error}") from error
-            except (OSError, HTTPException) as error:
-                trouble = f"{self._host}: {error or type(error).__name__}"
+                response, data = self._exchange(method, path, body, wait_s=wait_s)
+            except httpx2.TransportError as error:
+                if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                    raise ServiceError(f"{host} has no valid certificate: {error}") from error
+                trouble = f"{host}: {error or type(error).__name__}"
             else:
-                if status not in _LATER:
-                    return _read(status, data)
-                trouble = f"{self._host} answers {status}"
-                pause_s = max(pause_s, _retry_after_s(headers.get("Retry-After")))
+                if response.status_code not in _LATER:
+                    return _read(response.status_code, data)
+                trouble = f"{host} answers {response.status_code}"
+                pause_s = max(pause_s, _retry_after_s(response.headers.get("Retry-After")))
             if time.monotonic() + pause_s > until:
-                raise TimeUp(f"the service could not be asked in time, {tries} tries: {trouble}")
+                raise TimeUp(f"the service did not answer in time, {tries} tries: {trouble}")
             time.sleep(pause_s)
 
     def _exchange(
         self, method: str, path: str, body: bytes | None, *, wait_s: float
-    ) -> tuple[int, HTTPMessage, bytes]:
-        connection = self._connect(self._host, self._port, timeout=self._request_s + wait_s)
-        headers = {"Connection": "close"}
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
-        if body is not None:
-            headers["Content-Type"] = "application/json"
-        try:
-            connection.request(method, self._prefix + path, body, headers)
-            response: HTTPResponse = connection.getresponse()
-            return response.status, response.headers, _whole(response)
-        finally:
-            connection.close()
+    ) -> tuple[httpx2.Response, bytes]:
+        headers = self._headers | ({"Content-Type": "application/json"} if body is not None else {})
+        url = f"{str(self._url).rstrip('/')}{path}"
+        timeout = self._request_s + wait_s
+        # A connection for each request: a kept one would have to be closed by the caller.
+        with (
+            httpx2.Client(verify=self._trust, trust_env=False, timeout=timeout) as client,
+            client.stream(method, url, content=body, headers=headers) as response,
+        ):
+            data = bytearray()
+            for piece in response.iter_bytes():
+                data += piece
+                if len(data) > ANSWER_BYTES:
+                    raise ServiceError(f"{self._url.host} answers with more than {ANSWER_BYTES} bytes")
+            return response, bytes(data)
 
 
 def submission(
@@ -246,32 +239,22 @@ def submission(
     return json.dumps(body).encode()
 
 
-def verdict_of(answer: Answer) -> Evaluation:
-    """The verdict in an answer about an evaluation that has ended.
+def result_of(answer: Answer) -> Evaluation:
+    """The result in the answer about an evaluation that has ended.
 
     Raises:
-        EvaluationFailed, EvaluationCancelled: there is none.
+        EvaluationFailed, EvaluationCancelled: there is no result.
     """
     match answer["state"]:
         case "finished":
             return Evaluation.model_validate(answer["evaluation"])
         case "failed":
             failure = answer["failure"]
-            raise EvaluationFailed(f"the service could not judge ({failure['kind']}): {failure['message']}")
+            raise EvaluationFailed(f"the service failed ({failure['kind']}): {failure['message']}")
         case "cancelled":
             raise EvaluationCancelled(f"evaluation {answer['id']} was cancelled")
         case state:
             raise ServiceError(f"the service says {state!r} of an evaluation; upgrade this client")
-
-
-def _whole(response: HTTPResponse) -> bytes:
-    """The body of an answer; a bounded read alone does not notice that the connection broke."""
-    data = response.read(_LARGEST_ANSWER)
-    announced = response.headers.get("Content-Length", "")
-    is_whole = len(data) == int(announced) if announced.isdecimal() else response.chunked
-    if not is_whole:
-        raise IncompleteRead(data)
-    return data
 
 
 def _read(status: int, data: bytes) -> Answer:

@@ -1,6 +1,6 @@
-"""Takes evaluations in, hands them to workers in order, and tells whoever waits how they ended.
+"""The queue of a service: accepts evaluations, hands them to workers in order, and wakes waiting clients.
 
-The store is the truth: memory holds the ids that wait, those that run, and whoever waits for them.
+The store is the truth: memory holds only the ids that wait, those that run, and the clients that wait.
 """
 
 from __future__ import annotations
@@ -9,34 +9,28 @@ import asyncio
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
 
 from kernelwright.agent.records.strict_json import strict_json
-from kernelwright.agent.service.drain_rate import DrainRate
-from kernelwright.agent.service.metrics import ServiceMetrics
-from kernelwright.agent.service.recent_entries import RecentEntries
-from kernelwright.agent.service.store import State, Store, StoredEvaluation, StoreError
+from kernelwright.agent.service.metrics import DrainRate, ServiceMetrics
+from kernelwright.agent.service.policy import DISK_RETRY_S, STARTS
+from kernelwright.agent.service.store import EvaluationState, Store, StoredEvaluation, StoreError
 from kernelwright.agent.service.submission import Content
-from kernelwright.agent.service.waiters import Waiters
 from kernelwright.evaluator import CancelToken, Evaluation, Stage, find_backend
-
-MOST_STARTS: Final = 3
-"""Times an evaluation is begun whose service dies under it before it is given up."""
-_PATIENCE_S: Final = 2.0
-"""Before a disk that took nothing is tried again."""
 
 
 class QueuedEvaluation(StrEnum):
-    """What became of a submission."""
+    """The result of a submission."""
 
     ACCEPTED = "accepted"
     JOINED = "joined"
-    """The same content waits or runs."""
+    """The same content is queued or running."""
     KNOWN = "known"
-    """The same content has a verdict."""
+    """The same content has a result."""
 
 
 class QueueFull(Exception):
@@ -60,8 +54,8 @@ class Receipt:
 
 
 @dataclass(slots=True, eq=False)
-class Work:
-    """One evaluation in a worker's hands."""
+class RunningEvaluation:
+    """One evaluation of a worker."""
 
     id: str
     content: Content
@@ -69,16 +63,16 @@ class Work:
     begun: float = field(default_factory=time.monotonic)
     stage: Stage | None = None
     is_dropped: bool = False
-    """Cancelled: whatever comes of it is not wanted."""
+    """Cancelled: its result is not wanted."""
 
     def enter(self, stage: Stage) -> None:
-        """Note how far it got."""
+        """Note its stage."""
         self.stage = stage
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """An evaluation, and what only this process knows of it."""
+class EvaluationView:
+    """An evaluation, with the facts that only this process knows."""
 
     entry: StoredEvaluation
     ahead: int | None = None
@@ -87,26 +81,25 @@ class Standing:
 
 
 class EvaluationQueue:
-    """One service's evaluations. Usable from any thread."""
+    """The evaluations of one service. Usable from any thread."""
 
-    def __init__(
-        self, store: Store, *, judge: str, workers: Mapping[str, int], places: int, recent_bytes: int
-    ) -> None:
-        """Put back into the queue what the last service left; `workers` are counts by kind of device.
+    def __init__(self, store: Store, *, evaluator: str, workers: Mapping[str, int], places: int) -> None:
+        """Queue again the evaluations that the last service left; `workers` are counts by kind of device.
 
         Raises:
             StoreError: the disk takes nothing.
         """
         self.measures = ServiceMetrics(queued=lambda: self.queued, running=lambda: self.running)
         self._store = store
-        self._judge = judge
+        self._evaluator = evaluator
         self._places = places
         self._pace = DrainRate(sum(workers.values()))
-        self._recent = RecentEntries(recent_bytes)
-        self._waiters = Waiters()
+        self._guard = threading.Lock()
+        self._ended: dict[str, Future[None]] = {}
+        """Set once an evaluation ends, for the clients that wait for it."""
         self._change = threading.Condition()
         self._queues: dict[str, OrderedDict[str, None]] = {kind: OrderedDict() for kind in workers}
-        self._at_work: dict[str, Work] = {}
+        self._at_work: dict[str, RunningEvaluation] = {}
         self._draining = False
         for entry in store.unfinished():
             self._recover(entry)
@@ -118,26 +111,26 @@ class EvaluationQueue:
 
     @property
     def running(self) -> int:
-        """Evaluations in the hands of workers."""
+        """Evaluations at work."""
         return len(self._at_work)
 
     @property
     def is_draining(self) -> bool:
-        """Whether nothing more is accepted or begun."""
+        """True once nothing more is accepted or begun."""
         return self._draining
 
     def accept(self, content: Content, *, fresh: bool = False) -> Receipt:
-        """Take an evaluation in; it is on the disk when this returns.
+        """Accept an evaluation; it is on the disk when this returns.
 
         Raises:
             QueueFull, Draining, StoreError: nothing was accepted.
         """
-        evaluation = content.id(self._judge)
+        evaluation = content.id(self._evaluator)
         with self._change:
-            known = self._find(evaluation)
+            known = self._store.find(evaluation)
             if known is not None and known.is_live:
                 return self._received(QueuedEvaluation.JOINED, known)
-            if known is not None and known.state is State.FINISHED and not fresh:
+            if known is not None and known.state is EvaluationState.FINISHED and not fresh:
                 return self._received(QueuedEvaluation.KNOWN, known)
             if self._draining:
                 raise Draining("the service is ending; ask again once it is back")
@@ -145,13 +138,12 @@ class EvaluationQueue:
                 self.measures.submitted("turned away")
                 raise QueueFull(self._pace.retry_after_s())
             entry = self._store.enqueue(evaluation, content)
-            self._recent.drop(evaluation)
             self._queues[_kind(entry)][evaluation] = None
             self._change.notify_all()
             return self._received(QueuedEvaluation.ACCEPTED, entry)
 
-    def take(self, kind: str) -> Work | None:
-        """The next evaluation for a kind of device, waited for; None once draining."""
+    def take(self, kind: str) -> RunningEvaluation | None:
+        """Wait for the next evaluation for a kind of device; None once draining."""
         queue = self._queues[kind]
         with self._change:
             while not self._draining:
@@ -162,25 +154,27 @@ class EvaluationQueue:
                     work = self._begin(next(iter(queue)))
                 except StoreError:
                     # It keeps its place, and the disk gets time to recover.
-                    self._change.wait(_PATIENCE_S)
+                    self._change.wait(DISK_RETRY_S)
                     continue
                 if work is not None:
                     return work
         return None
 
-    def finish(self, work: Work, evaluation: Evaluation) -> None:
-        """Record a verdict, unless nobody wants it any more.
+    def finish(self, work: RunningEvaluation, evaluation: Evaluation) -> None:
+        """Record a result, unless it was cancelled.
 
         Raises:
-            StoreError: the disk takes nothing and the service is ending; the next one judges again.
+            StoreError: the disk takes nothing and the service is ending; the next one evaluates again.
         """
-        self._end(work, State.FINISHED, verdict=strict_json(evaluation), label=evaluation.status.value)
+        self._end(
+            work, EvaluationState.FINISHED, verdict=strict_json(evaluation), label=evaluation.status.value
+        )
 
-    def fail(self, work: Work, kind: str, message: str) -> None:
-        """Record that nothing could be judged, and why; raises what `finish` raises."""
-        self._end(work, State.FAILED, failure=message, kind=kind, label=f"failed: {kind}")
+    def fail(self, work: RunningEvaluation, kind: str, message: str) -> None:
+        """Record why there is no result; raises what `finish` raises."""
+        self._end(work, EvaluationState.FAILED, failure=message, kind=kind, label=f"failed: {kind}")
 
-    def put_back(self, work: Work) -> None:
+    def put_back(self, work: RunningEvaluation) -> None:
         """Leave an evaluation that was begun to the next service.
 
         Raises:
@@ -191,18 +185,18 @@ class EvaluationQueue:
                 self._store.put_back(work.id)
                 del self._at_work[work.id]
 
-    def cancel(self, evaluation: str) -> Standing | None:
-        """End an evaluation that waits or runs; others stay as they are. None if there is none.
+    def cancel(self, evaluation: str) -> EvaluationView | None:
+        """End a queued or running evaluation; others stay as they are. None if there is none.
 
         Raises:
             StoreError: the disk takes nothing.
-            MachineError: what runs cannot be killed; it counts as cancelled all the same.
+            MachineError: it runs and cannot be killed; it counts as cancelled.
         """
         with self._change:
-            entry = self._find(evaluation)
+            entry = self._store.find(evaluation)
             if entry is None or not entry.is_live:
-                return Standing(entry) if entry else None
-            ended = self._store.end(evaluation, State.CANCELLED)
+                return EvaluationView(entry) if entry else None
+            ended = self._store.end(evaluation, EvaluationState.CANCELLED)
             self._queues[_kind(entry)].pop(evaluation, None)
             work = self._at_work.pop(evaluation, None)
             if work is not None:
@@ -211,42 +205,42 @@ class EvaluationQueue:
         self.measures.ended("cancelled")
         if work is not None:
             work.stop.set()
-        return Standing(ended)
+        return EvaluationView(ended)
 
-    def look(self, evaluation: str) -> Standing | None:
-        """An evaluation as it stands; None if it was never accepted, or is long gone."""
+    def look(self, evaluation: str) -> EvaluationView | None:
+        """The current state; None if it was never accepted, or was pruned."""
         with self._change:
-            entry = self._find(evaluation)
+            entry = self._store.find(evaluation)
             if entry is None:
                 return None
             work = self._at_work.get(evaluation)
             ahead = None
-            if entry.state is State.QUEUED:
+            if entry.state is EvaluationState.QUEUED:
                 ahead = list(self._queues[_kind(entry)]).index(evaluation)
-            return Standing(entry, ahead=ahead, stage=work.stage if work else None)
+            return EvaluationView(entry, ahead=ahead, stage=work.stage if work else None)
 
-    async def wait(self, evaluation: str, seconds: float) -> Standing | None:
-        """An evaluation once it is ended, or as it stands when the time is up or the service drains."""
-        with self._waiters.waiting_for(evaluation) as ended:
-            standing = await asyncio.to_thread(self.look, evaluation)
-            if seconds == 0 or standing is None or not standing.entry.is_live or self._draining:
-                return standing
-            try:
-                async with asyncio.timeout(seconds):
-                    await ended.wait()
-            except TimeoutError:
-                pass
+    async def wait(self, evaluation: str, seconds: float) -> EvaluationView | None:
+        """An evaluation once it has ended, or its state when the time is up or the service drains."""
+        with self._guard:
+            ended = self._ended.setdefault(evaluation, Future())
+        view = await asyncio.to_thread(self.look, evaluation)
+        if seconds == 0 or view is None or not view.entry.is_live or self._draining:
+            self._wake([evaluation])
+            return view
+        # Shielded: one client that disconnects must not end the wait of others.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(ended)), seconds)
         return await asyncio.to_thread(self.look, evaluation)
 
     def drain(self) -> None:
-        """Accept and begin nothing more; whoever waits is answered now."""
+        """Accept and begin nothing more; waiting clients are answered now."""
         with self._change:
             self._draining = True
             self._change.notify_all()
-        self._waiters.wake()
+        self._wake(list(self._ended))
 
     def stop(self) -> None:
-        """End what runs; the next service begins it again.
+        """Stop running evaluations; the next service begins them again.
 
         Raises:
             MachineError: something cannot be killed.
@@ -257,46 +251,41 @@ class EvaluationQueue:
             work.stop.set()
 
     def prune(self, older_than_s: float) -> int:
-        """Forget evaluations that ended longer ago than this; returns how many.
+        """Remove evaluations that ended longer ago than this; return their number.
 
         Raises:
             StoreError: the disk takes nothing.
         """
         with self._change:
-            gone = self._store.prune(time.time() - older_than_s)
-            for evaluation in gone:
-                self._recent.drop(evaluation)
-        return len(gone)
+            return len(self._store.prune(time.time() - older_than_s))
 
     def _received(self, taken: QueuedEvaluation, entry: StoredEvaluation) -> Receipt:
         self.measures.submitted(taken.value)
         return Receipt(taken, entry)
 
-    def _find(self, evaluation: str) -> StoredEvaluation | None:
-        entry = self._recent.get(evaluation)
-        if entry is None:
-            entry = self._store.find(evaluation)
-            if entry is not None and not entry.is_live:
-                self._recent.put(entry)
-        return entry
+    def _wake(self, evaluations: Sequence[str]) -> None:
+        with self._guard:
+            waiting = [self._ended.pop(one) for one in evaluations if one in self._ended]
+        for ended in waiting:
+            ended.set_result(None)
 
-    def _begin(self, evaluation: str) -> Work | None:
+    def _begin(self, evaluation: str) -> RunningEvaluation | None:
         """The first of its queue, which it leaves; None if its text is lost."""
         content = self._store.content(evaluation)
         if content is None:
             lost = "the text of the candidate is not in the state folder any more"
-            entry = self._store.end(evaluation, State.FAILED, failure=lost, kind="evaluator")
+            entry = self._store.end(evaluation, EvaluationState.FAILED, failure=lost, kind="evaluator")
             self._settle(entry)
         else:
             entry = self._store.begin(evaluation)
-            self._at_work[evaluation] = Work(evaluation, content)
+            self._at_work[evaluation] = RunningEvaluation(evaluation, content)
         del self._queues[_kind(entry)][evaluation]
         return self._at_work.get(evaluation)
 
     def _end(
         self,
-        work: Work,
-        state: State,
+        work: RunningEvaluation,
+        state: EvaluationState,
         *,
         label: str,
         verdict: str | None = None,
@@ -312,7 +301,7 @@ class EvaluationQueue:
                 except StoreError:
                     if self._draining:
                         raise
-                    self._change.wait(_PATIENCE_S)
+                    self._change.wait(DISK_RETRY_S)
                     continue
                 del self._at_work[work.id]
                 self._settle(entry)
@@ -320,17 +309,16 @@ class EvaluationQueue:
                 return
 
     def _settle(self, ended: StoredEvaluation) -> None:
-        self._recent.put(ended)
-        self._waiters.wake(ended.id)
+        self._wake([ended.id])
 
     def _recover(self, entry: StoredEvaluation) -> None:
         kind, why = _kind(entry), ""
-        if entry.starts >= MOST_STARTS:
-            why = f"the service ended {entry.starts} times while this was judged"
+        if entry.starts >= STARTS:
+            why = f"the service ended {entry.starts} times during this evaluation"
         elif kind not in self._queues:
             why = f"this service has no {kind} device any more"
         if why:
-            self._store.end(entry.id, State.FAILED, failure=why, kind="machine")
+            self._store.end(entry.id, EvaluationState.FAILED, failure=why, kind="machine")
         else:
             self._queues[kind][entry.id] = None
 

@@ -1,4 +1,8 @@
-"""Stands before every request: who asks, how much they send, for how long, and whether it is strict JSON."""
+"""Checks every request before the application: token, host, size, time, and strict JSON.
+
+Written here because Starlette bounds neither the size, the time nor the sum of bodies, and its host check
+answers without a problem document.
+"""
 
 from __future__ import annotations
 
@@ -15,26 +19,22 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kernelwright.agent.service.problem_details import refuse, retry_later
+from kernelwright.agent.service.policy import BODY_BYTES, BODY_S, DISCARDED_BODIES, HELD_BYTES
+from kernelwright.agent.service.responses import refuse, retry_later
 
-OPEN: Final = frozenset({"/healthz", "/healthz/live", "/docs", "/openapi.json"})
+OPEN: Final = frozenset({"/", "/healthz", "/healthz/live", "/docs", "/openapi.json"})
 """Paths that need no token."""
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-_DISCARDED: Final = 4
-"""Bodies of the largest size that are let in to be thrown away."""
 _BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """What a request may cost."""
+class RequestBounds:
+    """Bounds of a request."""
 
-    body_bytes: int = 4 << 20
-    """Largest body."""
-    body_s: float = 20.0
-    """Time for a body to arrive."""
-    held_bytes: int = 64 << 20
-    """Bodies of all requests together, while they arrive."""
+    body_bytes: int = BODY_BYTES
+    body_s: float = BODY_S
+    held_bytes: int = HELD_BYTES
 
 
 class Tokens:
@@ -47,7 +47,7 @@ class Tokens:
         return bool(self._digests)
 
     def open_for(self, authorization: str) -> bool:
-        """Whether a header holds one of them; takes the same time whichever it is."""
+        """Return whether a header holds one of them, in constant time."""
         scheme, _, token = authorization.partition(" ")
         given = _digest(token.strip())
         matches = [hmac.compare_digest(given, digest) for digest in self._digests]
@@ -55,19 +55,19 @@ class Tokens:
 
 
 class RequestGuard:
-    """ASGI middleware; whatever it refuses, the application never sees."""
+    """ASGI middleware; the application never sees a refused request."""
 
     def __init__(
         self,
         app: ASGIApp,
         *,
         tokens: Tokens,
-        bounds: Bounds,
+        bounds: RequestBounds,
         hosts: frozenset[str] | None,
         answered: Callable[[int], None],
     ) -> None:
-        """`hosts` are the names it may be called by, None for any: without tokens a web page that gets a
-        browser to call us by another name must not be let in."""
+        """`hosts` are the accepted host names, None for any: without tokens, a web page that makes a browser
+        call this service by another name must be refused."""
         self._app = app
         self._tokens = tokens
         self._bounds = bounds
@@ -76,7 +76,7 @@ class RequestGuard:
         self._held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or answer it."""
+        """Pass a request on, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -157,8 +157,8 @@ class RequestGuard:
             return refuse(408, "too-slow", detail, headers={"Connection": "close"})
 
     async def _discard(self, receive: Receive) -> None:
-        """Let an unwanted body arrive, within reason: who is still sending does not hear a refusal."""
-        left = _DISCARDED * self._bounds.body_bytes
+        """Read an unwanted body, within bounds: a client that still sends does not read a refusal."""
+        left = DISCARDED_BODIES * self._bounds.body_bytes
         with suppress(TimeoutError):
             async with asyncio.timeout(self._bounds.body_s):
                 while left > 0:
@@ -174,10 +174,10 @@ class RequestGuard:
 
 
 def _read_strictly(body: bytearray, headers: Headers) -> Response | None:
-    """Refuse what is no JSON in the strict sense: NaN, lone surrogates, nesting without end."""
+    """Refuse a body that is not strict JSON: NaN, lone surrogates, unbounded nesting."""
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":
-        # A web page can send anything else to us without the browser asking first.
+        # A web page can send any other type without a preflight request of the browser.
         return refuse(415, "not-json", "send the body as Content-Type: application/json")
     try:
         from_json(bytes(body), allow_inf_nan=False)

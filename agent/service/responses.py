@@ -1,17 +1,31 @@
-"""What clients are told: the bodies of every answer that is not a refusal."""
+"""The bodies of all answers: evaluations, problems, health, pages, and refusals (RFC 9457)."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Any, Final
+
+from fastapi.exceptions import RequestValidationError
+from jinja2 import Environment, StrictUndefined
+from starlette.responses import HTMLResponse, Response
 
 from kernelwright.agent.records.strict_json import plain
-from kernelwright.agent.service.evaluation_queue import Standing
-from kernelwright.agent.service.store import State
+from kernelwright.agent.service.evaluation_queue import EvaluationView
+from kernelwright.agent.service.policy import COMPLAINT_CHARACTERS, COMPLAINTS
+from kernelwright.agent.service.store import EvaluationState
 from kernelwright.evaluator import Evaluation, Problem, Record, Stage
 
+MEDIA_TYPE: Final = "application/problem+json"
 
-class Failure(Record):
-    """Why nothing could be judged; never a score."""
+
+class EvaluationFailure(Record):
+    """The reason why there is no result; never a score."""
 
     kind: str
     """`machine`, `problem`, `config` or `evaluator`."""
@@ -23,9 +37,9 @@ class EvaluationAnswer(Record):
 
     id: str
     """Content address: the same content is the same evaluation."""
-    state: State
+    state: EvaluationState
     round: int
-    """How often this content was put into the queue."""
+    """Number of times this content was queued."""
     problem: str
     backend: str
     accepted_at: str
@@ -35,8 +49,8 @@ class EvaluationAnswer(Record):
     ahead: int | None
     """Evaluations that come first, while it is queued."""
     stage: Stage | None
-    """How far it got, while it runs."""
-    failure: Failure | None
+    """Its stage, while it runs."""
+    failure: EvaluationFailure | None
     """Only of a failed one; submit it again to have it tried again."""
     evaluation: Evaluation | None
     """Only of a finished one. Numbers that JSON lacks are the strings `NaN`, `Infinity` and `-Infinity`."""
@@ -59,21 +73,21 @@ class ProblemsAnswer(Record):
 
 
 class HealthAnswer(Record):
-    """Whether the service answers, and whether it judges."""
+    """The health of a service."""
 
     live: bool
     ready: bool
     trouble: tuple[str, ...]
-    """Why it is not ready."""
+    """Reasons why it is not ready."""
     workers: int
-    """Threads that judge."""
+    """Threads that evaluate."""
     queued: int
     running: int
 
 
-def evaluation_text(standing: Standing) -> str:
-    """An `EvaluationAnswer` as JSON text; the verdict is passed on as it was written down."""
-    entry = standing.entry
+def evaluation_text(view: EvaluationView) -> str:
+    """An `EvaluationAnswer` as JSON text; the result is passed on as it was stored."""
+    entry = view.entry
     head = {
         "id": entry.id,
         "state": entry.state.value,
@@ -83,8 +97,8 @@ def evaluation_text(standing: Standing) -> str:
         "accepted_at": entry.accepted_at,
         "started_at": entry.started_at,
         "ended_at": entry.ended_at,
-        "ahead": standing.ahead,
-        "stage": standing.stage,
+        "ahead": view.ahead,
+        "stage": view.stage,
         "failure": {"kind": entry.failure_kind, "message": plain(entry.failure)} if entry.failure else None,
     }
     return f'{json.dumps(head)[:-1]}, "evaluation": {entry.verdict or "null"}}}'
@@ -94,3 +108,80 @@ def problems_text(problems: list[Problem]) -> str:
     """A `ProblemsAnswer` as JSON text."""
     listed = [{"id": problem.id, "sha": problem.sha, "shapes": plain(problem.shapes)} for problem in problems]
     return json.dumps({"problems": listed}, allow_nan=False)
+
+
+@cache
+def _pages() -> Environment:
+    return Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+
+
+def html_page(title: str, **facts: Any) -> HTMLResponse:  # Any: values of the template
+    """A page of the service: no script, no network, one style whose hash the policy names."""
+    text = (files("kernelwright.agent.service") / "pages.html.j2").read_text("utf-8")
+    style, _, body = text.partition("</style>")
+    digest = base64.b64encode(hashlib.sha256(style.partition("<style>")[2].encode()).digest()).decode()
+    page = _pages().from_string(f"{style}</style>{body}").render(title=title, **facts)
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    return HTMLResponse(page, headers={"Content-Security-Policy": policy})
+
+
+class Complaint(Record):
+    """One error of a request."""
+
+    pointer: str
+    """JSON pointer into the body, or `query/NAME`, `path/NAME`."""
+    detail: str
+
+
+class Refusal(Record):
+    """The reason why a request was refused."""
+
+    type: str
+    """`urn:kernelwright:` and a stable name."""
+    title: str
+    status: int
+    detail: str
+    errors: tuple[Complaint, ...] = ()
+
+
+def refuse(
+    status: int,
+    name: str,
+    detail: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    errors: Sequence[Complaint] = (),
+) -> Response:
+    """An answer that refuses a request."""
+    body = Refusal(
+        type=f"urn:kernelwright:{name}",
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=detail[:COMPLAINT_CHARACTERS],
+        errors=tuple(errors),
+    )
+    return Response(
+        json.dumps(plain(body.model_dump(mode="json"))),
+        status_code=status,
+        media_type=MEDIA_TYPE,
+        headers=dict(headers or {}),
+    )
+
+
+def retry_later(status: int, name: str, detail: str, seconds: int) -> Response:
+    """A refusal of a request that may be granted later."""
+    return refuse(status, name, detail, headers={"Retry-After": str(seconds)})
+
+
+def refuse_invalid(error: RequestValidationError) -> Response:
+    """A refusal of an invalid request, with the place of every error."""
+    complaints = [_complaint(one["loc"], str(one["msg"])) for one in error.errors()[:COMPLAINTS]]
+    first = f"{complaints[0].pointer}: {complaints[0].detail}" if complaints else "the request is not valid"
+    return refuse(422, "invalid-request", first, errors=complaints)
+
+
+def _complaint(place: Sequence[object], message: str) -> Complaint:
+    where = [str(part)[:80] for part in place]
+    inside = where[0] == "body" if where else False
+    pointer = "/" + "/".join(where[1:]) if inside else "/".join(where)
+    return Complaint(pointer=pointer, detail=message[:COMPLAINT_CHARACTERS])

@@ -1,4 +1,4 @@
-"""Runs the application under uvicorn: slow clients are cut off, and a signal drains, breaking nothing off."""
+"""Runs the application under uvicorn: slow clients are disconnected, and a signal drains the queue."""
 
 from __future__ import annotations
 
@@ -11,24 +11,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Final
 
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from kernelwright.agent.service.evaluation_queue import EvaluationQueue
+from kernelwright.agent.service.policy import HEAD_BYTES, LAST_S
 from kernelwright.agent.service.service_workers import ServiceWorkers
 from kernelwright.evaluator import MachineError
 
-_HEAD_BYTES: Final = 32 << 10
-_LAST_S: Final = 60.0
-"""For workers to let go of what was ended."""
 _LOG = logging.getLogger(__name__)
 
 
 class HastyProtocol(H11Protocol):
-    """HTTP/1.1 that gives a client a bounded time to say what it wants; uvicorn alone waits for ever."""
+    """HTTP/1.1 with a deadline for the head of a request; uvicorn alone waits for ever."""
 
     _deadline: asyncio.TimerHandle | None = None
 
@@ -43,7 +40,7 @@ class HastyProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take what arrived; a head that is complete ends the wait, one that is not begins it."""
+        """Read data; a complete head ends the wait, an incomplete one begins it."""
         super().data_received(data)
         if self._is_answering():
             self._forget()
@@ -68,8 +65,8 @@ class HastyProtocol(H11Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """How long the service waits, in seconds, and for how many."""
+class ServiceLimits:
+    """Deadlines in seconds, and the number of connections."""
 
     head_s: int = 10
     """For the head of a request to arrive, the first or the next on a connection."""
@@ -87,14 +84,14 @@ class Service(uvicorn.Server):
     def __init__(
         self,
         app: FastAPI,
-        desk: EvaluationQueue,
+        queue: EvaluationQueue,
         workers: ServiceWorkers,
         *,
-        patience: Patience | None = None,
+        limits: ServiceLimits | None = None,
     ) -> None:
-        self._desk = desk
+        self._queue = queue
         self._workers = workers
-        self._patience = patience or Patience()
+        self._limits = limits or ServiceLimits()
         super().__init__(
             uvicorn.Config(
                 app,
@@ -106,36 +103,36 @@ class Service(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                limit_concurrency=self._patience.connections,
-                timeout_keep_alive=self._patience.head_s,
-                timeout_graceful_shutdown=self._patience.answers_s,
-                h11_max_incomplete_event_size=_HEAD_BYTES,
+                limit_concurrency=self._limits.connections,
+                timeout_keep_alive=self._limits.head_s,
+                timeout_graceful_shutdown=self._limits.answers_s,
+                h11_max_incomplete_event_size=HEAD_BYTES,
             )
         )
 
     def answer(self, listener: socket.socket) -> None:
-        """Answer until `end` or a signal, then let running evaluations end.
+        """Answer until `end` or a signal, then wait for running evaluations.
 
-        What waits, or did not end in time, stays in the state folder for the next service.
+        Evaluations that are queued or did not end in time stay in the state folder for the next service.
         """
         self._workers.start()
         self.run(sockets=[listener])
-        self._desk.drain()
-        if self._workers.join(0.0 if self.force_exit else self._patience.drain_s):
+        self._queue.drain()
+        if self._workers.join(0.0 if self.force_exit else self._limits.drain_s):
             return
-        _LOG.warning("stopping %d evaluations; the next service begins them again", self._desk.running)
+        _LOG.warning("stopping %d evaluations; the next service begins them again", self._queue.running)
         try:
-            self._desk.stop()
+            self._queue.stop()
         except MachineError as error:
             _LOG.error("%s", error)
-        self._workers.join(_LAST_S)
+        self._workers.join(LAST_S)
 
     def end(self) -> None:
-        """Accept nothing more, answer whoever waits, and end; called again, wait for nobody."""
+        """Accept nothing more, answer waiting clients, and end; a second call does not wait."""
         self.force_exit = self.should_exit
         self.should_exit = True
-        # Not here: the thread that a signal interrupts may hold a lock of the desk.
-        threading.Thread(target=self._desk.drain, daemon=True).start()
+        # Not here: the thread that a signal interrupts may hold a lock of the queue.
+        threading.Thread(target=self._queue.drain, daemon=True).start()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """End, because of a signal."""
@@ -143,7 +140,7 @@ class Service(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handle signals without raising them again afterwards: what runs has yet to be brought to an end."""
+        """Handle signals without raising them again: running evaluations still have to end."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

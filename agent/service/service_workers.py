@@ -1,4 +1,4 @@
-"""Threads that judge what the desk hands them, each on one device."""
+"""Threads that evaluate the entries of the queue, each on one device."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
-from kernelwright.agent.service.evaluation_queue import EvaluationQueue, Work
+from kernelwright.agent.service.evaluation_queue import EvaluationQueue, RunningEvaluation
+from kernelwright.agent.service.policy import FAILURE_CHARACTERS
 from kernelwright.agent.service.store import StoreError
 from kernelwright.evaluator import (
     Cancelled,
@@ -25,13 +26,11 @@ from kernelwright.evaluator import (
     Stage,
 )
 
-LONGEST_MESSAGE: Final = 4000
-"""Characters kept of why something failed."""
 _LOG = logging.getLogger(__name__)
 
 
-class Judging(Protocol):
-    """What `Evaluator.evaluate` does."""
+class Evaluate(Protocol):
+    """The signature of `Evaluator.evaluate`."""
 
     def __call__(
         self,
@@ -42,24 +41,27 @@ class Judging(Protocol):
         on_stage: Callable[[Stage], None],
         stop: CancelToken,
     ) -> Evaluation:
-        """Judge one candidate; raises `EvaluatorError` when nothing can be said about it."""
+        """Evaluate one candidate; raises `EvaluatorError` when there is no result."""
         ...
 
 
 def kinds(devices: Sequence[str]) -> dict[str, int]:
-    """How many of these devices are of each kind, `cpu` or `cuda`."""
+    """Count devices by kind, `cpu` or `cuda`."""
     return dict(Counter(device.partition(":")[0] for device in devices))
 
 
 class ServiceWorkers:
-    """One thread for each place in `devices`; a device that should work on two at once is named twice."""
+    """One thread for each entry of `devices`; a device with two evaluations at once is listed twice."""
 
-    def __init__(self, desk: EvaluationQueue, evaluate: Judging, devices: Sequence[str]) -> None:
-        self._desk = desk
+    def __init__(self, queue: EvaluationQueue, evaluate: Evaluate, devices: Sequence[str]) -> None:
+        self._queue = queue
         self._evaluate = evaluate
+        self.devices = sorted(set(devices))
         # Daemons, so that a second signal ends the process without waiting for an evaluation.
         self._threads = [
-            threading.Thread(target=self._serve, args=(device,), name=f"judge-{number}-{device}", daemon=True)
+            threading.Thread(
+                target=self._serve, args=(device,), name=f"worker-{number}-{device}", daemon=True
+            )
             for number, device in enumerate(devices)
         ]
 
@@ -74,25 +76,25 @@ class ServiceWorkers:
         return len(self._threads)
 
     def start(self) -> None:
-        """Begin to judge; the desk's draining ends it."""
+        """Begin to evaluate; draining the queue ends it."""
         for thread in self._threads:
             thread.start()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait until all have ended; whether they did."""
+        """Wait until all have ended; return whether they did."""
         deadline = time.monotonic() + timeout_s
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         return not self.alive
 
     def _serve(self, device: str) -> None:
-        while (work := self._desk.take(device.partition(":")[0])) is not None:
+        while (work := self._queue.take(device.partition(":")[0])) is not None:
             try:
-                self._judge(work, device)
+                self._run(work, device)
             except StoreError as error:
                 _LOG.error("evaluation %s is left to the next service: %s", work.id[:12], error)
 
-    def _judge(self, work: Work, device: str) -> None:
+    def _run(self, work: RunningEvaluation, device: str) -> None:
         content = work.content
         try:
             evaluation = self._evaluate(
@@ -103,20 +105,20 @@ class ServiceWorkers:
                 stop=work.stop,
             )
         except Cancelled:
-            self._desk.put_back(work)
+            self._queue.put_back(work)
         except Exception as error:  # noqa: BLE001 - a seam: what the evaluator raises is recorded, not scored
             name = "" if isinstance(error, EvaluatorError) else f"{type(error).__name__}: "
-            message = f"{name}{error}"[:LONGEST_MESSAGE]
+            message = f"{name}{error}"[:FAILURE_CHARACTERS]
             _LOG.error(
                 "evaluation %s on %s failed: %s", work.id[:12], device, " ".join(message.split())[:300]
             )
-            self._desk.fail(work, _whose(error), message)
+            self._queue.fail(work, _failure_kind(error), message)
         else:
             _LOG.info("evaluation %s on %s: %s", work.id[:12], device, evaluation.status)
-            self._desk.finish(work, evaluation)
+            self._queue.finish(work, evaluation)
 
 
-def _whose(error: Exception) -> str:
+def _failure_kind(error: Exception) -> str:
     match error:
         case ProblemError():
             return "problem"

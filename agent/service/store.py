@@ -1,8 +1,8 @@
-"""Every accepted evaluation on disk: one SQLite file, written through before anybody is told.
+"""Stores every accepted evaluation in one SQLite file, synced before the client is told.
 
-SQLite in WAL mode rather than a log of JSON lines: a commit is one synced append all the same, and with it
-come the index that finds one of a million verdicts, the retention that drops old ones, and the recovery from
-a kill in the middle of a write; so memory holds only what waits or runs. Usable from any thread.
+SQLite in WAL mode rather than a log of JSON lines: a commit is one synced append all the same, and it brings
+an index over results, retention, and recovery from a kill in the middle of a write, so that memory holds only
+queued and running evaluations. Usable from any thread.
 """
 
 from __future__ import annotations
@@ -51,31 +51,31 @@ _COLUMNS: Final = (
 )
 
 
-class State(StrEnum):
-    """Where an evaluation is."""
+class EvaluationState(StrEnum):
+    """The state of an evaluation."""
 
     QUEUED = "queued"
     RUNNING = "running"
     FINISHED = "finished"
     FAILED = "failed"
-    """The machine or the evaluator failed, which is no verdict; asking again tries again."""
+    """The machine or the evaluator failed, which is no result; a new submission tries again."""
     CANCELLED = "cancelled"
 
 
 class StoredEvaluation(Record):
-    """One evaluation as it stands."""
+    """One evaluation."""
 
     id: str
     round: int
-    """How often it was put into the queue."""
-    state: State
+    """Number of times it was queued."""
+    state: EvaluationState
     problem: str
     backend: str
     accepted_at: str
     started_at: str | None = None
     ended_at: str | None = None
     starts: int = 0
-    """How often this round was begun; more than once when the service ended in the middle."""
+    """Number of times this round was begun; more than once when the service ended during it."""
     failure: str | None = None
     failure_kind: str | None = None
     verdict: str | None = None
@@ -83,8 +83,8 @@ class StoredEvaluation(Record):
 
     @property
     def is_live(self) -> bool:
-        """Whether it waits or runs."""
-        return self.state in (State.QUEUED, State.RUNNING)
+        """True while it is queued or running."""
+        return self.state in (EvaluationState.QUEUED, EvaluationState.RUNNING)
 
 
 class Store:
@@ -115,7 +115,7 @@ class Store:
             raise MachineError(f"cannot use {folder / 'evaluations.sqlite'}: {error}") from None
 
     def find(self, evaluation: str) -> StoredEvaluation | None:
-        """One evaluation; None if it was never accepted, or is long gone."""
+        """One evaluation; None if it was never accepted, or was pruned."""
         with self._guard:
             row = self._file.execute(
                 f"SELECT {_COLUMNS} FROM evaluation WHERE id = ?", (evaluation,)
@@ -123,7 +123,7 @@ class Store:
         return _entry(row) if row else None
 
     def content(self, evaluation: str) -> Content | None:
-        """What is to be judged; None once it is ended."""
+        """The content to evaluate; None once it has ended."""
         with self._guard:
             row = self._file.execute(
                 "SELECT e.problem, p.source, e.candidate, e.backend, e.config FROM evaluation e "
@@ -171,7 +171,7 @@ class Store:
         return _entry(found)
 
     def begin(self, evaluation: str) -> StoredEvaluation:
-        """Note that a queued evaluation runs."""
+        """Mark a queued evaluation as running."""
         with self._change() as file:
             row = file.execute(
                 "UPDATE evaluation SET state = 'running', started_at = ?, starts = starts + 1 "
@@ -181,7 +181,7 @@ class Store:
         return _entry(row)
 
     def put_back(self, evaluation: str) -> None:
-        """Make a running evaluation a queued one again, as if it had not been begun."""
+        """Queue a running evaluation again, as if it had not been begun."""
         with self._change() as file:
             file.execute(
                 "UPDATE evaluation SET state = 'queued', started_at = NULL, starts = starts - 1 "
@@ -192,13 +192,13 @@ class Store:
     def end(
         self,
         evaluation: str,
-        state: State,
+        state: EvaluationState,
         *,
         verdict: str | None = None,
         failure: str | None = None,
         kind: str | None = None,
     ) -> StoredEvaluation:
-        """Note how a live evaluation ended; its candidate is forgotten.
+        """Record the end of a live evaluation, and remove its candidate.
 
         Raises:
             StoreError: disk full or device failure; it is as it was.
@@ -212,7 +212,7 @@ class Store:
         return _entry(row)
 
     def unfinished(self) -> list[StoredEvaluation]:
-        """What waits or was running, in the order of acceptance."""
+        """Queued and running evaluations, in the order of acceptance."""
         with self._guard:
             rows = self._file.execute(
                 f"SELECT {_COLUMNS} FROM evaluation WHERE state IN ('queued', 'running') ORDER BY serial"
@@ -220,7 +220,7 @@ class Store:
         return [_entry(row) for row in rows]
 
     def prune(self, before_s: float) -> list[str]:
-        """Forget what ended before a time (seconds since 1970) and problems nobody needs; returns ids."""
+        """Remove unused problems, and evaluations that ended before a time since 1970; return their ids."""
         with self._change() as file:
             rows = file.execute(
                 "DELETE FROM evaluation WHERE ended_s < ? RETURNING id", (before_s,)
@@ -232,7 +232,7 @@ class Store:
         return [row[0] for row in rows]
 
     def close(self) -> None:
-        """Give the folder back."""
+        """Close the file and release the folder."""
         with self._guard:
             self._file.close()
             os.close(self._lock)
@@ -245,7 +245,7 @@ class Store:
                     self._file.execute("BEGIN IMMEDIATE")
                     yield self._file
             except sqlite3.Error as error:
-                raise StoreError(f"cannot write down an evaluation: {error}") from error
+                raise StoreError(f"cannot store an evaluation: {error}") from error
 
     def _open(self, path: Path) -> sqlite3.Connection:
         file = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
@@ -262,7 +262,7 @@ class Store:
 
 
 class StoreError(EvaluatorError):
-    """The disk does not take what was to be written down."""
+    """The disk does not take a write."""
 
 
 def _entry(row: tuple[object, ...]) -> StoredEvaluation:

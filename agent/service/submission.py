@@ -1,12 +1,14 @@
-"""What a client may ask for, and the policy and content id that makes of it."""
+"""The submission of a client: its form, and its resolution to a problem, a candidate and a policy."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated, Final, Literal
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, StrictBool, StringConstraints
 
+from kernelwright.agent.service.policy import SOURCE_CHARACTERS
 from kernelwright.evaluator import (
     Candidate,
     ConfigError,
@@ -16,39 +18,39 @@ from kernelwright.evaluator import (
     Math,
     Passes,
     Problem,
+    ProblemError,
     Record,
     Sanitize,
+    find_backend,
+    problem_from_source,
     sha256_text,
 )
-
-LONGEST_SOURCE: Final = 4 << 20
-"""Characters of a candidate or a problem."""
 
 Name = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)?$")
 ]
-Source = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_SOURCE)]
+Source = Annotated[str, StringConstraints(min_length=1, max_length=SOURCE_CHARACTERS)]
 Amount = Annotated[float, Field(gt=0, strict=True)]
 
 
-class Asked(Record):
-    """Base of what clients send: closed, and without NaN or infinity."""
+class ClientRecord(Record):
+    """Base of the records that clients send: closed, without NaN or infinity."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
 
-class AskedProblem(Asked):
+class AskedProblem(ClientRecord):
     """A problem: one of the service's own, or, where its operator allows it, the client's."""
 
     id: Annotated[Name, StringConstraints(max_length=200)]
     """Such as `level1/01_square_matmul`."""
     sha: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
-    """SHA-256 of the text the client means; another text under this id is refused."""
+    """SHA-256 of the text that is meant; another text under this id is refused."""
     source: Source | None = None
     """A KernelBench-format file; without it the problem is one of the service's own."""
 
 
-class AskedLimits(Asked):
+class AskedLimits(ClientRecord):
     """Bounds on one evaluation, none above the operator's; the fields of the evaluator's `Limits`."""
 
     compile_s: Amount | None = None
@@ -63,13 +65,13 @@ class AskedLimits(Asked):
     output_kib: Annotated[int, Field(ge=1, strict=True)] | None = None
 
 
-class AskedPolicy(Asked):
+class AskedPolicy(ClientRecord):
     """The part of an evaluation's policy that is the client's; the rest is the operator's."""
 
     shapes: Annotated[str, StringConstraints(min_length=1, max_length=100)] | None = None
     """A name in the problem's `SHAPES`."""
     passes: Passes | None = None
-    """Whether gradients are judged too."""
+    """Evaluate gradients, too."""
     dtype: Dtype | None = None
     math: Math | None = None
     baselines: (
@@ -77,12 +79,12 @@ class AskedPolicy(Asked):
     ) = None
     trials: Annotated[int, Field(ge=1, le=100, strict=True)] | None = None
     measure: StrictBool | None = None
-    """Whether to measure speed; without it a right candidate passes with no speedup."""
+    """Measure speed; without it a correct candidate passes with no speedup."""
     sanitize: Sanitize | None = None
     limits: AskedLimits = AskedLimits()
 
 
-class Submission(Asked):
+class Submission(ClientRecord):
     """One evaluation, as a client asks for it."""
 
     problem: AskedProblem | Annotated[Name, StringConstraints(max_length=200)]
@@ -90,10 +92,10 @@ class Submission(Asked):
     candidate: Source
     """The whole text of a module that defines `ModelNew`."""
     backend: Annotated[str, StringConstraints(max_length=40)] = "cuda"
-    """How the candidate is written: `cuda`, `triton`, `cpp` and so on."""
+    """Language of the candidate: `cuda`, `triton`, `cpp` and so on."""
     config: AskedPolicy = AskedPolicy()
     fresh: StrictBool = False
-    """Judge again even if this content has a verdict; what is queued or running is not doubled."""
+    """Evaluate again even if this content has a result; a queued or running evaluation is not doubled."""
 
     @property
     def wanted(self) -> AskedProblem:
@@ -102,16 +104,16 @@ class Submission(Asked):
 
 
 class Content(Record):
-    """What is judged, resolved and bounded; equal contents are one evaluation."""
+    """An evaluation to do, resolved and bounded; equal contents are one evaluation."""
 
     problem: Problem
     candidate: Candidate
     config: EvaluationConfig
 
-    def id(self, judge: str) -> str:
-        """Content address, 64 hex digits; `judge` names whose verdict it is."""
+    def id(self, evaluator: str) -> str:
+        """Content address, 64 hex digits; `evaluator` names version and hardware."""
         parts = (
-            judge,
+            evaluator,
             self.problem.id,
             self.problem.sha,
             self.candidate.sha,
@@ -120,8 +122,8 @@ class Content(Record):
         return sha256_text(json.dumps(parts))
 
 
-def policy(asked: AskedPolicy, operator: EvaluationConfig) -> EvaluationConfig:
-    """The operator's policy with the client's wishes in it.
+def policy_of(asked: AskedPolicy, operator: EvaluationConfig) -> EvaluationConfig:
+    """The operator's policy with the client's choices in it.
 
     Raises:
         ConfigError: a limit above the operator's.
@@ -131,6 +133,65 @@ def policy(asked: AskedPolicy, operator: EvaluationConfig) -> EvaluationConfig:
         most = getattr(operator.limits, name)
         if value > most:
             raise ConfigError(f"limits.{name} is at most {most:g} here, not {value:g}")
-    wishes = asked.model_dump(exclude_none=True, exclude={"limits"})
+    choices = asked.model_dump(exclude_none=True, exclude={"limits"})
     bounded = Limits.model_validate(operator.limits.model_dump() | limits)
-    return EvaluationConfig.model_validate(operator.model_dump() | wishes | {"limits": bounded})
+    return EvaluationConfig.model_validate(operator.model_dump() | choices | {"limits": bounded})
+
+
+class ProblemRegistry:
+    """The problems of a service by id; text of a client is never used as a path."""
+
+    def __init__(
+        self,
+        problems: Sequence[Problem],
+        *,
+        operator: EvaluationConfig,
+        kinds: Collection[str],
+        allows_sources: bool = False,
+    ) -> None:
+        """`operator` is the policy that clients may change in part, `kinds` the kinds of device here."""
+        self.problems: Mapping[str, Problem] = {problem.id: problem for problem in problems}
+        self._operator = operator
+        self._kinds = frozenset(kinds)
+        self._allows_sources = allows_sources
+
+    def resolve(self, submission: Submission) -> Content:
+        """Resolve a submission.
+
+        Raises:
+            ProblemError: no such problem, another text under its id, or one that is malformed or not wanted.
+            ConfigError: unknown backend or shape name, no device for the backend, or too high a limit.
+        """
+        problem = self._problem(submission.wanted)
+        backend = find_backend(submission.backend)
+        if backend.device not in self._kinds:
+            known = ", ".join(sorted(self._kinds))
+            raise ConfigError(f"no device for backend {backend.name!r} here; this service has {known}")
+        config = policy_of(submission.config, self._operator)
+        problem.overrides(config.shapes)
+        candidate = Candidate(source=submission.candidate, backend=backend.name)
+        return Content(problem=problem, candidate=candidate, config=config)
+
+    def _problem(self, wanted: AskedProblem) -> Problem:
+        if wanted.source is None:
+            problem = self.problems.get(wanted.id)
+            if problem is None:
+                raise ProblemError(f"no problem {wanted.id!r} here; GET /v1/problems lists them")
+        elif not self._allows_sources:
+            raise ProblemError(
+                "this service takes no problem sources; name one of its own (GET /v1/problems), "
+                "or have its operator pass --allow-problem-sources"
+            )
+        else:
+            problem = _read(wanted.source, wanted.id)
+        if wanted.sha is not None and wanted.sha != problem.sha:
+            raise ProblemError(f"problem {problem.id} has the hash {problem.sha} here, not {wanted.sha}")
+        return problem
+
+
+def _read(source: str, name: str) -> Problem:
+    try:
+        return problem_from_source(source, name)
+    except (ValueError, TypeError, RecursionError, MemoryError) as error:
+        # Python's parser raises these on hostile text.
+        raise ProblemError(f"problem {name} cannot be read: {type(error).__name__}") from None

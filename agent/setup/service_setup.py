@@ -15,11 +15,11 @@ from kernelwright.agent.prompting.hardware_facts import this_cpu
 from kernelwright.agent.records.provenance import versions
 from kernelwright.agent.service.app import Front, create_app
 from kernelwright.agent.service.evaluation_queue import EvaluationQueue
-from kernelwright.agent.service.middleware import LOOPBACK_NAMES, Bounds, Tokens
-from kernelwright.agent.service.problem_registry import ProblemRegistry
-from kernelwright.agent.service.server import Patience, Service
+from kernelwright.agent.service.middleware import LOOPBACK_NAMES, RequestBounds, Tokens
+from kernelwright.agent.service.server import Service, ServiceLimits
 from kernelwright.agent.service.service_workers import ServiceWorkers, kinds
 from kernelwright.agent.service.store import Store
+from kernelwright.agent.service.submission import ProblemRegistry
 from kernelwright.agent.setup import policy
 from kernelwright.agent.setup.problem_lookup import read_problems
 from kernelwright.agent.setup.usage_error import UsageError
@@ -97,17 +97,16 @@ def serve_until_signal(settings: ServiceSettings, on_ready: Callable[[ReadyServi
         evaluator = stack.enter_context(Evaluator(cache=settings.cache, idle_referees=max(2, len(devices))))
         desk = EvaluationQueue(
             store,
-            judge=judge_of(devices),
+            evaluator=judge_of(devices),
             workers=of_kind,
             places=settings.places,
-            recent_bytes=policy.RECENT_BYTES,
         )
         workers = ServiceWorkers(desk, evaluator.evaluate, devices)
         app = create_app(desk, workers, catalogue, _front(settings))
-        patience = Patience(drain_s=settings.drain_s, connections=room_for_connections())
+        limits = ServiceLimits(drain_s=settings.drain_s, connections=room_for_connections())
         host, port = listener.getsockname()[:2]
         on_ready(ReadyService(host, port, len(problems), tuple(devices), desk.queued))
-        Service(app, desk, workers, patience=patience).answer(listener)
+        Service(app, desk, workers, limits=limits).answer(listener)
 
 
 def choose_devices(wanted: Sequence[str], at_once: int | None) -> list[str]:
@@ -169,7 +168,7 @@ def judge_of(devices: Sequence[str]) -> str:
 def _front(settings: ServiceSettings) -> Front:
     return Front(
         tokens=Tokens(settings.tokens),
-        bounds=Bounds(body_bytes=settings.body_bytes),
+        bounds=RequestBounds(body_bytes=settings.body_bytes),
         hosts=None if settings.tokens or settings.is_open else LOOPBACK_NAMES | {settings.host},
         longest_wait_s=settings.longest_wait_s,
         retain_s=settings.retain_s,

@@ -13,8 +13,8 @@ from kernelwright.agent.datasets.write.message_texts import (
     answered,
     clean,
     tokens,
-    without_folders,
 )
+from kernelwright.agent.leaderboard.display_text import without_folders
 from kernelwright.agent.records.attempt_log import Attempt
 from kernelwright.agent.records.tokens import estimate_tokens
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from kernelwright.agent.archive import Archive
 from kernelwright.agent.datasets.export_settings import Reasoning
@@ -15,8 +14,6 @@ from kernelwright.evaluator import EvaluationConfig
 
 Turn: TypeAlias = dict[str, str]
 """One message: its role and its content."""
-
-_FOLDERS: Final = re.compile(r"(?<![\w./:-])/(?:[\w.@+~-]+/)+(?=[\w.@+~-])")
 
 
 class MessageTexts:
@@ -86,11 +83,6 @@ def without_thoughts(text: str) -> str:
 def clean(text: str) -> str:
     """Valid Unicode; models' broken output can hold halves of characters, which no JSON reader takes."""
     return text.encode("utf-8", "replace").decode()
-
-
-def without_folders(text: str) -> str:
-    """A message of a tool without the absolute folders of this machine: files keep their names."""
-    return _FOLDERS.sub("", clean(text))
 
 
 def answered(text: str) -> list[Turn]:

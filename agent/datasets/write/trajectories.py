@@ -18,9 +18,9 @@ from kernelwright.agent.datasets.write.message_texts import (
     Turn,
     answered,
     tokens,
-    without_folders,
     without_thoughts,
 )
+from kernelwright.agent.leaderboard.display_text import without_folders
 from kernelwright.agent.records.attempt_log import Attempt
 
 

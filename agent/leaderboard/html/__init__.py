@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from kernelwright.agent.leaderboard.html.page_writer import PageLimits, Written, write_pages
+from kernelwright.agent.leaderboard.html.page_writer import PageLimits, WrittenPages, write_pages
 
-__all__ = ["PageLimits", "Written", "write_pages"]
+__all__ = ["PageLimits", "WrittenPages", "write_pages"]

@@ -1,6 +1,6 @@
-"""One attempt as a document: its score in words, its sources and conversation, how to measure it again.
+"""One attempt as a document: score, sources, logs, conversation, and commands to measure it again.
 
-Texts are named by ids here and read later, as far as there is room for them.
+Texts have ids here and are read later, as far as there is room.
 """
 
 from __future__ import annotations
@@ -10,28 +10,27 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from kernelwright.agent.archive import Archive
-from kernelwright.agent.leaderboard.display_text import milliseconds, speed, visible
+from kernelwright.agent.leaderboard.display_text import milliseconds, speed, visible, without_folders
 from kernelwright.agent.leaderboard.html.syntax_colours import runs
+from kernelwright.agent.leaderboard.policy import TEXT_CHARACTERS
 from kernelwright.agent.records.attempt_log import Attempt, Text, TextRef
 from kernelwright.evaluator import Evaluation, Passes, Sanitization, sha256_text
-
-TEXT_CHARACTERS: Final = 64 * 1024
-"""Longest text that is shown whole."""
 
 _NUMBERS: Final = re.compile(r"\[\s+(-?[\d.eE+-]+(?:,\s+-?[\d.eE+-]+)*)\s+\]")
 
 
 @dataclass(slots=True)
 class DocumentSources:
-    """Ids of texts, the same for equal texts, and how to get each."""
+    """Ids of texts, the same for equal texts, and functions that read them."""
 
     archive: Archive
     fetch: dict[int, Callable[[], object]] = field(default_factory=dict)
-    """Reads a text and makes of it what the page holds."""
+    """Reads a text and makes the page's value of it."""
     _ids: dict[str, int] = field(default_factory=dict)
 
     def text(self, run: str, text: Text, *, is_source: bool = False, is_json: bool = False) -> int:
@@ -42,15 +41,15 @@ class DocumentSources:
         return self.put(f"{kind} {sha}", lambda: make(self.archive.text(run, text)))
 
     def put(self, name: str, make: Callable[[], object]) -> int:
-        """The id of whatever has this name."""
+        """The id of a name."""
         key = self._ids.setdefault(name, len(self._ids) + 1)
         self.fetch.setdefault(key, make)
         return key
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
-    """What a section shows of one attempt."""
+class AttemptDocument:
+    """One attempt as a section shows it."""
 
     value: dict[str, object]
     """As the page's scripts read it."""
@@ -59,9 +58,10 @@ class Document:
     reference: int | None
     """Id of the problem's source; None when the run did not record it."""
     conversation: tuple[int, ...]
-    log: int | None
+    logs: tuple[int, ...]
+    """Ids of compiler logs, tracebacks and printed output, then of the whole evaluation."""
     flaws: tuple[str, ...]
-    """What vetting said is wrong with the problem."""
+    """Flaws of the problem that vetting found."""
 
 
 def text_value(text: str) -> dict[str, object]:
@@ -84,8 +84,8 @@ def json_value(text: str) -> dict[str, object]:
 
 def document(
     shelf: DocumentSources, attempt: Attempt, workspace: Path, problem_source: Text | None
-) -> Document:
-    """Everything about one judged attempt.
+) -> AttemptDocument:
+    """Everything about one evaluated attempt.
 
     Raises:
         ArchiveError: its evaluation is missing or damaged.
@@ -93,7 +93,7 @@ def document(
     run, line = attempt.key.run, attempt.completion
     evaluation = shelf.archive.evaluation(attempt)
     if evaluation is None or attempt.evaluation is None:
-        raise ValueError(f"attempt {attempt.id} was not judged")
+        raise ValueError(f"attempt {attempt.id} was not evaluated")
     source = None if line.code is None else shelf.text(run, line.code, is_source=True)
     reference = None if problem_source is None else shelf.text(run, problem_source, is_source=True)
     said: list[tuple[str, Text]] = [(message.role, message.content) for message in line.prompt]
@@ -101,13 +101,18 @@ def document(
     said += [("reply", line.reply)]
     conversation = tuple((role, shelf.text(run, text), lies(run, text)) for role, text in said)
     log = shelf.text(run, attempt.evaluation.evaluation, is_json=True)
-    return Document(
+    logs = [
+        (label, shelf.put(f"{label} {attempt.id}", partial(text_value, text)))
+        for label, text in logs_of(evaluation)
+    ]
+    return AttemptDocument(
         value={
             "facts": [[label, visible(value)] for label, value in facts(evaluation, attempt)],
             "source": source,
             "sourceAt": "" if line.code is None else lies(run, line.code),
             "reference": reference,
             "conversation": conversation,
+            "logs": [[visible(label), key] for label, key in logs],
             "log": log,
             "logAt": lies(run, attempt.evaluation.evaluation),
             "commands": [
@@ -118,13 +123,24 @@ def document(
         source=source,
         reference=reference,
         conversation=tuple(key for _, key, _ in conversation),
-        log=log,
+        logs=(*(key for _, key in logs), log),
         flaws=tuple(map(visible, evaluation.problem_flaws)),
     )
 
 
+def logs_of(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
+    """Outputs of tools and of the candidate: label and text, without folders of this machine."""
+    for build in evaluation.builds:
+        if build.log:
+            yield f"compile log of {build.name}", without_folders(build.log)
+    if evaluation.traceback:
+        yield "traceback", without_folders(evaluation.traceback)
+    if evaluation.output_tail:
+        yield "printed output, last part", evaluation.output_tail
+
+
 def lies(run: str, text: Text) -> str:
-    """Where a text lies, below the workspace."""
+    """Path of a text below the workspace."""
     if isinstance(text, TextRef):
         return visible(f"runs/{run}/texts/{text.sha[:2]}/{text.sha}.txt")
     return visible(f"runs/{run}/attempts.jsonl")
@@ -162,7 +178,7 @@ def _checks(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
         yield (
             "error",
             f"{checked.error_ratio:.3g} times the reference's own rounding, limit {checked.limit_ratio:.3g}, "
-            f"{checked.trials} trials",
+            f"{checked.trials} trials{', those that passed' if checked.mismatch else ''}",
         )
     if checked is not None and checked.other_sizes:
         tried = checked.other_sizes.items()
@@ -200,19 +216,19 @@ def _terms(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
 
 
 def commands(evaluation: Evaluation, attempt: Attempt, workspace: Path) -> Iterator[tuple[str, str]]:
-    """How to judge it again: what the command does, and the command."""
+    """Commands that evaluate it again, each with its purpose."""
     line, key = attempt.completion, attempt.key
     if line.code is None:
         return
-    # The id of a kernel that was kept begins like the content address of its source.
+    # The id of a saved kernel is a prefix of the hash of its source.
     sha = evaluation.candidate_sha
     folder = workspace / "generated" / key.backend / key.problem.rpartition("/")[2]
     kept = next((path for path in (folder / sha[:12], folder / sha) if path.is_dir()), None)
     if evaluation.status == "PASSED" and kept is not None:
-        yield "judge the kept kernel again", f"kernelwright verify {kept.name} --workspace ."
+        yield "evaluate the saved kernel again", f"kernelwright verify {kept.name} --workspace ."
     inside = isinstance(line.code, str)
     path = "kernel.py" if inside else lies(key.run, line.code)
-    label = "save the source as kernel.py and judge it" if inside else "judge its source again"
+    label = "save the source as kernel.py and evaluate it" if inside else "evaluate its source again"
     yield label, " ".join(["kernelwright evaluate", shlex.quote(path), *_options(evaluation)])
 
 

@@ -1,4 +1,4 @@
-"""Decides what goes into one page's data, the most telling first, until it is full."""
+"""Fills the data of one page, the most telling first, until it is full."""
 
 from __future__ import annotations
 
@@ -6,25 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Final
 
 from kernelwright.agent.archive import Archive, ArchiveError
 from kernelwright.agent.leaderboard.display_text import visible
-from kernelwright.agent.leaderboard.html.attempt_documents import Document, DocumentSources, document
-from kernelwright.agent.leaderboard.html.page_header import Header, Shown, run_facts
+from kernelwright.agent.leaderboard.html.attempt_documents import AttemptDocument, DocumentSources, document
+from kernelwright.agent.leaderboard.html.page_header import Header, ShownAttempt, run_facts
 from kernelwright.agent.leaderboard.html.page_payload import Packer
 from kernelwright.agent.leaderboard.html.page_sections import Section
+from kernelwright.agent.leaderboard.policy import FULL_BYTES
 from kernelwright.agent.leaderboard.rows import Row
 from kernelwright.agent.leaderboard.run_comparison import RunComparison
 from kernelwright.agent.records.attempt_log import Attempt, Text
 
-FULL_BYTES: Final = 2048
-"""Room below which nothing more is tried."""
-
 
 @dataclass(frozen=True, slots=True)
-class Content:
-    """What all pages draw from."""
+class PageSources:
+    """The sources of all pages."""
 
     archive: Archive
     chosen: Mapping[str, Attempt]
@@ -47,14 +44,14 @@ class Filled:
     texts: int
     """Texts that are in it."""
     left_out: int
-    """Texts that were wanted and are not."""
+    """Texts without room."""
     unreadable: int
     """Texts and attempts that are missing or damaged in the archive."""
     sections_left_out: int
 
 
 def fill(
-    content: Content, shown: Sequence[Section], listed: AbstractSet[int], *, room: int, is_index: bool
+    content: PageSources, shown: Sequence[Section], listed: AbstractSet[int], *, room: int, is_index: bool
 ) -> Filled:
     """Pack a page of these sections; of those `listed`, attempts and texts too.
 
@@ -81,7 +78,7 @@ class _Page:
 
     def __init__(
         self,
-        content: Content,
+        content: PageSources,
         shown: Sequence[Section],
         listed: AbstractSet[int],
         *,
@@ -94,7 +91,7 @@ class _Page:
         self._content = content
         self._shelf = DocumentSources(content.archive)
         self._header = Header()
-        self._documents: list[list[tuple[int, Document]]] = []
+        self._documents: list[list[tuple[int, AttemptDocument]]] = []
         """Of each section, best first."""
         self._comparisons: list[tuple[int, dict[str, object]]] = []
         for section in shown:
@@ -113,7 +110,7 @@ class _Page:
         return self.packer.add(0, self._header.value(facts))
 
     def fill(self) -> None:
-        """Pack what else there is room for, in this order."""
+        """Pack further values in this order, as far as there is room."""
         for key, value in self._comparisons[:1]:
             self.packer.add(key, value)
         best = [documents[:1] for documents in self._documents]
@@ -129,31 +126,35 @@ class _Page:
             said = [tuple(reversed(one.conversation)) for _, one in _flat(group)]
             for column in zip_longest(*said):
                 self._put(iter(column))
-            self._put(one.log for _, one in _flat(group))
+            for logs in zip_longest(*(one.logs for _, one in _flat(group))):
+                self._put(iter(logs))
 
     def _take(self, section: Section, *, is_listed: bool) -> None:
-        shown: list[Shown] = []
-        documents: list[tuple[int, Document]] = []
+        shown: list[ShownAttempt] = []
+        documents: list[tuple[int, AttemptDocument]] = []
         flaws = tuple(dict.fromkeys(visible(flaw) for row in section.rows for flaw in row.flaws))
-        for row in section.chosen:
+        for row in (*section.chosen, *section.failures):
             attempt = self._content.chosen.get(row.attempt)
             if attempt is None or not (is_listed or not documents):
-                shown.append(Shown(row, None))
+                shown.append(ShownAttempt(row, None))
                 continue
             found = self._document(attempt)
             if found is None:
-                shown.append(Shown(row, None))
+                shown.append(ShownAttempt(row, None))
                 continue
             flaws = flaws or found.flaws
             key = self._shelf.put(f"document {row.attempt}", dict)
             documents.append((key, found))
-            shown.append(Shown(row, key if is_listed else None))
+            shown.append(ShownAttempt(row, key if is_listed else None))
         page = self._content.page_of.get(section.number, "")
-        self._header.add_section(section, shown, flaws=flaws, page=page, listed=is_listed)
+        count = len(section.chosen)
+        self._header.add_section(
+            section, shown[:count], shown[count:], flaws=flaws, page=page, listed=is_listed
+        )
         if is_listed:
             self._documents.append(documents)
 
-    def _document(self, attempt: Attempt) -> Document | None:
+    def _document(self, attempt: Attempt) -> AttemptDocument | None:
         key, content = attempt.key, self._content
         source = content.problems.get((key.run, key.problem))
         try:
@@ -162,7 +163,7 @@ class _Page:
             self.unreadable.add(attempt.id)
             return None
 
-    def _put_documents(self, group: Sequence[Sequence[tuple[int, Document]]]) -> None:
+    def _put_documents(self, group: Sequence[Sequence[tuple[int, AttemptDocument]]]) -> None:
         for key, one in _flat(group):
             self.packer.add(key, one.value)
 
@@ -184,5 +185,5 @@ class _Page:
             self.texts += self.packer.add(key, value)
 
 
-def _flat(group: Sequence[Sequence[tuple[int, Document]]]) -> list[tuple[int, Document]]:
+def _flat(group: Sequence[Sequence[tuple[int, AttemptDocument]]]) -> list[tuple[int, AttemptDocument]]:
     return [pair for documents in group for pair in documents]

@@ -1,4 +1,4 @@
-"""What a page's scripts read first: names, sections, attempts and comparisons, each name once."""
+"""The first value that a page's scripts read: names, sections, attempts and comparisons."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ID_DIGITS = 10
 
 
 @dataclass(slots=True)
-class Words:
+class NameTable:
     """Names by number, each once."""
 
     words: list[str] = field(default_factory=list)
@@ -33,24 +33,31 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A kernel that a section shows and the id of its document."""
+class ShownAttempt:
+    """An attempt that a section shows, and the id of its document."""
 
     row: Row
     document: int | None
-    """None where it lies on another page."""
+    """None where it is on another page."""
 
 
 class Header:
     """Collects what goes into a page's first line."""
 
     def __init__(self) -> None:
-        self._words = Words()
+        self._words = NameTable()
         self._sections: list[dict[str, object]] = []
         self._attempts: list[list[object]] = []
 
     def add_section(
-        self, section: Section, shown: Sequence[Shown], *, flaws: Sequence[str], page: str, listed: bool
+        self,
+        section: Section,
+        shown: Sequence[ShownAttempt],
+        failures: Sequence[ShownAttempt],
+        *,
+        flaws: Sequence[str],
+        page: str,
+        listed: bool,
     ) -> None:
         """Add a section; its attempts too where they are `listed`, else `page` names the file they are in."""
         of, number = section.of, self._words.number
@@ -72,10 +79,11 @@ class Header:
                 "cheats": sum(row.is_cheat for row in section.rows),
                 "statuses": [[number(status), count] for status, count in sorted(statuses.items())],
                 "models": sorted({number(row.model) or 0 for row in section.rows}),
-                "best": None if best is None else self._kernel(Shown(best, None)),
+                "best": None if best is None else self._kernel(ShownAttempt(best, None)),
                 "flaws": list(flaws),
                 "page": page,
                 "kernels": [self._kernel(kernel) for kernel in shown] if listed else [],
+                "failures": [self._kernel(one) for one in failures] if listed else [],
             }
         )
         if listed:
@@ -105,7 +113,7 @@ class Header:
         }
 
     def value(self, facts: Mapping[str, object]) -> dict[str, object]:
-        """The whole line, with what else the page's scripts need to know."""
+        """The whole value, with further facts for the scripts."""
         return {
             **facts,
             "words": self._words.words,
@@ -113,7 +121,7 @@ class Header:
             "attempts": [list(column) for column in zip(*self._attempts, strict=True)],
         }
 
-    def _kernel(self, shown: Shown) -> dict[str, object]:
+    def _kernel(self, shown: ShownAttempt) -> dict[str, object]:
         row, number = shown.row, self._words.number
         return {
             "doc": shown.document,
@@ -162,7 +170,7 @@ class Header:
 
 
 def run_facts(rows: Iterable[Row]) -> list[dict[str, object]]:
-    """What each run did, oldest first."""
+    """Counts of each run, oldest first."""
     found: dict[str, dict[str, Counter[str]]] = {}
     for row in rows:
         of_run = found.setdefault(row.run, {"models": Counter(), "backends": Counter(), "right": Counter()})

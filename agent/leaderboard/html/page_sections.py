@@ -1,4 +1,4 @@
-"""What a page is made of: a section for each problem on its terms, and the kernels to show in it."""
+"""The sections of a page: each problem under its terms, with the attempts to show."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kernelwright.agent.leaderboard.policy import FAILURES_SHOWN, KERNELS_SHOWN
 from kernelwright.agent.leaderboard.rows import Row
 from kernelwright.agent.leaderboard.standings import fastest, place
 from kernelwright.evaluator import Status
-
-GROUPS_SHOWN: Final = 8
-"""Most models and strategies whose kernels a section shows."""
 
 _NO_CODE: Final = frozenset({Status.NO_CODE, Status.TRUNCATED})
 
@@ -22,24 +20,26 @@ class Section:
     """One problem with one backend on one hardware under one policy."""
 
     number: int
-    """Its place among all; names it in links."""
+    """Its number in links."""
     rows: list[Row]
     """Attempts to list, in the archive's order."""
     attempts: int
     """Attempts there are; more than are listed only where they would fill a page."""
     chosen: list[Row]
     """Best kernel of each model and strategy, best first; without any, the last attempt that held code."""
+    failures: list[Row]
+    """Latest failed attempts, without the chosen one."""
     groups: int
-    """Models and strategies with a right kernel; more than were chosen where there are many."""
+    """Models and strategies with a correct kernel; there may be more than were chosen."""
 
     @property
     def of(self) -> Row:
-        """Any of its attempts, for what they share."""
+        """Any of its attempts, for their common fields."""
         return self.rows[0]
 
     @property
     def best(self) -> Row | None:
-        """The right kernel to show first."""
+        """The correct kernel to show first."""
         return self.chosen[0] if self.chosen and self.chosen[0].speedup is not None else None
 
 
@@ -66,15 +66,18 @@ def paged(parts: Sequence[Section], *, most: int) -> list[list[Section]]:
 
 def _section(number: int, rows: list[Row], most: int) -> Section:
     best = _best_of_groups(rows)
-    chosen = best[:GROUPS_SHOWN]
+    chosen = best[:KERNELS_SHOWN]
     if not chosen:
         held = [row for row in rows if row.status not in _NO_CODE]
         chosen = (held or rows)[-1:]
+    listed = rows if len(rows) <= most else _most_telling(rows, chosen, most)
+    failures = [row for row in listed if row.speedup is None and row not in chosen]
     return Section(
         number=number,
-        rows=rows if len(rows) <= most else _most_telling(rows, chosen, most),
+        rows=listed,
         attempts=len(rows),
         chosen=chosen,
+        failures=failures[: -FAILURES_SHOWN - 1 : -1],
         groups=len(best),
     )
 

@@ -14,8 +14,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from kernelwright.agent.leaderboard.html import standings_table
+from kernelwright.agent.leaderboard.html.machines import Machine
 from kernelwright.agent.leaderboard.html.page_content import Filled
-from kernelwright.agent.leaderboard.html.standings_table import Table
+from kernelwright.agent.leaderboard.html.standings_table import StandingsTable
 
 _ASSETS: Final = Path(__file__).parent / "assets"
 _SCRIPTS: Final = ("core.js", "lists.js", "explore.js", "drawing.js", "section.js", "compare.js", "start.js")
@@ -27,9 +28,12 @@ class Shell:
     """A page without its data."""
 
     title: str
+    about: str
+    """One sentence for search results and previews of links."""
     made: str
-    tracks: Mapping[str, Sequence[Table]]
-    """Standings over all right kernels (`all`), and over those of one track; empty on further pages."""
+    tracks: Mapping[str, Sequence[StandingsTable]]
+    """Standings over all correct kernels (`all`), and over those of one track; empty on further pages."""
+    machines: Sequence[tuple[Machine, str]]
     attempts: int
     unjudged: int
     runs: int
@@ -37,17 +41,18 @@ class Shell:
     models: int
     files: tuple[str, ...]
     number: int
-    """Which page it is, from 0."""
+    """Number of the page, from 0."""
 
 
 def render(shell: Shell, filled: Filled | None = None) -> str:
-    """The whole document; without data, to see how much room there is."""
+    """The whole document; without data, to measure its size."""
     style, script = _joined(_STYLES), _script()
     policy = "; ".join(
         (
             "default-src 'none'",
             f"script-src '{_hash(script)}'",
             f"style-src '{_hash(style)}'",
+            "img-src data:",
             "base-uri 'none'",
             "form-action 'none'",
             "require-trusted-types-for 'script'",
@@ -59,7 +64,7 @@ def render(shell: Shell, filled: Filled | None = None) -> str:
         filled=filled or Filled(data="", texts=0, left_out=0, unreadable=0, sections_left_out=0),
         figures=standings_table,
         policy=policy,
-        # Our own files, whose hashes the policy names; nothing of an archive ever comes near these two.
+        # Our own files, whose hashes the policy names; they hold no text of an archive.
         style=Markup(style),
         script=Markup(script),
     )

@@ -16,37 +16,41 @@ from urllib.parse import quote
 from kernelwright.agent.archive import Archive
 from kernelwright.agent.leaderboard.baselines import share_baselines
 from kernelwright.agent.leaderboard.board_records import Board
-from kernelwright.agent.leaderboard.html.page_content import Content, fill
+from kernelwright.agent.leaderboard.display_text import name
+from kernelwright.agent.leaderboard.html.machines import Machine, machines
+from kernelwright.agent.leaderboard.html.page_content import PageSources, fill
 from kernelwright.agent.leaderboard.html.page_sections import Section, paged, sections
 from kernelwright.agent.leaderboard.html.page_template import Shell, render
-from kernelwright.agent.leaderboard.html.standings_table import MOST_ENTRIES, tables
+from kernelwright.agent.leaderboard.html.standings_table import tables
+from kernelwright.agent.leaderboard.policy import (
+    ENTRIES_SHOWN,
+    KERNELS,
+    PAGE_ATTEMPTS,
+    PAGE_BYTES,
+    RUNS_COMPARED,
+    SPARE_BYTES,
+)
 from kernelwright.agent.leaderboard.rows import Rows, read_rows
 from kernelwright.agent.leaderboard.run_comparison import Change, RunComparison, compare_runs
 from kernelwright.agent.leaderboard.standings import board_of
 from kernelwright.agent.records.attempt_log import Attempt, Text
 
-MOST_KERNELS: Final = 20_000
-"""Most kernels whose texts are looked for; they wait in memory until their page is written."""
-SPARE_BYTES: Final = 2048
-"""Left for what a page says of itself once it is filled."""
-RUNS_COMPARED: Final = 6
-"""Newest runs that are compared with each other, each pair of them."""
 TRACKS: Final = ("own", "mixed", "library")
 
 
 @dataclass(frozen=True, slots=True)
 class PageLimits:
-    """What one page may hold."""
+    """The bounds of one page."""
 
-    size: int = 2 * 1024 * 1024
+    size: int = PAGE_BYTES
     """Bytes of the file."""
-    attempts: int = 10_000
+    attempts: int = PAGE_ATTEMPTS
     """Attempts it lists; larger archives get several pages."""
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """What was written."""
+class WrittenPages:
+    """The files of a leaderboard."""
 
     files: tuple[Path, ...]
     """The page to open first, then those that it leads to."""
@@ -65,7 +69,7 @@ def write_pages(
     compare: tuple[str, str] | None = None,
     made: str,
     limits: PageLimits = PageLimits(),
-) -> Written:
+) -> WrittenPages:
     """Write a leaderboard of all runs, or of one, and return the files.
 
     `compare` names two runs to show side by side first. `made` says when this is, for people. The folder of
@@ -79,7 +83,7 @@ def write_pages(
     parts = sections(rows.judged, most=limits.attempts)
     pages = paged(parts, most=limits.attempts)
     files = _files(file, len(pages))
-    content = Content(
+    content = PageSources(
         archive=archive,
         chosen=_chosen(archive, run, parts),
         problems=_problems(archive, rows),
@@ -91,9 +95,10 @@ def write_pages(
             for section in page
         },
     )
+    found = machines(archive, content.chosen.values())
     left_out = unreadable = 0
     for number, path in enumerate(files):
-        shell = _shell(rows, files, number, made=made, limits=limits)
+        shell = _shell(rows, files, number, found=found, made=made, limits=limits)
         listed = pages[number - 1] if number else pages[0] if len(files) == 1 and pages else []
         filled = fill(
             content,
@@ -105,7 +110,7 @@ def write_pages(
         left_out += filled.left_out
         unreadable += filled.unreadable
         _write(path, render(shell, filled))
-    return Written(
+    return WrittenPages(
         files=tuple(files), attempts=len(rows.judged), texts_left_out=left_out, unreadable=unreadable
     )
 
@@ -123,9 +128,10 @@ def _chosen(archive: Archive, run: str | None, parts: Iterable[Section]) -> dict
     """The attempts whose texts may be shown, the best of every section before any second best."""
     ranked: list[tuple[int, str]] = []
     for section in parts:
-        ranked += [(place, row.attempt) for place, row in enumerate(section.chosen)]
+        shown = (*section.chosen, *section.failures)
+        ranked += [(place, row.attempt) for place, row in enumerate(shown)]
     ranked.sort(key=lambda pair: pair[0])
-    wanted = {attempt for _, attempt in ranked[:MOST_KERNELS]}
+    wanted = {attempt for _, attempt in ranked[:KERNELS]}
     return {attempt.id: attempt for attempt in archive.attempts(run) if attempt.id in wanted}
 
 
@@ -154,13 +160,23 @@ def _compares(comparison: RunComparison) -> bool:
     return any(count for change, count in comparison.counts.items() if change is not Change.NOT_COMPARABLE)
 
 
-def _shell(rows: Rows, files: Sequence[Path], number: int, *, made: str, limits: PageLimits) -> Shell:
+def _shell(
+    rows: Rows,
+    files: Sequence[Path],
+    number: int,
+    *,
+    found: Sequence[tuple[Machine, str]],
+    made: str,
+    limits: PageLimits,
+) -> Shell:
     """Everything of a page but its data, a quarter of its size at most: the standings are on the first."""
     boards = _boards(rows) if number == 0 else {}
-    most = MOST_ENTRIES
+    most = ENTRIES_SHOWN
     while True:
         shell = Shell(
             title="kernelwright leaderboard",
+            about=_about(rows),
+            machines=found if number == 0 else (),
             made=made,
             tracks={track: tables(board, most=most) for track, board in boards.items()},
             attempts=len(rows.judged),
@@ -174,6 +190,18 @@ def _shell(rows: Rows, files: Sequence[Path], number: int, *, made: str, limits:
         if most <= 1 or len(render(shell).encode()) <= limits.size // 4:
             return shell
         most //= 2
+
+
+def _about(rows: Rows) -> str:
+    models = sorted({row.model for row in rows.judged})
+    hardware = sorted({row.hardware or "" for row in rows.judged})
+    named = ", ".join(map(name, models[:3])) + (" and others" if len(models) > 3 else "")
+    problems = len({row.problem for row in rows.judged})
+    return (
+        f"Kernels written by {named or 'language models'} for {problems} PyTorch problem"
+        f"{'s' if problems != 1 else ''}, verified and timed by kernelwright on "
+        f"{', '.join(map(name, hardware)) or 'no device'}."
+    )
 
 
 def _boards(rows: Rows) -> dict[str, Board]:

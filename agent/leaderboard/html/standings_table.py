@@ -6,24 +6,19 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final
 
 from kernelwright.agent.leaderboard.board_records import Board, Entry
 from kernelwright.agent.leaderboard.display_text import name
+from kernelwright.agent.leaderboard.policy import ENTRIES_SHOWN, HUES
 from kernelwright.agent.leaderboard.rows import Policy
-
-MOST_ENTRIES: Final = 100
-"""Most lines of all tables of one page together."""
-HUES: Final = 8
-"""Colours a chart tells apart; further lines are grey."""
 
 WIDTH, HEIGHT = 720, 260
 LEFT, BOTTOM, TOP, RIGHT = 66, 34, 12, 16
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One entry with what is drawn of it."""
+class StandingLine:
+    """One entry with its drawing."""
 
     entry: Entry
     model: str
@@ -37,31 +32,31 @@ class Line:
     mean_x: float
     high_x: float | None
     one_x: float
-    """Where 1.0 lies on it."""
+    """Position of 1.0 on it."""
     shares: tuple[tuple[str, int, float, float], ...]
-    """Status, count, and where its part of a bar of 0 to 100 begins and how wide it is."""
+    """Status, count, and the start and width of its part of a bar of 0 to 100."""
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class StandingsTable:
     """One table."""
 
     title: tuple[str, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[StandingLine, ...]
     p_ticks: tuple[tuple[float, float], ...]
-    """Values of p and where they lie in the chart."""
+    """Values of p and their positions in the chart."""
     one_x: float
-    """Where a speedup of 1.0 lies in it."""
+    """Position of a speedup of 1.0."""
     share_ticks: tuple[tuple[str, float], ...]
     left_out: int
-    """Entries for which there was no room."""
+    """Entries without room."""
     has_costs: bool
-    """Whether any reply cost anything."""
+    """True when any reply cost anything."""
     problem_sets: int
     """Different sets of problems the entries were measured on."""
 
 
-def tables(board: Board, *, most: int = MOST_ENTRIES) -> list[Table]:
+def tables(board: Board, *, most: int = ENTRIES_SHOWN) -> list[StandingsTable]:
     """Every table of a board, in its order, with `most` lines in all."""
     found = []
     for title, members in groupby(board.entries, key=_title):
@@ -83,14 +78,14 @@ def _title(entry: Entry) -> tuple[str, ...]:
     return name(of.backend), name(of.hardware), terms(policy)
 
 
-def _table(title: tuple[str, ...], entries: Sequence[Entry], left_out: int) -> Table:
+def _table(title: tuple[str, ...], entries: Sequence[Entry], left_out: int) -> StandingsTable:
     fastest = max((entry.speedups[0] for entry in entries if entry.speedups), default=1.0)
     end = min(max(2.5, math.ceil(fastest * 2.1) / 2), 10.0)
     scale = _log_scale(entries)
     lines = tuple(_line(entry, number, end, scale) for number, entry in enumerate(entries))
     step = 0.5 if end <= 4 else 1.0 if end <= 7 else 2.0
     values = [round(step * number, 1) for number in range(int(end / step) + 1)]
-    return Table(
+    return StandingsTable(
         title=title,
         lines=lines,
         p_ticks=tuple((value, _x(value, end)) for value in values),
@@ -102,9 +97,9 @@ def _table(title: tuple[str, ...], entries: Sequence[Entry], left_out: int) -> T
     )
 
 
-def _line(entry: Entry, number: int, end: float, scale: tuple[float, float]) -> Line:
+def _line(entry: Entry, number: int, end: float, scale: tuple[float, float]) -> StandingLine:
     low, high = entry.geomean.low, entry.geomean.high
-    return Line(
+    return StandingLine(
         entry=entry,
         model=name(entry.of.model),
         strategy=name(entry.of.strategy),

@@ -1,56 +1,35 @@
-"""Colours for sources: where keywords, strings, comments and numbers begin and end.
+"""Colours for sources, by Pygments: where keywords, strings, comments and numbers begin and end.
 
-Candidates are hostile text, so the patterns never go back: each is tried once at each place. C++ and CUDA
-inside long Python strings are coloured as what they are.
+Candidates are hostile text, on which a lexer's patterns may backtrack for long: sources beyond a size or
+with a line beyond a length have no colours, nor has the rest of a source after a deadline. CUDA and C++ in
+long Python strings are coloured as such.
 """
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
-from typing import Final
+from functools import cache
+from importlib import import_module
+from itertools import groupby, takewhile
+from typing import Any, Final
 
-MOST_CHARACTERS: Final = 200_000
-"""Longest source that is coloured."""
+from kernelwright.agent.leaderboard.policy import COLOURED_CHARACTERS, COLOURED_LINE, COLOURING_S
 
-_NUMBER: Final = (
-    r"(?P<number>\b(?:0[xXbB][\da-fA-F_]++|\d[\d_]*+(?:\.[\d_]*+)?+(?:[eE][+-]?\d++)?+)[a-zA-Z]{0,3}+)"
-)
-_WORD: Final = r"(?P<word>[^\W\d]\w*+)"
-_PYTHON: Final = re.compile(
-    r"(?P<comment>#[^\n]*+)"
-    r'|(?P<long>(?:[rbfuRBFU]{1,2}+)?+(?:"""(?:[^"\\]|\\.|"(?!""))*+(?:"""|\Z)'
-    r"|'''(?:[^'\\]|\\.|'(?!''))*+(?:'''|\Z)))"
-    r'|(?P<string>(?:[rbfuRBFU]{1,2}+(?=["\']))?+(?:"(?:[^"\\\n]|\\.)*+"?+|\'(?:[^\'\\\n]|\\.)*+\'?+))'
-    r"|(?P<decorator>@[\w.]++)"
-    rf"|{_NUMBER}|{_WORD}",
-    re.DOTALL,
-)
-_CPP: Final = re.compile(
-    r"(?P<comment>//[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))"
-    r'|(?P<string>"(?:[^"\\\n]|\\.)*+"?+|\'(?:[^\'\\\n]|\\.)\')'
-    r"|(?P<decorator>\#[ \t]*+\w++)"
-    rf"|{_NUMBER}|{_WORD}",
-    re.DOTALL,
-)
 _IS_CPP: Final = re.compile(r"#include|#pragma|__global__|\btorch::|\bextern \"C\"|;\s*\n")
-
-_PYTHON_WORDS: Final = re.compile(
-    r"False|None|True|and|as|assert|async|await|break|class|continue|def|del|elif|else|except|finally|for|"
-    r"from|global|if|import|in|is|lambda|match|nonlocal|not|or|pass|raise|return|try|while|with|yield"
+_LETTERS: Final = (
+    ("Comment.Preproc", "d"),
+    ("Name.Decorator", "d"),
+    ("Comment", "c"),
+    ("Literal.String", "s"),
+    ("Literal.Number", "n"),
+    ("Keyword.Type", "t"),
+    ("Name.Builtin", "t"),
+    ("Name.Namespace", "t"),
+    ("Keyword", "k"),
+    ("Operator.Word", "k"),
 )
-_CPP_WORDS: Final = re.compile(
-    r"alignas|auto|break|case|catch|class|const|constexpr|continue|default|delete|do|else|enum|explicit|"
-    r"extern|false|for|friend|if|inline|namespace|new|nullptr|operator|private|public|return|sizeof|static|"
-    r"static_assert|static_cast|reinterpret_cast|struct|switch|template|this|throw|true|try|typedef|typename|"
-    r"union|using|virtual|volatile|while|__(?:global|device|host|shared|restrict|constant)__|"
-    r"__launch_bounds__|__forceinline__"
-)
-_TYPES: Final = re.compile(
-    r"void|bool|char|short|int|long|float|double|unsigned|signed|size_t|u?int(?:8|16|32|64)_t|(?:__)?half2?|"
-    r"__nv_bfloat16|float[24]|dim3|range|len|print|super|self|min|max|abs|sum|zip|enumerate|torch|nn|tl|triton"
-)
-_LETTERS: Final = {"comment": "c", "string": "s", "long": "s", "decorator": "d", "number": "n"}
 
 
 def runs(source: str) -> str:
@@ -59,11 +38,11 @@ def runs(source: str) -> str:
     `c` comment, `s` string, `k` keyword, `t` type or well-known name, `n` number, `d` decorator or directive,
     `_` anything else. Empty for a source that is too long to colour.
     """
-    if len(source) > MOST_CHARACTERS:
+    if len(source) > COLOURED_CHARACTERS or max(map(len, source.split("\n"))) > COLOURED_LINE:
         return ""
     parts: list[str] = []
     last, length = "", 0
-    for letter, text in _stretches(source, _PYTHON, _PYTHON_WORDS):
+    for letter, text in _stretches(source, "python", time.monotonic() + COLOURING_S):
         units = len(text.encode("utf-16-le", "surrogatepass")) // 2
         if letter == last:
             length += units
@@ -74,26 +53,26 @@ def runs(source: str) -> str:
     return "".join(parts) + (f"{last}{length}" if length else "")
 
 
-def _stretches(source: str, pattern: re.Pattern[str], words: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+def _stretches(source: str, language: str, deadline: float) -> Iterator[tuple[str, str]]:
     end = 0
-    for found in pattern.finditer(source):
-        if found.start() > end:
-            yield "_", source[end : found.start()]
-        kind, text = found.lastgroup or "", found[0]
-        if kind == "long" and _IS_CPP.search(text):
-            yield from _inside(text)
-        elif kind == "word":
-            yield "k" if words.fullmatch(text) else "t" if _TYPES.fullmatch(text) else "_", text
+    tokens = _lexer(language).get_tokens_unprocessed(source)
+    in_time = takewhile(lambda token: time.monotonic() < deadline, tokens)
+    for letter, group in groupby(in_time, key=lambda token: _letter(token[1])):
+        text = "".join(token[2] for token in group)
+        end += len(text)
+        if language == "python" and letter == "s" and "\n" in text and _IS_CPP.search(text):
+            yield from _stretches(text, "cuda", deadline)
         else:
-            yield _LETTERS[kind], text
-        end = found.end()
+            yield letter, text
     yield "_", source[end:]
 
 
-def _inside(text: str) -> Iterator[tuple[str, str]]:
-    """A long string that holds C++: its quotes, and what is between them."""
-    start = min(place for place in (text.find('"""'), text.find("'''")) if place >= 0) + 3
-    stop = len(text) - 3 if len(text) >= start + 3 and text[-3:] == text[start - 3 : start] else len(text)
-    yield "s", text[:start]
-    yield from _stretches(text[start:stop], _CPP, _CPP_WORDS)
-    yield "s", text[stop:]
+@cache
+def _lexer(language: str) -> Any:  # Any: Pygments has no types
+    return import_module("pygments.lexers").get_lexer_by_name(language)
+
+
+@cache
+def _letter(kind: object) -> str:
+    name = str(kind).removeprefix("Token.")
+    return next((letter for group, letter in _LETTERS if name.startswith(group)), "_")

@@ -12,8 +12,8 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernelwright.agent.leaderboard.policy import FEWEST_ROWS
 from kernelwright.agent.leaderboard.statistics import (
-    FEWEST,
     Interval,
     best_at_k,
     bootstrap,
@@ -85,7 +85,7 @@ def test_a_quantile_is_numpys(values: list[float], share: float) -> None:
     assert quantile(sorted(values), share) == pytest.approx(float(np.quantile(values, share)), abs=1e-9)
 
 
-@pytest.mark.parametrize("size", [FEWEST, 20, 100])
+@pytest.mark.parametrize("size", [FEWEST_ROWS, 20, 100])
 def test_the_bootstrap_interval_is_scipys(size: int) -> None:
     dice = random.Random(size)
     values = [dice.lognormvariate(0, 0.7) for _ in range(size)]
@@ -114,7 +114,7 @@ def test_the_bootstrap_repeats_itself_and_declines_too_few() -> None:
     values = [1.0, 2.0, 3.0, 4.0, 5.0]
     both = bootstrap([values, values], samples=100, seed=3)
     assert both == bootstrap([values], samples=100, seed=3) * 2
-    assert bootstrap([values[: FEWEST - 1]], samples=100, seed=3) == [None]
+    assert bootstrap([values[: FEWEST_ROWS - 1]], samples=100, seed=3) == [None]
     assert bootstrap([], samples=100, seed=3) == []
 
 

@@ -19,10 +19,10 @@ from kernelwright.agent.service.app import Front, create_app
 from kernelwright.agent.service.client import ServiceClient
 from kernelwright.agent.service.evaluation_queue import EvaluationQueue
 from kernelwright.agent.service.middleware import Tokens
-from kernelwright.agent.service.problem_registry import ProblemRegistry
-from kernelwright.agent.service.server import Patience, Service
+from kernelwright.agent.service.server import Service, ServiceLimits
 from kernelwright.agent.service.service_workers import ServiceWorkers, kinds
 from kernelwright.agent.service.store import Store
+from kernelwright.agent.service.submission import ProblemRegistry
 from kernelwright.agent.setup.service_setup import listen
 from kernelwright.evaluator import (
     Cancelled,
@@ -123,7 +123,7 @@ class Running:
     devices: tuple[str, ...] = ("cpu",)
     places: int = 1000
     front: dict[str, Any] = field(default_factory=dict)
-    patience: Patience = field(default_factory=lambda: Patience(head_s=2, drain_s=10))
+    limits: ServiceLimits = field(default_factory=lambda: ServiceLimits(head_s=2, drain_s=10))
     allows_sources: bool = True
     wanted_port: int = 0
     operator: EvaluationConfig = field(default_factory=EvaluationConfig)
@@ -131,9 +131,7 @@ class Running:
     def __enter__(self) -> Running:
         self.store = Store(self.folder)
         of_kind = kinds(self.devices)
-        self.desk = EvaluationQueue(
-            self.store, judge="test", workers=of_kind, places=self.places, recent_bytes=1 << 20
-        )
+        self.desk = EvaluationQueue(self.store, evaluator="test", workers=of_kind, places=self.places)
         workers = ServiceWorkers(self.desk, self.judge, self.devices)
         catalogue = ProblemRegistry(
             [PROBLEM], operator=self.operator, kinds=of_kind, allows_sources=self.allows_sources
@@ -143,7 +141,7 @@ class Running:
         listener = listen("127.0.0.1", self.wanted_port)
         self.port: int = listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        self.service = Service(app, self.desk, workers, patience=self.patience)
+        self.service = Service(app, self.desk, workers, limits=self.limits)
         self._thread = threading.Thread(target=self.service.answer, args=(listener,))
         self._thread.start()
         return self

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import http.client
 import json
 import socket
@@ -13,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from kernelwright.agent.service.middleware import LOOPBACK_NAMES, Bounds
+from kernelwright.agent.service.middleware import LOOPBACK_NAMES, RequestBounds
 from kernelwright.evaluator import EvaluationConfig, Limits
 from tests.agent.service.standin import PROBLEM, Running, StandIn, source
 
 JSON = {"Content-Type": "application/json"}
-BOUNDS = Bounds(body_bytes=100_000, body_s=1.0)
+BOUNDS = RequestBounds(body_bytes=100_000, body_s=1.0)
 
 
 def ask(
@@ -327,3 +329,16 @@ def test_the_interface_describes_itself(running: Running) -> None:
     refusals = schema["paths"]["/v1/evaluations"]["post"]["responses"]["429"]["content"]
     assert list(refusals) == ["application/problem+json"]
     assert b"openapi.json" in ask(running, "GET", "/docs")[2]
+
+
+def test_pages_for_people_need_no_network_and_no_token(tmp_path: Path) -> None:
+    with Running(tmp_path, StandIn(), "secret-" * 4) as running:
+        for path, words in (("/", "ready"), ("/docs", "POST /v1/evaluations")):
+            status, headers, body = ask(running, "GET", path, headers={"Authorization": ""})
+            page = body.decode()
+            assert status == 200 and words in page and "<script" not in page and "http://" not in page
+            style = page.partition("<style>")[2].partition("</style>")[0].encode()
+            digest = base64.b64encode(hashlib.sha256(style).digest()).decode()
+            assert headers["content-security-policy"].startswith(
+                f"default-src 'none'; style-src 'sha256-{digest}'"
+            )

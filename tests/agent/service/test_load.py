@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 
 from kernelwright.agent.service.client import ServiceClient
-from kernelwright.agent.service.middleware import Bounds
+from kernelwright.agent.service.middleware import RequestBounds
 from kernelwright.agent.service.store import Store
 from kernelwright.evaluator import Candidate, Evaluation, Status
 from tests.agent.service.standin import PROBLEM, TOKEN, Running, StandIn, source
 
-LARGEST = Bounds().body_bytes
+LARGEST = RequestBounds().body_bytes
 ROOT = Path(__file__).parents[3]
 
 
@@ -189,7 +189,7 @@ def test_memory_stays_bounded_over_many_large_verdicts(tmp_path: Path) -> None:
 
 
 def test_bodies_that_arrive_at_once_do_not_fill_the_memory(tmp_path: Path) -> None:
-    bounds = Bounds(body_bytes=200_000, held_bytes=400_000, body_s=20.0)
+    bounds = RequestBounds(body_bytes=200_000, held_bytes=400_000, body_s=20.0)
     with Running(tmp_path, StandIn(), front={"bounds": bounds}) as running:
         gate = threading.Event()
         statuses: list[int] = []

@@ -12,15 +12,14 @@ import pytest
 
 from kernelwright.agent.prompting.hardware_facts import this_cpu
 from kernelwright.agent.service.client import EvaluationFailed
-from kernelwright.agent.service.drain_rate import LONGEST_S, DrainRate
 from kernelwright.agent.service.evaluation_queue import (
-    MOST_STARTS,
     EvaluationQueue,
+    EvaluationView,
     QueuedEvaluation,
-    Standing,
 )
-from kernelwright.agent.service.recent_entries import RecentEntries
-from kernelwright.agent.service.store import State, Store, StoredEvaluation, StoreError
+from kernelwright.agent.service.metrics import DrainRate
+from kernelwright.agent.service.policy import LONGEST_RETRY_S, STARTS
+from kernelwright.agent.service.store import EvaluationState, Store, StoreError
 from kernelwright.agent.service.submission import AskedLimits, Content
 from kernelwright.agent.setup.service_setup import judge_of
 from kernelwright.evaluator import Candidate, EvaluationConfig, Limits, MachineError, Status, source_sha
@@ -36,7 +35,7 @@ def content(candidate: str = "x", **config: Any) -> Content:
 
 
 def open_desk(store: Store, **changes: Any) -> EvaluationQueue:
-    fields: dict[str, Any] = {"judge": "test", "workers": {"cpu": 1}, "places": 100, "recent_bytes": 1 << 20}
+    fields: dict[str, Any] = {"evaluator": "test", "workers": {"cpu": 1}, "places": 100}
     return EvaluationQueue(store, **{**fields, **changes})
 
 
@@ -88,7 +87,7 @@ def test_a_restart_goes_on_with_what_waited_and_what_ran(tmp_path: Path) -> None
 
 def test_what_ends_the_service_again_and_again_is_given_up(tmp_path: Path) -> None:
     poison = ""
-    for _ in range(MOST_STARTS):
+    for _ in range(STARTS):
         store = Store(tmp_path)
         desk = open_desk(store)
         poison = desk.accept(content("poison")).entry.id
@@ -98,14 +97,14 @@ def test_what_ends_the_service_again_and_again_is_given_up(tmp_path: Path) -> No
     desk = open_desk(store)
     standing = desk.look(poison)
     assert standing is not None
-    assert (standing.entry.state, desk.queued) == (State.FAILED, 0)
+    assert (standing.entry.state, desk.queued) == (EvaluationState.FAILED, 0)
     assert "3 times" in (standing.entry.failure or "")
     assert desk.accept(content("poison")).taken is QueuedEvaluation.ACCEPTED
     store.close()
 
 
 def test_what_was_put_back_does_not_count_as_begun(tmp_path: Path) -> None:
-    for _ in range(MOST_STARTS + 1):
+    for _ in range(STARTS + 1):
         store = Store(tmp_path)
         desk = open_desk(store)
         desk.accept(content())
@@ -173,29 +172,6 @@ def test_old_evaluations_are_forgotten_and_waiting_ones_are_not(tmp_path: Path) 
     store.close()
 
 
-def test_recent_entries_are_bounded_by_their_bytes() -> None:
-    recent = RecentEntries(max_bytes=100_000)
-    for number in range(500):
-        entry = StoredEvaluation(
-            id=str(number),
-            round=1,
-            state=State.FINISHED,
-            problem="p",
-            backend="cpp",
-            accepted_at="",
-            verdict="v" * 10_000,
-        )
-        recent.put(entry)
-        recent.put(entry)
-        recent.get("0" if number < 5 else str(number - 1))
-        assert recent.held_bytes <= 100_000
-    assert recent.get("499") is not None
-    assert recent.get("490") is None
-    for number in range(500):
-        recent.drop(str(number))
-    assert recent.held_bytes == 0
-
-
 def test_callers_turned_away_are_sent_away_longer_each_until_a_place_is_free() -> None:
     pace = DrainRate(workers=2)
     assert pace.retry_after_s() == 5
@@ -203,7 +179,7 @@ def test_callers_turned_away_are_sent_away_longer_each_until_a_place_is_free() -
     assert [pace.retry_after_s() for _ in range(3)] == [5, 10, 15]
     pace.ended(10.0)
     assert pace.retry_after_s() == 5
-    assert max(pace.retry_after_s() for _ in range(1000)) == LONGEST_S
+    assert max(pace.retry_after_s() for _ in range(1000)) == LONGEST_RETRY_S
 
 
 def test_a_service_serves_what_an_earlier_one_judged_without_judging_again(tmp_path: Path) -> None:
@@ -226,5 +202,5 @@ def test_a_standing_says_how_many_come_first(tmp_path: Path) -> None:
     desk = open_desk(store)
     ids = [desk.accept(content(str(number))).entry.id for number in range(3)]
     found = [desk.look(one) for one in ids]
-    assert [standing.ahead for standing in found if isinstance(standing, Standing)] == [0, 1, 2]
+    assert [standing.ahead for standing in found if isinstance(standing, EvaluationView)] == [0, 1, 2]
     store.close()

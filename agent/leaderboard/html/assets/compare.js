@@ -29,7 +29,7 @@ function comparison(page, pair) {
   const side = (one) =>
     one
       ? one[1] === null
-        ? `0/${one[4]} right`
+        ? `0/${one[4]} correct`
         : speedup(one[1], one[2], one[3])
       : h("span", { class: "muted" }, "not tried");
   const sectionOf = (row) =>
@@ -130,7 +130,7 @@ function compareView(page) {
       },
       { label: "backends", key: (row) => row.backends.join(", "), cell: (row) => row.backends.join(", ") },
       {
-        label: "right",
+        label: "correct",
         number: true,
         key: (row) => row.passed,
         cell: (row) => `${whole(row.passed)}/${whole(row.attempts)}`,

@@ -1,4 +1,4 @@
-// Speedup over turns: a point for each right attempt, a cross for each that failed, lines through conversations.
+// Speedup over turns: a point for each correct attempt, a cross for each failure, lines through conversations.
 
 const DRAWN = 2000;
 const AREA = { width: 720, height: 258, left: 86, right: 14, top: 12, bottom: 74 };
@@ -57,7 +57,7 @@ function overTurns(section, attempts) {
         d: `M${points.map(([across, up]) => `${across} ${up}`).join("L")}`,
       }),
     );
-  const label = `${byTurn ? "Speedup over turns" : "Speedup of one attempt after the other"}: ${count(rows.length, "attempt")}, ${speeds.length} right${section.best ? `, the best ${times(section.best.speedup)}` : ""}`;
+  const label = `${byTurn ? "Speedup over turns" : "Speedup of one attempt after the other"}: ${count(rows.length, "attempt")}, ${speeds.length} correct${section.best ? `, the best ${times(section.best.speedup)}` : ""}`;
   return h(
     "figure",
     { class: "chart" },

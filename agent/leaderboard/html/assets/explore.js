@@ -67,6 +67,7 @@ function sectionsOf(page) {
     models: one.models.map(word),
     best: kernel(one.best),
     kernels: one.kernels.map(kernel),
+    failures: one.failures.map(kernel),
   }));
 }
 
@@ -119,7 +120,7 @@ function problemList(page) {
     },
     ...(places.length > 1 ? [{ label: "backend, hardware, terms", class: "place", key: place, cell: place }] : []),
     {
-      label: "right",
+      label: "correct",
       number: true,
       key: (row) => row.passed,
       cell: (row) => `${row.passed}/${row.attempts}`,
@@ -175,11 +176,14 @@ function problemList(page) {
   return list({ caption: "Problems", noun: "problem", columns, rows: sections, filters, order: [0, 1] });
 }
 
-// The kernel of a section that an attempt is, when its sources are on this page.
+// The address of an attempt whose texts are on this page: a kernel or a failure of its section; null of others.
 function embedded(attempt) {
-  return attempt.section.kernels.findIndex(
-    (one) => one.attempt === attempt.id && one.run === attempt.run && one.doc !== null,
-  );
+  const among = (shown) =>
+    shown.findIndex((one) => one.attempt === attempt.id && one.run === attempt.run && one.doc !== null);
+  const kernel = among(attempt.section.kernels),
+    failure = among(attempt.section.failures);
+  if (kernel < 0 && failure < 0) return null;
+  return `#s${attempt.section.n}${kernel < 0 ? `f${failure}` : `k${kernel}`}`;
 }
 
 function attemptColumns(page, isWide) {
@@ -199,10 +203,8 @@ function attemptColumns(page, isWide) {
       class: "nowrap",
       key: (row) => row.id,
       cell: (row) => {
-        const kernel = embedded(row);
-        return kernel < 0
-          ? h("code", {}, row.id)
-          : h("a", { href: `#s${row.section.n}k${kernel}` }, h("code", {}, row.id));
+        const there = embedded(row);
+        return there === null ? h("code", {}, row.id) : h("a", { href: there }, h("code", {}, row.id));
       },
     },
     {

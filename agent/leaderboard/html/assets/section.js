@@ -74,6 +74,21 @@ function turns(page, document) {
   });
 }
 
+// Compile logs, tracebacks and printed output: opened where nothing passed, since they say why.
+function logs(page, document, isFailure) {
+  const shown = document.logs.map(([label, key]) => {
+    const value = textOf(page, key);
+    const body = value
+      ? [
+          h("pre", { class: "prose", tabindex: "0", role: "region", "aria-label": label }, value.text),
+          cutNote(value, document.logAt),
+        ]
+      : absent(key, document.logAt);
+    return h("details", isFailure ? { open: true } : {}, h("summary", {}, label), body);
+  });
+  return shown.length ? h("section", {}, h("h2", {}, "What the tools said"), shown) : null;
+}
+
 function scoreLog(page, document) {
   const value = textOf(page, document.log);
   const body = value
@@ -117,12 +132,14 @@ function kernelDetails(page, section, kernel) {
       { class: "score" },
       document.facts.map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, value))),
     ),
+    kernel.speedup === null ? logs(page, document, true) : null,
     h(
       "div",
       { class: "sources" },
       source(page, kernel.speedup === null ? "Candidate" : "Kernel", document.source, document.sourceAt),
       source(page, "Reference", document.reference, `runs/${kernel.run}/attempts.jsonl`),
     ),
+    kernel.speedup === null ? null : logs(page, document, false),
     h("section", {}, h("h2", {}, "Conversation"), turns(page, document)),
     h(
       "section",
@@ -156,7 +173,7 @@ function choiceOfKernels(section, chosen, choose) {
   );
 }
 
-function sectionView(page, section, chosen) {
+function sectionView(page, section, kind, chosen) {
   const attempts = page.attempts.filter((row) => row.section === section);
   const near = page.sections.filter((one) => one.here),
     at = near.indexOf(section);
@@ -170,11 +187,12 @@ function sectionView(page, section, chosen) {
           named(one.problem === section.problem ? place(one) : one.problem),
         )
       : null;
-  const kernel = section.kernels[chosen] ?? section.kernels[0];
+  const isFailure = kind === "f" && section.failures[chosen] !== undefined;
+  const kernel = isFailure ? section.failures[chosen] : (section.kernels[chosen] ?? section.kernels[0]);
   const title = h("h1", { tabindex: "-1" }, named(section.problem));
   const told = section.best
-    ? [count(section.passed, "right attempt"), ` of ${whole(section.attempts)}`]
-    : [`Nothing right in ${count(section.attempts, "attempt")}; shown is the last one that held code`];
+    ? [count(section.passed, "correct attempt"), ` of ${whole(section.attempts)}`]
+    : [`Nothing correct in ${count(section.attempts, "attempt")}; shown is the last one that held code`];
   const groups =
     section.groups > section.kernels.length
       ? ` The best ${section.kernels.length} of ${section.groups} models and strategies are shown.`
@@ -192,6 +210,19 @@ function sectionView(page, section, chosen) {
     title,
     h("p", { class: "lead" }, place(section), " ", marks(section)),
     h("p", { class: "muted" }, told, ".", groups),
+    isFailure
+      ? h(
+          "p",
+          { class: "note" },
+          "This attempt failed: ",
+          h("code", {}, kernel.attempt),
+          " by ",
+          h("bdi", {}, kernel.model),
+          `, sample ${kernel.sample}, turn ${kernel.turn}, ended `,
+          status(kernel.status),
+          section.kernels.length ? [". ", h("a", { href: `#s${section.n}` }, "Best kernels")] : null,
+        )
+      : null,
     section.flaws.length
       ? h(
           "p",

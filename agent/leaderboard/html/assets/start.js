@@ -1,23 +1,23 @@
 // Puts the parts in their places and follows the address.
 
 function route(page) {
-  const [, number, kernel] = /^#s(\d+)(?:k(\d+))?$/.exec(location.hash) ?? [];
+  const [, number, kind, place] = /^#s(\d+)(?:([kf])(\d+))?$/.exec(location.hash) ?? [];
   const section =
     number === undefined ? null : page.sections.find((one) => one.n === Number(number) && one.here);
   const overview = byId("overview"),
     mount = byId("section");
   if (!section) {
-    const wasAway = overview.hidden;
     overview.hidden = false;
     mount.hidden = true;
     mount.replaceChildren();
     document.title = page.title;
-    if (wasAway && location.hash.length > 1)
-      document.getElementById(location.hash.slice(1))?.scrollIntoView();
+    // The browser looked for the part before it was unpacked, and before the section gave way to it.
+    if (location.hash.length > 1)
+      document.getElementById(location.hash.slice(1))?.scrollIntoView({ behavior: "instant" });
     return;
   }
   const isOther = mount.dataset.section !== number || mount.hidden;
-  const { view, title } = sectionView(page, section, kernel === undefined ? 0 : Number(kernel));
+  const { view, title } = sectionView(page, section, kind ?? "k", Number(place ?? 0));
   mount.dataset.section = number;
   mount.replaceChildren(view);
   overview.hidden = true;

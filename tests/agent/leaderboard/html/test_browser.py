@@ -163,7 +163,7 @@ def test_the_keyboard_reaches_everything(runs: Archive, visiting: Callable[..., 
     assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
     page.locator("#problems thead button").nth(1).focus()
     page.keyboard.press("Enter")
-    assert page.locator("#problems th[aria-sort=descending]").inner_text().startswith("right")
+    assert page.locator("#problems th[aria-sort=descending]").inner_text().startswith("correct")
     ring = "getComputedStyle(document.activeElement).outlineStyle"
     assert page.evaluate(ring) == "solid"
     page.locator("#theme").focus()

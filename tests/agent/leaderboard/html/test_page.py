@@ -13,7 +13,7 @@ import pytest
 
 from kernelwright.agent.archive import Archive
 from kernelwright.agent.leaderboard import board
-from kernelwright.agent.leaderboard.html import PageLimits, Written, write_pages
+from kernelwright.agent.leaderboard.html import PageLimits, WrittenPages, write_pages
 from kernelwright.agent.leaderboard.html.page_payload import unpack
 from kernelwright.evaluator import Status
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.agent.conftest import Make
 
 ELEMENTS = re.compile(
-    "html|head|meta|title|style|body|a|header|p|nav|button|main|div|section|h[123]|span|fieldset|legend|label|"
+    "html|head|meta|link|title|style|body|a|header|p|nav|button|main|div|section|h[123]|span|fieldset|legend|label|"
     "input|table|caption|thead|tbody|tr|th|td|abbr|sub|bdi|svg|line|path|rect|text|figure|figcaption|i|article|"
     "ul|li|dl|dt|dd|code|noscript|script"
 )
@@ -51,7 +51,7 @@ class Outline(HTMLParser):
             self.raw[self._inside][-1] += data
 
 
-def write(archive: Archive, file: Path, **changes: Any) -> Written:
+def write(archive: Archive, file: Path, **changes: Any) -> WrittenPages:
     return write_pages(archive, file, **{"made": "2026-01-01 00:00 UTC", **changes})
 
 
@@ -131,7 +131,7 @@ def test_how_to_measure_again_names_the_source_the_problem_and_the_terms(
     section = everything[0]["sections"][-1]
     document = everything[section["kernels"][0]["doc"]]
     (label, command), *_ = document["commands"]
-    assert label == "save the source as kernel.py and judge it"
+    assert label == "save the source as kernel.py and evaluate it"
     assert command == (
         "kernelwright evaluate kernel.py --problem level2/05_problem --backend cpp "
         "--dtype as_is --math fp32 --baselines eager,compile"
@@ -148,7 +148,9 @@ def test_planted_scripts_make_no_element_and_no_attribute(
     assert [tag for tag, _ in outline.elements].count("script") == 2
     attributes = {name for _, found in outline.elements for name in found}
     assert not {name for name in attributes if name.startswith("on") or name in ("src", "srcdoc", "style")}
-    assert all((found.get("href") or "#").startswith("#") for _, found in outline.elements)
+    assert all((found.get("href") or "#").startswith("#") for tag, found in outline.elements if tag != "link")
+    (icon,) = (found for tag, found in outline.elements if tag == "link")
+    assert str(icon["href"]).startswith("data:image/svg+xml,")
     # It did get in, as text: into the page itself and into the data.
     assert "&lt;img src=x onerror=window.pwned=1&gt;" in file.read_text("utf-8")
     everything = "\n".join(texts(file))
@@ -300,7 +302,7 @@ def test_names_that_fit_no_page_leave_problems_out_and_say_so(make: Make, tmp_pa
 
 def test_nothing_gives_a_page_too(tmp_path: Path) -> None:
     (file,) = write(Archive(tmp_path / "runs"), tmp_path / "board.html").files
-    assert "Nothing was judged yet" in file.read_text("utf-8")
+    assert "Nothing is evaluated yet" in file.read_text("utf-8")
     assert header(file)["sections"] == []
 
 

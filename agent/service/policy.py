@@ -1,0 +1,49 @@
+"""Bounds of the service: sizes, times and numbers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SOURCE_CHARACTERS: Final = 4 << 20
+"""Characters of a candidate or a problem."""
+BODY_BYTES: Final = 4 << 20
+"""Largest body of a request."""
+BODY_S: Final = 20.0
+"""Seconds for a body to arrive."""
+HELD_BYTES: Final = 64 << 20
+"""Bodies of all requests together, while they arrive."""
+DISCARDED_BODIES: Final = 4
+"""Bodies of the largest size that are read and thrown away, so that the client hears the refusal."""
+HEAD_BYTES: Final = 32 << 10
+"""Largest head of a request."""
+COMPLAINTS: Final = 20
+"""Errors that a refusal lists."""
+COMPLAINT_CHARACTERS: Final = 500
+"""Characters of one error."""
+FAILURE_CHARACTERS: Final = 4000
+"""Characters kept of the message of a failed evaluation."""
+
+STARTS: Final = 3
+"""Times an evaluation is begun whose service dies during it before it fails."""
+DISK_RETRY_S: Final = 2.0
+"""Seconds before a failed write to the disk is repeated."""
+RETRY_AFTER_S: Final = 10
+"""Seconds after which a client may ask a service that ends, or whose disk is full."""
+RECENT_EVALUATIONS: Final = 64
+"""Evaluations behind the estimate of a free place."""
+FIRST_RETRY_S: Final = 5
+"""Seconds to wait while no evaluation has ended yet."""
+SHORTEST_RETRY_S: Final = 1
+LONGEST_RETRY_S: Final = 300
+"""Bounds of the estimate."""
+HOUSEKEEPING_S: Final = 600.0
+"""Seconds between two removals of old evaluations."""
+LAST_S: Final = 60.0
+"""Seconds for workers to release what was stopped, once the service ends."""
+
+CLIENT_WAIT_S: Final = 30
+"""Seconds that the client asks the service to wait in one request."""
+CLIENT_PAUSE_S: Final = 10.0
+"""Longest pause of the client between two tries, unless the service asks for more."""
+ANSWER_BYTES: Final = 64 << 20
+"""Largest answer that the client reads."""
