@@ -55,7 +55,7 @@ def test_python_and_the_cpp_inside_it_are_coloured() -> None:
     )
     for expected in [("k", "import"), ("t", "torch"), ("c", "# why"), ("d", "#include"), ("k", "const")]:
         assert expected in found
-    for expected in [("n", "0x1fu"), ("c", "// c"), ("d", "@dec"), ("k", "def"), ("s", '"s"')]:
+    for expected in [("n", "0x1fu"), ("c", "// c\n"), ("d", "@dec"), ("k", "def"), ("s", '"s"')]:
         assert expected in found
 
 
