@@ -16,10 +16,10 @@ from kernelwright.evaluator.referee.device_memory import require_shortage_is_own
 from kernelwright.evaluator.referee.open_problem import OpenProblem
 from kernelwright.evaluator.referee.outcome import Outcome
 from kernelwright.evaluator.referee.policy import INCONCLUSIVE
-from kernelwright.evaluator.referee.timing.second_process import SecondProcess
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
-from kernelwright.evaluator.referee.worker.setup import load
+from kernelwright.evaluator.referee.worker.second_process import SecondProcess
+from kernelwright.evaluator.referee.worker.setup import ModelSpec, load
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import (
     Measurement,
@@ -95,7 +95,7 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
     if config.counters and problem.on_gpu:
         progress.add(problem.counters.count(source, compile_s=request.compile_s))  # recorded only
     if measurement is not None:
-        measurement = progress.add(_settle(problem, measurement))
+        measurement = progress.add(_recheck_baseline(problem, measurement))
 
     _sanitize(problem, source, measurement, progress)
 
@@ -139,16 +139,12 @@ def _time(
     source: str,
     verification: Verification,
 ) -> Measurement:
-    second = SecondProcess(
-        problem.context,
-        worker,
-        source,
-        problem.pool.draws[0],
-        from_state=verification.weights == "state_dict",
-        total_s=problem.config.limits.total_s,
-    )
+    draw = problem.pool.draws[0]
+    state = draw.model.state_dict() if verification.weights == "state_dict" else None
+    spec = ModelSpec("ModelNew", "m", draw.seed, draw.vary, state)
+    second = SecondProcess(problem.context, worker, source, spec, problem.config.limits.total_s)
     with contextlib.closing(second):
-        return problem.timer.time(buffers, lambda: problem.timer.lay_out(second.side()))
+        return problem.timer.time(buffers, lambda: problem.timer.lay_out(second.worker()))
 
 
 def _try_other_shapes(
@@ -162,14 +158,14 @@ def _try_other_shapes(
     return verification.model_copy(update={"other_sizes": found, "shape_specialized": specialized})
 
 
-def _settle(problem: OpenProblem, measurement: Measurement) -> Measurement:
+def _recheck_baseline(problem: OpenProblem, measurement: Measurement) -> Measurement:
     """Time the baseline again, without the candidate, where that may tell more."""
-    if not problem.timer.unsettled(measurement):
+    if not problem.timer.needs_recheck(measurement):
         return measurement
     problem.hold_device(exclusive=True)
-    settled = problem.timer.settled(measurement)
+    rechecked = problem.timer.recheck(measurement)
     problem.hold_device(exclusive=False)
-    return settled
+    return rechecked
 
 
 def _sanitize(

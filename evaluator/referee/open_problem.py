@@ -46,7 +46,7 @@ class OpenProblem:
             self.roofline.count()
             context.device.trim()
         shapes = config.shapes or "full size"
-        self.timer = CandidateTimer(context, pool, config, secret, insists=needs_room)
+        self.timer = CandidateTimer(context, pool, config, secret, needs_room=needs_room)
         self.sanitizer = Sanitizer(context, pool, name=shapes, limit_s=config.limits.sanitize_s)
         self.counters = CounterCollector(context, pool)
         self.other_shapes = OtherShapes(context, pool, name=shapes, call_s=config.limits.call_s)

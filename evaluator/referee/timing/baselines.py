@@ -10,8 +10,10 @@ import torch
 
 from kernelwright.evaluator.ipc.driver_requests import Expect
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
+from kernelwright.evaluator.referee.timing import policy
+from kernelwright.evaluator.referee.timing.claimed_time import trusted_timing
 from kernelwright.evaluator.referee.timing.speedup import BaselineFacts
-from kernelwright.evaluator.referee.timing.statistics import PROCESSES, process_spread
+from kernelwright.evaluator.referee.timing.statistics import process_spread, ratio, ratio_interval
 from kernelwright.evaluator.referee.timing.timing_session import TimingSession
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
@@ -22,18 +24,8 @@ from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import ProblemError
 from kernelwright.evaluator.schema.evaluation import Timing
 
-_SOLO_TURNS: Final = 9
-_WARM_TURNS: Final = 2
-_COMPARED_MS: Final = 12.0
-"""Of calls in a batch where processes of the reference are compared: they hardly wander there."""
-_COMPILE_S: Final = 300.0
-_DRIFT: Final = {"cpu": 0.5, "cuda": 0.05}
-"""How far, relative, a ratio may be uncertain, and the reference's own time move, until the ratio is measured
-anew: on a CPU other users do that to times, and compiling takes a minute."""
-_REMEMBERED: Final = ("compile_ratio", "compile_error", "compile_solo_ms", "process_spread")
-_COMPARED: Final = {"cpu": 1, "cuda": PROCESSES}
-"""Processes of the reference that are compared. On a CPU, whose cores are never ours alone, its other users
-move times far more than that, turn by turn, and it would cost seconds of work instead of waiting."""
+_CACHED: Final = ("compile_ratio", "compile_error", "compile_solo_ms", "process_spread")
+"""Numbers about a problem that a machine's cache holds."""
 
 
 @dataclass(slots=True)
@@ -43,13 +35,13 @@ class Baselines:
     eager: CallBuffers
     queued: bool
     """Whether its calls can be queued ahead of the clock."""
-    known: BaselineFacts
-    """Of calls in that way: what the host takes to launch is in the times of others only."""
+    facts: BaselineFacts
+    """Of calls in that way: launching them is only in the times of others."""
     count: int
-    """Calls of the batches that this is known from."""
+    """Calls of the batches that these facts are from."""
     gate: LaunchGate | None
-    most: int
-    """Of them are queued while nobody else uses the device."""
+    capacity: int
+    """Calls that are queued while nobody else uses the device."""
     launched_spread: float | None = None
     """Relative standard deviation between processes whose calls are not queued, though they can be; measured
     when the first candidate is met that cannot queue its own."""
@@ -57,56 +49,66 @@ class Baselines:
     """Whether that was tried."""
 
     def restore_queue(self) -> None:
-        """Let what memory was short of beside one candidate be tried again beside the next."""
-        self.eager.gate = self.gate
-        if self.gate is not None:
-            self.gate.most = self.most
+        """Undo limits from memory that was short beside one candidate."""
+        self.eager.queue_behind(self.gate, self.capacity)
 
     def beside(self, queued: bool) -> BaselineFacts:
-        """What is known beside a candidate; whoever waits for the device pays for launches alone.
+        """Facts that hold beside a candidate; one that waits for the device pays for its launches alone.
 
         Otherwise a candidate could choose whether those of a reference count.
         """
         if queued == self.queued:
-            return self.known
-        return replace(self.known, most_ms=self.known.solo_ms, process_spread=self.launched_spread)
+            return self.facts
+        return replace(self.facts, max_ms=self.facts.solo_ms, process_spread=self.launched_spread)
+
+    def needs_launch_spread(self, queued: bool) -> bool:
+        """Return whether `launched_spread` counts beside a candidate and was never tried to be measured."""
+        return queued != self.queued and not self.launching_compared
+
+    def set_launch_spread(self, spread: float | None) -> None:
+        """Record `launched_spread`, or that it could not be measured."""
+        self.launched_spread, self.launching_compared = spread, True
+
+    def set_solo(self, alone: Timing) -> None:
+        """Record the reference's time alone anew."""
+        self.facts = replace(self.facts, solo_ms=alone.median_ms, solo_spread_ms=alone.spread_ms)
 
 
 class BaselineTimer:
     """Times a problem's reference; owns its processes."""
 
     def __init__(
-        self, ground: ProblemContext, pool: TrialPool, config: EvaluationConfig, bench: TimingSession
+        self, context: ProblemContext, pool: TrialPool, config: EvaluationConfig, session: TimingSession
     ) -> None:
-        self._ground = ground
+        self._context = context
         self._pool = pool
         self._config = config
-        self._bench = bench
-        self._kind = bench.kind
-        self._found: Baselines | None = None
+        self._session = session
+        self._kind = session.kind
+        self._measured: Baselines | None = None
         self._started: list[WorkerProcess] = []
-        """Processes with the reference in them; memory for timed calls is taken by one after the other."""
+        """Reference processes started ahead; memory for timed calls is taken by one after the other."""
         self._compiled: CallBuffers | None = None
         self.notes: list[str] = []
 
     @property
     def known(self) -> bool:
         """Whether `measure` has nothing left to do."""
-        return self._found is not None
+        return self._measured is not None
 
     def measure(self) -> Baselines:
-        """The reference alone: made on first use, kept for every candidate.
+        """Time the reference alone: once, for every candidate.
 
         Raises:
             ProblemError: the reference does not run in its sandbox.
         """
-        if self._found is None:
+        if self._measured is None:
             try:
-                self._found = self._measure()
-            except CandidateFailed as verdict:
-                raise ProblemError(f"the reference failed in its sandbox: {verdict.detail}") from verdict
-            self._bench.slowest_ms = self._found.known.solo_ms
-        return self._found
+                self._measured = self._measure()
+            except CandidateFailed as failure:
+                raise ProblemError(f"the reference failed in its sandbox: {failure.detail}") from failure
+            self._session.allow_for(self._measured.facts.solo_ms)
+        return self._measured
 
     def start(self) -> None:
         """Start the processes that `measure` will time, while others may still use the device.
@@ -114,104 +116,89 @@ class BaselineTimer:
         Raises:
             ProblemError: the reference does not run in its sandbox.
         """
-        wanted = [False]
+        compiled = [False]
         if "compile" in self._config.baselines and self._is_unknown("compile_ratio"):
-            wanted.append(True)
+            compiled.append(True)
         if self._is_unknown("process_spread"):
-            wanted += [False] * (_COMPARED[self._kind] - 1)
+            compiled += [False] * (policy.COMPARED_PROCESSES[self._kind] - 1)
+        driver = self._context.driver
         try:
-            self._ground.driver.ask(Expect(count=len(wanted)))
-            sides = [start(self._ground, role="baseline") for _ in wanted]
-            for side, compiled in zip(sides, wanted, strict=True):
-                self._ground.driver.hold(exclusive=False, anew=True)
-                self._furnish(side, compiled=compiled)
-                if compiled:
-                    self._compiled = self._bench.lay_out(side)
+            driver.ask(Expect(count=len(compiled)))
+            workers = [start(self._context, role="baseline") for _ in compiled]
+            for worker, is_compiled in zip(workers, compiled, strict=True):
+                driver.hold(exclusive=False, anew=True)
+                self._load(worker, compiled=is_compiled)
+                if is_compiled:
+                    self._compiled = self._session.lay_out(worker)
                 else:
-                    self._started.append(side)
+                    self._started.append(worker)
             if self._kind == "cuda":
-                self._ground.driver.release()
+                driver.release()
             if self._compiled is not None:
                 self._compile(self._compiled)
-        except CandidateFailed as verdict:
+        except CandidateFailed as failure:
             if not self._started:
-                raise ProblemError(f"the reference failed in its sandbox: {verdict.detail}") from verdict
+                raise ProblemError(f"the reference failed in its sandbox: {failure.detail}") from failure
 
     def close(self) -> None:
         """End the baselines' processes."""
-        self._dismiss()
-        if self._found is not None:
-            self._found.eager.worker.close()
-
-    def _dismiss(self) -> None:
-        """End those that were started ahead and not needed: a machine's cache knew more than was thought."""
-        while self._started:
-            self._started.pop().close()
-        if self._compiled is not None:
-            self._compiled.worker.close()
-            self._compiled = None
+        self._close_unneeded()
+        if self._measured is not None:
+            self._measured.eager.worker.close()
 
     def compare_launching(self) -> None:
-        """Find out how much processes differ in launching, for a candidate whose launches count."""
+        """Measure how much processes differ in launching, for a candidate whose launches count."""
         found = self.measure()
-        if not found.launching_compared:
-            found.launching_compared = True
-            count = _few(found.count, found.known.solo_ms)
-            found.launched_spread = self._process_spread(found.eager, count, queued=False)
+        count = _few(found.count, found.facts.solo_ms)
+        found.set_launch_spread(self._process_spread(found.eager, count, queued=False))
+
+    def time_alone(self, eager: CallBuffers, count: int, queued: bool) -> Timing:
+        """Time the reference with nobody else around."""
+        timer = self._session.timer(count, queued)
+        return trusted_timing(timer.solo(eager, policy.SOLO_TURNS), timer.batch)
 
     def _measure(self) -> Baselines:
-        eager = self._reference_lane()
-        # What a process runs first has to be loaded, which waits for whatever is queued.
-        self._bench.comparing(1, False).solo(eager, 1)
+        eager, sizer = self._reference(), self._session.sizer
+        # A process's first work has to be loaded, which waits for whatever is queued.
+        self._session.trusted_timer(1, False).solo(eager, 1)
         if eager.gate is not None:
-            eager.gate.expect(self._ground.operations)
-        count = self._bench.sizing.settle(eager, None)
-        count = self._bench.sizing.grown(eager, count)
-        gate, most = eager.gate, eager.gate.most if eager.gate is not None else 0
-        queued = gate is not None
-        own = self.alone(eager, count, queued)
-        ratio = (
-            self._compile_ratio(eager, count, own, queued) if "compile" in self._config.baselines else None
-        )
-        spread = self._process_spread(eager, _few(count, own.median_ms), queued=queued)
-        self._dismiss()
-        return Baselines(
-            eager, queued, BaselineFacts(own.median_ms, own.spread_ms, ratio, spread), count, gate, most
-        )
-
-    def alone(self, eager: CallBuffers, count: int, queued: bool) -> Timing:
-        """The reference with nobody else around."""
-        eager.forget()
-        clock = self._bench.clock(count, queued)
-        clock.solo(eager, _SOLO_TURNS)
-        return clock.alone(eager)
+            eager.gate.expect(self._context.operations)
+        count = sizer.grown(eager, sizer.size(eager, None))
+        gate, queued = eager.gate, eager.gate is not None
+        capacity = gate.capacity if gate is not None else 0
+        alone = self.time_alone(eager, count, queued)
+        compile_ratio = None
+        if "compile" in self._config.baselines:
+            compile_ratio = self._compile_ratio(eager, count, alone, queued)
+        spread = self._process_spread(eager, _few(count, alone.median_ms), queued=queued)
+        self._close_unneeded()
+        facts = BaselineFacts(alone.median_ms, alone.spread_ms, compile_ratio, spread)
+        return Baselines(eager, queued, facts, count, gate, capacity)
 
     def _compile_ratio(self, eager: CallBuffers, count: int, alone: Timing, queued: bool) -> float | None:
-        """Compiled over eager, measured in turns, or taken from this machine's cache."""
-        known = self._known_ratio(queued, alone.median_ms)
-        if known is not None:
+        """Compiled time over eager time, interleaved, or from this machine's cache."""
+        known_ms, known_error = (self._recall(name, queued) for name in ("compile_solo_ms", "compile_error"))
+        most = policy.DRIFT[self._kind]
+        known = self._recall("compile_ratio", queued)
+        if known is not None and still_holds(
+            known_ms=known_ms, error=known_error, solo_ms=alone.median_ms, most=most
+        ):
             return known
         try:
-            ratio, error = self._ratio_of(self._reference_lane(compiled=True), eager, count, queued)
-        except CandidateFailed as verdict:
-            self.notes.append(f"torch.compile failed: {verdict.detail[:300]}")
+            found, error = self._ratio_to(eager, self._reference(compiled=True), count, queued)
+        except CandidateFailed as failure:
+            self.notes.append(f"torch.compile failed: {failure.detail[:300]}")
             return None
-        self._remember(queued, compile_ratio=ratio, compile_error=error, compile_solo_ms=alone.median_ms)
-        return ratio
-
-    def _known_ratio(self, queued: bool, solo_ms: float) -> float | None:
-        """Compiled over eager from this machine's cache, if that still holds."""
-        known_ms, error = (self._recalled(name, queued) for name in ("compile_solo_ms", "compile_error"))
-        holds = trusted(known_ms=known_ms, error=error, solo_ms=solo_ms, most=_DRIFT[self._kind])
-        return self._recalled("compile_ratio", queued) if holds else None
+        self._remember(queued, compile_ratio=found, compile_error=error, compile_solo_ms=alone.median_ms)
+        return found
 
     def _process_spread(self, eager: CallBuffers, count: int, *, queued: bool) -> float | None:
-        """How much processes of the reference differ, measured in turns, or from this machine's cache."""
-        known, others = self._recalled("process_spread", queued), _COMPARED[self._kind] - 1
+        """Spread between processes of the reference, interleaved, or from this machine's cache."""
+        known, others = self._recall("process_spread", queued), policy.COMPARED_PROCESSES[self._kind] - 1
         if known is not None or not others:
             return known
         try:
-            ratios = [self._ratio_of(self._reference_lane(), eager, count, queued)[0] for _ in range(others)]
+            ratios = [self._ratio_to(eager, self._reference(), count, queued)[0] for _ in range(others)]
         except (CandidateFailed, ProblemError, torch.OutOfMemoryError) as error:
             self.notes.append(f"the spread between processes was not measured: {str(error)[:300]}")
             return None
@@ -219,88 +206,83 @@ class BaselineTimer:
         self._remember(queued, process_spread=found)
         return found
 
-    def _ratio_of(
-        self, lane: CallBuffers, eager: CallBuffers, count: int, queued: bool
+    def _ratio_to(
+        self, eager: CallBuffers, other: CallBuffers, count: int, queued: bool
     ) -> tuple[float, float]:
-        """Another process' time over that of the baseline kept, and its relative error; the process is ended.
+        """Time another process against the eager one, and end it; return the ratio and its relative error.
 
         Where the other cannot queue its calls, neither does.
 
         Raises:
-            Verdict: it failed, hung, or answered otherwise than the baseline.
+            CandidateFailed: it failed, hung, or its outputs differ.
         """
         try:
-            self._bench.comparing(count, False).solo(lane, _WARM_TURNS)
-            fitting = self._bench.sizing.queueable(lane, count) if queued else count
-            clock = self._bench.comparing(fitting, queued and lane.gate is not None)
-            lane.forget()
-            eager.forget()
-            clock.duel(lane, eager)
+            self._session.trusted_timer(count, False).solo(other, policy.WARM_UP_TURNS)
+            fitting = self._session.sizer.queueable(other, count) if queued else count
+            timer = self._session.trusted_timer(fitting, queued and other.gate is not None)
+            turns = timer.compare(other, eager)
         finally:
-            lane.worker.close()
-        sides = ([ran.inner_ms for ran in each.turns] for each in (lane, eager))
-        ratio, interval = clock.ratio(*sides)
-        return ratio, (interval.high - interval.low) / 2 / ratio
+            other.worker.close()
+        claimed = [[turn.claimed_ms for turn in log.batches] for log in (turns.candidate, turns.baseline)]
+        share = policy.TYPICAL_QUANTILE[self._kind]
+        middle, interval = ratio(*claimed, share=share), ratio_interval(*claimed, share=share)
+        return middle, (interval.high - interval.low) / 2 / middle
 
     def _is_unknown(self, name: str) -> bool:
         """Whether this machine's cache holds a number neither of queued calls nor of others."""
-        return all(self._recalled(name, way) is None for way in (False, True))
+        return all(self._recall(name, queued) is None for queued in (False, True))
 
-    def _recalled(self, name: str, queued: bool) -> float | None:
-        """A number this machine's cache holds about the problem."""
-        stored = self._ground.driver.recall().get(_stored(name, queued))
+    def _recall(self, name: str, queued: bool) -> float | None:
+        stored = self._context.driver.recall().get(_key(name, queued))
         return stored if isinstance(stored, float) else None
 
     def _remember(self, queued: bool, **found: float) -> None:
-        """Add to what this machine's cache holds about the problem."""
-        every = [(name, way) for name in _REMEMBERED for way in (False, True)]
-        held = {_stored(*each): self._recalled(*each) for each in every}
-        kept = {name: value for name, value in held.items() if value is not None}
-        new = {_stored(name, queued): value for name, value in found.items()}
-        self._ground.driver.remember(kept | new)
+        """Add to this machine's cache."""
+        every = [(name, way) for name in _CACHED for way in (False, True)]
+        known = {_key(*each): value for each in every if (value := self._recall(*each)) is not None}
+        new = {_key(name, queued): value for name, value in found.items()}
+        self._context.driver.remember(known | new)
 
-    def _reference_lane(self, *, compiled: bool = False) -> CallBuffers:
-        """A process with the reference in it: one started ahead, if there is one."""
+    def _reference(self, *, compiled: bool = False) -> CallBuffers:
+        """Take a process with the reference that was started ahead, or start one."""
         if compiled and self._compiled is not None:
-            lane, self._compiled = self._compiled, None
-            return lane
+            buffers, self._compiled = self._compiled, None
+            return buffers
         is_ready = bool(self._started) and not compiled
-        side = self._started.pop(0) if is_ready else start(self._ground, role="baseline")
+        worker = self._started.pop(0) if is_ready else start(self._context, role="baseline")
         try:
             if not is_ready:
-                self._furnish(side, compiled=compiled)
-            lane = self._bench.lay_out(side)
+                self._load(worker, compiled=compiled)
+            buffers = self._session.lay_out(worker)
             if compiled:
-                self._compile(lane)
+                self._compile(buffers)
         except BaseException:
-            side.close()
+            worker.close()
             raise
-        return lane
+        return buffers
 
-    def _furnish(self, side: WorkerProcess, *, compiled: bool) -> None:
-        """Let a fresh process construct the reference."""
+    def _load(self, worker: WorkerProcess, *, compiled: bool) -> None:
         draw = self._pool.draws[0]
         spec = ModelSpec("Model", "m", draw.seed, draw.vary, compiled=compiled)
-        load_model(self._ground, side, self._ground.reference.source, spec)
+        load_model(self._context, worker, self._context.reference.source, spec)
 
-    def _compile(self, lane: CallBuffers) -> None:
-        """A compiled model's first call, on inputs of the problem: zeros may be none."""
-        lane.write(self._pool.bases[0].arguments.leaves)
-        self._ground.device.synchronize()
-        lane.run("m", timeout_s=_COMPILE_S)
+    def _compile(self, buffers: CallBuffers) -> None:
+        """Make a compiled model's first call, on inputs of the problem: zeros may be none."""
+        buffers.write(self._pool.bases[0].arguments.leaves)
+        self._context.device.synchronize()
+        buffers.run("m", timeout_s=policy.COMPILE_S)
+
+    def _close_unneeded(self) -> None:
+        """End processes started ahead for numbers that the cache held after all."""
+        while self._started:
+            self._started.pop().close()
+        if self._compiled is not None:
+            self._compiled.worker.close()
+            self._compiled = None
 
 
-def _few(count: int, call_ms: float) -> int:
-    """So many calls, or as many as take long enough for comparing two trusted sides."""
-    return max(1, min(count, math.ceil(_COMPARED_MS / max(call_ms, 1e-6))))
-
-
-def _stored(name: str, queued: bool) -> str:
-    return f"{name}_queued" if queued else name
-
-
-def trusted(*, known_ms: float | None, error: float | None, solo_ms: float, most: float) -> bool:
-    """Whether a ratio measured earlier still holds.
+def still_holds(*, known_ms: float | None, error: float | None, solo_ms: float, most: float) -> bool:
+    """Return whether a ratio measured earlier still holds.
 
     `error` is its own, relative; the reference took `known_ms` when it was measured and takes `solo_ms` now.
     Neither may be off by more than `most`.
@@ -308,3 +290,12 @@ def trusted(*, known_ms: float | None, error: float | None, solo_ms: float, most
     if known_ms is None or error is None:
         return False
     return error <= most and abs(solo_ms / known_ms - 1) <= most
+
+
+def _few(count: int, call_ms: float) -> int:
+    """Reduce a batch to the calls that comparing two reference processes takes."""
+    return max(1, min(count, math.ceil(policy.TRUSTED_BATCH_MS / max(call_ms, 1e-6))))
+
+
+def _key(name: str, queued: bool) -> str:
+    return f"{name}_queued" if queued else name

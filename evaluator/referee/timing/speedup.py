@@ -1,92 +1,96 @@
-"""From what both sides' turns say to the record of a duel: against which baseline, and how sure."""
+"""The speedup of timed turns: against which baseline, and with which interval."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
-from kernelwright.evaluator.referee.timing.interleaved_timer import InterleavedTimer
-from kernelwright.evaluator.referee.timing.statistics import widened
+from kernelwright.evaluator.referee.timing import policy
+from kernelwright.evaluator.referee.timing.claimed_time import Batch
+from kernelwright.evaluator.referee.timing.statistics import ratio, ratio_interval, widened
 from kernelwright.evaluator.schema.evaluation import Interval, Measurement, Timing
-
-_CONTENDED: Final = 1.05
 
 
 @dataclass(frozen=True, slots=True)
 class BaselineFacts:
-    """What is known of a baseline beside its turns."""
+    """Facts about a baseline beside its turns."""
 
     solo_ms: float
-    """Alone, with no contestant around."""
+    """Time alone, with no contestant around."""
     solo_spread_ms: float
     """Median absolute deviation of its turns alone."""
     compile_ratio: float | None
     """Compiled time over eager time; None when not wanted or when it cannot be compiled."""
     process_spread: float | None
     """Relative standard deviation between processes of the reference; None where it was not measured."""
-    most_ms: float | None = None
-    """No more than this counts of its time beside a candidate."""
+    max_ms: float | None = None
+    """Upper bound on its time beside a candidate."""
 
 
-def contended(eager: Timing, known: BaselineFacts) -> bool:
-    """Whether the baseline ran slower beside a contestant than alone, beyond what it wanders alone.
+def contended(eager: Timing, facts: BaselineFacts) -> bool:
+    """Return whether the baseline ran slower beside a contestant than alone, beyond its own variation.
 
     What a contestant has queued on a GPU goes on while its threads are stopped, and now and then is enough:
-    how far turns beside it lie apart excuses nothing.
+    the spread of turns beside it excuses nothing.
     """
-    return eager.median_ms > _CONTENDED * known.solo_ms + 3 * known.solo_spread_ms
+    allowed = policy.CONTENDED_FACTOR * facts.solo_ms + policy.CONTENDED_SPREADS * facts.solo_spread_ms
+    return eager.median_ms > allowed
 
 
-def measurement(
-    clock: InterleavedTimer, ours: Timing, eager: Timing, count: int, known: BaselineFacts
-) -> Measurement:
-    """The record of a duel; the headline is against the fastest baseline."""
+def measurement(candidate: Timing, eager: Timing, batch: Batch, facts: BaselineFacts) -> Measurement:
+    """Compare a candidate with its baselines; the headline is against the fastest."""
     # A CPU's cores are never ours alone: there its other users would be taken for the contestant.
-    beside = clock.kind == "cuda" and known.most_ms is None and contended(eager, known)
-    eager = eager.model_copy(update={"solo_ms": known.solo_ms})
-    if beside:
-        eager = eager.model_copy(update={"median_ms": known.solo_ms})
-    if known.most_ms is not None and eager.median_ms > known.most_ms:
-        eager = eager.model_copy(update={"median_ms": known.most_ms})
-    compile_ratio = known.compile_ratio
+    is_contended = batch.kind == "cuda" and facts.max_ms is None and contended(eager, facts)
+    eager_ms = facts.solo_ms if is_contended else eager.median_ms
+    if facts.max_ms is not None:
+        eager_ms = min(eager_ms, facts.max_ms)
+    eager = eager.model_copy(update={"solo_ms": facts.solo_ms, "median_ms": eager_ms})
     baselines = {"eager": eager}
-    if compile_ratio is not None:
-        baselines["compile"] = Timing(
-            median_ms=eager.median_ms * compile_ratio,
-            spread_ms=eager.spread_ms * compile_ratio,
-            turns=eager.turns,
-            calls=eager.calls,
-            outer_ms=eager.outer_ms * compile_ratio,
-            clock="scaled",
-        )
+    if facts.compile_ratio is not None:
+        baselines["compile"] = _scaled(eager, facts.compile_ratio)
     against = min(baselines, key=lambda name: baselines[name].median_ms)
-    speedups = {name: timing.median_ms / max(ours.median_ms, 1e-9) for name, timing in baselines.items()}
-    middle, raw = clock.ratio(eager.turn_ms, ours.turn_ms)
-    shift = speedups[against] / max(middle, 1e-9)
+    speedups = {
+        name: timing.median_ms / max(candidate.median_ms, policy.SMALLEST_TIME)
+        for name, timing in baselines.items()
+    }
+    share = policy.TYPICAL_QUANTILE[batch.kind]
+    raw = ratio_interval(eager.turn_ms, candidate.turn_ms, share=share)
+    middle = ratio(eager.turn_ms, candidate.turn_ms, share=share)
+    shift = speedups[against] / max(middle, policy.SMALLEST_TIME)
     interval = Interval(low=raw.low * shift, high=raw.high * shift)
-    if known.process_spread is not None:
+    if facts.process_spread is not None:
         # A scaled baseline stands on two more processes: the compiled one, and eager beside it.
         timed = 2 if baselines[against] is eager else 4
-        interval = widened(interval, speedups[against], spread=known.process_spread, processes=timed)
+        interval = widened(interval, speedups[against], spread=facts.process_spread, processes=timed)
     return Measurement(
-        candidate=ours,
+        candidate=candidate,
         baselines=baselines,
         speedups=speedups,
         against=against,
         speedup=speedups[against],
         interval=interval,
-        process_spread=known.process_spread,
-        noise_floor=_noise_floor(clock, eager.turn_ms),
-        calls_per_batch=count,
-        ring_slots=count + clock.lead,
-        contended=beside,
+        process_spread=facts.process_spread,
+        noise_floor=_noise_floor(eager.turn_ms, share),
+        calls_per_batch=batch.count,
+        ring_slots=batch.calls,
+        contended=is_contended,
     )
 
 
-def _noise_floor(clock: InterleavedTimer, turns: tuple[float, ...]) -> float | None:
+def _scaled(eager: Timing, factor: float) -> Timing:
+    return Timing(
+        median_ms=eager.median_ms * factor,
+        spread_ms=eager.spread_ms * factor,
+        turns=eager.turns,
+        calls=eager.calls,
+        outer_ms=eager.outer_ms * factor,
+        clock="scaled",
+    )
+
+
+def _noise_floor(turns: tuple[float, ...], share: float) -> float | None:
     """Half-width of the interval of the baseline's odd turns against its even ones."""
     odd, even = turns[::2], turns[1::2]
     if len(even) < 2:
         return None
-    _, interval = clock.ratio(odd[: len(even)], even)
+    interval = ratio_interval(odd[: len(even)], even, share=share)
     return (interval.high - interval.low) / 2

@@ -1,143 +1,139 @@
-"""One side's turn: inputs nobody has seen, calls under both clocks, a private copy of what they wrote."""
+"""One turn of one worker: inputs it has not seen, calls under both clocks, a private copy of its outputs."""
 
 from __future__ import annotations
 
 import random
 import time
-from typing import Final
 
 import torch
 
 from kernelwright.evaluator.devices import Device
 from kernelwright.evaluator.ipc.tensor_layout import stacked
-from kernelwright.evaluator.referee.timing.output_snapshots import OutputSnapshot
-from kernelwright.evaluator.referee.timing.tamper_checks import MemorySample
+from kernelwright.evaluator.referee.timing import policy
+from kernelwright.evaluator.referee.timing.claimed_time import Turn
+from kernelwright.evaluator.referee.timing.tamper_checks import MemorySample, OutputSnapshot
 from kernelwright.evaluator.referee.timing.timed_inputs import InputRecipe, TimedInputs
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.timed_run import RunResult, TimedRun
 from kernelwright.evaluator.schema.evaluation import Status
 
-_SELF_FLUSHING_BYTES: Final = 96 << 20
-
 
 class TurnRunner:
-    """Takes turns with one side after the other."""
-
-    def __init__(
-        self, device: Device, ring: TimedInputs, secret: random.Random, *, queued: bool, call_timeout_s: float
-    ) -> None:
-        """`queued`: calls wait in the device's queue for their inputs; every lane needs a gate."""
-        self._device = device
-        self._ring = ring
-        self._secret = secret
-        self._queued = queued
-        self._call_timeout_s = call_timeout_s
-        self._sees = False
-        """Whether memory of processes can be looked at here."""
-
-    def visit(
-        self, lane: CallBuffers, recipe: InputRecipe, *, lead: int, full: bool
-    ) -> tuple[RunResult, list[torch.Tensor]]:
-        """Per turn: unscored warm-up, freeze, publish inputs and poison outputs, thaw, run, freeze, snapshot.
-
-        `full` batches also tell what writing their inputs took.
-
-        Raises:
-            Verdict: the side failed or hung, changed its inputs, or went on after its answer.
-        """
-        side, count = lane.worker, recipe.count
-        if lane.calls:
-            self._run(lane, max(1, min(count // 8, lane.calls)))
-        side.freeze()
-        turn = _Turn(lane, recipe, self._device, self._ring, self._secret, full)
-        host = self._device.torch_device.type == "cpu"
-        gate = lane.gate if self._queued else None
-        ran = self._run(lane, count, TimedRun(turn.publish, turn.withdraw, lead, gate))
-        # Freezing stops host threads at once but takes a moment; it does not stop a queued GPU kernel.
-        if host:
-            side.freeze()
-            if self._sees and not turn.was_seen:
-                raise CandidateFailed(Status.TAMPERED, "the process does not let its memory be looked at")
-            self._sees |= turn.was_seen
-        copies = turn.outputs()
-        lane.calls = max(lane.calls, count)
-        return ran, copies
-
-    def _run(self, lane: CallBuffers, count: int, timed: TimedRun | None = None) -> RunResult:
-        ran = lane.worker.run(
-            lane.layout,
-            model="m",
-            first=0,
-            count=count,
-            timeout_s=self._call_timeout_s * max(1.0, count / 8),
-            timed=timed,
-        )
-        if ran.complaint:
-            raise CandidateFailed(
-                Status.WRONG_SHAPE if ran.kind == "shape" else Status.WRONG_DTYPE, ran.complaint
-            )
-        return ran
-
-
-class _Turn:
-    """What the referee does to the memory of a side in one turn."""
+    """Runs turns of one worker after the other."""
 
     def __init__(
         self,
-        lane: CallBuffers,
+        device: Device,
+        inputs: TimedInputs,
+        secret: random.Random,
+        *,
+        queued: bool,
+        call_timeout_s: float,
+    ) -> None:
+        """With `queued`, calls wait in the device's queue for their inputs; all buffers need a gate."""
+        self._device = device
+        self._inputs = inputs
+        self._secret = secret
+        self._queued = queued
+        self._call_timeout_s = call_timeout_s
+        self._memory_was_read = False
+        """Whether the system lets the referee read the memory of processes."""
+
+    def run(self, buffers: CallBuffers, recipe: InputRecipe, *, lead: int) -> tuple[Turn, list[torch.Tensor]]:
+        """Warm up, freeze, publish inputs and poison outputs, thaw, run, freeze, withdraw, collect, copy.
+
+        Raises:
+            CandidateFailed: the worker failed or hung, changed its inputs, or went on after its answer.
+        """
+        worker, count = buffers.worker, recipe.count
+        if buffers.filled:
+            self._run(buffers, max(1, min(count // policy.CALLS_PER_TIMEOUT, buffers.filled)))
+        worker.freeze()
+        memory = _TurnMemory(buffers, recipe, self._device, self._inputs, self._secret)
+        gate = buffers.gate if self._queued else None
+        ran = self._run(buffers, count, TimedRun(memory.publish, memory.withdraw, lead, gate))
+        # Freezing stops host threads at once but takes a moment; it does not stop a queued GPU kernel.
+        if self._device.torch_device.type == "cpu":
+            worker.freeze()
+            if self._memory_was_read and not memory.was_read:
+                raise CandidateFailed(Status.TAMPERED, "the process does not let its memory be looked at")
+            self._memory_was_read |= memory.was_read
+        outputs = memory.copy_outputs()
+        buffers.mark_filled(count)
+        turn = Turn(
+            claimed_ms=ran.inner_ms,
+            answered_ms=ran.outer_ms,
+            collected_ms=ran.seen_ms,
+            launch_ms=ran.launch_ms,
+            published_ms=memory.published_ms,
+            withdrawn_ms=memory.withdrawn_ms,
+        )
+        return turn, outputs
+
+    def _run(self, buffers: CallBuffers, count: int, timed: TimedRun | None = None) -> RunResult:
+        timeout_s = self._call_timeout_s * max(1.0, count / policy.CALLS_PER_TIMEOUT)
+        return buffers.run("m", count=count, timeout_s=timeout_s, timed=timed)
+
+
+class _TurnMemory:
+    """Reads and writes a worker's memory in one turn."""
+
+    def __init__(
+        self,
+        buffers: CallBuffers,
         recipe: InputRecipe,
         device: Device,
-        ring: TimedInputs,
+        inputs: TimedInputs,
         secret: random.Random,
-        full: bool,
     ) -> None:
-        blocks, self._count = lane.worker.blocks, recipe.count
-        self._lane, self._recipe, self._device, self._ring, self._full = lane, recipe, device, ring, full
-        self._inputs, self._outputs = blocks[lane.input_block].data, blocks[lane.output_block].data
-        self._given = MemorySample(self._inputs, lane.input_slots, self._count, secret)
-        self._written = MemorySample(self._outputs, lane.output_slots, self._count, secret)
-        host = device.torch_device.type == "cpu"
-        self._held = OutputSnapshot(lane.worker, lane.output_slots, self._count, secret) if host else None
-        self.was_seen = False
-        """Whether what the process held could be looked at."""
+        blocks, self._count = buffers.worker.blocks, recipe.count
+        self._buffers, self._recipe, self._device, self._source = buffers, recipe, device, inputs
+        self._inputs, self._outputs = blocks[buffers.input_block].data, blocks[buffers.output_block].data
+        self._given = MemorySample(self._inputs, buffers.input_slots, self._count, secret)
+        self._written = MemorySample(self._outputs, buffers.output_slots, self._count, secret)
+        on_host = device.torch_device.type == "cpu"
+        self._snapshot = (
+            OutputSnapshot(buffers.worker, buffers.output_slots, self._count, secret) if on_host else None
+        )
+        self.was_read = False
+        """Whether the process's own memory could be read."""
+        self.published_ms = self.withdrawn_ms = 0.0
 
     def publish(self) -> None:
         """Write inputs, poison outputs."""
         self._device.synchronize()
         began = time.perf_counter()
-        self._ring.publish(self._inputs, self._lane.input_slots, self._recipe)
+        self._source.publish(self._inputs, self._buffers.input_slots, self._recipe)
         self._given.look()
-        for slot in self._lane.output_slots:
+        for slot in self._buffers.output_slots:
             self._outputs[slot["offset"] : slot["offset"] + slot["pitch"] * self._count].fill_(0xFF)
-        if self._outputs.numel() < _SELF_FLUSHING_BYTES:
+        if self._outputs.numel() < policy.CACHE_FLUSHING_BYTES:
             self._device.flush_cache()
         self._device.synchronize()
-        if self._full:
-            self._lane.published_ms.append((time.perf_counter() - began) * 1e3)
+        self.published_ms = (time.perf_counter() - began) * 1e3
 
-    def withdraw(self, where: object) -> None:
+    def withdraw(self, addresses: object) -> None:
         """Take the inputs away once the calls are over: nothing is left to compute while collecting."""
-        self._lane.worker.freeze()
-        if self._held is not None:
-            self.was_seen = self._held.look(where)
-        if self._ring.inputs_stay and self._given.moved():
+        self._buffers.worker.freeze()
+        if self._snapshot is not None:
+            self.was_read = self._snapshot.look(addresses)
+        if self._source.inputs_stay and self._given.moved():
             raise CandidateFailed(Status.INPUT_MUTATED, "inputs were changed by a timed call")
         began = time.perf_counter()
-        self._ring.withdraw(self._inputs, self._lane.input_slots, self._recipe)
+        self._source.withdraw(self._inputs, self._buffers.input_slots, self._recipe)
         self._device.synchronize()
-        if self._full:
-            self._lane.withdrawn_ms.append((time.perf_counter() - began) * 1e3)
+        self.withdrawn_ms = (time.perf_counter() - began) * 1e3
 
-    def outputs(self) -> list[torch.Tensor]:
-        """A private copy; whoever goes on after its answer is found out."""
+    def copy_outputs(self) -> list[torch.Tensor]:
+        """Copy the outputs, and check that they were there at the answer and have not changed since."""
         self._written.look()
-        slots = self._lane.output_slots
+        slots = self._buffers.output_slots
         copies = [stacked(self._outputs, slot, 0, self._count).clone() for slot in slots]
         self._device.synchronize()
-        self._lane.worker.freeze()
+        self._buffers.worker.freeze()
         if self._written.moved():
             raise CandidateFailed(Status.TAMPERED, "outputs still changed after the process had answered")
-        if self._held is not None and self._held.differs(copies):
+        if self._snapshot is not None and self._snapshot.differs(copies):
             raise CandidateFailed(Status.TAMPERED, "outputs were not there yet when the process had answered")
         return copies

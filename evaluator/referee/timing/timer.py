@@ -1,17 +1,28 @@
-"""Timing a verified candidate: the duel against the baselines of its problem."""
+"""Time a verified candidate against the baselines of its problem.
+
+`CandidateTimer.time` is where to begin; interleaved_timer.py is the loop. Where a candidate's claims are
+inconsistent with the referee's clock, a second process decides.
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
+from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.baselines import Baselines, BaselineTimer
-from kernelwright.evaluator.referee.timing.interleaved_timer import InterleavedTimer
+from kernelwright.evaluator.referee.timing.claimed_time import (
+    Batch,
+    PairedTurns,
+    candidate_timing,
+    forged_clock,
+    trusted_timing,
+)
 from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, measurement
+from kernelwright.evaluator.referee.timing.tamper_checks import busy_device
 from kernelwright.evaluator.referee.timing.timing_session import TimingSession
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed, MeasurementDoubt
@@ -19,14 +30,33 @@ from kernelwright.evaluator.referee.worker.setup import ProblemContext
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import EvaluatorError
-from kernelwright.evaluator.schema.evaluation import Measurement, Status
+from kernelwright.evaluator.schema.evaluation import Measurement, Status, Timing
 
-_SIZINGS: Final = 2
-_ASKED_AGAIN: Final = {"cpu": False, "cuda": True}
-"""Whether a second process is asked where claims are doubted. On a CPU what is excused grows with what is
-seen to wander, and starting a process takes longer than timing one."""
-_FAILED: Final = (Status.OUT_OF_MEMORY, Status.TIMED_OUT, Status.RUNTIME_ERROR, Status.COMPILE_ERROR)
-"""What says nothing of a candidate that was right before, in a process beside its first."""
+_PROCESS_FAILURES: Final = (
+    Status.OUT_OF_MEMORY,
+    Status.TIMED_OUT,
+    Status.RUNTIME_ERROR,
+    Status.COMPILE_ERROR,
+)
+"""Failures of a second process, beside the first, that say nothing of a verified candidate."""
+_LATE_ANSWER: Final = "the first answered later than its claims explain"
+_SLOW_BEHIND_GATE: Final = "behind a gate it took longer than its claims explain"
+_UNQUEUED: Final = "calls were not queued ahead of the clock: launching them is in their times"
+
+
+@dataclass(frozen=True, slots=True)
+class TimedCandidate:
+    """Times of a candidate and its baseline, compared anew once more is known of the baseline."""
+
+    candidate: Timing
+    baseline: Timing
+    batch: Batch
+    measurement: Measurement
+    notes: tuple[str, ...] = ()
+
+    def against(self, facts: BaselineFacts) -> Measurement:
+        """Compare both, given facts about the baseline."""
+        return measurement(self.candidate, self.baseline, self.batch, facts)
 
 
 class CandidateTimer:
@@ -34,175 +64,200 @@ class CandidateTimer:
 
     def __init__(
         self,
-        ground: ProblemContext,
+        context: ProblemContext,
         pool: TrialPool,
         config: EvaluationConfig,
         secret: random.Random,
         *,
-        insists: bool = False,
+        needs_room: bool = False,
     ) -> None:
-        """`insists` and raises as `TimingSession` does."""
-        self._bench = TimingSession(ground, pool, config, secret, insists=insists)
-        self._kind = self._bench.kind
-        self.baselines = BaselineTimer(ground, pool, config, self._bench)
-        self._judge: Callable[[BaselineFacts], Measurement] | None = None
-        """What the last duel comes to, from what is known of the baseline."""
-        self._queued = False
-        """Whether its calls were."""
-        self._notes: list[str] = []
+        """`needs_room` and raises as `TimingSession` does."""
+        self._session = TimingSession(context, pool, config, secret, needs_room=needs_room)
+        self._kind = self._session.kind
+        self.baselines = BaselineTimer(context, pool, config, self._session)
+        self._last: TimedCandidate | None = None
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the scores should know."""
-        return [*self.baselines.notes, *self._notes]
+        """Remarks for a reader of the scores."""
+        return [*self.baselines.notes, *(self._last.notes if self._last is not None else ())]
 
-    def lay_out(self, side: WorkerProcess) -> CallBuffers:
-        """Make room for the timed calls of model `m` of a side."""
-        return self._bench.lay_out(side)
+    def lay_out(self, worker: WorkerProcess) -> CallBuffers:
+        """Make room for the timed calls of model `m` of a worker."""
+        return self._session.lay_out(worker)
 
-    def time(self, lane: CallBuffers, afresh: Callable[[], CallBuffers]) -> Measurement:
-        """Duel a verified candidate; where its claims are doubted once more, with one in a fresh process.
+    def time(self, candidate: CallBuffers, second_process: Callable[[], CallBuffers]) -> Measurement:
+        """Time a verified candidate; where its claims are inconsistent once more, in a second process.
 
         Some processes answer later than others as long as they live, by tenths of a millisecond or a
-        microsecond a call. Whoever hides work does so in every process: the first whose claims hold decides.
-        Streams that wait for each other may begin late behind a gate: what is doubted there twice may be
-        timed with its launches instead, if it gains by that.
+        microsecond a call. A candidate that hides work does so in every process: the first whose claims are
+        consistent decides.
 
         Raises:
-            Verdict: a timed output was wrong, the clock was forged, or the candidate failed.
+            CandidateFailed: a timed output was wrong, the clock was forged, or the candidate failed.
             EvaluatorError: the reference failed, which is no fault of the candidate.
         """
-        self._notes = []
-        first = self._heard(lane)
-        if _believable(first) or not _ASKED_AGAIN[self._kind]:
-            return _told(first)
-        how = self._judge, self._queued, self._notes
-        try:
-            again = afresh()
-            second, why = self._heard(again), "the first answered later than its claims explain"
-            if not _believable(second) and again.gate is not None and not isinstance(first, MeasurementDoubt):
-                again.gate = None
-                second, why = self._heard(again), "behind a gate it took longer than its claims explain"
-                if not isinstance(second, MeasurementDoubt) and second.speedup <= first.speedup:
-                    second = first
-        except CandidateFailed as verdict:
-            if verdict.status not in _FAILED:
-                raise
-            second = first
-        if not _believable(second):
-            self._judge, self._queued, self._notes = how
-            return _told(first)
-        self._notes.append(f"timed in a second process: {why}")
-        return _told(second)
-
-    def _heard(self, lane: CallBuffers) -> Measurement | MeasurementDoubt:
-        """What a duel comes to; raises what `time` does, but for doubts."""
-        try:
-            return self._duel(lane)
-        except MeasurementDoubt as doubt:
-            return doubt
-
-    def _duel(self, lane: CallBuffers) -> Measurement:
-        """One process against the reference's; raises what `time` does."""
-        self._notes = []
-        baselines = self.baselines.measure()
-        baselines.restore_queue()
-        clock, count = self._sized_duel(lane, baselines)
-        queued = clock.queued
-        clock.check_claims(lane, baselines.eager)
-        ours, theirs = clock.timing(lane, baselines.eager)
-        self._bench.device.trim()
-        if queued != baselines.queued:
-            self._notes.append("calls were not queued ahead of the clock: launching them is in their times")
-        self._judge, self._queued = partial(measurement, clock, ours, theirs, count), queued
-        return self._judge(baselines.beside(queued))
-
-    def _sized_duel(self, lane: CallBuffers, baselines: Baselines) -> tuple[InterleavedTimer, int]:
-        """A duel in batches that leave our clock enough to say, and their calls."""
-        sizing, resized, eager = self._bench.sizing, 0, baselines.eager
-        usual_ms = baselines.known.solo_ms
-        if lane.gate is not None and eager.gate is not None:
-            lane.gate.most = min(lane.gate.most, eager.gate.most)  # both are queued, or neither
-        wanted = sizing.settle(lane, usual_ms)
-        while True:
-            count = self._queueable(lane, eager, wanted)
-            queued = lane.gate is not None
-            lane.forget()
-            eager.forget()
-            clock = self._bench.clock(count, queued)
-            eager.worker.forget_failure()
+        self._last = None
+        timed = self._measure_or_doubt(candidate)
+        if not _is_consistent(timed) and policy.RECHECK_IN_SECOND_PROCESS[self._kind]:
             try:
-                clock.duel(lane, eager)
-            except CandidateFailed as verdict:
-                self._blame(eager.worker, verdict)
-                raise
-            outer_ms = clock.outer_ms(lane)
-            if queued and not sizing.tells(outer_ms, count, usual_ms, eager):
-                lane.gate = None
-                wanted = sizing.wanted(outer_ms, usual_ms)
-                continue
-            both = (lane, eager) if queued else ()
-            wanted = sizing.wanted(outer_ms, usual_ms, *both)
-            if wanted <= 2 * count:
-                return clock, count
-            # Slower while its batches were sized than since: short ones would leave room for a lie. Whoever
-            # is so again gets the largest there are.
-            resized += 1
-            if resized >= _SIZINGS:
-                wanted = sizing.wanted(0.0, usual_ms, *both)
+                second = self._measure_again(timed, second_process())
+            except CandidateFailed as failure:
+                if failure.status not in _PROCESS_FAILURES:
+                    raise
+            else:
+                timed = second if _is_consistent(second) else timed
+        self._last = _raise_if_doubt(timed)
+        return self._last.measurement
 
-    def _queueable(self, lane: CallBuffers, eager: CallBuffers, count: int) -> int:
-        """So many calls, or as many as both sides queue ahead; where one cannot, neither does."""
-        for side in (lane, eager):
-            if lane.gate is not None:
-                count = self._bench.sizing.queueable(side, count)
-        if eager.gate is None:
-            lane.gate = None
-        return count
+    def needs_recheck(self, found: Measurement) -> bool:
+        """Return whether `recheck` has something to find out about the last candidate."""
+        if self._last is None:
+            return False
+        return found.contended or self.baselines.measure().needs_launch_spread(self._last.batch.queued)
 
-    def unsettled(self, found: Measurement) -> bool:
-        """Whether `settled` has something to find out about the last duel."""
-        baselines = self.baselines.measure()
-        return found.contended or (self._queued != baselines.queued and not baselines.launching_compared)
+    def recheck(self, found: Measurement) -> Measurement:
+        """Measure the baseline anew once the last candidate is gone: did that slow it down?
 
-    def settled(self, found: Measurement) -> Measurement:
-        """The record of the last duel once its candidate is gone: was a slower baseline its doing?
-
-        What the baseline takes alone was measured long ago, and a GPU does not always run at one speed.
-        Beside whoever does not queue, how much launching differs between processes is found out first.
+        The baseline's time alone was measured long ago, and a GPU does not always run at one speed. Beside a
+        candidate that does not queue, the spread of launching between processes is measured first.
 
         Raises:
             EvaluatorError: the reference failed.
         """
-        if not self.unsettled(found) or self._judge is None:
+        if self._last is None or not self.needs_recheck(found):
             return found
-        baselines, queued = self.baselines.measure(), self._queued
+        baselines, queued = self.baselines.measure(), self._last.batch.queued
         baselines.restore_queue()
         if queued != baselines.queued:
             self.baselines.compare_launching()
-            return self._judge(baselines.beside(queued))
-        try:
-            alone = self.baselines.alone(baselines.eager, baselines.count, queued)
-        except CandidateFailed as verdict:
-            raise EvaluatorError(f"the reference failed by itself: {verdict.detail}") from verdict
-        baselines.known = replace(baselines.known, solo_ms=alone.median_ms, solo_spread_ms=alone.spread_ms)
-        return self._judge(baselines.beside(queued))
-
-    def _blame(self, reference: WorkerProcess, verdict: CandidateFailed) -> None:
-        """Keep from a candidate what happened to the reference; memory it may well have taken from it."""
-        if reference.lost or (reference.failed and verdict.status is not Status.OUT_OF_MEMORY):
-            raise EvaluatorError(f"the reference failed beside a candidate: {verdict.detail}") from verdict
+        else:
+            try:
+                alone = self.baselines.time_alone(baselines.eager, baselines.count, queued)
+            except CandidateFailed as failure:
+                raise EvaluatorError(f"the reference failed by itself: {failure.detail}") from failure
+            baselines.set_solo(alone)
+        return self._last.against(baselines.beside(queued))
 
     def close(self) -> None:
         """End the baselines' processes."""
         self.baselines.close()
 
+    def _measure_or_doubt(self, candidate: CallBuffers) -> TimedCandidate | MeasurementDoubt:
+        try:
+            return self._measure(candidate)
+        except MeasurementDoubt as doubt:
+            return doubt
 
-def _believable(outcome: Measurement | MeasurementDoubt) -> bool:
-    return not isinstance(outcome, MeasurementDoubt) and outcome.candidate.clock == "inner"
+    def _measure_again(
+        self, first: TimedCandidate | MeasurementDoubt, candidate: CallBuffers
+    ) -> TimedCandidate | MeasurementDoubt:
+        """Time a second process; where its claims are inconsistent too, once more with its launches.
+
+        Streams that wait for each other may begin late behind a gate. Launches count only where the candidate
+        gains by that.
+        """
+        second, why = self._measure_or_doubt(candidate), _LATE_ANSWER
+        if (
+            not _is_consistent(second)
+            and candidate.gate is not None
+            and not isinstance(first, MeasurementDoubt)
+        ):
+            candidate.stop_queueing()
+            second, why = (
+                self._measure_or_doubt(candidate),
+                _SLOW_BEHIND_GATE,
+            )
+            if (
+                isinstance(second, MeasurementDoubt)
+                or second.measurement.speedup <= first.measurement.speedup
+            ):
+                return first
+        if isinstance(second, MeasurementDoubt):
+            return second
+        return replace(second, notes=(*second.notes, f"timed in a second process: {why}"))
+
+    def _measure(self, candidate: CallBuffers) -> TimedCandidate:
+        """Time one process against the reference's; raises what `time` does."""
+        baselines = self.baselines.measure()
+        baselines.restore_queue()
+        turns = self._sized_comparison(candidate, baselines)
+        self._check_clock(turns)
+        batch = turns.batch
+        timing, baseline = candidate_timing(turns), trusted_timing(turns.baseline, batch)
+        self._session.device.trim()
+        found = measurement(timing, baseline, batch, baselines.beside(batch.queued))
+        notes = () if batch.queued == baselines.queued else (_UNQUEUED,)
+        return TimedCandidate(timing, baseline, batch, found, notes)
+
+    def _check_clock(self, turns: PairedTurns) -> None:
+        """Check that the clock was not forged, and the device idle while the candidate was frozen."""
+        why = ""
+        if self._kind == "cuda":
+            published = [
+                [turn.published_ms for turn in log.batches] for log in (turns.candidate, turns.baseline)
+            ]
+            why = busy_device(*published)
+        why = why or forged_clock(turns)
+        if why:
+            raise MeasurementDoubt(Status.TAMPERED, why)
+
+    def _sized_comparison(self, candidate: CallBuffers, baselines: Baselines) -> PairedTurns:
+        """Compare both in batches that are long enough for the referee's clock."""
+        sizer, too_short, eager = self._session.sizer, 0, baselines.eager
+        usual_ms = baselines.facts.solo_ms
+        if candidate.gate is not None and eager.gate is not None:
+            candidate.gate.limit(eager.gate.capacity)  # both are queued, or neither
+        wanted = sizer.size(candidate, usual_ms)
+        while True:
+            turns = self._compare(candidate, eager, self._queueable(candidate, eager, wanted))
+            call_ms, count = turns.candidate_call_ms, turns.batch.count
+            queued = candidate.gate is not None
+            if queued and not sizer.is_long_enough(call_ms, count, usual_ms, eager):
+                candidate.stop_queueing()
+                wanted = sizer.wanted(call_ms, usual_ms)
+                continue
+            both = (candidate, eager) if queued else ()
+            wanted = sizer.wanted(call_ms, usual_ms, *both)
+            if wanted <= 2 * count:
+                return turns
+            # Slower while its batches were sized than since: short ones would leave room for a lie. A
+            # candidate that is so again gets the largest there are.
+            too_short += 1
+            if too_short >= policy.SIZINGS:
+                wanted = sizer.wanted(0.0, usual_ms, *both)
+
+    def _compare(self, candidate: CallBuffers, eager: CallBuffers, count: int) -> PairedTurns:
+        """Compare both in batches of so many calls.
+
+        Failures of the reference are not the candidate's; memory it may well have taken from it.
+        """
+        reference = eager.worker
+        reference.forget_failure()
+        try:
+            return self._session.timer(count, candidate.gate is not None).compare(candidate, eager)
+        except CandidateFailed as failure:
+            if reference.lost or (reference.failed and failure.status is not Status.OUT_OF_MEMORY):
+                raise EvaluatorError(
+                    f"the reference failed beside a candidate: {failure.detail}"
+                ) from failure
+            raise
+
+    def _queueable(self, candidate: CallBuffers, eager: CallBuffers, count: int) -> int:
+        """Reduce a batch to as many calls as both workers queue; where one cannot, neither does."""
+        for buffers in (candidate, eager):
+            if candidate.gate is not None:
+                count = self._session.sizer.queueable(buffers, count)
+        if eager.gate is None:
+            candidate.stop_queueing()
+        return count
 
 
-def _told(outcome: Measurement | MeasurementDoubt) -> Measurement:
+def _is_consistent(outcome: TimedCandidate | MeasurementDoubt) -> bool:
+    return isinstance(outcome, TimedCandidate) and outcome.candidate.clock == "inner"
+
+
+def _raise_if_doubt(outcome: TimedCandidate | MeasurementDoubt) -> TimedCandidate:
     if isinstance(outcome, MeasurementDoubt):
         raise outcome
     return outcome

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from itertools import zip_longest
+from dataclasses import dataclass
 
 import torch
 
@@ -28,26 +27,8 @@ class CallBuffers:
     output_block: int
     gate: LaunchGate | None = None
     """The calls are queued behind it; None where they cannot be."""
-    turns: list[RunResult] = field(default_factory=list)
-    """Full batches, in order."""
-    singles: list[RunResult] = field(default_factory=list)
-    """Unannounced batches of one call."""
-    published_ms: list[float] = field(default_factory=list)
-    """What it took to publish the inputs of each full batch while the side was frozen."""
-    withdrawn_ms: list[float] = field(default_factory=list)
-    """What it took to take them away again, likewise."""
-    calls: int = 0
-    """Most calls of a batch so far; memory beyond was never given inputs."""
-
-    @property
-    def written_ms(self) -> list[float]:
-        """What publishing and withdrawing took together, in each turn."""
-        latest = (made[-len(self.turns) :] for made in (self.published_ms, self.withdrawn_ms))
-        return [sum(both) for both in zip_longest(*latest, fillvalue=0.0)]
-
-    def forget(self) -> None:
-        """Drop what was measured; the layout stays."""
-        self.turns, self.singles, self.published_ms, self.withdrawn_ms = [], [], [], []
+    filled: int = 0
+    """Calls whose inputs were written by a turn; memory beyond them holds none."""
 
     def inputs(self, index: int = 0) -> list[torch.Tensor]:
         """View the inputs of a call."""
@@ -80,6 +61,20 @@ class CallBuffers:
             status = Status.WRONG_SHAPE if ran.kind == "shape" else Status.WRONG_DTYPE
             raise CandidateFailed(status, ran.complaint)
         return ran
+
+    def mark_filled(self, count: int) -> None:
+        """Note that the first `count` calls have inputs."""
+        self.filled = max(self.filled, count)
+
+    def stop_queueing(self) -> None:
+        """Launch calls in their own time from now on."""
+        self.gate = None
+
+    def queue_behind(self, gate: LaunchGate | None, capacity: int | None = None) -> None:
+        """Queue calls behind a gate, up to its capacity or another."""
+        self.gate = gate
+        if gate is not None and capacity is not None:
+            gate.set_capacity(capacity)
 
 
 def write(blocks: list[Block], slots: list[Slot], leaves: list[torch.Tensor], index: int) -> None:

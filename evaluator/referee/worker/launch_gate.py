@@ -18,32 +18,44 @@ import torch
 from kernelwright.evaluator.devices import Block, Device
 
 WORD_BYTES: Final = 4
-MOST_QUEUED: Final = 1024
-"""Calls asked to be queued at once; a device's queue holds a few thousand launches, then launching waits."""
-_QUEUE_HOLDS: Final = 3072
-"""Launches; 512 calls of six operations fit on an H200, and 1024 do not."""
+MAX_QUEUED_CALLS: Final = 1024
+"""Calls to queue at once; a device's queue holds a few thousand launches, then launching waits."""
+QUEUE_LAUNCHES: Final = 3072
+"""Launches a queue is taken to hold; 512 calls of six operations fit on an H200, and 1024 do not."""
 
 
 @dataclass(slots=True)
 class LaunchGate:
-    """A word of memory that both processes see and that a side's calls wait for."""
+    """A word of memory that both processes see and that a worker's calls wait for."""
 
     block: int
-    """Which of the side's blocks it lies in."""
+    """The worker's block that holds it."""
     word: torch.Tensor
     ticket: int = 0
-    """What the word must reach for the calls queued last."""
-    tried: int = 0
-    """The largest batch that was queued as a whole."""
-    most: int = MOST_QUEUED
-    """No larger one is worth trying."""
+    """The value of the word that releases the calls queued last."""
+    largest_queued: int = 0
+    """Calls of the largest batch that was queued as a whole."""
+    capacity: int = MAX_QUEUED_CALLS
+    """Calls of the largest batch worth trying."""
 
     def expect(self, launches: int) -> None:
-        """A call is known to consist of so many: batches that surely do not fit cost seconds to try."""
-        self.most = max(1, min(self.most, _QUEUE_HOLDS // max(1, launches)))
+        """Limit batches by the launches of a call: those that surely do not fit cost seconds to try."""
+        self.limit(max(1, QUEUE_LAUNCHES // max(1, launches)))
+
+    def limit(self, calls: int) -> None:
+        """Try no larger batches."""
+        self.capacity = min(self.capacity, calls)
+
+    def set_capacity(self, calls: int) -> None:
+        """Try batches up to this size, however many fitted before."""
+        self.capacity = min(calls, MAX_QUEUED_CALLS)
+
+    def note_queued(self, calls: int) -> None:
+        """Remember that a batch was queued as a whole."""
+        self.largest_queued = max(self.largest_queued, calls)
 
     def shut(self) -> int:
-        """Make the next calls wait; returns what for."""
+        """Make the next calls wait; returns the value they wait for."""
         self.ticket += 1
         return self.ticket
 
@@ -53,7 +65,7 @@ class LaunchGate:
 
     @contextlib.contextmanager
     def opened_on_failure(self) -> Iterator[None]:
-        """Whoever waits behind a gate that nobody opens waits for ever."""
+        """Open the gate where something fails: nothing else would end the wait behind it."""
         try:
             yield
         except BaseException:
@@ -62,6 +74,6 @@ class LaunchGate:
 
 
 def gate(device: Device, blocks: list[Block], block: int) -> LaunchGate | None:
-    """A shut gate in a block that is kept for it; None where a device cannot wait for one."""
+    """Make a shut gate in a block that is kept for it; None where a device cannot wait for one."""
     word = blocks[block].data[:WORD_BYTES].view(torch.int32)
     return LaunchGate(block, word) if device.waits_for(word, 0) else None

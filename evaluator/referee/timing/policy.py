@@ -1,0 +1,177 @@
+"""Numbers that decide how candidates are timed, with the measurement behind each where there is one.
+
+Where a number differs by device, `cpu` has shared cores and `cuda` has a device held alone.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Consistency of claimed and measured time, in milliseconds of a batch.
+CLAIM_TOLERANCE: Final = 0.02
+"""Share of the claimed time that the measured time may exceed it by."""
+ANSWER_TOLERANCE_MS: Final = {"cpu": 0.05, "cuda": 0.1}
+"""Time excess allowed on top: of processes with the same code one answers 0.08 ms later all its life."""
+MEASURED_TOLERANCE: Final = 0.05
+"""Share of the measured time above which neither noise nor a late process excuses a time excess."""
+NOISY_SHARE: Final = 0.25
+"""Noise over measured time from which on a claim counts for nothing: the noise itself is then added."""
+NOISE_FACTOR: Final = 4.0
+"""Standard errors of a typical value that count as noise."""
+STEADY_VALUES: Final = 12
+"""Values whose spread tells their noise; of fewer, the best is compared with the worst."""
+
+# A forged clock: every turn's claim is far below the measured time.
+FORGED_SHARE: Final = 0.5
+"""Unclaimed time, as a share of the claim, that every turn must exceed."""
+FORGED_MS: Final = 2.0
+"""Unclaimed time allowed on top, beside twice the baseline's largest."""
+FORGED_TURNS: Final = 5
+"""Turns it takes at least."""
+
+# A busy device: kernels that ran while their process was frozen slow down what the referee writes.
+BUSY_FACTOR: Final = 1.5
+"""Times the baseline's publishing time that the candidate's may take."""
+BUSY_MS: Final = 0.5
+"""Publishing time allowed on top."""
+BUSY_TURNS: Final = 5
+"""Turns it takes at least."""
+BUSY_QUANTILE: Final = 0.25
+"""Quantile of both that is compared: a few slow turns are an accident, a few slowed baselines no excuse."""
+
+# Merged calls: a single call costs more than one of a batch.
+FEWEST_SINGLE_CALLS: Final = 2
+"""Single calls of each worker that say anything."""
+MAX_SINGLE_CALLS: Final = 6
+"""Single calls of long calls."""
+SHORT_CALL_MS: Final = 0.5
+"""Calls below it are short: merged work is then less than the noise of few single calls."""
+MAX_SHORT_SINGLE_CALLS: Final = 36
+"""Single calls of short calls."""
+MAX_QUEUED_SINGLE_CALLS: Final = 16
+"""Single calls of short calls that are queued, whose claims hardly vary."""
+SINGLE_CALL_TURNS: Final = 3
+"""Turns per single call that is surely made, until there are enough."""
+SINGLE_CALL_CHANCE: Final = 0.3
+"""Chance of a single call after other turns, so that none is announced."""
+SINGLE_CALL_SHARE: Final = 0.25
+"""Share of a call that a single one may cost more."""
+CLAIMED_SINGLE_MS: Final = {"cpu": 0.02, "cuda": 0.04}
+"""Claimed time a single call may cost more: a first launch or cold code, which a batch hides."""
+QUEUED_SINGLE_MS: Final = 0.006
+"""The same of queued calls: code is fetched anew, and nothing runs beside the call's end."""
+MEASURED_SINGLE_MS: Final = 0.1
+"""Measured time a single call may cost more."""
+QUEUED_MEASURED_SINGLE_MS: Final = 0.2
+"""The same of queued calls: a queue is released before its process wakes, which long calls hide."""
+
+# Turns, and when they end.
+TYPICAL_QUANTILE: Final = {"cpu": 0.25, "cuda": 0.5}
+"""Quantile of the turns that scores: the median; on a CPU, shared with others, of the quicker half."""
+TURNS_FACTOR: Final = {"cpu": 3, "cuda": 1}
+"""Factor on all numbers of turns: a CPU's are short, to fit between its other users' time slices."""
+FEWEST_TURNS: Final = 6
+"""Turns before the interval is looked at."""
+LOOK_FACTOR: Final = 1.5
+"""Factor on the turns until the interval is looked at again: each look may stop too early."""
+TIGHT_INTERVAL: Final = {"cpu": 0.03, "cuda": 0.01}
+"""Relative half-width of the interval at which timing ends."""
+HOPELESS_RATIO: Final = 0.1
+"""Speedup below which timing ends early."""
+HOPELESS_TURNS: Final = 4
+"""Turns before that."""
+COMPARISON_S: Final = {"cpu": 6.0, "cuda": 20.0}
+"""Wall time after which a comparison ends."""
+CALLS_PER_TIMEOUT: Final = 8
+"""Calls of a batch that share the time-out of one call, and calls per unscored warm-up call."""
+SLOW_CANDIDATE: Final = 10
+"""Times the baseline's time a call that a candidate may take before it times out or gets shorter batches."""
+CACHE_FLUSHING_BYTES: Final = 96 << 20
+"""Outputs from which on poisoning them overwrites a GPU's cache by itself: an H200 has 50 MiB of L2."""
+
+# Batches.
+BATCH_MS: Final = {"cpu": 5.0, "cuda": 50.0}
+"""Wanted length; messages cost an H200 402 µs a call of 2.8 ms in batches of 1, and 6 µs in ones of 100."""
+SHORTEST_CALL_MS: Final = 1e-3
+"""Calls are taken to last as long at least."""
+SHORTEST_QUEUED_MS: Final = 1.25
+"""Measured time of a queued batch, with a quarter of a millisecond of messages, that tells enough."""
+SHORTEST_CHOSEN_MS: Final = 5.0
+"""The same where the candidate might have queued more: a full queue lasts about as long."""
+GATE_SLOWDOWN: Final = 0.9
+"""Time with launches over time behind the gate below which calls are not queued: less is no chance."""
+PROBE_TURNS: Final = {"cpu": 3, "cuda": 2}
+"""Turns that size a batch."""
+SLOW_PROBE_MS: Final = 500.0
+"""Batch after which one probe is enough."""
+SIZINGS: Final = 2
+"""Comparisons whose batches turned out too short, until the largest batches are taken."""
+LEAD_CALLS: Final = {"cpu": 0, "cuda": 1}
+"""Unscored calls at a batch's start: a host launches its first kernel in tens of microseconds, more while its
+cores are busy."""
+
+# Memory for timed calls.
+MAX_CALLS: Final = 4096
+"""Calls of the largest batch."""
+MEMORY_SHARE: Final = 0.15
+"""Share of the free memory for one worker's calls."""
+CROWDED_SHARE: Final = 0.25
+"""Share of the calls an empty device would hold, below which batches are too short to time."""
+MEMORY_BYTES: Final = {"cpu": 192 << 20, "cuda": 6 << 30}
+"""Memory for one worker's calls: measured times of batches below a few milliseconds are mostly noise."""
+
+# Baselines.
+SOLO_TURNS: Final = 9
+"""Turns of the reference alone."""
+WARM_UP_TURNS: Final = 2
+"""Turns of another reference process before it is compared."""
+TRUSTED_TURNS: Final = 6
+"""Turns of two reference processes."""
+TRUSTED_CALL_S: Final = 120.0
+"""Time-out of a call of a reference process."""
+TRUSTED_BATCH_MS: Final = 12.0
+"""Batch of two reference processes: they hardly vary there."""
+COMPILE_S: Final = 300.0
+"""Time-out of the compiled reference's first call."""
+DRIFT: Final = {"cpu": 0.5, "cuda": 0.05}
+"""Relative error of a cached ratio, and change of the reference's time, until it is measured again: on a CPU
+others cause both, and compiling takes a minute."""
+COMPARED_PROCESSES: Final = {"cpu": 1, "cuda": 4}
+"""Reference processes that are compared; not on a CPU, where others cause far larger differences."""
+STUDENT_T: Final = 3.182
+"""97.5 % quantile of Student's t for one degree of freedom less than the compared processes of a GPU."""
+CONTENDED_FACTOR: Final = 1.05
+"""Times its time alone from which on a baseline was slowed down by the candidate."""
+CONTENDED_SPREADS: Final = 3
+"""Spreads of its turns alone allowed on top."""
+RECHECK_IN_SECOND_PROCESS: Final = {"cpu": False, "cuda": True}
+"""Whether inconsistent claims are timed again in another process: on a CPU, whose tolerance grows with its
+noise, starting a process takes longer than timing one."""
+
+# Statistics.
+RESAMPLES: Final = 2000
+"""Bootstrap resamples."""
+SMALLEST_TIME: Final = 1e-9
+"""Times are taken to be as long at least, to divide by."""
+
+# Inputs of timed calls.
+NOISE_SLACK: Final = 65536
+"""Factors beyond those one call needs: each call starts reading at its own place."""
+INPUT_SHIFT: Final = 4099
+"""Places between the factors of two inputs: with the same ones their products would carry no sign."""
+MAX_DRAWN_CALLS: Final = 32
+"""Calls of a batch whose inputs are drawn anew, which is slow."""
+MAX_SMALL_DRAWN_CALLS: Final = 128
+"""The same of small inputs, whose calls are short."""
+SMALL_DRAW_ELEMENTS: Final = 1 << 14
+"""Elements of a small draw."""
+FEW_ZEROS: Final = 0.01
+"""Share of zeros that tell nothing by their places."""
+CHUNK_ELEMENTS: Final = 1 << 20
+"""Elements of inputs made at once; beyond, copies would leave the cache."""
+
+# Samples of memory.
+SAMPLED_BYTES: Final = 4096
+"""Secret places per input or output whose bytes must not change."""
+SAMPLED_ELEMENTS: Final = 64
+"""Secret output elements read from a stopped process's own memory."""

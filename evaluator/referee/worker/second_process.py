@@ -1,0 +1,43 @@
+"""A verified candidate in another process, for a second opinion on its time on a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kernelwright.evaluator.referee.worker.setup import ModelSpec, ProblemContext, load_model, start
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
+
+
+@dataclass(slots=True)
+class SecondProcess:
+    """A second process of a candidate, which starts on demand; `close` ends it."""
+
+    context: ProblemContext
+    first: WorkerProcess
+    """The process it was verified in, frozen from then on."""
+    source: str
+    spec: ModelSpec
+    """The model that is timed."""
+    total_s: float
+    _worker: WorkerProcess | None = field(default=None, init=False)
+
+    def worker(self) -> WorkerProcess:
+        """Start a process that holds the model, with the device to itself.
+
+        Raises:
+            CandidateFailed: the candidate failed on the way.
+        """
+        driver = self.context.driver
+        self.first.freeze()
+        driver.release()  # what is starting ahead waits for it
+        worker = self._worker = start(self.context, role="timed", compile_s=self.first.compile_s)
+        driver.hold(exclusive=False)
+        worker.limit(self.total_s)
+        load_model(self.context, worker, self.source, self.spec)
+        worker.extend(driver.hold(exclusive=True))
+        return worker
+
+    def close(self) -> None:
+        """End the process, if there is one."""
+        if self._worker is not None:
+            self._worker.close()
