@@ -51,6 +51,7 @@ class TimedInputs:
         inputs_stay: bool,
     ) -> None:
         bases = starts.trials
+        self.trials = bases
         self._starts = starts
         self.inputs_stay = inputs_stay
         """Whether a call must leave its inputs as they are."""

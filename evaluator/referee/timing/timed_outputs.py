@@ -31,7 +31,7 @@ from kernelwright.evaluator.referee.correctness.policy import (
 )
 from kernelwright.evaluator.referee.correctness.tolerance import Expected, dtype_limit
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
-from kernelwright.evaluator.referee.timing.timed_inputs import InputRecipe
+from kernelwright.evaluator.referee.timing.timed_inputs import InputRecipe, TimedInputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,11 @@ class OutputComparison:
 class TimedOutputs:
     """Compares a candidate's timed outputs with the baseline's."""
 
-    def __init__(self, trials: Sequence[Trial], *, limit: float, whole_draws: bool, redraws: bool) -> None:
-        """`limit` is for whole new draws; each trial that calls start from has its own.
-
-        `redraws`: some inputs are drawn anew for each call, so that the trials' scales hold in general only.
-        """
-        self._limits = [limit if whole_draws else trial.limit for trial in trials]
-        self._redraws = redraws
+    def __init__(self, inputs: TimedInputs, *, limit: float) -> None:
+        """`limit` is for whole new draws; each trial that calls start from has its own."""
+        trials = inputs.trials
+        self._limits = [limit if inputs.whole_draws else trial.limit for trial in trials]
+        self._redraws = inputs.redraws
         self._scales = [
             torch.stack(known) if len(known) == len(trials) else None for known in _known_scales(trials)
         ]

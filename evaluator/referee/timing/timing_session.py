@@ -44,18 +44,15 @@ class TimingSession:
         self._secret = secret
         self._base = pool.bases[0]
         self._baseline_ms = 0.0
-        starts = pool.starts()
         self._inputs = TimedInputs(
-            starts,
+            pool.starts(),
             pool.fresh,
             secret=secret,
             inputs_stay=not context.reference.mutates(first.model, self._base.arguments),
         )
+        terms = pool.trace.terms
         self._outputs = TimedOutputs(
-            starts.trials,
-            limit=limit(config.math.value, zero_mean=False, terms=pool.trace.terms),
-            whole_draws=self._inputs.whole_draws,
-            redraws=self._inputs.redraws,
+            self._inputs, limit=limit(config.math.value, zero_mean=False, terms=terms)
         )
         most = self._max_calls(needs_room=needs_room)
         self._most = most

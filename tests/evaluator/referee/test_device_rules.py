@@ -18,6 +18,7 @@ from kernelwright.evaluator.referee.reference.flop_counter import count
 from kernelwright.evaluator.referee.reference.reference import Reference
 from kernelwright.evaluator.referee.timing.tamper_checks import MemorySample
 from kernelwright.evaluator.referee.timing.timed_inputs import TimedInputs
+from kernelwright.evaluator.referee.timing.timed_outputs import TimedOutputs
 from tests.evaluator.referee.pretending import pretended
 
 pytestmark = pytest.mark.skipif(torch.version.cuda is not None, reason="this torch knows real GPUs")
@@ -102,23 +103,24 @@ def test_trials_are_answered_published_and_compared_on_the_device(gpu, source):
 def test_timed_calls_are_fed_and_checked_on_the_device(gpu, source):
     reference, secret = Reference("p", source, {}, device=gpu, dtype="as_is"), random.Random(4)
     pool = TrialPool(reference, math="fp32", secret=secret)
-    ring = TimedInputs(pool.starts(), pool.fresh, secret=secret, limit=192.0, inputs_stay=True)
-    recipe, model = ring.recipe(3), pool.draws[0].model
+    inputs = TimedInputs(pool.starts(), pool.fresh, secret=secret, inputs_stay=True)
+    outputs = TimedOutputs(inputs, limit=192.0)
+    recipe, model = inputs.recipe(3), pool.draws[0].model
     slots, size = place(pool.bases[0].arguments.leaves, count=3, block=0)
     memory = torch.zeros(size, dtype=torch.uint8, device=gpu)
-    ring.publish(memory, slots, recipe)
+    inputs.publish(memory, slots, recipe)
     sample = MemorySample(memory, slots, 3, secret)
     sample.look()
-    inputs = [[call.clone() for call in stacked(memory, slot, 0, 3)] for slot in slots]
-    ring.withdraw(memory, slots, recipe)
+    published = [[call.clone() for call in stacked(memory, slot, 0, 3)] for slot in slots]
+    inputs.withdraw(memory, slots, recipe)
     assert sample.moved()
     answers = [
-        reference.call(model, pool.bases[0].arguments.with_leaves([leaf[call] for leaf in inputs])).leaves
+        reference.call(model, pool.bases[0].arguments.with_leaves([leaf[call] for leaf in published])).leaves
         for call in range(3)
     ]
     ours = [torch.stack(leaves) for leaves in zip(*answers, strict=True)]
-    assert ring.compare(ours, ours, recipe, {}).mismatch == ""
-    assert ring.compare([leaf.roll(1, 0) for leaf in ours], ours, recipe, {}).mismatch
+    assert outputs.compare(ours, ours, recipe, {}).mismatch == ""
+    assert outputs.compare([leaf.roll(1, 0) for leaf in ours], ours, recipe, {}).mismatch
 
 
 def test_problems_are_vetted_on_the_device(gpu):

@@ -17,6 +17,7 @@ from kernelwright.evaluator.referee.reference.input_structure import (
 )
 from kernelwright.evaluator.referee.reference.reference import Reference
 from kernelwright.evaluator.referee.timing.timed_inputs import TimedInputs
+from kernelwright.evaluator.referee.timing.timed_outputs import TimedOutputs
 
 HEAD = "import torch\nfrom torch import nn\n\nclass Model(nn.Module):\n    def forward(self, *x):\n"
 NO_INIT = "\ndef get_init_inputs():\n    return []\n"
@@ -52,10 +53,10 @@ def _pool(source: str) -> TrialPool:
 @pytest.mark.parametrize("kind", PAIRS)
 def test_trials_and_timed_calls_keep_the_structure_of_inputs(kind):
     pool = _pool(PRODUCT + PAIRS[kind])
-    ring = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(4), limit=192.0, inputs_stay=True)
+    inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(4), inputs_stay=True)
     slots, size = place(pool.bases[0].arguments.leaves, count=2, block=0)
     memory = torch.zeros(size, dtype=torch.uint8)
-    ring.publish(memory, slots, ring.recipe(2))
+    inputs.publish(memory, slots, inputs.recipe(2))
     given = [trial.arguments.leaves[0] for draw in pool.draws for trial in draw.trials]
     given += list(stacked(memory, slots[0], 0, 2))
     assert len(given) > 8
@@ -66,12 +67,12 @@ def test_trials_and_timed_calls_keep_the_structure_of_inputs(kind):
 
 def test_whole_numbers_of_mixed_inputs_never_come_again():
     pool = _pool(GATHERED)
-    ring = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(4), limit=192.0, inputs_stay=True)
+    inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(4), inputs_stay=True)
     slots, size = place(pool.bases[0].arguments.leaves, count=8, block=0)
     memory = torch.zeros(size, dtype=torch.uint8)
     seen = []
     for _ in range(2):
-        ring.publish(memory, slots, ring.recipe(8))
+        inputs.publish(memory, slots, inputs.recipe(8))
         seen += [places.clone() for places in stacked(memory, slots[1], 0, 8)]
         fixed = stacked(memory, slots[2], 0, 8)
         assert all(torch.equal(places, pool.bases[0].arguments.leaves[2]) for places in fixed)
@@ -120,12 +121,13 @@ def test_answers_to_whole_numbers_are_held_to_the_usual_error():
         f"{NO_INIT}\ndef get_inputs():\n    return [torch.randint(0, 50, (40,))]\n"
     )
     pool = _pool(source)
-    ring = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(4), limit=192.0, inputs_stay=True)
-    assert ring.whole_draws
-    recipe, right = ring.recipe(2), torch.randn(2, 40, 64)
+    inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(4), inputs_stay=True)
+    assert inputs.whole_draws
+    outputs = TimedOutputs(inputs, limit=192.0)
+    recipe, right = inputs.recipe(2), torch.randn(2, 40, 64)
     scale = max(float(trial.expected.scales[0].max()) for trial in pool.bases)
-    assert ring.compare([right + 100 * scale], [right], recipe, {}).mismatch == ""
-    assert "error" in ring.compare([right + 400 * scale], [right], recipe, {}).mismatch
+    assert outputs.compare([right + 100 * scale], [right], recipe, {}).mismatch == ""
+    assert "error" in outputs.compare([right + 400 * scale], [right], recipe, {}).mismatch
 
 
 def test_few_numbers_in_order_are_told_from_chance_by_several_draws():
@@ -158,10 +160,10 @@ def test_a_few_boundaries_stay_in_order_in_trials_and_timed_calls_and_other_inpu
         "    return [torch.randn(16, 64), torch.rand(5).sort().values, torch.rand(2)]\n"
     )
     pool = _pool(source)
-    ring = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(4), limit=192.0, inputs_stay=True)
+    inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(4), inputs_stay=True)
     slots, size = place(pool.bases[0].arguments.leaves, count=4, block=0)
     memory = torch.zeros(size, dtype=torch.uint8)
-    ring.publish(memory, slots, ring.recipe(4))
+    inputs.publish(memory, slots, inputs.recipe(4))
     given = [trial.arguments.leaves for draw in pool.draws for trial in draw.trials]
     boundaries = [leaves[1] for leaves in given] + list(stacked(memory, slots[1], 0, 4))
     assert all(bool((some.diff() > 0).all()) for some in boundaries)

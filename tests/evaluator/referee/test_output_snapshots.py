@@ -11,14 +11,14 @@ import torch
 
 from kernelwright.evaluator.contestant.calls import where
 from kernelwright.evaluator.ipc.tensor_layout import place
-from kernelwright.evaluator.referee.timing.output_snapshots import OutputSnapshot
+from kernelwright.evaluator.referee.timing.tamper_checks import OutputSnapshot
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 
 COUNT = 3
 
 
 class _Here:
-    """A side whose memory is ours."""
+    """A worker whose memory is ours."""
 
     def __init__(self, known: set[int]) -> None:
         self.known = known
@@ -41,11 +41,11 @@ class _Plain:
     device = torch.device("cpu")
 
 
-def _held(returned, side=None):
+def _held(returned, worker=None):
     """And whether it could be seen."""
     slots, _ = place([returned[0]], count=COUNT, block=0)
     reach = {(one.data_ptr(), one.data_ptr() + one.untyped_storage().nbytes()) for one in returned}
-    held = OutputSnapshot(cast(WorkerProcess, side or _Here(reach)), slots, COUNT, random.Random(3))
+    held = OutputSnapshot(cast(WorkerProcess, worker or _Here(reach)), slots, COUNT, random.Random(3))
     return held, held.look(where(returned, _Plain()))
 
 

@@ -1,18 +1,11 @@
-"""What a duel comes to: which baseline counts where a GPU was not the reference's own."""
+"""Speedups: which baseline counts where a GPU was not the reference's own."""
 
 import random
-from types import SimpleNamespace
-from typing import cast
 
-import torch
-
-from kernelwright.evaluator.devices import Device
-from kernelwright.evaluator.referee.timing.interleaved_timer import InterleavedTimer, Schedule
+from kernelwright.evaluator.referee.timing.claimed_time import Batch
 from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, measurement
-from kernelwright.evaluator.referee.timing.timed_inputs import TimedInputs
 from kernelwright.evaluator.schema.evaluation import Measurement, Timing
 
-GPU = cast(Device, SimpleNamespace(torch_device=torch.device("cuda", 0)))  # only its kind is asked for
 ALONE = BaselineFacts(solo_ms=1.0, solo_spread_ms=0.002, compile_ratio=None, process_spread=0.002)
 
 
@@ -30,10 +23,8 @@ def _timing(turn_ms: list[float]) -> Timing:
     )
 
 
-def _measured(eager: list[float], known: BaselineFacts = ALONE) -> Measurement:
-    schedule = Schedule(count=1, target_ms=20.0, max_turns=24, call_timeout_s=5.0)
-    clock = InterleavedTimer(GPU, cast(TimedInputs, None), schedule, random.Random(1))
-    return measurement(clock, _timing([1.0] * len(eager)), _timing(eager), 1, known)
+def _measured(eager: list[float], facts: BaselineFacts = ALONE) -> Measurement:
+    return measurement(_timing([1.0] * len(eager)), _timing(eager), Batch("cuda", 1), facts)
 
 
 def test_load_on_the_baselines_turns_now_and_then_gains_nothing():

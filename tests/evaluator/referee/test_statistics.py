@@ -3,8 +3,8 @@ import random
 
 import pytest
 
+from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.statistics import (
-    PROCESSES,
     process_spread,
     ratio_interval,
     spread,
@@ -13,7 +13,7 @@ from kernelwright.evaluator.referee.timing.statistics import (
 from kernelwright.evaluator.schema.evaluation import Interval
 
 
-def test_the_interval_of_equal_sides_holds_one_about_as_often_as_it_says():
+def test_the_interval_of_equal_workers_holds_one_about_as_often_as_it_says():
     generator = random.Random(5)
     held = 0
     for _ in range(60):
@@ -23,7 +23,7 @@ def test_the_interval_of_equal_sides_holds_one_about_as_often_as_it_says():
     assert held >= 50
 
 
-def test_drift_that_both_sides_share_stays_out_of_the_interval():
+def test_drift_that_both_workers_share_stays_out_of_the_interval():
     drift = [1.0 + 0.05 * turn for turn in range(12)]
     interval = ratio_interval([2 * value for value in drift], drift)
     assert interval.low > 1.5
@@ -38,7 +38,7 @@ def test_processes_that_differ_are_covered_about_as_often_as_the_widened_interva
     generator = random.Random(7)
     held = bare = 0
     for _ in range(300):
-        times = [math.exp(generator.gauss(0.0, 0.03)) for _ in range(PROCESSES)]
+        times = [math.exp(generator.gauss(0.0, 0.03)) for _ in range(policy.COMPARED_PROCESSES["cuda"])]
         candidate = math.exp(generator.gauss(0.0, 0.03))
         theirs, ours = (
             [process * generator.gauss(1.0, 0.005) for _ in range(12)] for process in (times[0], candidate)

@@ -18,7 +18,8 @@ from kernelwright.evaluator.referee.correctness.tolerance import Expected, limit
 from kernelwright.evaluator.referee.correctness.trial_cache import SolvedTrial, Trial
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
-from kernelwright.evaluator.referee.timing.timed_inputs import InputRecipe, TimedInputs, _share
+from kernelwright.evaluator.referee.timing.timed_inputs import InputRecipe, TimedInputs
+from kernelwright.evaluator.referee.timing.timed_outputs import TimedOutputs, _share
 
 TENSOR = {"k": "tensor", "i": 0}
 LOOSE, TIGHT = 192.0, 32.0
@@ -42,7 +43,7 @@ def _trial(name: str, limit: float, values: torch.Tensor | None = None) -> Trial
     return Trial(name, limit, lambda: SolvedTrial(arguments, expected))
 
 
-def _ring(
+def _inputs(
     *, values: torch.Tensor | None = None, signed: bool = True, between: tuple[float, float] = AROUND
 ) -> TimedInputs:
     trials = [_trial("as_drawn", LOOSE, values), _trial("zero_mean", TIGHT, values)]
@@ -50,7 +51,6 @@ def _ring(
         Starts(trials, between, signed),
         lambda: trials[0].arguments,
         secret=random.Random(3),
-        limit=LOOSE,
         inputs_stay=True,
     )
 
@@ -61,29 +61,29 @@ def _disagree(own, right, scale, bounds, flips=None):
 
 
 def test_each_base_is_held_to_its_own_limit():
-    ring = _ring()
-    recipe = ring.recipe(16)
+    inputs = _inputs()
+    outputs, recipe = TimedOutputs(inputs, limit=LOOSE), inputs.recipe(16)
     tight = recipe.bases == 1
     assert tight.any()
     assert not tight.all()
     right = torch.zeros(16, 8, 64)
     between = 1e-7 * (LOOSE + TIGHT) / 2
     own = right + between
-    assert "times the rounding error" in ring.compare([own], [right], recipe, {}).mismatch
+    assert "times the rounding error" in outputs.compare([own], [right], recipe, {}).mismatch
     own[tight] = right[tight]
-    assert ring.compare([own], [right], recipe, {}).mismatch == ""
+    assert outputs.compare([own], [right], recipe, {}).mismatch == ""
 
 
-def _published(ring: TimedInputs, count: int = 4) -> torch.Tensor:
+def _published(inputs: TimedInputs, count: int = 4) -> torch.Tensor:
     slots, size = place([torch.empty(8, 64)], count=count, block=0)
     memory = torch.zeros(size, dtype=torch.uint8)
-    ring.publish(memory, slots, ring.recipe(count))
+    inputs.publish(memory, slots, inputs.recipe(count))
     return stacked(memory, slots[0], 0, count)
 
 
 def test_inputs_of_timed_calls_are_far_from_what_they_start_from():
     values = torch.randn(8, 64)
-    ratios = _published(_ring(values=values)) / values
+    ratios = _published(_inputs(values=values)) / values
     assert ratios.abs().min() >= AROUND[0] - 1e-5
     assert ratios.abs().max() <= AROUND[1] + 1e-5
     assert ratios.abs().std() > 0.1
@@ -94,25 +94,25 @@ def test_inputs_of_timed_calls_are_far_from_what_they_start_from():
 def test_inputs_keep_their_signs_where_the_answer_needs_them():
     values = torch.rand(8, 64)
     for between in (AROUND, BELOW, NEAR):
-        ratios = _published(_ring(values=values, signed=False, between=between)) / values
+        ratios = _published(_inputs(values=values, signed=False, between=between)) / values
         assert ratios.min() >= between[0] - 1e-5
         assert ratios.max() <= between[1] + 1e-5
 
 
 def test_masks_and_labels_are_published_as_they_are():
     labels = (torch.rand(8, 64) < 0.5).float() * 2 - 1
-    ring = _ring(values=labels)
-    assert ring.whole_draws
-    assert torch.equal(_published(ring)[0], labels)
+    inputs = _inputs(values=labels)
+    assert inputs.whole_draws
+    assert torch.equal(_published(inputs)[0], labels)
 
 
 def test_no_two_calls_and_no_two_batches_are_given_the_same_inputs():
-    ring = _ring()
+    inputs = _inputs()
     slots, size = place([torch.empty(8, 64)], count=4, block=0)
     seen = []
     for _ in range(3):
         memory = torch.zeros(size, dtype=torch.uint8)
-        ring.publish(memory, slots, ring.recipe(4))
+        inputs.publish(memory, slots, inputs.recipe(4))
         seen += [call.clone() for call in stacked(memory, slots[0], 0, 4)]
     assert not any(torch.equal(a, b) for at, a in enumerate(seen) for b in seen[:at])
 
@@ -163,35 +163,35 @@ def _reference(source: str) -> Reference:
 
 
 @cache
-def _timed_products(length: int) -> tuple[TimedInputs, InputRecipe, list[torch.Tensor], list[torch.Tensor]]:
-    """A ring for products of this many terms, and two timed calls' operands."""
+def _timed_products(length: int) -> tuple[TimedOutputs, InputRecipe, list[torch.Tensor], list[torch.Tensor]]:
+    """Compare products of this many terms; two timed calls' operands."""
     pool = TrialPool(_reference(PRODUCT.format(length)), math="fp32", secret=random.Random(1))
-    ring = TimedInputs(
+    inputs = TimedInputs(
         pool.starts(),
         pool.fresh,
         secret=random.Random(2),
-        limit=limit("fp32", zero_mean=False, terms=pool.trace.terms),
         inputs_stay=True,
     )
     slots, size = place([torch.empty(4, length), torch.empty(length, 32)], count=2, block=0)
-    memory, recipe = torch.zeros(size, dtype=torch.uint8), ring.recipe(2)
-    ring.publish(memory, slots, recipe)
+    memory, recipe = torch.zeros(size, dtype=torch.uint8), inputs.recipe(2)
+    inputs.publish(memory, slots, recipe)
     left, right = (list(stacked(memory, slot, 0, 2)) for slot in slots)
-    return ring, recipe, left, right
+    outputs = TimedOutputs(inputs, limit=limit("fp32", zero_mean=False, terms=pool.trace.terms))
+    return outputs, recipe, left, right
 
 
 def _complaint(
     length: int, product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], *, share: float = 1.0
 ) -> str:
     """What is wrong with a product's timed answers, held to a share of what is allowed."""
-    ring, recipe, left, right = _timed_products(length)
+    outputs, recipe, left, right = _timed_products(length)
     exact, own = (
         torch.stack([multiply(a, b) for a, b in zip(left, right, strict=True)])
         for multiply in (torch.matmul, product)
     )
     calls = slice(0, recipe.count)
-    bounds = ring._bounds(recipe, calls, exact.dtype) * share
-    return _disagree(own, exact, ring._scale(0, recipe, calls), bounds)
+    bounds = outputs._allowed(recipe, calls, exact.dtype) * share
+    return _disagree(own, exact, outputs._scale(0, recipe, calls), bounds)
 
 
 def _narrow(values: torch.Tensor) -> torch.Tensor:
@@ -258,11 +258,11 @@ def get_inputs():
 def _timed_inputs(source: str, shape: tuple[int, ...], count: int = 4) -> tuple[TimedInputs, torch.Tensor]:
     """What the calls of a batch are given."""
     pool = TrialPool(_reference(source), math="fp32", secret=random.Random(5))
-    ring = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(6), limit=LOOSE, inputs_stay=True)
+    inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(6), inputs_stay=True)
     slots, size = place([torch.empty(shape)], count=count, block=0)
     memory = torch.zeros(size, dtype=torch.uint8)
-    ring.publish(memory, slots, ring.recipe(count))
-    return ring, stacked(memory, slots[0], 0, count)
+    inputs.publish(memory, slots, inputs.recipe(count))
+    return inputs, stacked(memory, slots[0], 0, count)
 
 
 def test_bounds_learned_of_an_element_do_not_hold_for_the_next_call():
@@ -280,8 +280,8 @@ def test_nothing_stands_out_where_the_reference_would_not_stay_finite():
 
 def test_zeros_of_a_graph_are_others_in_every_call():
     source = ROWS.format("x @ x", "(torch.rand(64, 64) < 0.1).float() * torch.rand(64, 64)")
-    ring, given = _timed_inputs(source, (64, 64))
-    assert not ring.whole_draws
+    inputs, given = _timed_inputs(source, (64, 64))
+    assert not inputs.whole_draws
     zeros = given == 0
     assert not any(torch.equal(zeros[0], other) for other in zeros[1:])
     assert not any(torch.equal(call == 0, zeros[0]) for call in _timed_inputs(source, (64, 64))[1][1:])
@@ -289,8 +289,8 @@ def test_zeros_of_a_graph_are_others_in_every_call():
 
 def test_zeros_that_every_draw_has_stay():
     source = ROWS.format("x @ x", "torch.randn(64, 64).tril()")
-    ring, given = _timed_inputs(source, (64, 64))
-    assert ring.most_calls(1000) == 1000
+    inputs, given = _timed_inputs(source, (64, 64))
+    assert inputs.max_calls(1000) == 1000
     assert not given.triu(1).any()
 
 
@@ -300,20 +300,20 @@ def test_zeros_that_every_draw_has_stay():
 def test_answers_that_few_inputs_decide_are_compared_fairly(function):
     """In double precision, and in single with another order: both are honest."""
     source = ROWS.format(function, "torch.randn(128, 2048)")
-    ring, given = _timed_inputs(source, (128, 2048))
+    inputs, given = _timed_inputs(source, (128, 2048))
     namespace: dict[str, object] = {}
     exec(f"import torch\ndef call(x):\n    return {function}", namespace)
     call = namespace["call"]
-    recipe = ring.recipe(4)
+    outputs, recipe = TimedOutputs(inputs, limit=LOOSE), inputs.recipe(4)
     right = torch.stack([call(x) for x in given])
     for own in (
         torch.stack([call(x.double()).float() for x in given]),
         torch.stack([call(x.flip(-1)) for x in given]),
     ):
         own = own.flip(-1) if own.dim() == 3 and not torch.allclose(own, right, rtol=1e-3) else own
-        assert ring.compare([own], [right], recipe, {}).mismatch == ""
+        assert outputs.compare([own], [right], recipe, {}).mismatch == ""
     sampled = torch.stack([call(torch.cat([x[:, ::2], x[:, ::2]], -1)) for x in given])
-    assert ring.compare([sampled], [right], recipe, {}).mismatch != ""
+    assert outputs.compare([sampled], [right], recipe, {}).mismatch != ""
 
 
 def test_the_largest_groups_tell_how_scales_grow_with_size():

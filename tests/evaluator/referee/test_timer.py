@@ -1,10 +1,10 @@
 """The reference's own process, for as long as its candidates are timed against it."""
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import torch
 
 from kernelwright.evaluator import (
     Candidate,
@@ -16,10 +16,16 @@ from kernelwright.evaluator import (
     problem_from_source,
 )
 from kernelwright.evaluator.referee.timing import baselines
-from kernelwright.evaluator.referee.timing.baselines import BaselineTimer, trusted
-from kernelwright.evaluator.referee.timing.timer import CandidateTimer
+from kernelwright.evaluator.referee.timing.baselines import BaselineTimer, still_holds
+from kernelwright.evaluator.referee.timing.claimed_time import Batch
+from kernelwright.evaluator.referee.timing.timer import CandidateTimer, TimedCandidate
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
+<<<<<<< HEAD
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed, MeasurementDoubt
+=======
+from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate
+from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, MeasurementDoubt
+>>>>>>> d895835 (timing: tests of claims and of the loop apart)
 
 SOURCE = """
 import torch
@@ -49,11 +55,11 @@ def test_a_reference_that_died_is_no_fault_of_the_next_candidate(tmp_path):
 
 
 def test_a_ratio_is_measured_anew_once_it_may_be_wrong():
-    assert trusted(known_ms=1.0, error=0.01, solo_ms=1.04, most=0.05)
-    assert not trusted(known_ms=1.0, error=0.01, solo_ms=1.06, most=0.05)
-    assert not trusted(known_ms=1.0, error=0.01, solo_ms=0.9, most=0.05)
-    assert not trusted(known_ms=1.0, error=0.2, solo_ms=1.0, most=0.05)
-    assert not trusted(known_ms=None, error=None, solo_ms=1.0, most=0.05)
+    assert still_holds(known_ms=1.0, error=0.01, solo_ms=1.04, most=0.05)
+    assert not still_holds(known_ms=1.0, error=0.01, solo_ms=1.06, most=0.05)
+    assert not still_holds(known_ms=1.0, error=0.01, solo_ms=0.9, most=0.05)
+    assert not still_holds(known_ms=1.0, error=0.2, solo_ms=1.0, most=0.05)
+    assert not still_holds(known_ms=None, error=None, solo_ms=1.0, most=0.05)
 
 
 @pytest.mark.parametrize(
@@ -67,46 +73,47 @@ def test_a_ratio_is_measured_anew_once_it_may_be_wrong():
 )
 def test_only_what_a_machine_does_not_know_yet_needs_processes(monkeypatch, known, processes, compiled):
     """Whether it is known of queued calls or of others, since only one of them is ever measured."""
-    monkeypatch.setattr(baselines, "start", lambda ground, role: object())
+    monkeypatch.setattr(baselines, "start", lambda context, role: object())
     timer: Any = object.__new__(BaselineTimer)
-    timer._ground = SimpleNamespace(driver=SimpleNamespace(call=lambda op, **fields: known))
+    timer._context = SimpleNamespace(driver=SimpleNamespace(call=lambda op, **fields: known))
     timer._config = EvaluationConfig(baselines=("eager", "compile"))
-    timer._bench = SimpleNamespace(lay_out=lambda side: side)
+    timer._session = SimpleNamespace(lay_out=lambda worker: worker)
     timer._kind, timer._started, timer._compiled = "cuda", [], None
-    timer._furnish = timer._compile = lambda *args, **options: None
+    timer._load = timer._compile = lambda *args, **options: None
     timer.start()
     assert (len(timer._started), timer._compiled is not None) == (processes, compiled)
 
 
 class _Scripted(CandidateTimer):
-    """A timer whose duels end as told: by which clock, or in which verdict."""
+    """A timer whose measurements end as told: by which clock and speedup, or in which failure."""
 
     def __init__(self, *ends: str | Status | MeasurementDoubt):
-        self._notes = []
         self.ends = list(ends)
         self._kind = "cuda"
-        self._judge: Callable[..., Any] | None = None
-        self._queued = False
+        self._last = None
+        self.baselines = cast(BaselineTimer, SimpleNamespace(notes=[]))
 
-    def _duel(self, lane: Any) -> Any:
+    def _measure(self, candidate: CallBuffers) -> TimedCandidate:
         end = self.ends.pop(0)
         if isinstance(end, MeasurementDoubt):
             raise end
         if isinstance(end, Status):
             raise CandidateFailed(end, "")
-        end, _, speedup = end.partition(" ")
-        self._judge = lambda known: end
-        measured = SimpleNamespace(candidate=SimpleNamespace(clock=end), speedup=float(speedup or 1.0))
-        measured.of = lane.name if lane.gate else f"{lane.name}, launched"
-        return measured
+        clock, _, speedup = end.partition(" ")
+        name = candidate.layout if candidate.gate else f"{candidate.layout}, launched"
+        timing: Any = SimpleNamespace(clock=clock)
+        found: Any = SimpleNamespace(name=name, speedup=float(speedup or 1.0))
+        return TimedCandidate(timing, timing, Batch("cuda", 1), found)
 
     def timed(self) -> tuple[str, str]:
-        """Which process scored, and by which clock; what is told of it later must be about the same."""
-        first, second = (SimpleNamespace(name=name, gate="shut") for name in ("first", "second"))
-        found = self.time(cast(CallBuffers, first), lambda: cast(CallBuffers, second))
-        assert self._judge is not None
-        assert self._judge(None) == found.candidate.clock
-        return cast(str, found.of), found.candidate.clock
+        """Name the process that scored, and its clock."""
+        first, second = (CallBuffers(cast(Any, None), name, [], [], 0, 0) for name in ("first", "second"))
+        for buffers in (first, second):
+            buffers.queue_behind(LaunchGate(0, torch.zeros(1)))
+        found: Any = self.time(first, lambda: second)
+        assert self._last is not None
+        assert self._last.measurement is found
+        return cast(str, found.name), self._last.candidate.clock
 
 
 def test_claims_that_hold_are_enough():
@@ -117,13 +124,13 @@ def test_claims_that_hold_are_enough():
 def test_doubted_claims_that_hold_in_a_second_process_score_there(clock):
     timer = _Scripted(clock, "inner")
     assert timer.timed() == ("second", "inner")
-    assert len(timer._notes) == 1
+    assert len(timer.notes) == 1
 
 
 def test_a_process_that_cannot_be_right_is_heard_again():
     timer = _Scripted(MeasurementDoubt(Status.TAMPERED, "the device was busy"), "inner")
     assert timer.timed() == ("second", "inner")
-    assert len(timer._notes) == 1
+    assert len(timer.notes) == 1
 
 
 @pytest.mark.parametrize("second", ["outer", MeasurementDoubt(Status.TAMPERED, "again"), Status.TIMED_OUT])
@@ -148,14 +155,14 @@ def test_claims_doubted_twice_score_by_our_clock(ends):
     """Nor does it help to be slower with one's launches, or to be doubted there as well."""
     timer = _Scripted("outer", *ends)
     assert timer.timed() == ("first", "outer")
-    assert not timer._notes
+    assert not timer.notes
     assert not timer.ends
 
 
 def test_who_is_doubted_behind_a_gate_alone_is_timed_with_its_launches():
     timer = _Scripted("single 0.1", "outer 0.1", "inner 0.7")
     assert timer.timed() == ("second, launched", "inner")
-    assert "behind a gate" in timer._notes[0]
+    assert "behind a gate" in timer.notes[0]
 
 
 def test_on_a_cpu_nobody_else_is_asked():

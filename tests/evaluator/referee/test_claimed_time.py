@@ -1,0 +1,225 @@
+"""Scores of claims by turns as they may come: no process runs here."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from kernelwright.evaluator.referee.timing.claimed_time import (
+    Batch,
+    PairedTurns,
+    Turn,
+    TurnLog,
+    candidate_timing,
+)
+
+NOISE = random.Random(4)
+SHORT_TURNS, SHORT_CALLS = 18, 36
+
+
+def _turn(claimed_ms: float, answered_ms: float, collect_ms: float) -> Turn:
+    return Turn(claimed_ms, answered_ms, answered_ms + collect_ms)
+
+
+def _log(work_ms: float, *, claimed: float, wander_ms: float, turns: int = 18) -> TurnLog:
+    """A worker whose calls take `work_ms` a turn and that claims a share of it."""
+    return TurnLog(
+        [_turn(work_ms * claimed, work_ms + 0.2 + NOISE.uniform(0.0, wander_ms), 0.1) for _ in range(turns)]
+    )
+
+
+def _scored(
+    candidate: TurnLog, baseline: TurnLog, *, kind: str = "cpu", count: int = 10, lead: int = 0
+) -> tuple[float, str]:
+    timing = candidate_timing(PairedTurns(Batch(kind, count, lead=lead), candidate, baseline))
+    return timing.median_ms, timing.clock
+
+
+def _written(log: TurnLog, published_ms: float, wander_ms: float, *, where: str = "published_ms") -> None:
+    """Let writing its inputs, or taking them away, take so long in each turn."""
+    log.batches[:] = [
+        replace(turn, **{where: published_ms + NOISE.uniform(0.0, wander_ms)}) for turn in log.batches
+    ]
+
+
+def test_an_honest_claim_scores():
+    median_ms, clock = _scored(_log(5.0, claimed=1.0, wander_ms=0.02), _log(6.0, claimed=1.0, wander_ms=0.02))
+    assert clock == "inner"
+    assert median_ms == 0.5
+
+
+def test_a_claim_of_nothing_scores_by_our_clock():
+    median_ms, clock = _scored(_log(5.0, claimed=0.0, wander_ms=0.02), _log(5.0, claimed=1.0, wander_ms=0.02))
+    assert clock == "outer"
+    assert median_ms > 0.45
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+@pytest.mark.parametrize("claimed", [0.0, 0.4])
+@pytest.mark.parametrize("lies", [5, 9, 13])
+def test_lies_in_some_turns_are_not_cleared_by_the_others(kind, claimed, lies):
+    """Of eighteen; on a CPU the quicker quarter scores."""
+    candidate, honest = (_log(5.0, claimed=share, wander_ms=0.02) for share in (claimed, 1.0))
+    candidate.batches[lies:] = honest.batches[lies:]
+    NOISE.shuffle(candidate.batches)
+    median_ms, _ = _scored(candidate, _log(5.0, claimed=1.0, wander_ms=0.02), kind=kind)
+    assert median_ms > 0.9 * 0.5
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+@pytest.mark.parametrize("late", [7, 11, 15])
+def test_work_that_is_collected_in_some_turns_is_part_of_the_time(kind, late):
+    """Of eighteen: what is typical of claims, and of collecting, is typical of no turn."""
+    candidate, honest = (_log(5.0, claimed=1.0, wander_ms=0.02) for _ in range(2))
+    candidate.batches[:late] = [_turn(0.5, 0.7, 4.6 + NOISE.uniform(0.0, 0.02)) for _ in range(late)]
+    NOISE.shuffle(candidate.batches)
+    median_ms, _ = _scored(candidate, honest, kind=kind)
+    assert median_ms > 0.9 * 0.5
+
+
+def test_work_hidden_in_three_places_by_turns_is_part_of_the_time():
+    """A third each: collected, and queued to run while inputs are written or taken away."""
+    candidate, honest = (_log(5.0, claimed=1.0, wander_ms=0.02) for _ in range(2))
+    for log in (candidate, honest):
+        _written(log, 1.0, 0.02)
+        _written(log, 1.0, 0.02, where="withdrawn_ms")
+    places = ["collected", "published", "withdrawn"] * 6
+    NOISE.shuffle(places)
+    for turn, hidden in enumerate(places):
+        before = candidate.batches[turn]
+        candidate.batches[turn] = replace(
+            _turn(0.5, 0.7, 4.6 if hidden == "collected" else 0.1),
+            published_ms=before.published_ms + 4.5 * (hidden == "published"),
+            withdrawn_ms=before.withdrawn_ms + 4.5 * (hidden == "withdrawn"),
+        )
+    median_ms, _ = _scored(candidate, honest, kind="cuda")
+    assert median_ms > 0.9 * 0.5
+
+
+def test_lone_calls_that_are_paid_for_while_they_are_collected_score_as_they_cost():
+    candidate = _with_singles(_log(3.0, claimed=1.0, wander_ms=0.02), 0.01, 0.05)
+    candidate.single_calls[:] = [_turn(0.01, 0.21, 1.1 + NOISE.uniform(0.0, 0.05)) for _ in range(6)]
+    median_ms, clock = _scored(candidate, _with_singles(_log(10.0, claimed=1.0, wander_ms=0.02), 1.0, 0.05))
+    assert clock == "single"
+    assert median_ms == pytest.approx(1.0, abs=0.15)
+
+
+def test_a_noisy_machine_is_no_excuse_for_a_claim_of_nothing():
+    median_ms, clock = _scored(_log(5.0, claimed=0.0, wander_ms=8.0), _log(5.0, claimed=1.0, wander_ms=40.0))
+    assert clock == "outer" or median_ms > 0.2
+
+
+def _with_singles(log: TurnLog, lone_ms: float, wander_ms: float) -> TurnLog:
+    """Its unannounced batches of one call."""
+    log.single_calls[:] = [
+        _turn(lone_ms, lone_ms + 0.2 + NOISE.uniform(0.0, wander_ms), 0.1) for _ in range(6)
+    ]
+    return log
+
+
+def test_calls_merged_within_a_batch_score_as_they_cost_alone():
+    """Ten calls together cost two thirds of ten calls alone."""
+    candidate = _with_singles(_log(7.0, claimed=1.0, wander_ms=0.02), 1.05, 0.05)
+    median_ms, clock = _scored(candidate, _with_singles(_log(10.0, claimed=1.0, wander_ms=0.02), 1.0, 0.05))
+    assert clock == "single"
+    assert median_ms == pytest.approx(1.05, abs=0.06)
+
+
+def test_a_lone_call_may_cost_more_where_the_baselines_does_too():
+    candidate = _with_singles(_log(7.0, claimed=1.0, wander_ms=0.02), 1.05, 0.05)
+    median_ms, clock = _scored(candidate, _with_singles(_log(10.0, claimed=1.0, wander_ms=0.02), 1.4, 0.05))
+    assert (clock, median_ms) == ("inner", 0.7)
+
+
+def _short(*, batched_ms: float, lone_ms: float, answered_ms: float = 1.0, wander_ms: float = 0.3) -> TurnLog:
+    """Calls of less than 0.1 ms, where waking a process takes ten times as long."""
+    log = _log(0.0, claimed=1.0, wander_ms=0.0, turns=0)
+    for made, turns, work_ms in (
+        (log.batches, SHORT_TURNS, 100 * batched_ms),
+        (log.single_calls, SHORT_CALLS, lone_ms),
+    ):
+        for _ in range(turns):
+            inner_ms = work_ms + NOISE.uniform(0.0, 0.03)
+            made.append(_turn(inner_ms, inner_ms + answered_ms + NOISE.uniform(0.0, wander_ms), 0.1))
+    return log
+
+
+def test_short_calls_that_a_batch_merges_gain_nothing():
+    """Ten small operations, 0.08 ms: a hundred calls are computed as one."""
+    candidate, baseline = _short(batched_ms=0.0115, lone_ms=0.22), _short(batched_ms=0.08, lone_ms=0.2)
+    median_ms, clock = _scored(candidate, baseline, count=100)
+    assert clock == "single"
+    assert median_ms > 0.08
+
+
+def test_short_calls_of_the_same_code_are_not_charged():
+    """A lone call runs cold code, and a process may answer a little later as long as it lives."""
+    for answered_ms in (0.95, 1.0, 1.08):
+        candidate = _short(batched_ms=0.08, lone_ms=0.21, answered_ms=answered_ms)
+        median_ms, clock = _scored(candidate, _short(batched_ms=0.08, lone_ms=0.2), count=100)
+        assert (clock, median_ms) == ("inner", pytest.approx(0.08, rel=0.01))
+
+
+def test_what_runs_while_inputs_are_written_is_part_of_the_time():
+    for written in ("published_ms", "withdrawn_ms"):
+        candidate, baseline = (_log(work, claimed=1.0, wander_ms=0.02) for work in (5.0, 10.0))
+        _written(candidate, 8.0, 0.1, where=written)
+        _written(baseline, 3.0, 0.1, where=written)
+        median_ms, clock = _scored(candidate, baseline, kind="cuda")
+        assert clock == "outer"
+        assert median_ms == pytest.approx(1.0, rel=0.05)
+
+
+def test_writing_inputs_takes_no_longer_by_chance():
+    candidate, baseline = (_log(5.0, claimed=1.0, wander_ms=0.02) for _ in range(2))
+    _written(candidate, 3.0, 1.0)
+    _written(baseline, 3.0, 1.0)
+    assert _scored(candidate, baseline, kind="cuda") == (0.5, "inner")
+
+
+def _led(*, work_ms: float, moved_ms: float = 0.0, first_ms: float = 0.0) -> TurnLog:
+    """Batches of one scored call after an unscored one; `moved_ms` of the scored call's work runs in that."""
+    log = _log(0.0, claimed=1.0, wander_ms=0.0, turns=0)
+    log.batches[:] = [
+        _turn(work_ms - moved_ms, 2 * work_ms + first_ms + 0.2 + NOISE.uniform(0.0, 0.02), 0.1)
+        for _ in range(18)
+    ]
+    return log
+
+
+def test_work_moved_into_the_unscored_lead_is_scored():
+    honest, mover = _led(work_ms=4.0), _led(work_ms=4.0, moved_ms=3.0)
+    assert _scored(honest, _led(work_ms=6.0), count=1, lead=1) == (4.0, "inner")
+    median_ms, clock = _scored(mover, _led(work_ms=6.0), count=1, lead=1)
+    assert clock == "outer"
+    assert median_ms == pytest.approx(4.0, rel=0.02)
+
+
+def test_a_host_that_begins_slowly_costs_a_led_batch_nothing():
+    median_ms, clock = _scored(
+        _led(work_ms=0.2, first_ms=0.08), _led(work_ms=0.6, first_ms=0.08), count=1, lead=1
+    )
+    assert (median_ms, clock) == (0.2, "inner")
+
+
+@pytest.mark.parametrize("claimed", [0.0, 0.5])
+@pytest.mark.parametrize("work_ms", [0.06, 0.5, 2.0])
+@pytest.mark.parametrize("wander_ms", [0.01, 0.2, 2.0])
+def test_batches_too_short_to_tell_leave_no_room_for_a_lie(work_ms, wander_ms, claimed):
+    """Two calls of 0.03 ms, a batch that a full device allowed: our clock wanders by more than they take."""
+    NOISE.seed(f"{work_ms} {wander_ms} {claimed}")
+    scores = []
+    for _ in range(20):
+        candidate = _log(work_ms, claimed=claimed, wander_ms=wander_ms)
+        baseline = _log(work_ms, claimed=1.0, wander_ms=wander_ms)
+        median_ms, clock = _scored(candidate, baseline, kind="cuda", count=2)
+        assert clock == "outer"
+        scores.append(2 * median_ms / work_ms)
+    assert sum(scores) / len(scores) > 0.9
+    assert min(scores) > 0.2
+
+
+def test_short_batches_that_our_clock_can_tell_of_score_as_claimed():
+    for work_ms in (0.5, 2.0):
+        logs = [_log(work_ms, claimed=1.0, wander_ms=0.02) for _ in range(2)]
+        assert _scored(logs[0], logs[1], kind="cuda", count=2) == (work_ms / 2, "inner")
