@@ -20,12 +20,8 @@ from kernelwright.evaluator.referee.timing.baselines import BaselineTimer, still
 from kernelwright.evaluator.referee.timing.claimed_time import Batch
 from kernelwright.evaluator.referee.timing.timer import CandidateTimer, TimedCandidate
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
-<<<<<<< HEAD
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed, MeasurementDoubt
-=======
 from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate
-from kernelwright.evaluator.referee.worker.worker_process import CandidateFailed, MeasurementDoubt
->>>>>>> d895835 (timing: tests of claims and of the loop apart)
 
 SOURCE = """
 import torch
