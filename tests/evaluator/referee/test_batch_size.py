@@ -28,7 +28,10 @@ def _buffers(*, gated: bool = True) -> CallBuffers:
 class _Worker:
     """Nothing is asked of it."""
 
-    failed = False
+    lost = failed = False
+
+    def forget_failure(self) -> None:
+        pass
 
 
 class _Timer:
