@@ -40,7 +40,7 @@ def test_a_reference_that_died_is_no_fault_of_the_next_candidate(tmp_path):
     config = EvaluationConfig(baselines=("eager",), target_ms=5, max_turns=4, trials=1)
     with Evaluator(cache=tmp_path) as evaluator:
         assert evaluator.evaluate(problem, candidate, config).status is Status.PASSED
-        (warm,) = evaluator._idle._problems.values()
+        (warm,) = evaluator._referees._problems.values()
         (referee,) = warm.idle
         (baseline,) = (one for one in referee._workers.workers.values() if one.role == "baseline")
         baseline.sandboxed.kill()
