@@ -150,7 +150,7 @@ def run(
     kernel runs is no part of what calls take in a row; or, behind a gate, once all of them are queued.
 
     The inputs' memory is not the caller's any more afterwards, so outputs that lie in it are copied; that is
-    on the stopwatch, since who returns fresh ones has written them too.
+    on the stopwatch, since a candidate that returns fresh ones has written them too.
     """
     first, count, lead = batch.first, batch.count, batch.lead
     calls = layout.prepared(first, count)

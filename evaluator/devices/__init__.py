@@ -16,19 +16,15 @@ class Block(Protocol):
     @property
     def data(self) -> torch.Tensor:
         """The whole span, uint8, on its device."""
-        ...
 
     def descriptor(self) -> dict[str, Any]:
         """The facts that the other side needs to attach, as JSON."""
-        ...
 
     def fds(self) -> tuple[int, ...]:
         """Descriptors that must travel with it."""
-        ...
 
     def close(self) -> None:
         """Give the memory back; every view of it must be gone."""
-        ...
 
 
 class Device(Protocol):
@@ -37,47 +33,36 @@ class Device(Protocol):
     @property
     def torch_device(self) -> torch.device:
         """Where tensors of this device live."""
-        ...
 
     def allocate(self, size: int) -> Block:
         """New memory to share, `size` bytes, zeroed."""
-        ...
 
     def attach(self, descriptor: dict[str, Any], fds: list[int]) -> Block:
         """Memory the other side allocated."""
-        ...
 
     def synchronize(self) -> None:
         """Wait for everything this process queued on the device, on every stream."""
-        ...
 
     def waits_for(self, word: torch.Tensor, value: int) -> bool:
         """Let what is queued from now on wait until a word of memory is at least `value`, if this can."""
-        ...
 
     def timer(self) -> Stopwatch:
         """A fresh stopwatch."""
-        ...
 
     def free_bytes(self) -> int:
         """Memory that may still be taken."""
-        ...
 
     def total_bytes(self) -> int:
         """All of its memory."""
-        ...
 
     def trim(self) -> None:
         """Give back what this process keeps for allocations to come."""
-        ...
 
     def flush_cache(self) -> None:
         """Push inputs out of the last-level cache."""
-        ...
 
     def stain(self) -> None:
         """Leave NaN in on-chip memory, where kernels that use it before they write to it will find them."""
-        ...
 
 
 class Stopwatch(Protocol):
@@ -85,15 +70,12 @@ class Stopwatch(Protocol):
 
     def start(self) -> None:
         """Mark the beginning."""
-        ...
 
     def stop(self) -> None:
         """Mark the end."""
-        ...
 
     def elapsed_ms(self) -> float:
         """Milliseconds between the marks; waits for the end mark."""
-        ...
 
 
 def open_device(name: str) -> Device:

@@ -39,7 +39,6 @@ class CpuBlock:
         return {"kind": "memfd", "size": self._size}
 
     def fds(self) -> tuple[int, ...]:
-        """The file behind the memory."""
         return (self._fd,)
 
     def close(self) -> None:
@@ -55,15 +54,12 @@ class CpuStopwatch:
         self._started = self._stopped = 0
 
     def start(self) -> None:
-        """Mark the beginning."""
         self._started = time.perf_counter_ns()
 
     def stop(self) -> None:
-        """Mark the end."""
         self._stopped = time.perf_counter_ns()
 
     def elapsed_ms(self) -> float:
-        """Milliseconds between the marks."""
         return (self._stopped - self._started) / 1e6
 
 
@@ -76,11 +72,9 @@ class CpuDevice:
         self._flush: torch.Tensor | None = None
 
     def allocate(self, size: int) -> CpuBlock:
-        """New shared memory."""
         return CpuBlock.create(size)
 
     def attach(self, descriptor: dict[str, Any], fds: list[int]) -> CpuBlock:
-        """Map memory that arrived as a descriptor."""
         return CpuBlock(fds[0], int(descriptor["size"]))
 
     def synchronize(self) -> None:
@@ -92,7 +86,6 @@ class CpuDevice:
         return False
 
     def timer(self) -> CpuStopwatch:
-        """A fresh stopwatch."""
         return CpuStopwatch()
 
     def free_bytes(self) -> int:

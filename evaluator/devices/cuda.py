@@ -96,7 +96,6 @@ class CudaBlock:
         return block
 
     def descriptor(self) -> dict[str, Any]:
-        """Size and IPC handle."""
         handle = _IpcHandle()
         _check(
             _runtime().cudaIpcGetMemHandle(ctypes.byref(handle), ctypes.c_void_p(self._pointer)),
@@ -123,11 +122,9 @@ class CudaStopwatch:
         self._stop = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch's
 
     def start(self) -> None:
-        """Record the first event."""
         self._start.record()
 
     def stop(self) -> None:
-        """Record the second event."""
         self._stop.record()
 
     def elapsed_ms(self) -> float:
@@ -151,11 +148,9 @@ class CudaDevice:
         self._flush: torch.Tensor | None = None
 
     def allocate(self, size: int) -> CudaBlock:
-        """New device memory to share."""
         return CudaBlock.create(max(size, 1), self.torch_device)
 
     def attach(self, descriptor: dict[str, Any], fds: list[int]) -> CudaBlock:
-        """Open the other side's memory."""
         del fds
         handle = _IpcHandle.from_buffer_copy(bytes.fromhex(descriptor["handle"]))
         pointer = ctypes.c_void_p()
@@ -179,7 +174,6 @@ class CudaDevice:
         return wait is not None and wait(stream, address, ctypes.c_uint32(value), _AT_LEAST) == 0
 
     def timer(self) -> CudaStopwatch:
-        """A fresh pair of events."""
         return CudaStopwatch()
 
     def free_bytes(self) -> int:
@@ -191,7 +185,6 @@ class CudaDevice:
         return torch.cuda.mem_get_info(self.torch_device)[1]
 
     def trim(self) -> None:
-        """Empty torch's cache."""
         torch.cuda.empty_cache()
 
     def stain(self) -> None:

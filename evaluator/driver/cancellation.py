@@ -39,7 +39,7 @@ class CancelToken:
         """Let the switch kill this referee while the block lasts.
 
         Raises:
-            Stopped: the switch is set, whatever else went wrong because of it.
+            Cancelled: the token is set, even where something else went wrong because of it.
         """
         with self._guard:
             if not self._is_set:

@@ -29,7 +29,7 @@ class DeviceScheduler:
         """The least busy device, a warm one if it can be; counted as busier until `leave`.
 
         Raises:
-            Stopped: `stop` was set.
+            Cancelled: `stop` was set.
         """
         with self._changed:
             device = min(devices, key=lambda one: (self._claims[one] > 0, self._busy[one], not warm(one)))
@@ -54,7 +54,7 @@ class DeviceScheduler:
         """Be the only one on a device, once all others have left it or wait for the same; one at a time.
 
         Raises:
-            Stopped: `stop` was set while it waited.
+            Cancelled: `stop` was set while it waited.
         """
         with self._changed:
             self._claims[device] += 1

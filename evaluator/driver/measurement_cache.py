@@ -24,11 +24,9 @@ class MeasurementStore(Protocol):
 
     def recall(self, key: str) -> JsonObject:
         """The facts under a key; empty if there are none."""
-        ...
 
     def remember(self, key: str, facts: JsonObject) -> None:
         """Keep facts under a key."""
-        ...
 
 
 class MeasurementCache:

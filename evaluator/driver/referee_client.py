@@ -125,7 +125,7 @@ class RefereeClient:
 
     def __init__(
         self,
-        workshop: EvaluatorResources,
+        resources: EvaluatorResources,
         problem: Problem,
         config: EvaluationConfig,
         device: str,
@@ -145,23 +145,23 @@ class RefereeClient:
         self._threads = threads(config.threads)
         self._lock = DeviceLock(device)
         launcher = ProcessLauncher(
-            launcher=workshop.launcher,
-            staging=workshop.staging,
+            launcher=resources.launcher,
+            staging=resources.staging,
             config=config,
             device=device,
             threads=self._threads,
-            sanitizers=partial(workshop.sanitizers, device),
+            sanitizers=partial(resources.sanitizers, device),
         )
-        self._pool = workshop.stocks.of(launcher)
+        self._pool = resources.stocks.of(launcher)
         self._workers = WorkerService(launcher, self._pool, self._lock)
-        self._builds = BuildBroker(workshop.builder, device, self._lock, config.limits.build_s)
+        self._builds = BuildBroker(resources.builder, device, self._lock, config.limits.build_s)
         try:
             if device == "cpu":
                 self._lock.share()  # importing torch takes a core
             self._process = RefereeProcess(
-                workshop.launcher,
-                workshop.staging,
-                workshop.staging.referee_policy(device=device, threads=self._threads),
+                resources.launcher,
+                resources.staging,
+                resources.staging.referee_policy(device=device, threads=self._threads),
             )
         except BaseException:
             self._lock.close()
@@ -169,7 +169,7 @@ class RefereeClient:
         self.report = self._process.sandboxed.report
         self._pool.replenish()
         key = _policy_key(problem, config, device, self._threads)
-        self._memory = FactMemory(workshop.memory, device, self._threads, problem_key=key)
+        self._memory = FactMemory(resources.memory, device, self._threads, problem_key=key)
         try:
             self.facts = self._converse(
                 _opening(problem, config, device, self._threads, alone=job.alone),
@@ -181,7 +181,7 @@ class RefereeClient:
         finally:
             self._lock.release()
         key += f":{self.facts.torch}:{self.facts.device_name}"
-        self._memory = FactMemory(workshop.memory, device, self._threads, problem_key=key)
+        self._memory = FactMemory(resources.memory, device, self._threads, problem_key=key)
 
     def judge(self, candidate: Candidate, job: EvaluationJob) -> CandidateEvaluated:
         """Have one candidate evaluated; returns the referee's answer.

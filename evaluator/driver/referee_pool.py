@@ -48,7 +48,7 @@ class RefereePool:
         """One that waits under a key, or will soon; None to open another. `keep` or `lose` has to follow.
 
         Raises:
-            Stopped: `stop` was set while it waited.
+            Cancelled: `stop` was set while it waited.
         """
         price_s = OPENING_S[device.partition(":")[0]]
         with self._changed:
@@ -57,7 +57,7 @@ class RefereePool:
                 self._changed.wait(CANCEL_CHECK_S)
                 if stop.is_set:
                     raise Cancelled("the evaluation was stopped; nothing is scored")
-                if not problem.opening:  # until it has judged something nobody knows whether waiting is long
+                if not problem.opening:  # before its first evaluation ends, nobody knows how long waiting is
                     problem.waited_s += time.monotonic() - began
             problem.at_work += 1
             if problem.idle:
@@ -71,7 +71,7 @@ class RefereePool:
         return not problem.idle and problem.at_work > 0 and problem.waited_s < price_s
 
     def keep(self, key: str, referee: RefereeClient, *, opened: bool) -> None:
-        """One that was taken, or opened instead, has judged; of too many the longest unused goes."""
+        """Take back a referee after an evaluation; of too many, the longest unused ends."""
         surplus: list[RefereeClient] = []
         with self._changed:
             problem = self._left(key, opened=opened)
@@ -85,7 +85,7 @@ class RefereePool:
             extra.close()
 
     def lose(self, key: str, *, opened: bool) -> None:
-        """One that was taken, or opened instead, is gone."""
+        """A referee that was taken, or opened instead, is gone."""
         with self._changed:
             self._left(key, opened=opened)
             self._tidy()
@@ -102,7 +102,7 @@ class RefereePool:
         return bool(ended)
 
     def close(self) -> None:
-        """End all, and whoever comes back later."""
+        """End all, and those that come back later."""
         with self._changed:
             self._closed = True
             ended = [one for each in self._problems.values() for one in each.idle]

@@ -80,7 +80,7 @@ class DeviceLock:
         self._fd = self._gate = -1
 
     def _pass(self, kind: int) -> None:
-        """Lock in the order of asking: whoever waits to be alone keeps newcomers behind the gate."""
+        """Lock in the order of asking: a holder that waits to be alone keeps newcomers behind the gate."""
         fcntl.flock(self._gate, fcntl.LOCK_EX)
         try:
             fcntl.flock(self._fd, kind)

@@ -1,1 +1,1 @@
-"""Messages and tensors between driver, referee and contestant; owned by neither side."""
+"""Messages and tensors between driver, referee and contestant; owned by none of them."""

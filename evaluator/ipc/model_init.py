@@ -304,7 +304,7 @@ def construct(model_class: Any, args: list[Any], kwargs: dict[str, Any], seed: i
 def load_state(model: nn.Module, state: dict[str, torch.Tensor]) -> None:
     """Load a reference's state as the model itself takes it, else by name, else in order of equal shapes.
 
-    Buffers may be missing on either side: masks, tables and packed weights are a model's own affair.
+    Buffers may be missing on either: masks, tables and packed weights are a model's own affair.
 
     Raises:
         ValueError: parameters line up neither by name nor by shape, so nothing can be loaded.

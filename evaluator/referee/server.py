@@ -109,7 +109,7 @@ class RefereeServer:
             reference.differentiate(secret.getrandbits(48))
 
         def pause() -> None:
-            """Let those time who wait for that: opening takes seconds, and the next step is as good later."""
+            """Let other evaluations time: opening takes seconds, and the next step can wait."""
             device.synchronize()
             device.trim()  # they may need the memory
             driver.hold(exclusive=False, anew=True)
@@ -132,7 +132,7 @@ class RefereeServer:
             keeps_state=pool.trace.keeps_state,
             operations=work.operations if work.complete else 0,
         )
-        # What oracles needed for a moment, other referees of this device need now.
+        # Other referees of this device need the memory that opening took for a moment.
         device.trim()
         needs_room = config.measure and not asked.alone
         self._problem = OpenProblem(ground, pool, config, secret, needs_room=needs_room)

@@ -40,24 +40,20 @@ class ToolWrapper(Protocol):
 
     def command(self, argv: list[str]) -> list[str]:
         """The command that runs `argv` under the tool."""
-        ...
 
     def policy(self, policy: SandboxPolicy) -> SandboxPolicy:
         """A contestant's bounds, made to fit the tool."""
-        ...
 
     def report(self, output: str, source: str) -> dict[str, Any]:  # Any: JSON for the referee
         """The tool's report, as fields of a `ToolReport`."""
-        ...
 
     def close(self) -> None:
         """Give the log's memory back."""
-        ...
 
 
 @dataclass(slots=True)
 class WorkerHandle:
-    """A process of the contestants' kind, as the driver knows it."""
+    """A contestant or baseline, as the driver knows it."""
 
     number: int
     sandboxed: SandboxedProcess
@@ -107,7 +103,7 @@ class ProcessLauncher:
 
     @property
     def kind(self) -> str:
-        """The same for starters whose processes may stand in for each other."""
+        """The same for launchers whose processes may stand in for each other."""
         return f"{self.device} {self.threads} {self.config.math} {self.config.limits.model_dump_json()}"
 
     def start(self, role: str, *, threads: int | None = None, tool: str | None = None) -> LaunchedProcess:
@@ -149,15 +145,15 @@ class ProcessLauncher:
             MachineError: the sandbox could not be started.
             ChannelError: the process died, or says something else than that it is ready.
         """
-        lease = DeviceLock(self.device)
+        lock = DeviceLock(self.device)
         try:
             if self.device == "cpu":
-                lease.share()  # importing torch takes a core
+                lock.share()  # importing torch takes a core
             launched = self.start("candidate")
             try:
                 channel = Channel(launched.end)
                 decode(channel.receive(START_S), Listening)
-                lease.share()
+                lock.share()
                 kind, math = self.device.partition(":")[0], self.config.math.value
                 setup = Setup(device=kind, threads=self.threads, math=math, sharing=None)
                 channel.send(setup.to_json())
@@ -166,5 +162,5 @@ class ProcessLauncher:
                 launched.discard()
                 raise
         finally:
-            lease.close()
+            lock.close()
         return LaunchedProcess(launched.process, launched.end, is_set_up=True)

@@ -33,7 +33,7 @@ class RuntimeImage:
         # The name lets the next launcher sweep the folder when this process is killed.
         self.root = Path(tempfile.mkdtemp(prefix=f"{owner_name(next(_SERIAL))}staging-"))
         self.root.chmod(0o755)
-        contestant, referee = (self._package_of(side) for side in ("contestant", "referee"))
+        contestant, referee = (self._package_of(kind) for kind in ("contestant", "referee"))
         contestant.mkdir(parents=True)
         (contestant / "__init__.py").touch()
         # Every process started from here imports what is compiled once.
@@ -48,9 +48,9 @@ class RuntimeImage:
         for path in self.root.rglob("*"):
             path.chmod(0o755 if path.is_dir() else 0o644)
 
-    def _package_of(self, side: str) -> Path:
-        """The evaluator's folder in the image of one side, below an empty `kernelwright` package."""
-        parent = self.root / side / "kernelwright"
+    def _package_of(self, kind: str) -> Path:
+        """The evaluator's folder in one image, below an empty `kernelwright` package."""
+        parent = self.root / kind / "kernelwright"
         parent.mkdir(parents=True)
         (parent / "__init__.py").touch()
         return parent / "evaluator"
@@ -72,10 +72,10 @@ class RuntimeImage:
         """Show a path below the root."""
         return Bind(path, self.seen(path))
 
-    def command(self, side: str, fd: int) -> list[str]:
+    def command(self, kind: str, fd: int) -> list[str]:
         """The command that starts a `contestant` or `referee` that speaks on descriptor `fd`."""
-        main = _CONTESTANT_MAIN if side == "contestant" else _REFEREE_MAIN
-        folder = self.seen(self.root / side)
+        main = _CONTESTANT_MAIN if kind == "contestant" else _REFEREE_MAIN
+        folder = self.seen(self.root / kind)
         # What is imported stays: looking through it for garbage, then or later, takes a tenth of the time to
         # start each time.
         imports = f"import gc, sys; gc.disable(); sys.path.insert(0, {str(folder)!r}); {main}"
@@ -123,7 +123,7 @@ class RuntimeImage:
 
 
 def _environment(threads: int, device: str) -> dict[str, str]:
-    """The whole environment of a sandboxed process of ours; no secret is ever in it."""
+    """The whole environment of a sandboxed process; no secret is ever in it."""
     environment = {
         "PATH": "/usr/local/cuda/bin:/usr/local/bin:/usr/bin:/bin",
         "HOME": "/tmp",

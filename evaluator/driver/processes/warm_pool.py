@@ -35,10 +35,10 @@ class WarmPool:
             self._wanted = max(0, self._wanted - 1)
             while not self._closed:
                 while self._ready:
-                    spare = self._ready.pop(0)
-                    if spare.process.sandboxed.poll() is None:
-                        return spare
-                    spare.discard()
+                    process = self._ready.pop(0)
+                    if process.process.sandboxed.poll() is None:
+                        return process
+                    process.discard()
                 if not (wait and self._coming):
                     break
                 self._changed.wait()
@@ -63,7 +63,7 @@ class WarmPool:
             missing = 0 if self._closed else max(0, stock - len(self._ready) - self._coming)
             self._coming += missing
         for _ in range(missing):
-            threading.Thread(target=self._add, name="spare", daemon=True).start()
+            threading.Thread(target=self._add, name="warm-up", daemon=True).start()
 
     def close(self) -> None:
         """End all that wait; what is still starting ends itself, and `settle` waits for that."""
@@ -71,8 +71,8 @@ class WarmPool:
             self._closed = True
             ready, self._ready = self._ready, []
             self._changed.notify_all()
-        for spare in ready:
-            spare.discard()
+        for one in ready:
+            one.discard()
 
     def settle(self) -> None:
         """After `close` and the launcher's, which ends what was starting: wait until all have noticed."""
@@ -96,32 +96,32 @@ class WarmPool:
 
 
 class WarmPools:
-    """The spares of every kind an evaluator needs."""
+    """The warm pools of every kind of process an evaluator needs."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, WarmPool] = {}
         self._guard = threading.Lock()
 
-    def of(self, starter: ProcessLauncher) -> WarmPool:
-        """The stock of a starter's kind."""
-        stock = STOCK[starter.device.partition(":")[0]]
-        if starter.device == "cpu" and not starter.config.measure:
+    def of(self, launcher: ProcessLauncher) -> WarmPool:
+        """The pool of a launcher's kind."""
+        stock = STOCK[launcher.device.partition(":")[0]]
+        if launcher.device == "cpu" and not launcher.config.measure:
             stock = 1  # nobody will ask for a baseline
         with self._guard:
-            spares = self._kinds.setdefault(starter.kind, WarmPool(starter.start_ahead, stock=stock))
-        spares.keep(stock)
-        return spares
+            pool = self._kinds.setdefault(launcher.kind, WarmPool(launcher.start_ahead, stock=stock))
+        pool.keep(stock)
+        return pool
 
     def close(self) -> None:
         """End them all."""
         with self._guard:
             kinds = list(self._kinds.values())
-        for spares in kinds:
-            spares.close()
+        for pool in kinds:
+            pool.close()
 
     def settle(self) -> None:
         """Wait until nothing is starting any more."""
         with self._guard:
             kinds = list(self._kinds.values())
-        for spares in kinds:
-            spares.settle()
+        for pool in kinds:
+            pool.settle()

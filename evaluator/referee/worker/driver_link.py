@@ -40,7 +40,7 @@ class DriverLink:
     def hold(self, *, exclusive: bool, anew: bool = False) -> float:
         """Wait for the device; returns the seconds waited, which are nobody's fault.
 
-        With `anew`, it is given back first, so that those who wait for it come before.
+        With `anew`, it is given back first, so that others that wait come before.
         """
         return self.ask(Hold(exclusive=exclusive, anew=anew)).waited_s
 
@@ -48,7 +48,7 @@ class DriverLink:
         """Give the device back."""
         self.ask(Release())
 
-    # Any: facts are JSON, checked by whoever reads them.
+    # Any: facts are JSON, checked by their reader.
     def recall(self, about: str = "") -> dict[str, Any]:
         """Facts remembered of this problem and policy or, with `about`, of the device; or none."""
         return self.ask(Recall(about=about)).facts
