@@ -14,10 +14,9 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from kernelwright.evaluator.schema.errors import ConfigError, ProblemError
+from kernelwright.evaluator.schema.policy import MAX_PROBLEM_BYTES
 from kernelwright.evaluator.schema.python_syntax import parse_python
 from kernelwright.evaluator.schema.record import Record, sha256_text
-
-MAX_SOURCE_BYTES = 4 << 20
 
 
 class Problem(Record):
@@ -60,8 +59,8 @@ def read_problem(path: Path) -> Problem:
         ProblemError: missing, unreadable, not Python, or without the names the contract asks for.
     """
     try:
-        if path.stat().st_size > MAX_SOURCE_BYTES:
-            raise ProblemError(f"{path}: larger than {MAX_SOURCE_BYTES} bytes; not a problem file")
+        if path.stat().st_size > MAX_PROBLEM_BYTES:
+            raise ProblemError(f"{path}: larger than {MAX_PROBLEM_BYTES} bytes; not a problem file")
         source = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ProblemError(f"cannot read problem {path}: {error}") from error

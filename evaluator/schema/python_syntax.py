@@ -7,11 +7,11 @@ import contextlib
 import threading
 from typing import Final
 
+from kernelwright.evaluator.schema.policy import PARSE_TRIES
+
 _LOCK: Final = threading.Lock()
 """CPython up to 3.12 counts the depth of a tree in one place for all threads: two that parse at once raise
 `SystemError: AST constructor recursion depth mismatch` (python/cpython#106905)."""
-_TRIES: Final = 5
-"""Other code in this process, such as import hooks, parses without our lock."""
 
 
 def parse_python(source: str) -> ast.Module:
@@ -21,7 +21,7 @@ def parse_python(source: str) -> ast.Module:
         SyntaxError, ValueError, RecursionError, MemoryError: as `ast.parse` does.
     """
     with _LOCK:
-        for _ in range(_TRIES - 1):
+        for _ in range(PARSE_TRIES - 1):
             with contextlib.suppress(SystemError):
                 return ast.parse(source)
         return ast.parse(source)

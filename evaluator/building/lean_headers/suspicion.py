@@ -57,7 +57,7 @@ _HARMLESS: Final = frozenset(
 def is_suspect(*, library: Path | None, log: str = "", header_dirs: Iterable[Path] = ()) -> bool:
     """True where a build with torch's full headers might end differently than this one with lean headers.
 
-    `library` is what was built; None where the build failed with `log`, which is judged by its first error.
+    `library` is what was built; None where the build failed with `log`, whose first error decides.
     """
     if library is None:
         return _is_error_suspect(log, header_dirs)
@@ -66,7 +66,7 @@ def is_suspect(*, library: Path | None, log: str = "", header_dirs: Iterable[Pat
 
 
 def first_error(log: str) -> str:
-    """The line of a build's log that says what is wrong."""
+    """The line of a build's log with the first error."""
     found = _ERROR.search(log)
     lines = (line for line in log.splitlines() if line.strip())
     return found.group() if found else next(lines, "the compiler printed nothing")

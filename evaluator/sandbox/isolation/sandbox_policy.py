@@ -20,7 +20,7 @@ class Bind:
 
     source: Path
     target: Path | None = None
-    """Where it appears inside; None means at its own path."""
+    """Path inside the sandbox; None keeps its own."""
     writable: bool = False
 
 

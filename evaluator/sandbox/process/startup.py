@@ -136,7 +136,7 @@ def _spawn_bubblewrap(
         raise MachineError("bubblewrap is not installed: apt-get install bubblewrap")
     uid = resources.lease.uid if resources.lease else None
     passwd, group = bubblewrap.users(os.getuid() if uid is None else uid)
-    told, information = os.pipe()
+    reader, information = os.pipe()
     files = [passing_file("passwd", passwd), passing_file("group", group), information]
     try:
         words = bubblewrap.arguments(program, policy, uid, bubblewrap.Descriptors(*files))
@@ -144,13 +144,13 @@ def _spawn_bubblewrap(
         command = [str(program.path), "--args", str(files[-1]), "--", *command]
         monitor = spawner.spawn(command, stdin=subprocess.DEVNULL, stdout=output, fds=(*fds, *files))
     except BaseException:
-        os.close(told)
+        os.close(reader)
         raise
     finally:
         for descriptor in files:
             os.close(descriptor)
-    child = bubblewrap.read_child(told)
-    os.close(told)
+    child = bubblewrap.read_child(reader)
+    os.close(reader)
     if child is not None:
         _bound(resources.group, policy, child)
     return monitor
