@@ -82,7 +82,7 @@ class RefereeServer:
         driver = DriverLink(self._channel)
         driver.hold(exclusive=False)
         device = open_device(asked.device)
-        with _blaming(asked.problem):
+        with _as_problem_error(asked.problem):
             flaws = self._prepare(asked, config, driver, device)
         kind = device.torch_device
         return wire.Opened(
@@ -119,7 +119,7 @@ class RefereeServer:
             pool = TrialPool(
                 reference, math=config.math.value, secret=secret, memory_bytes=memory_bytes, pause=pause
             )
-        ground = ProblemContext(
+        context = ProblemContext(
             driver=driver,
             device=device,
             reference=reference,
@@ -135,7 +135,7 @@ class RefereeServer:
         # Other referees of this device need the memory that opening took for a moment.
         device.trim()
         needs_room = config.measure and not asked.alone
-        self._problem = OpenProblem(ground, pool, config, secret, needs_room=needs_room)
+        self._problem = OpenProblem(context, pool, config, secret, needs_room=needs_room)
         # Flaws are a matter of outputs; gradients may well be constant, or summed in any order.
         flaws = known_flaws(reference, pool) if reference.backward is None else []
         pool.pause = None
@@ -165,7 +165,7 @@ def _answer(dispatcher: Dispatcher[Message], received: JsonObject) -> Message:
 
 
 @contextlib.contextmanager
-def _blaming(problem: str) -> Iterator[None]:
+def _as_problem_error(problem: str) -> Iterator[None]:
     """Before a candidate is there, what cannot be worked out is the problem's fault."""
     try:
         yield

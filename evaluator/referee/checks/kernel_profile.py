@@ -13,12 +13,12 @@ from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Attribution
 
 
-def attribution(ground: ProblemContext, side: WorkerProcess, source: str) -> Attribution:
+def attribution(context: ProblemContext, worker: WorkerProcess, source: str) -> Attribution:
     """The track of a candidate that has been verified; afterwards the side may be gone."""
-    symbols = Symbols.model_validate(ground.driver.ask(FindSymbols(id=side.id)).facts)
+    symbols = Symbols.model_validate(context.driver.ask(FindSymbols(id=worker.id)).facts)
     try:
-        side.thaw()
-        reply = side.ask(Profile(layout="verify", model="m"), PROFILE_S)
-    except CandidateFailed as verdict:
-        return attribute([], symbols, source, trouble=verdict.detail[:200])
+        worker.thaw()
+        reply = worker.ask(Profile(layout="verify", model="m"), PROFILE_S)
+    except CandidateFailed as failure:
+        return attribute([], symbols, source, trouble=failure.detail[:200])
     return attribute([TraceEvent(*event) for event in reply.events], symbols, source)

@@ -30,27 +30,27 @@ from kernelwright.evaluator.schema.evaluation import Counters, KernelCounters
 class CounterCollector:
     """Counts for candidates of one problem, at the judged sizes."""
 
-    def __init__(self, ground: ProblemContext, pool: TrialPool) -> None:
-        self._ground = ground
-        self._scene = evaluated(ground, pool, "judged")
+    def __init__(self, context: ProblemContext, pool: TrialPool) -> None:
+        self._context = context
+        self._variant = evaluated(context, pool, "judged")
 
     def count(self, source: str, *, compile_s: float) -> Counters:
         """Count one call; `compile_s` is what its first call may take on top to compile kernels."""
-        missing = self._ground.driver.ask(FindCounters()).missing
+        missing = self._context.driver.ask(FindCounters()).missing
         if missing:
             return Counters(ran=False, reason=missing)
         started = time.monotonic()
-        side = WorkerProcess(self._ground.driver, open_device("cpu"), Start(role="counted", tool="ncu"))
+        worker = WorkerProcess(self._context.driver, open_device("cpu"), Start(role="counted", tool="ncu"))
         trouble = ""
         try:
             try:
-                self._walk(side, source, compile_s)
-            except CandidateFailed as verdict:
-                trouble = f"the candidate failed under ncu: {verdict.status.value}: {verdict.detail[:300]}"
-            wait_s = 0.0 if side.lost else REPORT_S
-            report = self._ground.driver.report(side.id, wait_s)
+                self._call(worker, source, compile_s)
+            except CandidateFailed as failure:
+                trouble = f"the candidate failed under ncu: {failure.status.value}: {failure.detail[:300]}"
+            wait_s = 0.0 if worker.lost else REPORT_S
+            report = self._context.driver.report(worker.id, wait_s)
         finally:
-            side.close()
+            worker.close()
         try:
             kernels = tuple(KernelCounters.model_validate(one) for one in report.counters)
         except ValidationError as error:
@@ -62,16 +62,16 @@ class CounterCollector:
             seconds=round(time.monotonic() - started, 2),
         )
 
-    def _walk(self, side: WorkerProcess, source: str, compile_s: float) -> None:
+    def _call(self, worker: WorkerProcess, source: str, compile_s: float) -> None:
         """Load, construct, call once, and once more with the counters on.
 
         Raises:
             Verdict: the candidate failed on the way.
         """
-        ground, scene = self._ground, self._scene
-        configure(ground, side, sharing="cpu")
-        load_model(ground, side, source, ModelSpec("ModelNew", "m", scene.seed, vary=False))
-        lay_out_call(side, "count", scene.arguments, scene.output, private=True)
-        ground.driver.hold(exclusive=False)
-        side.ask(CountCounters(layout="count", model="m"), COUNTED_CALL_S + compile_s)
-        side.ask(Finish(), REPORT_S)
+        context, variant = self._context, self._variant
+        configure(context, worker, sharing="cpu")
+        load_model(context, worker, source, ModelSpec("ModelNew", "m", variant.seed, vary=False))
+        lay_out_call(worker, "count", variant.arguments, variant.output, private=True)
+        context.driver.hold(exclusive=False)
+        worker.ask(CountCounters(layout="count", model="m"), COUNTED_CALL_S + compile_s)
+        worker.ask(Finish(), REPORT_S)

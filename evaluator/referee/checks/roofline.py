@@ -10,7 +10,7 @@ from kernelwright.evaluator.ipc.tensor_tree import flatten
 from kernelwright.evaluator.referee.checks.device_peaks import DevicePeaks, cache_bytes, measure
 from kernelwright.evaluator.referee.checks.policy import SAMPLES, SECTOR_BYTES
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.reference.dynamo_stub import uncompiled
+from kernelwright.evaluator.referee.reference.dynamo_stub import without_compiler
 from kernelwright.evaluator.referee.reference.flop_counter import OpCounts
 from kernelwright.evaluator.referee.reference.flop_counter import count as count_work
 from kernelwright.evaluator.referee.reference.reference import Arguments, copied
@@ -22,8 +22,8 @@ from kernelwright.evaluator.schema.evaluation import Plausibility
 class Roofline:
     """Assesses times of one problem's candidates."""
 
-    def __init__(self, ground: ProblemContext, pool: TrialPool) -> None:
-        self._ground = ground
+    def __init__(self, context: ProblemContext, pool: TrialPool) -> None:
+        self._context = context
         self._pool = pool
         self._rates: DevicePeaks | None = None
         self._work = OpCounts()
@@ -33,11 +33,11 @@ class Roofline:
         """Count the work of a call, once; the device may be shared meanwhile."""
         model, arguments = self._pool.draws[0].model, self._pool.bases[0].arguments
         try:
-            answer = self._ground.reference.answer
+            answer = self._context.reference.answer
             self._work = count_work(copied(model), _copied(arguments), answer=answer)
         except (RuntimeError, TypeError):
             self._work = OpCounts(complete=False)
-        device = self._ground.device.torch_device
+        device = self._context.device.torch_device
         if device.type == "cuda":
             everything = self._work.read_bytes + self._work.written_bytes
             if everything > 2 * cache_bytes(device):
@@ -47,7 +47,10 @@ class Roofline:
         """Find out what the device can do; to be called while nothing foreign runs on it."""
         model, arguments = self._pool.draws[0].model, self._pool.bases[0].arguments
         self._rates = measure(
-            self._ground.device, self._ground.driver, math=self._ground.math, dtype=_dtype(arguments, model)
+            self._context.device,
+            self._context.driver,
+            math=self._context.math,
+            dtype=_dtype(arguments, model),
         )
 
     def assess(self, measured_ms: float) -> Plausibility | None:
@@ -89,7 +92,7 @@ def certain_bytes(model: nn.Module, arguments: Arguments) -> int:
     inputs = [leaf for leaf in leaves if leaf.requires_grad]
     args, kwargs = arguments.with_leaves(leaves).values()
     try:
-        with uncompiled(), torch.enable_grad():
+        with without_compiler(), torch.enable_grad():
             _, outputs = flatten(copied(model)(*args, **kwargs), numbers_as_tensors=True)
             written = sum(_computed_bytes(leaf.detach(), arguments.leaves) for leaf in outputs)
             graded = [leaf for leaf in outputs if leaf.requires_grad]

@@ -63,20 +63,20 @@ class ToolRun:
     """One process under one tool."""
 
     tool: str
-    scene: ShapeVariant
+    variant: ShapeVariant
     complete: bool
     why: str
     """Why the report is not complete."""
     trouble: str
     """How the candidate failed beside what the tool says; empty when it ran to the end."""
-    convictions: list[tuple[Status, str]]
+    failures: list[tuple[Status, str]]
     remarks: list[str]
     builds: int
 
     @property
     def label(self) -> str:
         """Tool and sizes."""
-        return f"{self.tool} ({self.scene.name})"
+        return f"{self.tool} ({self.variant.name})"
 
 
 @dataclass(slots=True)
@@ -86,27 +86,29 @@ class _Record:
     tools: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    convictions: list[tuple[Status, str]] = field(default_factory=list)
+    failures: list[tuple[Status, str]] = field(default_factory=list)
     needed: bool = True
 
-    def add(self, trip: ToolRun, *, convict: bool = True) -> None:
+    def add(self, tool_run: ToolRun, *, convict: bool = True) -> None:
         """Take over what a trip found."""
-        if trip.complete:
-            self.tools.append(trip.label)
+        if tool_run.complete:
+            self.tools.append(tool_run.label)
         else:
-            self.missing.append(f"{trip.label}: {trip.why}")
+            self.missing.append(f"{tool_run.label}: {tool_run.why}")
         if convict:
-            self.convictions += trip.convictions
+            self.failures += tool_run.failures
         else:
-            self.remarks += [f"{text} (at {trip.scene.name} sizes only)" for _, text in trip.convictions]
-        self.remarks += trip.remarks
+            self.remarks += [
+                f"{text} (at {tool_run.variant.name} sizes only)" for _, text in tool_run.failures
+            ]
+        self.remarks += tool_run.remarks
 
     def finished(self, seconds: float) -> Sanitization:
         """The record of it all."""
-        convicts, reason = self.convictions[0] if self.convictions else (None, "; ".join(self.missing))
+        convicts, reason = self.failures[0] if self.failures else (None, "; ".join(self.missing))
         if not self.needed:
             reason = _NOTHING
-        texts = [text for _, text in self.convictions]
+        texts = [text for _, text in self.failures]
         return Sanitization(
             ran=self.needed and (bool(convicts) or not self.missing),
             reason=reason,
@@ -121,16 +123,16 @@ class _Record:
 class Sanitizer:
     """Sanitizes candidates of one problem."""
 
-    def __init__(self, ground: ProblemContext, pool: TrialPool, *, name: str, limit_s: float) -> None:
+    def __init__(self, context: ProblemContext, pool: TrialPool, *, name: str, limit_s: float) -> None:
         """`name` is what the judged sizes are called; `limit_s` bounds each candidate, builds not counted."""
-        self._ground = ground
-        self._scene = evaluated(ground, pool, name)
+        self._context = context
+        self._variant = evaluated(context, pool, name)
         self._pool = pool
         self._limit_s = limit_s
-        self._kind = ground.device.torch_device.type
+        self._kind = context.device.torch_device.type
         self._smaller: list[ShapeVariant] | None = None
         self._deadline = 0.0
-        self._sides: dict[str, WorkerProcess] = {}
+        self._workers: dict[str, WorkerProcess] = {}
 
     def skipped(self, wanted: Sanitize, source: str, builds: int) -> Sanitization | None:
         """The record of an evaluation that leaves this stage out; None where it does not."""
@@ -147,7 +149,7 @@ class Sanitizer:
         self, source: str, *, builds: int | None = None, call_ms: float | None = None
     ) -> Sanitization:
         """Look at one candidate; `builds` and `call_ms` are what is known of it from its evaluation."""
-        missing = self._ground.driver.ask(FindSanitizers()).missing
+        missing = self._context.driver.ask(FindSanitizers()).missing
         if missing:
             return Sanitization(ran=False, reason=missing)
         kept = self._remembered(source) if call_ms is not None else None
@@ -159,9 +161,9 @@ class Sanitizer:
         if builds is not None and _has_nothing_of_its_own(source, builds):
             record.needed = False
         else:
-            self._let_go()
+            self._share_device()
             with contextlib.ExitStack() as stack:
-                self._start_ahead(stack)
+                self._start_workers(stack)
                 look = self._host if self._kind == "cpu" else self._device
                 look(source, record, call_ms)
         found = record.finished(time.monotonic() - started)
@@ -173,7 +175,7 @@ class Sanitizer:
         """The clean report on a candidate that was right and timed, from an evaluation before this one."""
         if self._kind != "cpu":
             return None
-        kept = self._ground.driver.recall(self._about(source)).get("sanitization")
+        kept = self._context.driver.recall(self._about(source)).get("sanitization")
         if not isinstance(kept, dict):
             return None
         return Sanitization.model_validate(kept).model_copy(update={"remembered": True, "seconds": 0.0})
@@ -181,68 +183,68 @@ class Sanitizer:
     def _remember(self, source: str, found: Sanitization) -> None:
         if self._kind == "cpu" and found.ran and found.convicts is None:
             facts = {"sanitization": found.model_dump(mode="json")}
-            self._ground.driver.remember(facts, self._about(source))
+            self._context.driver.remember(facts, self._about(source))
 
     def _about(self, source: str) -> str:
         """Everything that decides what the tools see, but for the evaluator and the compiler."""
-        ground, reference = self._ground, self._ground.reference
-        overrides = json.dumps(ground.overrides, sort_keys=True, default=repr)
-        parts = [source, reference.source, overrides, self._scene.name, ground.dtype, ground.math]
+        context, reference = self._context, self._context.reference
+        overrides = json.dumps(context.overrides, sort_keys=True, default=repr)
+        parts = [source, reference.source, overrides, self._variant.name, context.dtype, context.math]
         parts += [str(reference.backward is not None), str(self._limit_s), torch.__version__]
         return f"{VERSIONED}sanitized:{sha256_text(json.dumps(parts))}"
 
-    def _start_ahead(self, stack: contextlib.ExitStack) -> None:
+    def _start_workers(self, stack: contextlib.ExitStack) -> None:
         """Start every process now: importing torch under a tool takes longer than what follows."""
-        stack.callback(self._discard_sides)
+        stack.callback(self._end_workers)
         tools = ("address",) if self._kind == "cpu" else _DEVICE_TOOLS
-        self._sides = {tool: self._watched(tool) for tool in tools}
+        self._workers = {tool: self._start_under(tool) for tool in tools}
         left = self._left()
         seconds = max(1.0, min(STRESS_S, left / 4))
-        self._stress = Stress(self._ground, self._pool, seconds=seconds, call_s=min(SANITIZED_CALL_S, left))
+        self._stress = Stress(self._context, self._pool, seconds=seconds, call_s=min(SANITIZED_CALL_S, left))
         stack.callback(self._stress.close)
 
     def _host(self, source: str, record: _Record, call_ms: float | None) -> None:
         """AddressSanitizer at the judged sizes where that is bearable, then the plain build under stress."""
-        for scene in self._scenes(fast=self._is_quick(call_ms)):
-            trip = self._trip("address", scene, source)
-            if trip.convictions or not trip.trouble:
+        for variant in self._variants_to_try(fast=self._is_quick(call_ms)):
+            tool_run = self._run_tool("address", variant, source)
+            if tool_run.failures or not tool_run.trouble:
                 break
-        if trip.convictions and scene is not self._scene:
-            again = self._trip("address", self._scene, source)
-            record.add(trip, convict=False)
-            trip = again
-        record.add(trip)
-        if not record.convictions:
-            self._examine(source, record, trip)
+        if tool_run.failures and variant is not self._variant:
+            again = self._run_tool("address", self._variant, source)
+            record.add(tool_run, convict=False)
+            tool_run = again
+        record.add(tool_run)
+        if not record.failures:
+            self._look_for_races(source, record, tool_run)
 
     def _device(self, source: str, record: _Record, call_ms: float | None) -> None:
         """memcheck at the judged sizes, the slower tools at smaller ones."""
         del call_ms
-        trip = self._trip("memcheck", self._scene, source)
-        record.add(trip)
-        if record.convictions:
+        tool_run = self._run_tool("memcheck", self._variant, source)
+        record.add(tool_run)
+        if record.failures:
             return
-        if trip.trouble or not _has_nothing_of_its_own(source, trip.builds):
+        if tool_run.trouble or not _has_nothing_of_its_own(source, tool_run.builds):
             for tool in _DEVICE_TOOLS[1:]:
-                for scene in self._scenes(fast=False):
-                    trip = self._trip(tool, scene, source)
-                    if trip.convictions or not trip.trouble:
+                for variant in self._variants_to_try(fast=False):
+                    tool_run = self._run_tool(tool, variant, source)
+                    if tool_run.failures or not tool_run.trouble:
                         break
-                record.add(trip)
-                if record.convictions:
+                record.add(tool_run)
+                if record.failures:
                     return
-        self._examine(source, record, trip)
+        self._look_for_races(source, record, tool_run)
 
-    def _examine(self, source: str, record: _Record, trip: ToolRun) -> None:
+    def _look_for_races(self, source: str, record: _Record, tool_run: ToolRun) -> None:
         """Stress, which also shows whether a candidate does in sight of a tool what it does otherwise."""
         status, text = self._stress.examine(source)
         if status is not None:
-            record.convictions.append((status, text))
+            record.failures.append((status, text))
         elif text:
             record.remarks.append(text)
         if _has_nothing_of_its_own(source, self._stress.builds):
             record.needed = False
-        elif self._stress.builds and not trip.builds:
+        elif self._stress.builds and not tool_run.builds:
             record.missing.append("the candidate built nothing while a tool watched it")
 
     def _is_quick(self, call_ms: float | None) -> bool:
@@ -250,74 +252,74 @@ class Sanitizer:
             return False
         return call_ms * SLOWDOWN * SANITIZED_CALLS / 1e3 < self._limit_s * QUICK_SHARE
 
-    def _scenes(self, *, fast: bool) -> Iterator[ShapeVariant]:
+    def _variants_to_try(self, *, fast: bool) -> Iterator[ShapeVariant]:
         """Sizes to try, until the candidate runs at one of them; the judged ones are the last resort."""
-        if not fast and self._scene.elements > LARGEST_ELEMENTS[self._kind]:
+        if not fast and self._variant.elements > LARGEST_ELEMENTS[self._kind]:
             if self._smaller is None:
-                self._smaller = list(smaller(self._scene))
+                self._smaller = list(smaller(self._variant))
             yield from self._smaller[:SMALLER_SHAPES]
-        yield self._scene
+        yield self._variant
 
-    def _let_go(self) -> None:
+    def _share_device(self) -> None:
         """Between two processes a GPU is free for whoever waits to time; a CPU is at work all along."""
         if self._kind == "cuda":
-            self._ground.driver.release()
+            self._context.driver.release()
         else:
-            self._ground.driver.hold(exclusive=False)
+            self._context.driver.hold(exclusive=False)
 
     def _left(self) -> float:
         return max(1.0, self._deadline - time.monotonic())
 
-    def _trip(self, tool: str, scene: ShapeVariant, source: str) -> ToolRun:
+    def _run_tool(self, tool: str, variant: ShapeVariant, source: str) -> ToolRun:
         """Run a candidate under a tool and hear what the tool says."""
-        side = self._sides.pop(tool, None) or self._watched(tool)
+        worker = self._workers.pop(tool, None) or self._start_under(tool)
         trouble = ""
         try:
             try:
-                self._walk(side, scene, source)
-            except CandidateFailed as verdict:
-                trouble = f"{verdict.status.value}: {verdict.detail}"
-            wait_s = self._end(side, tool)
-            report = self._ground.driver.report(side.id, wait_s)
+                self._call(worker, variant, source)
+            except CandidateFailed as failure:
+                trouble = f"{failure.status.value}: {failure.detail}"
+            wait_s = self._end(worker, tool)
+            report = self._context.driver.report(worker.id, wait_s)
         finally:
-            side.close()
-            self._let_go()
-        return _trip(tool, scene, trouble, report, side.builds.count)
+            worker.close()
+            self._share_device()
+        return _tool_run(tool, variant, trouble, report, worker.builds.count)
 
-    def _end(self, side: WorkerProcess, tool: str) -> float:
+    def _end(self, worker: WorkerProcess, tool: str) -> float:
         """Let the process end in good order where its tool reports at the end; seconds to wait for that."""
-        if tool == "address" or side.lost:
+        if tool == "address" or worker.lost:
             return 0.0
         left = min(REPORT_S, self._left())
         with contextlib.suppress(CandidateFailed):
-            side.ask(Finish(), left)
+            worker.ask(Finish(), left)
         return left
 
-    def _watched(self, tool: str) -> WorkerProcess:
+    def _start_under(self, tool: str) -> WorkerProcess:
         """A process under a tool, in memory shared with the host: CUDA IPC may not work under it."""
-        return WorkerProcess(self._ground.driver, open_device("cpu"), Start(role="sanitized", tool=tool))
+        return WorkerProcess(self._context.driver, open_device("cpu"), Start(role="sanitized", tool=tool))
 
-    def _discard_sides(self) -> None:
-        while self._sides:
-            side = self._sides.popitem()[1]
-            self._ground.driver.report(side.id, 0.0)
-            side.close()
+    def _end_workers(self) -> None:
+        while self._workers:
+            worker = self._workers.popitem()[1]
+            self._context.driver.report(worker.id, 0.0)
+            worker.close()
 
-    def _walk(self, side: WorkerProcess, scene: ShapeVariant, source: str) -> None:
+    def _call(self, worker: WorkerProcess, variant: ShapeVariant, source: str) -> None:
         """Load, construct and call, with arguments in private memory.
 
         Raises:
             Verdict: the candidate failed on the way.
         """
-        ground = replace(scene.ground, load_s=self._left())
-        configure(ground, side, sharing="cpu")
+        context = replace(variant.context, load_s=self._left())
+        configure(context, worker, sharing="cpu")
         before = time.monotonic()
-        load(ground, side, source, class_name="ModelNew")
-        if side.builds.count:
+        load(context, worker, source, class_name="ModelNew")
+        if worker.builds.count:
             self._deadline += time.monotonic() - before
-        self._deadline += self._ground.driver.hold(exclusive=False)
-        construct(ground, side, ModelSpec("ModelNew", "m", scene.seed, vary=False))
-        buffers = lay_out_call(side, "sanitize", scene.arguments, scene.output, private=True)
+        self._deadline += self._context.driver.hold(exclusive=False)
+        construct(context, worker, ModelSpec("ModelNew", "m", variant.seed, vary=False))
+        buffers = lay_out_call(worker, "sanitize", variant.arguments, variant.output, private=True)
         for _ in range(SANITIZED_CALLS):
             buffers.run("m", timeout_s=self._left())
 
@@ -337,13 +339,13 @@ def _has_nothing_of_its_own(source: str, builds: int) -> bool:
     return builds == 0 and not _compiles_itself(source)
 
 
-def _trip(tool: str, scene: ShapeVariant, trouble: str, report: ToolReport, builds: int) -> ToolRun:
-    convictions = [
+def _tool_run(tool: str, variant: ShapeVariant, trouble: str, report: ToolReport, builds: int) -> ToolRun:
+    failures = [
         (Status(finding["status"]), str(finding["text"])) for finding in report.findings if finding["status"]
     ]
     remarks = [str(finding["text"]) for finding in report.findings if not finding["status"]]
     complete, why = report.complete, report.why
-    if trouble and not convictions:
+    if trouble and not failures:
         reasons = [why, f"the candidate failed under it: {trouble[:300]}"]
         complete, why = False, "; ".join(filter(None, reasons))
-    return ToolRun(tool, scene, complete or bool(convictions), why, trouble, convictions, remarks, builds)
+    return ToolRun(tool, variant, complete or bool(failures), why, trouble, failures, remarks, builds)

@@ -58,29 +58,29 @@ class _Tally:
 class Stress:
     """Looks for races of one candidate by calling it; its process starts at once, to be ready when needed."""
 
-    def __init__(self, ground: ProblemContext, pool: TrialPool, *, seconds: float, call_s: float) -> None:
+    def __init__(self, context: ProblemContext, pool: TrialPool, *, seconds: float, call_s: float) -> None:
         """`seconds` is spent calling, start-up not counted; `call_s` bounds one call."""
-        self._ground = ground
+        self._context = context
         self._pool = pool
         self._seconds = seconds
         self._call_s = call_s
         self._trial: Trial = pool.bases[0]
-        self._kind = ground.device.torch_device.type
+        self._kind = context.device.torch_device.type
         self._right: list[torch.Tensor] | None = None
         """The last answer that was compared and found right."""
         self._counts = self._thread_counts()
-        self._side = WorkerProcess(
-            ground.driver, ground.device, Start(role="sanitized", threads=self._counts[0])
+        self._worker = WorkerProcess(
+            context.driver, context.device, Start(role="sanitized", threads=self._counts[0])
         )
 
     @property
     def builds(self) -> int:
         """Extensions the candidate asked for."""
-        return self._side.builds.count
+        return self._worker.builds.count
 
     def close(self) -> None:
         """End the process."""
-        self._side.close()
+        self._worker.close()
 
     def examine(self, source: str) -> tuple[Status | None, str]:
         """A conviction with its reason; else a remark, empty when nothing stood out."""
@@ -95,32 +95,32 @@ class Stress:
                 if tallies and time.monotonic() > until:
                     break
                 tallies[count] = self._call(buffers, count)
-        except CandidateFailed as verdict:
+        except CandidateFailed as failure:
             return (
                 None,
-                f"stress with up to {counts[0]} threads: {verdict.status.value}: {verdict.detail[:300]}",
+                f"stress with up to {counts[0]} threads: {failure.status.value}: {failure.detail[:300]}",
             )
         return _conclude(tallies)
 
     def _thread_counts(self) -> tuple[int, ...]:
         """Numbers of threads, most first: what a first call allocates for threads must do for later ones."""
         if self._kind != "cpu":
-            return (self._ground.threads,)
-        most = max(FEWEST_THREADS, self._ground.threads, min(2 * self._ground.threads, MOST_THREADS))
+            return (self._context.threads,)
+        most = max(FEWEST_THREADS, self._context.threads, min(2 * self._context.threads, MOST_THREADS))
         return tuple(sorted({most, 4, 3, 2, 1}, reverse=True))
 
     def _ready(self, source: str) -> CallBuffers | None:
         """Construct as verification does, by seed or by state; None when neither is right."""
-        ground, draw, side, most = self._ground, self._pool.draws[0], self._side, self._counts[0]
-        configure(ground, side, threads=most)
-        load(ground, side, source, class_name="ModelNew")
-        ground.driver.hold(exclusive=False)
-        buffers = lay_out(side, "stress", self._trial.arguments, self._trial.expected.output, 1)
+        context, draw, worker, most = self._context, self._pool.draws[0], self._worker, self._counts[0]
+        configure(context, worker, threads=most)
+        load(context, worker, source, class_name="ModelNew")
+        context.driver.hold(exclusive=False)
+        buffers = lay_out(worker, "stress", self._trial.arguments, self._trial.expected.output, 1)
         for state in (None, draw.model.state_dict()):
-            construct(ground, side, ModelSpec("ModelNew", "m", draw.seed, draw.vary, state))
+            construct(context, worker, ModelSpec("ModelNew", "m", draw.seed, draw.vary, state))
             # The first call has most threads: whatever it allocates for them lasts for later ones.
-            for count in (most, ground.threads):
-                side.ask(SetThreads(count=count), self._call_s)
+            for count in (most, context.threads):
+                worker.ask(SetThreads(count=count), self._call_s)
                 if any(self._once(buffers)[0].mismatch is None for _ in range(FEWEST_CALLS)):
                     return buffers
             if not draw.model.state_dict():
@@ -128,7 +128,7 @@ class Stress:
         return None
 
     def _call(self, buffers: CallBuffers, count: int) -> _Tally:
-        self._side.ask(SetThreads(count=count), self._call_s)
+        self._worker.ask(SetThreads(count=count), self._call_s)
         tally = _Tally()
         until = time.monotonic() + self._seconds / len(self._counts)
         for number in range(MOST_CALLS):
@@ -147,7 +147,7 @@ class Stress:
 
     def _once(self, buffers: CallBuffers) -> tuple[Comparison, list[torch.Tensor]]:
         buffers.write(self._trial.arguments.leaves)
-        self._ground.device.synchronize()
+        self._context.device.synchronize()
         self._disturb()
         buffers.run("m", timeout_s=self._call_s)
         outputs = buffers.read()
@@ -162,7 +162,7 @@ class Stress:
         """Keep a GPU busy from here, so that blocks of the candidate start in another order than usual."""
         if self._kind == "cpu":
             return
-        work = torch.ones(LOAD_SIZE, LOAD_SIZE, device=self._ground.device.torch_device)
+        work = torch.ones(LOAD_SIZE, LOAD_SIZE, device=self._context.device.torch_device)
         for _ in range(4):
             work = work @ work * 1e-4
 

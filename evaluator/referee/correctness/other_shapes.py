@@ -28,64 +28,66 @@ from kernelwright.evaluator.schema.evaluation import Status
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _SolvedShape:
     """One size with its right answer."""
 
-    scene: ShapeVariant
+    variant: ShapeVariant
     trial: Trial
 
 
 class OtherShapes:
     """Tries candidates of one problem at sizes they were not asked for."""
 
-    def __init__(self, ground: ProblemContext, pool: TrialPool, *, name: str, call_s: float) -> None:
+    def __init__(self, context: ProblemContext, pool: TrialPool, *, name: str, call_s: float) -> None:
         """`name` is what the judged sizes are called; `call_s` bounds a call."""
-        self._scene = evaluated(ground, pool, name)
+        self._variant = evaluated(context, pool, name)
         self._call_s = call_s
-        self._held: list[_Held] | None = None
+        self._solved: list[_SolvedShape] | None = None
 
-    def try_on(self, side: WorkerProcess) -> dict[str, Status]:
+    def try_on(self, worker: WorkerProcess) -> dict[str, Status]:
         """What a verified candidate would earn, by the sizes' name; empty where the problem has no others.
 
         The side may be gone afterwards.
         """
-        if self._held is None:
-            self._held = list(islice(self._known(), OTHER_SHAPES))
+        if self._solved is None:
+            self._solved = list(islice(self._solve(), OTHER_SHAPES))
         found: dict[str, Status] = {}
-        for number, held in enumerate(self._held):
-            if side.lost:
+        for number, held in enumerate(self._solved):
+            if worker.lost:
                 break
             with contextlib.suppress(torch.OutOfMemoryError):
-                found[held.scene.name] = self._earned(side, held, f"sizes{number}")
+                found[held.variant.name] = self._status(worker, held, f"sizes{number}")
         return found
 
-    def _known(self) -> Iterator[_Held]:
-        for scene in versions(self._scene):
+    def _solve(self) -> Iterator[_SolvedShape]:
+        for variant in versions(self._variant):
             # What fits alone may not fit beside what a referee holds, or what others do.
             with contextlib.suppress(ProblemError, torch.OutOfMemoryError):
-                yield _Held(scene, _trial(scene))
+                yield _SolvedShape(variant, _trial(variant))
 
-    def _earned(self, side: WorkerProcess, held: _Held, name: str) -> Status:
+    def _status(self, worker: WorkerProcess, held: _SolvedShape, name: str) -> Status:
         try:
-            return self._called(side, held, name)
-        except CandidateFailed as verdict:
-            return verdict.status
+            return self._call(worker, held, name)
+        except CandidateFailed as failure:
+            return failure.status
 
-    def _called(self, side: WorkerProcess, held: _Held, name: str) -> Status:
-        scene, trial = held.scene, held.trial
-        construct(scene.ground, side, ModelSpec("ModelNew", name, scene.seed, vary=False))
-        buffers = lay_out_call(side, name, trial.arguments, trial.expected.output)
+    def _call(self, worker: WorkerProcess, held: _SolvedShape, name: str) -> Status:
+        variant, trial = held.variant, held.trial
+        construct(variant.context, worker, ModelSpec("ModelNew", name, variant.seed, vary=False))
+        buffers = lay_out_call(worker, name, trial.arguments, trial.expected.output)
         poison_outputs(buffers, trial, 0)
-        scene.ground.device.synchronize()
+        variant.context.device.synchronize()
         buffers.run(name, timeout_s=self._call_s)
         found = compare(trial.expected, buffers.read(), limit=trial.limit, trial=trial.name)
         return Status.PASSED if found.mismatch is None else Status.WRONG_VALUES
 
 
-def _trial(scene: ShapeVariant) -> Trial:
-    reference = scene.ground.reference
-    model = reference.model(scene.seed)
-    trace = trace_call(reference, model, scene.arguments)
-    solved = SolvedTrial(scene.arguments, expect(reference, model, scene.arguments, scene.ground.math, trace))
-    bound = limit(scene.ground.math, zero_mean=False, terms=trace.terms)
-    return Trial(scene.name, bound, lambda: solved)
+def _trial(variant: ShapeVariant) -> Trial:
+    reference = variant.context.reference
+    model = reference.model(variant.seed)
+    trace = trace_call(reference, model, variant.arguments)
+    solved = SolvedTrial(
+        variant.arguments, expect(reference, model, variant.arguments, variant.context.math, trace)
+    )
+    bound = limit(variant.context.math, zero_mean=False, terms=trace.terms)
+    return Trial(variant.name, bound, lambda: solved)

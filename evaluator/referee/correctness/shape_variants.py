@@ -35,7 +35,7 @@ class ShapeVariant:
     """One version of a problem, ready to be called once."""
 
     name: str
-    ground: ProblemContext
+    context: ProblemContext
     seed: int
     arguments: Arguments
     output: Output
@@ -46,33 +46,33 @@ class ShapeVariant:
         return sum(leaf.numel() for leaf in (*self.arguments.leaves, *self.output.leaves))
 
 
-def evaluated(ground: ProblemContext, pool: TrialPool, name: str) -> ShapeVariant:
-    """The version the candidate is judged on."""
+def evaluated(context: ProblemContext, pool: TrialPool, name: str) -> ShapeVariant:
+    """The version that candidates are evaluated on."""
     base = pool.bases[0]
-    return ShapeVariant(name, ground, pool.draws[0].seed, base.arguments, base.expected.output)
+    return ShapeVariant(name, context, pool.draws[0].seed, base.arguments, base.expected.output)
 
 
-def smaller(scene: ShapeVariant) -> Iterator[ShapeVariant]:
+def smaller(variant: ShapeVariant) -> Iterator[ShapeVariant]:
     """Versions with fewer elements, the most natural first."""
-    for made in versions(scene):
-        if made.elements < scene.elements:
+    for made in versions(variant):
+        if made.elements < variant.elements:
             yield made
 
 
-def versions(scene: ShapeVariant) -> Iterator[ShapeVariant]:
-    """Versions of other sizes that need little more memory than the judged one, the most natural first."""
-    judged = scene.ground.overrides
-    seen = [judged]
-    for name, overrides in _variants(scene.ground.reference.constants(), judged):
+def versions(variant: ShapeVariant) -> Iterator[ShapeVariant]:
+    """Versions of other sizes that need little more memory than the evaluated one, likeliest first."""
+    usual = variant.context.overrides
+    seen = [usual]
+    for name, overrides in _variants(variant.context.reference.constants(), usual):
         if overrides and overrides not in seen:
             seen.append(overrides)
-            made = _build(scene, name, overrides) if _bearable(scene, overrides) else None
-            if made is not None and _same_problem(scene, made) and not _same_sizes(scene, made):
+            made = _build(variant, name, overrides) if _fits(variant, overrides) else None
+            if made is not None and _same_problem(variant, made) and not _same_sizes(variant, made):
                 yield made
 
 
-def _variants(constants: dict[str, Any], judged: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Names and overrides; `constants` are those in effect, `judged` overrides among them."""
+def _variants(constants: dict[str, Any], usual: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Names and overrides; `constants` are those in effect, `usual` overrides among them."""
     shapes = constants.get("SHAPES")
     if isinstance(shapes, dict):
         order = [*_PREFERRED, *(name for name in shapes if name not in _PREFERRED)]
@@ -82,18 +82,18 @@ def _variants(constants: dict[str, Any], judged: dict[str, Any]) -> Iterator[tup
     for floor in EXTENT_FLOORS:
         smaller_ones = scaled(constants, floor)
         if smaller_ones:
-            yield f"scaled down to {floor}", judged | smaller_ones
+            yield f"scaled down to {floor}", usual | smaller_ones
 
 
-def _bearable(scene: ShapeVariant, overrides: dict[str, Any]) -> bool:
-    """Whether a version may be run: one that needs far more memory than the judged one may not."""
-    reference, judged = scene.ground.reference, scene.ground.overrides
+def _fits(variant: ShapeVariant, overrides: dict[str, Any]) -> bool:
+    """Whether a version may be run: one that needs far more memory than the evaluated one may not."""
+    reference, usual = variant.context.reference, variant.context.overrides
     needed, usual = (
-        weigh(reference.problem, reference.source, each, dtype=scene.ground.dtype)
-        for each in (overrides, judged)
+        weigh(reference.problem, reference.source, each, dtype=variant.context.dtype)
+        for each in (overrides, usual)
     )
     if not (needed.complete and usual.complete):
-        return not judged or overrides.keys() >= judged.keys()
+        return not usual or overrides.keys() >= usual.keys()
     return needed.peak_bytes <= MEMORY_RATIO * usual.peak_bytes + SPARE_BYTES
 
 
@@ -117,37 +117,39 @@ def _scaled(value: Any, floor: int) -> Any:
     return value
 
 
-def _build(scene: ShapeVariant, name: str, overrides: dict[str, Any]) -> ShapeVariant | None:
-    original, module = scene.ground.reference, sys.modules.get("problem")
+def _build(variant: ShapeVariant, name: str, overrides: dict[str, Any]) -> ShapeVariant | None:
+    original, module = variant.context.reference, sys.modules.get("problem")
     try:
         reference = Reference(
-            original.problem, original.source, overrides, device=original.device, dtype=scene.ground.dtype
+            original.problem, original.source, overrides, device=original.device, dtype=variant.context.dtype
         )
         with torch.random.fork_rng(devices=[original.device] if original.device.type == "cuda" else []):
             if original.backward is not None:
-                reference.differentiate(scene.seed)
-            model = reference.model(scene.seed)
-            arguments = reference.inputs(scene.seed)
+                reference.differentiate(variant.seed)
+            model = reference.model(variant.seed)
+            arguments = reference.inputs(variant.seed)
             output = reference.call(model, arguments)
     except ProblemError:
         return None
     finally:
         if module is not None:
             sys.modules["problem"] = module
-    ground = replace(scene.ground, reference=reference, overrides=overrides, keeps_state=output.wrote_state)
-    return ShapeVariant(name, ground, scene.seed, arguments, output)
+    context = replace(
+        variant.context, reference=reference, overrides=overrides, keeps_state=output.wrote_state
+    )
+    return ShapeVariant(name, context, variant.seed, arguments, output)
 
 
-def _same_sizes(scene: ShapeVariant, other: ShapeVariant) -> bool:
-    ours, theirs = ((*each.arguments.leaves, *each.output.leaves) for each in (scene, other))
+def _same_sizes(variant: ShapeVariant, other: ShapeVariant) -> bool:
+    ours, theirs = ((*each.arguments.leaves, *each.output.leaves) for each in (variant, other))
     return all(one.shape == two.shape for one, two in zip(ours, theirs, strict=True))
 
 
-def _same_problem(scene: ShapeVariant, other: ShapeVariant) -> bool:
-    kept = scene.arguments.args == other.arguments.args and scene.arguments.kwargs == other.arguments.kwargs
+def _same_problem(one: ShapeVariant, other: ShapeVariant) -> bool:
+    kept = one.arguments.args == other.arguments.args and one.arguments.kwargs == other.arguments.kwargs
     pairs = (
-        (scene.arguments.leaves, other.arguments.leaves),
-        (scene.output.leaves, other.output.leaves),
+        (one.arguments.leaves, other.arguments.leaves),
+        (one.output.leaves, other.output.leaves),
     )
     return kept and all(_alike(left, right) for left, right in pairs)
 

@@ -63,17 +63,17 @@ class TrialCache:
 class Trial:
     """One set of inputs with its right answer, and the limit a candidate's error is held to."""
 
-    def __init__(self, name: str, limit: float, solve: Solve, shelf: TrialCache | None = None) -> None:
+    def __init__(self, name: str, limit: float, solve: Solve, cache: TrialCache | None = None) -> None:
         """Without a shelf `solve` is asked every time."""
         self.name = name
         self.limit = limit
         self._solve = solve
-        self._shelf = shelf
+        self._cache = cache
 
     @property
     def solved(self) -> SolvedTrial:
         """Inputs and answer, which belong together."""
-        return self._shelf.fetch(self._solve) if self._shelf is not None else self._solve()
+        return self._cache.fetch(self._solve) if self._cache is not None else self._solve()
 
     @property
     def arguments(self) -> Arguments:
@@ -88,9 +88,9 @@ class Trial:
     @property
     def kept(self) -> SolvedTrial | None:
         """The same, if it need not be worked out."""
-        return self._shelf.look(self._solve) if self._shelf is not None else None
+        return self._cache.look(self._solve) if self._cache is not None else None
 
     def forget(self) -> None:
         """It will not be needed again."""
-        if self._shelf is not None:
-            self._shelf.drop(self._solve)
+        if self._cache is not None:
+            self._cache.drop(self._solve)

@@ -142,7 +142,7 @@ class TrialPool:
         self._reference = reference
         self._math = math
         self._secret = secret
-        self._shelf = TrialCache(memory_bytes)
+        self._cache = TrialCache(memory_bytes)
         self.draws: list[Draw] = []
         self.skipped: list[str] = []
         """Variants this problem's reference does not stay finite on."""
@@ -159,7 +159,7 @@ class TrialPool:
         del base
         self._origins = [self._origin("as_drawn", model) for _ in range(INPUT_DRAWS)]
         self.bases = [origin.trial for origin in self._origins]
-        self._insist_on_form()
+        self._require_same_form()
         self._first_draw(first, model, vary=vary)
         self._second_draw(vary=not vary)
 
@@ -227,7 +227,7 @@ class TrialPool:
             return SolvedTrial(arguments, expected if usual is None else with_least_scales(expected, usual))
 
         most = limit(self._math, zero_mean=name == "zero_mean", terms=trace.terms)
-        return Trial(name, most, solve, self._shelf)
+        return Trial(name, most, solve, self._cache)
 
     def _note(self, expected: Expected) -> None:
         self.trace = self.trace.noting(expected.decisions.flips, keeps_state=expected.output.wrote_state)
@@ -242,7 +242,7 @@ class TrialPool:
         self._note(trial.expected)
         return _Origin.of(trial, draw)
 
-    def _insist_on_form(self) -> None:
+    def _require_same_form(self) -> None:
         """Memory for outputs is laid out once: every draw has to fill it."""
         one, other = self._origins
         if not same_structure(one.tree, other.tree) or one.shapes != other.shapes:

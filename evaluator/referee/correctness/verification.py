@@ -57,27 +57,27 @@ class Verifier:
 
     def __init__(
         self,
-        ground: ProblemContext,
-        side: WorkerProcess,
+        context: ProblemContext,
+        worker: WorkerProcess,
         pool: TrialPool,
         *,
         secret: random.Random,
         call_s: float,
     ) -> None:
-        self._ground = ground
-        self._side = side
+        self._context = context
+        self._worker = worker
         self._pool = pool
         self._secret = secret
         self._call_s = call_s
         self.tally = TrialTally()
         first = pool.draws[0].trials[0]
         arguments, output = first.arguments, first.expected.output
-        affordable = int(ground.device.free_bytes() * VERIFY_MEMORY_SHARE) // max(
+        affordable = int(context.device.free_bytes() * VERIFY_MEMORY_SHARE) // max(
             1, call_bytes(arguments, output)
         )
         self._slots = max(FEWEST_VERIFY_CALLS, min(VERIFY_CALLS, affordable))
-        self._buffers: CallBuffers = lay_out(side, "verify", arguments, output, self._slots)
-        self.mutation_allowed = ground.reference.mutates(pool.draws[0].model, arguments)
+        self._buffers: CallBuffers = lay_out(worker, "verify", arguments, output, self._slots)
+        self.mutation_allowed = context.reference.mutates(pool.draws[0].model, arguments)
         """Whether the reference writes to its inputs; what a call leaves in them is then not looked at."""
 
     def verify(self, trials: int) -> Verification:
@@ -96,7 +96,7 @@ class Verifier:
     def _verify(self, trials: int) -> None:
         first, second = self._pool.draws
         base, *others = first.trials
-        self.tally.weights = self._agree(first, base, model="m")
+        self.tally.weights = self._construct_and_check(first, base, model="m")
         duplicate = [trial for trial in others if trial.name == "near_duplicate"]
         rest = [trial for trial in others if trial.name != "near_duplicate"]
         precise = [trial for trial in rest if trial.name == "zero_mean"]
@@ -104,15 +104,15 @@ class Verifier:
         self._secret.shuffle(rest)
         chosen = [*duplicate, *precise, *rest][: max(1, trials - 1)]
         for trial in chosen:
-            self._insist(trial, "m")
+            self._require_correct(trial, "m")
         self._repeat(base)
-        self._hold([base, *chosen][: self._slots])
-        self.tally.parameters = self._agree(second, second.trials[0], model="n")
+        self._check_row([base, *chosen][: self._slots])
+        self.tally.parameters = self._construct_and_check(second, second.trials[0], model="n")
         for trial in second.trials[1:]:
-            self._insist(trial, "n")
+            self._require_correct(trial, "n")
 
     def _record(self, mismatch: Mismatch | None = None) -> Verification:
-        backward = self._ground.reference.backward
+        backward = self._context.reference.backward
         return Verification(
             trials=self.tally.trials,
             distributions=tuple(dict.fromkeys(self.tally.names)),
@@ -125,7 +125,7 @@ class Verifier:
             mismatch=mismatch,
         )
 
-    def _agree(self, draw: Draw, trial: Trial, *, model: str) -> str:
+    def _construct_and_check(self, draw: Draw, trial: Trial, *, model: str) -> str:
         """Construct under the seed, else with the reference's state; wrong only if both are."""
         self._construct(draw, model, state=None)
         seeded = self._check(trial, model)
@@ -135,23 +135,23 @@ class Verifier:
         if state:
             try:
                 self._construct(draw, model, state=state)
-            except CandidateFailed as verdict:
-                if verdict.status is not Status.RUNTIME_ERROR or self._side.lost:
+            except CandidateFailed as failure:
+                if failure.status is not Status.RUNTIME_ERROR or self._worker.lost:
                     raise
                 remark = (
-                    f"; nor can it be given the reference's weights: {verdict.detail[:REMARK_CHARACTERS]}"
+                    f"; nor can it be given the reference's weights: {failure.detail[:REMARK_CHARACTERS]}"
                 )
             else:
                 if self._check(trial, model).mismatch is None:
                     return "state_dict"
         self._construct(draw, model, state=None)
-        self._insist(trial, model, remark=remark)
+        self._require_correct(trial, model, remark=remark)
         return "seed"
 
     def _construct(self, draw: Draw, model: str, *, state: dict[str, torch.Tensor] | None) -> None:
-        construct(self._ground, self._side, ModelSpec("ModelNew", model, draw.seed, draw.vary, state))
+        construct(self._context, self._worker, ModelSpec("ModelNew", model, draw.seed, draw.vary, state))
 
-    def _insist(self, trial: Trial, model: str, *, remark: str = "") -> None:
+    def _require_correct(self, trial: Trial, model: str, *, remark: str = "") -> None:
         """The candidate must be right on this trial, every time."""
         comparison = self._check(trial, model)
         if comparison.mismatch is None:
@@ -179,10 +179,10 @@ class Verifier:
         )
 
     def _check(self, trial: Trial, model: str, *, index: int = 0) -> Comparison:
-        self._publish(trial, index)
-        with _naming(trial):
+        self._write(trial, index)
+        with _naming_inputs(trial):
             self._run(model, first=index, count=1)
-        self._unchanged(trial, index)
+        self._require_inputs_unchanged(trial, index)
         comparison = compare(trial.expected, self._outputs(index), limit=trial.limit, trial=trial.name)
         self.tally.trials += 1
         if comparison.mismatch is None:
@@ -202,13 +202,13 @@ class Verifier:
             seen.append(self._outputs(index))
         self.tally.repeatable = same_answers(*seen)
 
-    def _hold(self, trials: list[Trial]) -> None:
+    def _check_row(self, trials: list[Trial]) -> None:
         """Several calls before any output is read: a later call must not change an earlier answer."""
         for index, trial in enumerate(trials):
-            self._publish(trial, index)
+            self._write(trial, index)
         self._run("m", first=0, count=len(trials))
-        answers = in_a_row(
-            self._ground.reference, self._pool.draws[0], trials, self._ground.math, self._pool.trace
+        answers = consecutive(
+            self._context.reference, self._pool.draws[0], trials, self._context.math, self._pool.trace
         )
         for index, (trial, expected) in enumerate(zip(trials, answers, strict=True)):
             comparison = compare(expected, self._outputs(index), limit=trial.limit, trial=trial.name)
@@ -220,18 +220,18 @@ class Verifier:
                     steady=True,
                 )
 
-    def _publish(self, trial: Trial, index: int) -> None:
+    def _write(self, trial: Trial, index: int) -> None:
         self._buffers.write(trial.arguments.leaves, index)
         poison_outputs(self._buffers, trial, index)
-        self._ground.device.synchronize()
+        self._context.device.synchronize()
 
     def _run(self, model: str, *, first: int, count: int) -> None:
         timeout_s = self._call_s * count
-        if self._ground.device.torch_device.type == "cuda":
-            self._side.ask(Stain(), timeout_s)
+        if self._context.device.torch_device.type == "cuda":
+            self._worker.ask(Stain(), timeout_s)
         self._buffers.run(model, first=first, count=count, timeout_s=timeout_s)
 
-    def _unchanged(self, trial: Trial, index: int) -> None:
+    def _require_inputs_unchanged(self, trial: Trial, index: int) -> None:
         if self.mutation_allowed:
             return
         places = self._buffers.inputs(index)
@@ -244,13 +244,13 @@ class Verifier:
 
 
 @contextlib.contextmanager
-def _naming(trial: Trial) -> Iterator[None]:
+def _naming_inputs(trial: Trial) -> Iterator[None]:
     """What fails on varied inputs only may insist on what the problem's own draws have in common."""
     try:
         yield
-    except CandidateFailed as verdict:
+    except CandidateFailed as failure:
         if trial.name in VARIED:
-            verdict.detail += f"; on {_inputs(trial.name)}"
+            failure.detail += f"; on {_inputs(trial.name)}"
         raise
 
 
@@ -259,7 +259,7 @@ def _inputs(name: str) -> str:
     return f"{name} inputs ({VARIED[name]})" if name in VARIED else f"{name} inputs"
 
 
-def in_a_row(
+def consecutive(
     reference: Reference, draw: Draw, trials: list[Trial], math_policy: str, trace: OpTrace
 ) -> Iterator[Expected]:
     """What calls one after another must answer: each finds what those before it left in the buffers."""

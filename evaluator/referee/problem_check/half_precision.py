@@ -39,12 +39,12 @@ class HalfPrecisionCheck:
             answer = self._answer(arguments, dtype)
             if answer is None:
                 continue
-            belief = examiner.believes(_like(answer, examiner))
+            acceptance = examiner.accepts(_like(answer, examiner))
             name = str(dtype).removeprefix("torch.")
-            if belief.ours and self._passes_centred(arguments, dtype):
-                detail = f"the reference in {name}: {belief}"
+            if acceptance.ours and self._passes_centred(arguments, dtype):
+                detail = f"the reference in {name}: {acceptance}"
                 yield ProblemFlaw(name="half_precision_suffices", severity=Severity.FLAW, detail=detail)
-            elif belief.loose:
+            elif acceptance.loose:
                 self.guessable.append(f"{GUESS} {name}")
 
     def _passes_centred(self, arguments: Arguments, dtype: torch.dtype) -> bool:
@@ -60,7 +60,7 @@ class HalfPrecisionCheck:
             return True
         examiner = Examiner(expected, limit("fp32", zero_mean=True, terms=self._trace.terms))
         answer = self._answer(centred, dtype)
-        return answer is None or examiner.believes(_like(answer, examiner)).ours
+        return answer is None or examiner.accepts(_like(answer, examiner)).ours
 
     def _answer(self, arguments: Arguments, dtype: torch.dtype) -> Output | None:
         """The answer with everything narrowed; None where nothing is wide or it does not run."""

@@ -38,7 +38,7 @@ from kernelwright.evaluator.referee.problem_check.trivial_answers import (
 )
 from kernelwright.evaluator.referee.reference.flop_counter import OpCounts, weigh
 from kernelwright.evaluator.referee.reference.input_structure import computable
-from kernelwright.evaluator.referee.reference.latency import pace
+from kernelwright.evaluator.referee.reference.latency import measure_latency
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 from kernelwright.evaluator.schema.config import EvaluationConfig, Math
@@ -60,7 +60,7 @@ UNFIT: Final = (
 """What torch, or the problem, raises where values are of a kind that it cannot compute with."""
 
 
-class _Enough(Exception):
+class _FatalFlaw(Exception):
     """A flaw that makes looking further pointless."""
 
     def __init__(self, name: str, detail: str) -> None:
@@ -90,16 +90,16 @@ class ProblemInspection:
             if self._fits():
                 self._examine()
         except ProblemError as error:
-            self._remark("too_big" if _MEMORY.search(str(error)) else "raises", str(error))
+            self._add_flaw("too_big" if _MEMORY.search(str(error)) else "raises", str(error))
         except torch.OutOfMemoryError as error:
-            self._remark("too_big", f"out of device memory where answers are judged: {error}")
+            self._add_flaw("too_big", f"out of device memory where answers are judged: {error}")
         except SystemExit as error:
-            self._remark("raises", f"the problem asks to end the process: {error!r}")
-        except _Enough as reason:
-            self._remark(reason.name, reason.detail)
+            self._add_flaw("raises", f"the problem asks to end the process: {error!r}")
+        except _FatalFlaw as reason:
+            self._add_flaw(reason.name, reason.detail)
         except UNFIT as error:
             line = traceback.format_exception_only(error)[-1].strip()
-            self._remark("raises", f"its values cannot be looked at here: {line}")
+            self._add_flaw("raises", f"its values cannot be looked at here: {line}")
         remarks = list({remark.model_dump_json(): remark for remark in self._remarks}.values())
         return {
             "remarks": [remark.model_dump(mode="json") for remark in remarks],
@@ -118,7 +118,7 @@ class ProblemInspection:
         )
         is_too_big = shortage(work, self._device.free_bytes())
         if is_too_big:
-            self._remark("too_big", is_too_big)
+            self._add_flaw("too_big", is_too_big)
         rates = measure(self._device, self._driver, math=self._config.math.value, dtype=torch.float32)
         estimated_ms, fixed_ms = (
             max(flops / rates.flops_per_ms, moved / rates.bytes_per_ms)
@@ -128,12 +128,16 @@ class ProblemInspection:
             self._numbers["estimated_ms"] = estimated_ms
         # Twice the limit: a rate measured on a busy machine is no proof.
         if estimated_ms > 2 * self._longest_ms:
-            self._remark("too_slow", f"a call takes about {estimated_ms / 1e3:.0f} s by its operations alone")
+            self._add_flaw(
+                "too_slow", f"a call takes about {estimated_ms / 1e3:.0f} s by its operations alone"
+            )
             return False
         if work.sums_products:
-            self._remark("redundant_computation", "a product of matrices is summed over its rows or columns")
+            self._add_flaw(
+                "redundant_computation", "a product of matrices is summed over its rows or columns"
+            )
         if work.complete and fixed_ms > MAX_FIXED_WORK * estimated_ms:
-            self._remark("fixed_work", f"about {fixed_ms / estimated_ms:.0%} of the work needs no input")
+            self._add_flaw("fixed_work", f"about {fixed_ms / estimated_ms:.0%} of the work needs no input")
         return not is_too_big
 
     def _examine(self) -> None:
@@ -152,7 +156,7 @@ class ProblemInspection:
             torch.set_num_threads(1)
         model, arguments = self._answers(reference)
         torch.set_num_threads(threads)
-        timed = pace(self._device, model, arguments)
+        timed = measure_latency(self._device, model, arguments)
         self._numbers["measured_ms"] = timed.median_ms
         slow = timed.remark(self._work.operations)
         self._remarks += [slow] if slow is not None else []
@@ -172,9 +176,9 @@ class ProblemInspection:
         if self._repeats(reference, first):
             answer = reference.call(varied, other)
             if alike(answer.leaves, output.leaves):
-                self._guesses(reference, (model, first), (varied, other), answer)
+                self._try_trivial_answers(reference, (model, first), (varied, other), answer)
             else:
-                self._remark("varying_output_shape", "two draws of inputs give answers of different shapes")
+                self._add_flaw("varying_output_shape", "two draws of inputs give answers of different shapes")
         return model, first
 
     def _draws(self, reference: Reference) -> tuple[Arguments, Arguments]:
@@ -190,13 +194,13 @@ class ProblemInspection:
             if a.numel() and torch.equal(a, b)
         ]
         if same and seeded:
-            self._remark("fixed_seed", f"get_inputs() seeds the generator; {len(same)} inputs never change")
+            self._add_flaw("fixed_seed", f"get_inputs() seeds the generator; {len(same)} inputs never change")
         elif same:
             everything = len(same) == len(first.leaves)
             text = (
                 "no input" if everything else f"of {len(first.leaves)} inputs, number {_listed(same)} never"
             )
-            self._remark(
+            self._add_flaw(
                 "constant_inputs",
                 f"{text} {'ever ' if everything else ''}changes from draw to draw",
                 severity=Severity.FLAW if everything else Severity.NOTE,
@@ -209,12 +213,12 @@ class ProblemInspection:
         self._device.synchronize()
         took_ms = (time.perf_counter() - began) * 1e3
         if all(output.numbers):
-            raise _Enough("no_tensor_output", "forward returns Python numbers")
+            raise _FatalFlaw("no_tensor_output", "forward returns Python numbers")
         if any(leaf.numel() == 0 for leaf in output.leaves):
-            raise _Enough("empty_output", "an output has no element")
+            raise _FatalFlaw("empty_output", "an output has no element")
         if took_ms > self._longest_ms:
             self._numbers["measured_ms"] = took_ms
-            raise _Enough("too_slow", f"a call took {took_ms / 1e3:.1f} s")
+            raise _FatalFlaw("too_slow", f"a call took {took_ms / 1e3:.1f} s")
         return output
 
     def _values(self, output: Output) -> None:
@@ -226,7 +230,7 @@ class ProblemInspection:
                 ):
                     share = float(where.double().mean())
                     if share:
-                        self._remark(name, f"{share:.2%} of output {index}")
+                        self._add_flaw(name, f"{share:.2%} of output {index}")
 
     def _parameters(self, model: nn.Module, varied: nn.Module) -> None:
         """Parameters left at their constants; the second weight draw should have moved them."""
@@ -238,7 +242,7 @@ class ProblemInspection:
         ]
         stuck = [name for name, equal in constant if equal]
         if stuck:
-            self._remark("default_parameters", f"{_listed(stuck)}: one number each, whatever the seed")
+            self._add_flaw("default_parameters", f"{_listed(stuck)}: one number each, whatever the seed")
         elif constant:
             self._note("default_parameters", f"{_listed([name for name, _ in constant])}; varied here")
 
@@ -251,11 +255,11 @@ class ProblemInspection:
         again = reference.call(model, arguments)
         beyond, bits = differ(fresh, again)
         if beyond:
-            self._remark("nondeterministic", "two calls with the same inputs and weights disagree")
+            self._add_flaw("nondeterministic", "two calls with the same inputs and weights disagree")
             return False
         reference.call(model, arguments)
         if differ(fresh, reference.call(model, arguments))[0]:
-            self._remark(
+            self._add_flaw(
                 "depends_on_call_count", "the third call of a model answers differently from its first"
             )
             return False
@@ -263,7 +267,7 @@ class ProblemInspection:
             self._note("varies_in_bits", "two calls agree but for rounding")
         return True
 
-    def _guesses(
+    def _try_trivial_answers(
         self,
         reference: Reference,
         one: tuple[nn.Module, Arguments],
@@ -298,11 +302,11 @@ class ProblemInspection:
         """What a call may take so that an evaluation ends within its limit."""
         return self._config.limits.total_s * 1e3 / REFERENCE_CALLS
 
-    def _remark(self, name: str, detail: str, *, severity: Severity = Severity.FLAW) -> None:
+    def _add_flaw(self, name: str, detail: str, *, severity: Severity = Severity.FLAW) -> None:
         self._remarks.append(ProblemFlaw(name=name, severity=severity, detail=detail))
 
     def _note(self, name: str, detail: str = "") -> None:
-        self._remark(name, detail, severity=Severity.NOTE)
+        self._add_flaw(name, detail, severity=Severity.NOTE)
 
 
 def known_flaws(reference: Reference, pool: TrialPool) -> list[str]:
@@ -318,7 +322,7 @@ def known_flaws(reference: Reference, pool: TrialPool) -> list[str]:
         reference.inputs(INPUT_SEEDS[0])
         flaws.append("fixed_seed" if torch.initial_seed() != INPUT_SEEDS[0] else "constant_inputs")
     if differ(base.expected.output, reference.call(pool.draws[0].model, base.arguments))[0]:
-        if examiner.believes([torch.zeros_like(leaf) for leaf in examiner.leaves]).ours:
+        if examiner.accepts([torch.zeros_like(leaf) for leaf in examiner.leaves]).ours:
             raise ProblemError(
                 "two calls with the same inputs differ so much that zeros pass for an answer: nothing can be "
                 f"judged; {ADVICE['nondeterministic']}"

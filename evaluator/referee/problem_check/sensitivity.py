@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from kernelwright.evaluator.referee.problem_check.policy import SLABS
-from kernelwright.evaluator.referee.problem_check.trivial_answers import Belief, Examiner, differ
+from kernelwright.evaluator.referee.problem_check.trivial_answers import Acceptance, Examiner, differ
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
 from kernelwright.evaluator.schema.errors import ProblemError
 from kernelwright.evaluator.schema.problem_report import ProblemFlaw, Severity
@@ -41,12 +41,12 @@ class Sensitivity:
             fresh = _another(leaf, other.leaves[index] if index < len(other.leaves) else None)
             if fresh is None:
                 continue
-            belief = self._belief(self._after_input(index, fresh))
+            acceptance = self._acceptance(self._after_input(index, fresh))
             # Once may be chance: two sums of a million random terms can agree.
-            if belief.ours and self._belief(self._after_input(index, _moved(fresh))).ours:
-                yield _flaw("ignores_input", f"input {index} ({_shape(leaf)}) may be anything: {belief}")
+            if acceptance.ours and self._acceptance(self._after_input(index, _moved(fresh))).ours:
+                yield _flaw("ignores_input", f"input {index} ({_shape(leaf)}) may be anything: {acceptance}")
                 continue
-            if belief.loose:
+            if acceptance.loose:
                 self.guessable.append(f"ignores_input {index}")
             where = self._unread(index, leaf, fresh)
             if where:
@@ -66,19 +66,19 @@ class Sensitivity:
             fresh = _another(tensor.detach(), theirs[name].detach() if name in theirs else None)
             if fresh is None:
                 continue
-            belief = self._belief(self._after_parameter(tensor, fresh))
-            ignored = belief.ours and self._belief(self._after_parameter(tensor, _moved(fresh))).ours
+            acceptance = self._acceptance(self._after_parameter(tensor, fresh))
+            ignored = acceptance.ours and self._acceptance(self._after_parameter(tensor, _moved(fresh))).ours
             if ignored and name in parameters:
-                yield _flaw("ignores_parameter", f"{name} ({_shape(tensor)}) may be anything: {belief}")
+                yield _flaw("ignores_parameter", f"{name} ({_shape(tensor)}) may be anything: {acceptance}")
             elif ignored:
                 yield ProblemFlaw(
                     name="ignores_buffer", severity=Severity.NOTE, detail=f"{name} ({_shape(tensor)})"
                 )
-            elif belief.loose:
+            elif acceptance.loose:
                 self.guessable.append(f"ignores_parameter {name}")
 
-    def _belief(self, answer: Output | None) -> Belief:
-        return self._examiner.believes(answer.leaves) if answer is not None else _NOBODY
+    def _acceptance(self, answer: Output | None) -> Acceptance:
+        return self._examiner.accepts(answer.leaves) if answer is not None else _REFUSED
 
     def _after_input(self, index: int, fresh: torch.Tensor) -> Output | None:
         leaves = list(self._arguments.leaves)
@@ -160,4 +160,4 @@ def _flaw(name: str, detail: str) -> ProblemFlaw:
     return ProblemFlaw(name=name, severity=Severity.FLAW, detail=detail)
 
 
-_NOBODY: Final = Belief(ours=False, loose=False)
+_REFUSED: Final = Acceptance(ours=False, loose=False)

@@ -17,7 +17,7 @@ from kernelwright.evaluator.schema.problem_report import ProblemFlaw, Severity
 
 
 @dataclass(frozen=True, slots=True)
-class Belief:
+class Acceptance:
     """Who believes an answer."""
 
     ours: bool
@@ -52,16 +52,16 @@ class Examiner:
         """The reference's own output tensors."""
         return self.expected.output.leaves
 
-    def believes(self, guess: list[torch.Tensor]) -> Belief:
+    def accepts(self, guess: list[torch.Tensor]) -> Acceptance:
         """Whether a whole answer would pass."""
         if not alike(guess, self.leaves):
-            return Belief(ours=False, loose=False)
+            return Acceptance(ours=False, loose=False)
         loose = all(_close(a, b) for a, b in zip(guess, self.leaves, strict=True))
-        return Belief(ours=agrees(self.expected, guess, limit=self._limit), loose=loose)
+        return Acceptance(ours=agrees(self.expected, guess, limit=self._limit), loose=loose)
 
-    def believes_leaf(self, index: int, guess: torch.Tensor) -> Belief:
+    def accepts_leaf(self, index: int, guess: torch.Tensor) -> Acceptance:
         """Whether an answer would pass that is right but for one tensor."""
-        return self.believes([guess if i == index else leaf for i, leaf in enumerate(self.leaves)])
+        return self.accepts([guess if i == index else leaf for i, leaf in enumerate(self.leaves)])
 
 
 def of_values(examiner: Examiner, other: Output) -> Iterator[ProblemFlaw]:
@@ -76,9 +76,9 @@ def of_values(examiner: Examiner, other: Output) -> Iterator[ProblemFlaw]:
 def _of_leaf(
     examiner: Examiner, index: int, leaf: torch.Tensor, another: torch.Tensor, where: str
 ) -> Iterator[ProblemFlaw]:
-    zeros = examiner.believes_leaf(index, torch.zeros_like(leaf))
+    zeros = examiner.accepts_leaf(index, torch.zeros_like(leaf))
     number = _typical(another)
-    constant = examiner.believes_leaf(index, torch.full_like(leaf, number))
+    constant = examiner.accepts_leaf(index, torch.full_like(leaf, number))
     exact = not (leaf.is_floating_point() or leaf.is_complex())
     if exact and (zeros.ours or constant.ours):
         yield _flaw("constant_output", f"{where}every element is {int(number)}")
@@ -91,22 +91,22 @@ def _of_leaf(
         yield _flaw(name, f"{where}instead of the answer, return {number:.6g} everywhere: {constant}")
     elif leaf.dim() > 1 and leaf.shape[-1] > 1:
         means = computable(leaf).mean(-1, keepdim=True).to(leaf.dtype).expand_as(leaf)
-        belief = examiner.believes_leaf(index, means)
-        if not belief.nobody:
-            yield _flaw("mean_like_output", f"{where}instead of a row, return its mean: {belief}")
+        acceptance = examiner.accepts_leaf(index, means)
+        if not acceptance.nobody:
+            yield _flaw("mean_like_output", f"{where}instead of a row, return its mean: {acceptance}")
 
 
 def of_identity(examiner: Examiner, arguments: Arguments) -> tuple[list[ProblemFlaw], list[str]]:
     """Whether inputs returned as they are pass for the answer."""
-    beliefs = [
-        _best([examiner.believes_leaf(index, given) for given in arguments.leaves if _same_kind(given, leaf)])
+    acceptances = [
+        _best([examiner.accepts_leaf(index, given) for given in arguments.leaves if _same_kind(given, leaf)])
         for index, leaf in enumerate(examiner.leaves)
     ]
-    if all(belief.ours for belief in beliefs):
+    if all(acceptance.ours for acceptance in acceptances):
         return [
             _flaw("identity", "instead of the answer, return the input: our own comparison accepts it")
         ], []
-    return [], ["identity"] if all(belief.ours or belief.loose for belief in beliefs) else []
+    return [], ["identity"] if all(acceptance.ours or acceptance.loose for acceptance in acceptances) else []
 
 
 def differ(left: Output, right: Output) -> tuple[bool, bool]:
@@ -170,8 +170,8 @@ def _typical(leaf: torch.Tensor) -> float:
     return float(finite.double().mean()) if finite.numel() else 0.0
 
 
-def _best(beliefs: list[Belief]) -> Belief:
-    return Belief(ours=any(b.ours for b in beliefs), loose=any(b.loose for b in beliefs))
+def _best(acceptances: list[Acceptance]) -> Acceptance:
+    return Acceptance(ours=any(b.ours for b in acceptances), loose=any(b.loose for b in acceptances))
 
 
 def _flaw(name: str, detail: str) -> ProblemFlaw:

@@ -76,7 +76,7 @@ class _StandIn(ModuleType):
 
 
 @contextmanager
-def uncompiled() -> Iterator[None]:
+def without_compiler() -> Iterator[None]:
     """Let torch work on tensors without data as if it had no compiler; other threads must not use it."""
     for name in _PLACES:
         if name not in sys.modules:

@@ -16,7 +16,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from kernelwright.evaluator.referee.reference.dynamo_stub import uncompiled
+from kernelwright.evaluator.referee.reference.dynamo_stub import without_compiler
 from kernelwright.evaluator.referee.reference.policy import SUM_SHRINKS
 from kernelwright.evaluator.referee.reference.reference import Arguments, Reference
 from kernelwright.evaluator.schema.errors import ProblemError
@@ -65,12 +65,12 @@ class OpCounts:
 
 def count(model: nn.Module, arguments: Arguments, *, answer: Answer | None = None) -> OpCounts:
     """Count one call, or what `answer` does instead; the model must be one whose state may change."""
-    accountant = OpCounter()
-    accountant.own([*model.parameters(), *model.buffers()], arguments.leaves)
-    with accountant, torch.no_grad():
+    counter = OpCounter()
+    counter.own([*model.parameters(), *model.buffers()], arguments.leaves)
+    with counter, torch.no_grad():
         output = (answer or _call)(model, arguments)
-    accountant.finish(_tensors(output))
-    return accountant.work
+    counter.finish(_tensors(output))
+    return counter.work
 
 
 def _call(model: nn.Module, arguments: Arguments) -> Any:
@@ -84,18 +84,18 @@ def weigh(problem: str, source: str, overrides: dict[str, Any], *, dtype: str) -
     Raises:
         ProblemError: the problem cannot be imported.
     """
-    accountant = OpCounter()
-    with torch.device("meta"), uncompiled():
+    counter = OpCounter()
+    with torch.device("meta"), without_compiler():
         reference = Reference(problem, source, overrides, device=torch.device("meta"), dtype=dtype)
         try:
-            with accountant:
+            with counter:
                 model, arguments = reference.model(0), reference.inputs(0)
-            accountant.own([*model.parameters(), *model.buffers()], arguments.leaves)
+            counter.own([*model.parameters(), *model.buffers()], arguments.leaves)
             args, kwargs = arguments.values()
-            accountant.work = OpCounts(peak_bytes=accountant.work.peak_bytes)
-            with accountant, torch.no_grad():
+            counter.work = OpCounts(peak_bytes=counter.work.peak_bytes)
+            with counter, torch.no_grad():
                 output = model(*args, **kwargs)
-            accountant.finish(_tensors(output))
+            counter.finish(_tensors(output))
         # A model may do anything with a tensor that has no data, such as asking for its values or device.
         except (
             ProblemError,
@@ -107,8 +107,8 @@ def weigh(problem: str, source: str, overrides: dict[str, Any], *, dtype: str) -
             AttributeError,
             AssertionError,
         ):
-            accountant.work.complete = False
-    return accountant.work
+            counter.work.complete = False
+    return counter.work
 
 
 @dataclass(slots=True)

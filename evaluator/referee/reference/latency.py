@@ -48,7 +48,7 @@ class CallLatency:
         return None
 
 
-def pace(device: Device, model: nn.Module, arguments: Arguments) -> CallLatency:
+def measure_latency(device: Device, model: nn.Module, arguments: Arguments) -> CallLatency:
     """Time a model's calls."""
     args, kwargs = arguments.with_leaves([leaf.clone() for leaf in arguments.leaves]).values()
     cell = torch.zeros(1, device=device.torch_device)
@@ -78,11 +78,11 @@ def fewer_threads(reference: Reference) -> Iterator[None]:
     threads = torch.get_num_threads()
     with with_threads(threads):
         if reference.device.type == "cpu" and threads > 1:
-            torch.set_num_threads(_handy(reference, threads))
+            torch.set_num_threads(_best_threads(reference, threads))
         yield
 
 
-def _handy(reference: Reference, threads: int) -> int:
+def _best_threads(reference: Reference, threads: int) -> int:
     model, arguments = reference.model(0), reference.inputs(0)
 
     def taken_s(calls: int) -> float:

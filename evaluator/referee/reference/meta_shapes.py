@@ -28,7 +28,7 @@ def describe(asked: DescribeProblem) -> dict[str, Any]:  # Any: JSON
     Raises:
         ProblemError: the problem cannot be imported.
     """
-    accountant = OpCounter()
+    counter = OpCounter()
     meta = torch.device("meta")
     found: dict[str, Any] = {}
     with meta:
@@ -37,14 +37,14 @@ def describe(asked: DescribeProblem) -> dict[str, Any]:  # Any: JSON
             model, arguments = reference.model(0), reference.inputs(0)
             found["inputs"] = _inputs(model, arguments)
             found["parameters"] = [_facts(name, tensor) for name, tensor in model.named_parameters()]
-            accountant.own([*model.parameters(), *model.buffers()], arguments.leaves)
+            counter.own([*model.parameters(), *model.buffers()], arguments.leaves)
             args, kwargs = arguments.values()
-            with accountant, torch.no_grad():
+            with counter, torch.no_grad():
                 output = model(*args, **kwargs)
             found["outputs"] = _outputs(output)
-            accountant.finish([leaf for leaf in _leaves(output) if isinstance(leaf, torch.Tensor)])
-            found["bytes_moved"] = accountant.work.read_bytes + accountant.work.written_bytes
-            found["flops"] = accountant.work.flops or None
+            counter.finish([leaf for leaf in _leaves(output) if isinstance(leaf, torch.Tensor)])
+            found["bytes_moved"] = counter.work.read_bytes + counter.work.written_bytes
+            found["flops"] = counter.work.flops or None
         except _HIDDEN:
             return found
     return found

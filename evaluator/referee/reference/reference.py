@@ -158,7 +158,7 @@ class Reference:
         self._module = types.ModuleType("problem")
         filename = f"<problem {problem}>"
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-        with self._blaming("cannot be imported"):
+        with self._as_problem_error("cannot be imported"):
             sys.modules["problem"] = self._module
             exec(compile(source, filename, "exec", dont_inherit=True), vars(self._module))
         vars(self._module).update(overrides)
@@ -174,7 +174,7 @@ class Reference:
         takes only the two themselves.
         """
         get = getattr(self._module, "get_init_inputs", None)
-        with self._blaming("get_init_inputs() failed"):
+        with self._as_problem_error("get_init_inputs() failed"):
             value = get() if get is not None else []
         arguments = self._arguments(value, "get_init_inputs()", self._module.Model)
         return arguments.with_leaves([leaf.to(self.device) for leaf in arguments.leaves])
@@ -192,7 +192,7 @@ class Reference:
 
     def _drawn(self, seed: int) -> Arguments:
         seed_everything(seed)
-        with self._blaming("get_inputs() failed"):
+        with self._as_problem_error("get_inputs() failed"):
             forward = functools.partial(self._module.Model.forward, None)
             arguments = self._arguments(self._module.get_inputs(), "get_inputs()", forward)
         arguments = arguments.with_leaves(
@@ -217,7 +217,7 @@ class Reference:
         model, arguments = self.model(seed), self.inputs(seed)
         leaves = [leaf.requires_grad_() if leaf.is_floating_point() else leaf for leaf in arguments.leaves]
         args, kwargs = arguments.with_leaves(leaves).values()
-        with self._blaming("forward failed where gradients are asked for"), torch.enable_grad():
+        with self._as_problem_error("forward failed where gradients are asked for"), torch.enable_grad():
             _, outputs = flatten(model(*args, **kwargs), numbers_as_tensors=True)
         graded = [index for index, leaf in enumerate(outputs) if leaf.requires_grad]
         if not graded:
@@ -226,7 +226,7 @@ class Reference:
             )
         inputs = [index for index, leaf in enumerate(leaves) if leaf.requires_grad]
         named = named_parameters(model)
-        with self._blaming("backward failed"):
+        with self._as_problem_error("backward failed"):
             found = torch.autograd.grad(
                 [outputs[index] for index in graded],
                 [*(leaves[index] for index in inputs), *named.values()],
@@ -249,7 +249,7 @@ class Reference:
     def model(self, seed: int, *, vary: bool = False) -> nn.Module:
         """A fresh reference model under a weight seed."""
         args, kwargs = self.init_arguments().values()
-        with self._blaming("Model could not be constructed"):
+        with self._as_problem_error("Model could not be constructed"):
             model: nn.Module = construct(self._module.Model, args, kwargs, seed, vary=vary)
             model = model.to(self.device)
             model = model.to(self.dtype) if self.dtype is not None else model
@@ -274,19 +274,19 @@ class Reference:
 
     def evolve(self, model: nn.Module, arguments: Arguments) -> None:
         """Call on copies of the arguments; the model's buffers stay as the call leaves them."""
-        with self._blaming("forward failed"), torch.no_grad():
+        with self._as_problem_error("forward failed"), torch.no_grad():
             self.answer(model, arguments.with_leaves([leaf.clone() for leaf in arguments.leaves]))
 
     def _spend(self, model: nn.Module, arguments: Arguments) -> Output:
         """Call on these very tensors."""
         before = ModelState(model)
-        with self._blaming("forward failed"), torch.no_grad():
+        with self._as_problem_error("forward failed"), torch.no_grad():
             value = self.answer(model, arguments)
             tree, leaves = flatten(value, numbers_as_tensors=True)
             tensors = {id(leaf) for leaf in flatten(value)[1]}
         if not leaves:
             raise ProblemError(f"problem {self.problem}: forward returned no tensor")
-        self._insist_on_dense(leaves, "forward returned")
+        self._require_dense(leaves, "forward returned")
         wrote_state = before.has_changed
         if wrote_state:
             if before.lends(leaves):
@@ -302,7 +302,7 @@ class Reference:
         ]
         return Output(tree, leaves, numbers, self.backward, wrote_state)
 
-    def _insist_on_dense(self, leaves: list[torch.Tensor], whence: str) -> None:
+    def _require_dense(self, leaves: list[torch.Tensor], whence: str) -> None:
         for leaf in leaves:
             if leaf.layout is not torch.strided or leaf.is_nested or leaf.is_quantized:
                 kind = str(leaf.dtype if leaf.is_quantized else leaf.layout).removeprefix("torch.")
@@ -374,13 +374,13 @@ class Reference:
         is_pair = len(args) == 2 and isinstance(args[0], (list, tuple)) and isinstance(args[1], dict)
         if is_pair and (_takes(taker, *args) or not _takes(taker, args, {})):
             args, kwargs = args
-        with self._blaming(f"{origin} returned something unusable"):
+        with self._as_problem_error(f"{origin} returned something unusable"):
             tree, leaves = flatten([list(args), kwargs])
-        self._insist_on_dense(leaves, f"{origin} returned")
+        self._require_dense(leaves, f"{origin} returned")
         return Arguments(tree["v"][0], tree["v"][1], leaves)
 
     @contextlib.contextmanager
-    def _blaming(self, action: str) -> Iterator[None]:
+    def _as_problem_error(self, action: str) -> Iterator[None]:
         try:
             yield
         except ProblemError:

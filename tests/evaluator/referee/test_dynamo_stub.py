@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 LINES = """
 import sys
 import torch
-from kernelwright.evaluator.referee.reference.dynamo_stub import uncompiled
+from kernelwright.evaluator.referee.reference.dynamo_stub import without_compiler
 from kernelwright.evaluator.referee.reference.flop_counter import weigh
 HEAVY = ("torch._dynamo", "sympy", "torch.fx.experimental.symbolic_shapes")
 SOURCE = '''
@@ -120,7 +120,7 @@ print(_describe('', exact, exact.float(), wrong).first_indices, *(name in sys.mo
 @pytest.mark.parametrize("name", ["has_hint", "has_guarding_hint", "size_hint", "guarding_hint_or_throw"])
 def test_what_only_some_versions_of_torch_ask_about_numbers_is_answered(said, name):
     lines = f"""
-with uncompiled():
+with without_compiler():
     from torch.fx.experimental.symbolic_shapes import {name}
     answer = int({name}(1))
 print(answer, *(name in sys.modules for name in HEAVY))
@@ -139,13 +139,13 @@ print(answer, *(name in sys.modules for name in HEAVY))
     ],
 )
 def test_whoever_asks_for_the_compiler_gets_the_real_one(said, asking):
-    assert said(f"with uncompiled():\n    {asking}\nimport torch._dynamo, sympy\nprint(sympy.__file__)")
+    assert said(f"with without_compiler():\n    {asking}\nimport torch._dynamo, sympy\nprint(sympy.__file__)")
 
 
 def test_sizes_that_are_symbols_are_left_to_the_compiler(said):
     """Those of ragged dimensions are."""
     lines = """
-with uncompiled():
+with without_compiler():
     from torch.fx.experimental.symbolic_shapes import is_nested_int
     ragged = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
     print(is_nested_int(3), is_nested_int(ragged.shape[1]))

@@ -12,7 +12,7 @@ from torch import nn
 from kernelwright.evaluator.ipc.model_init import construct, load_state
 from kernelwright.evaluator.referee.correctness.comparison import agrees
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.correctness.verification import in_a_row, poison
+from kernelwright.evaluator.referee.correctness.verification import consecutive, poison
 from kernelwright.evaluator.referee.problem_check.inspection import known_flaws
 from kernelwright.evaluator.referee.reference.reference import Reference, copied, same_values
 from kernelwright.evaluator.schema.errors import ProblemError
@@ -68,7 +68,7 @@ def test_a_call_starts_where_the_model_was_made_and_a_row_of_calls_goes_on(body:
         right = [by_hand(*trial.arguments.leaves) for trial in trials]
     row = [
         expected.output.leaves[0]
-        for expected in in_a_row(reference, pool.draws[0], trials, "fp32", pool.trace)
+        for expected in consecutive(reference, pool.draws[0], trials, "fp32", pool.trace)
     ]
     assert all(map(torch.equal, row, right))
     assert not torch.equal(row[1], trials[1].expected.output.leaves[0])
@@ -78,7 +78,7 @@ def test_a_reference_without_state_answers_a_row_as_it_answers_one() -> None:
     reference = _reference()
     pool = _pool(reference)
     trials = pool.draws[0].trials[:2]
-    row = list(in_a_row(reference, pool.draws[0], trials, "fp32", pool.trace))
+    row = list(consecutive(reference, pool.draws[0], trials, "fp32", pool.trace))
     assert not pool.trace.keeps_state
     assert row == [trial.expected for trial in trials]
 

@@ -95,7 +95,7 @@ def test_without_shapes_the_constants_are_scaled(scene: Make) -> None:
     assert made.name == "scaled down to 128"
     assert [tuple(leaf.shape) for leaf in made.arguments.leaves] == [(128, 129), (129, 128)]
     assert made.elements < scene(MATMUL).elements
-    assert made.ground.overrides == {"M": 128, "K": 129, "N": 128}
+    assert made.context.overrides == {"M": 128, "K": 129, "N": 128}
 
 
 def test_sizes_already_judged_on_are_not_tried_again(scene: Make) -> None:
