@@ -1,4 +1,4 @@
-"""Judges candidates against reference problems. `evaluate()` is the door; importing this imports no torch."""
+"""Evaluates candidates against reference problems: `evaluate()`. Importing this imports no torch."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Loads a kept kernel for use in one's own model: in this process, without a sandbox, by the user's wish.
+"""Loads a saved kernel for use in one's own model: in this process, without a sandbox, on request.
 
-Nothing that judges uses this. The source is checked against the hash it was scored under, and then runs with
+No evaluation uses this. The source is checked against the hash it was scored under, and then runs with
 every right this process has; what it needs is compiled now.
 """
 

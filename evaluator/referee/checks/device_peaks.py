@@ -1,4 +1,4 @@
-"""What this device can do at its best, measured and remembered: copying and multiplying."""
+"""The device's peak rates, measured and remembered: copying and multiplying."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class DevicePeaks:
     bytes_per_ms: float
     """Read plus written by a large copy."""
     flops_per_ms: float
-    """Of a large matrix product, a multiply-add counted as two."""
+    """Rate of a large matrix product, a multiply-add counted as two."""
     cache_bytes: int
-    """Of the last level."""
+    """Size of the last-level cache."""
 
 
 def measure(device: Device, driver: DriverLink, *, math: str, dtype: torch.dtype) -> DevicePeaks:
     """Rates of this device under a math policy, measured here or remembered from an earlier measurement.
 
-    Only to be called while nothing foreign runs on the device: a rate measured too low would convict the
-    honest, and is remembered.
+    Only to be called while nothing foreign runs on the device: a rate measured too low would refuse honest
+    times, and is remembered.
     """
     kind = device.torch_device
     name = torch.cuda.get_device_name(kind) if kind.type == "cuda" else "cpu"
@@ -112,7 +112,7 @@ def _best_ms(device: Device, action: Callable[[], object]) -> float:
 
 
 def cache_bytes(device: torch.device) -> int:
-    """Of the last level of a device's caches."""
+    """Size of a device's last-level cache."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).L2_cache_size)
     sizes = [_kibibytes(path) << 10 for path in _CPU_CACHE.glob("index*/size")]

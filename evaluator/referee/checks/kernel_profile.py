@@ -1,4 +1,4 @@
-"""Asking a contestant what ran, and the driver what was built. Never convicts, never raises."""
+"""Attributes a candidate's time: which kernels ran, and whose they are. Decides nothing, never raises."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernelwright.evaluator.schema.evaluation import Attribution
 
 
 def attribution(context: ProblemContext, worker: WorkerProcess, source: str) -> Attribution:
-    """The track of a candidate that has been verified; afterwards the side may be gone."""
+    """The track of a verified candidate; the worker may be gone afterwards."""
     symbols = Symbols.model_validate(context.driver.ask(FindSymbols(id=worker.id)).facts)
     try:
         worker.thaw()

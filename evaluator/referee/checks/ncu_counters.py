@@ -1,6 +1,6 @@
 """Hardware counters of one call: a candidate that passed, once more in a fresh process under ncu.
 
-Advice for whoever makes it faster: nothing here convicts, and nothing is raised about the candidate.
+Advice for making it faster: nothing here decides, and nothing is raised about the candidate.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kernelwright.evaluator.schema.evaluation import Counters, KernelCounters
 
 
 class CounterCollector:
-    """Counts for candidates of one problem, at the judged sizes."""
+    """Counts for candidates of one problem, at the evaluated shapes."""
 
     def __init__(self, context: ProblemContext, pool: TrialPool) -> None:
         self._context = context

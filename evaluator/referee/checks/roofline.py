@@ -1,4 +1,4 @@
-"""What a time is held against: the reference's counted work, bytes that must move, the device's rates."""
+"""Compares a time with the roofline: the counted work, the bytes that must move, the device's peaks."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Roofline:
 
 
 def certain_bytes(model: nn.Module, arguments: Arguments) -> int:
-    """Bytes any kernel must read or write: inputs the answer provably depends on, outputs it must compute.
+    """Bytes any kernel must move: inputs that the outputs provably depend on, and computed outputs.
 
     Dependence is a gradient that is not zero, at the grain memory is fetched in; where there are no gradients
     nothing is certain about the inputs. Outputs that only repeat inputs could be views.

@@ -1,8 +1,8 @@
 """The sanitize stage: a passed candidate again, in fresh processes under tools that watch memory and threads.
 
-An error convicts only when it lies in the candidate's own code, at the sizes it is judged on: memory errors
-that smaller sizes show must show there too, because a candidate may be made for its sizes. Races found by
-racecheck convict at any size the candidate runs at. A report that breaks off says nothing either way.
+An error decides only when it lies in the candidate's own code, at the evaluated shapes: memory errors that
+smaller shapes show must show there too, because a candidate may be made for its shapes. Races found by
+racecheck decide at any shape the candidate runs at. A report that breaks off says nothing either way.
 
 On a CPU a clean report on what passed is remembered: the same module need not be looked at twice.
 """
@@ -68,7 +68,7 @@ class ToolRun:
     why: str
     """Why the report is not complete."""
     trouble: str
-    """How the candidate failed beside what the tool says; empty when it ran to the end."""
+    """Failure of the candidate beside the tool's findings; empty when it ran to the end."""
     failures: list[tuple[Status, str]]
     remarks: list[str]
     builds: int
@@ -81,7 +81,7 @@ class ToolRun:
 
 @dataclass(slots=True)
 class _Record:
-    """What is known so far."""
+    """Findings so far."""
 
     tools: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
@@ -90,7 +90,7 @@ class _Record:
     needed: bool = True
 
     def add(self, tool_run: ToolRun, *, convict: bool = True) -> None:
-        """Take over what a trip found."""
+        """Add the findings of a run."""
         if tool_run.complete:
             self.tools.append(tool_run.label)
         else:
@@ -124,7 +124,7 @@ class Sanitizer:
     """Sanitizes candidates of one problem."""
 
     def __init__(self, context: ProblemContext, pool: TrialPool, *, name: str, limit_s: float) -> None:
-        """`name` is what the judged sizes are called; `limit_s` bounds each candidate, builds not counted."""
+        """`name` is the name of the evaluated shapes; `limit_s` bounds each candidate, builds not counted."""
         self._context = context
         self._variant = evaluated(context, pool, name)
         self._pool = pool
@@ -172,7 +172,7 @@ class Sanitizer:
         return found
 
     def _remembered(self, source: str) -> Sanitization | None:
-        """The clean report on a candidate that was right and timed, from an evaluation before this one."""
+        """The clean report on a candidate that passed in an earlier evaluation."""
         if self._kind != "cpu":
             return None
         kept = self._context.driver.recall(self._about(source)).get("sanitization")
@@ -204,7 +204,7 @@ class Sanitizer:
         stack.callback(self._stress.close)
 
     def _host(self, source: str, record: _Record, call_ms: float | None) -> None:
-        """AddressSanitizer at the judged sizes where that is bearable, then the plain build under stress."""
+        """AddressSanitizer at the evaluated shapes or smaller ones, then the plain build under stress."""
         for variant in self._variants_to_try(fast=self._is_quick(call_ms)):
             tool_run = self._run_tool("address", variant, source)
             if tool_run.failures or not tool_run.trouble:
@@ -218,7 +218,7 @@ class Sanitizer:
             self._look_for_races(source, record, tool_run)
 
     def _device(self, source: str, record: _Record, call_ms: float | None) -> None:
-        """memcheck at the judged sizes, the slower tools at smaller ones."""
+        """memcheck at the evaluated shapes, the slower tools at smaller ones."""
         del call_ms
         tool_run = self._run_tool("memcheck", self._variant, source)
         record.add(tool_run)
@@ -253,7 +253,7 @@ class Sanitizer:
         return call_ms * SLOWDOWN * SANITIZED_CALLS / 1e3 < self._limit_s * QUICK_SHARE
 
     def _variants_to_try(self, *, fast: bool) -> Iterator[ShapeVariant]:
-        """Sizes to try, until the candidate runs at one of them; the judged ones are the last resort."""
+        """Shapes to try, until the candidate runs at one of them; the evaluated ones are the last resort."""
         if not fast and self._variant.elements > LARGEST_ELEMENTS[self._kind]:
             if self._smaller is None:
                 self._smaller = list(smaller(self._variant))
@@ -261,7 +261,7 @@ class Sanitizer:
         yield self._variant
 
     def _share_device(self) -> None:
-        """Between two processes a GPU is free for whoever waits to time; a CPU is at work all along."""
+        """Between two processes, free a GPU for evaluations that wait to time; a CPU is busy all along."""
         if self._kind == "cuda":
             self._context.driver.release()
         else:

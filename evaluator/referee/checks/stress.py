@@ -1,7 +1,7 @@
 """Races that no tool names: the plain build, called again and again under more threads than there are cores.
 
-A race shows as answers that are wrong now and then, or wrong differently each time. Answers that are wrong
-alike every time are something else, such as work divided for a fixed number of threads, and convict nobody.
+A race shows as outputs that are wrong now and then, or wrong differently each time. Outputs that are wrong
+alike every time are something else, such as work divided for a fixed number of threads, and decide nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Tally:
     wrong: list[Comparison] = field(default_factory=list)
     first_wrong: list[torch.Tensor] | None = None
     differing: bool = False
-    """Whether two wrong answers to the same question differ."""
+    """Two wrong outputs for the same inputs differ."""
 
     @property
     def is_race(self) -> bool:
@@ -67,7 +67,7 @@ class Stress:
         self._trial: Trial = pool.bases[0]
         self._kind = context.device.torch_device.type
         self._right: list[torch.Tensor] | None = None
-        """The last answer that was compared and found right."""
+        """The last outputs that were found correct."""
         self._counts = self._thread_counts()
         self._worker = WorkerProcess(
             context.driver, context.device, Start(role="sanitized", threads=self._counts[0])
@@ -83,7 +83,7 @@ class Stress:
         self._worker.close()
 
     def examine(self, source: str) -> tuple[Status | None, str]:
-        """A conviction with its reason; else a remark, empty when nothing stood out."""
+        """A status with its reason; else a remark, empty when nothing stood out."""
         counts = self._counts
         try:
             buffers = self._ready(source)
@@ -110,7 +110,7 @@ class Stress:
         return tuple(sorted({most, 4, 3, 2, 1}, reverse=True))
 
     def _ready(self, source: str) -> CallBuffers | None:
-        """Construct as verification does, by seed or by state; None when neither is right."""
+        """Construct as verification does, by seed or by state; None where neither is correct."""
         context, draw, worker, most = self._context, self._pool.draws[0], self._worker, self._counts[0]
         configure(context, worker, threads=most)
         load(context, worker, source, class_name="ModelNew")

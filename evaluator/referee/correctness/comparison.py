@@ -261,7 +261,7 @@ def _first_places(wrong: torch.Tensor) -> torch.Tensor:
 
 
 def _largest_error(exact: torch.Tensor, got: torch.Tensor, wrong: torch.Tensor) -> float:
-    """Of the wrong elements whose error is finite; infinite where none is."""
+    """Largest finite error of the wrong elements; infinite where none is finite."""
     worst = -1.0
     for right, have, mask in zip(flat_chunks(exact), flat_chunks(got), flat_chunks(wrong), strict=True):
         error = (have.double() - right.double()).abs()

@@ -51,7 +51,7 @@ class Discontinuities:
     others: list[Values]
     """Values of the reference on inputs a few roundoffs away, where they differ."""
     share: float
-    """Of the elements, how many have several."""
+    """Share of the elements that have several."""
     most: int
     """Elements of one group that jump together, at most."""
 
@@ -214,10 +214,10 @@ class FlippedElements:
 
 @dataclass(frozen=True, slots=True)
 class FlipTolerance:
-    """How much of an output may flip in timed calls, since rounding decides."""
+    """Share of an output that may flip in timed calls, since rounding decides."""
 
     share: float = 0.0
-    """Of the elements; of whole numbers, of those that are not the usual one."""
+    """Share of the elements; of whole numbers, of those that are not the most frequent one."""
     together: int = 0
     """Floating elements that one decision changes at once; 0 where none jump."""
 

@@ -18,7 +18,7 @@ Variant = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """What timed calls start from, and how far they go from there."""
+    """Trials that timed calls start from, and the factors on their inputs."""
 
     trials: list[Trial]
     between: tuple[float, float]
@@ -76,7 +76,7 @@ def _scattered(
 
 
 def _zero_mean(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Random signs: terms cancel along every dimension, whatever rows and columns have in common."""
+    """Random signs: terms cancel along every dimension."""
     signs = (
         2 * torch.randint(0, 2, values.shape, generator=generator, dtype=torch.int8, device=values.device) - 1
     )
@@ -135,7 +135,7 @@ VARIED: Final = {
     "tiny": "the problem's own, 4096 times smaller",
     "outliers": "the problem's own with some elements far out",
 }
-"""What each variant is, for people; the reference stays finite on it."""
+"""A description of each variant, for people; the reference stays finite on it."""
 
 
 def varied(variant: Variant, leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

@@ -1,6 +1,6 @@
-"""Other sizes of a problem, which no prompt promises: is a right candidate right there too?
+"""Other shapes of a problem, which no prompt promises: a correct candidate is tried there, too.
 
-The answer is recorded and decides nothing: a kernel may be made for its sizes.
+The status is recorded and decides nothing: a kernel may be made for its shapes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kernelwright.evaluator.schema.evaluation import Status
 
 @dataclass(frozen=True, slots=True)
 class _SolvedShape:
-    """One size with its right answer."""
+    """One shape variant with its expected outputs."""
 
     variant: ShapeVariant
     trial: Trial
@@ -39,13 +39,13 @@ class OtherShapes:
     """Tries candidates of one problem at sizes they were not asked for."""
 
     def __init__(self, context: ProblemContext, pool: TrialPool, *, name: str, call_s: float) -> None:
-        """`name` is what the judged sizes are called; `call_s` bounds a call."""
+        """`name` is the name of the evaluated shapes; `call_s` bounds a call."""
         self._variant = evaluated(context, pool, name)
         self._call_s = call_s
         self._solved: list[_SolvedShape] | None = None
 
     def try_on(self, worker: WorkerProcess) -> dict[str, Status]:
-        """What a verified candidate would earn, by the sizes' name; empty where the problem has no others.
+        """Statuses of a verified candidate at other shapes, by their names; empty where there are none.
 
         The side may be gone afterwards.
         """

@@ -86,14 +86,14 @@ def _variants(constants: dict[str, Any], usual: dict[str, Any]) -> Iterator[tupl
 
 
 def _fits(variant: ShapeVariant, overrides: dict[str, Any]) -> bool:
-    """Whether a version may be run: one that needs far more memory than the evaluated one may not."""
-    reference, usual = variant.context.reference, variant.context.overrides
+    """Return whether a version needs little more memory than the evaluated one."""
+    reference, given = variant.context.reference, variant.context.overrides
     needed, usual = (
         weigh(reference.problem, reference.source, each, dtype=variant.context.dtype)
-        for each in (overrides, usual)
+        for each in (overrides, given)
     )
     if not (needed.complete and usual.complete):
-        return not usual or overrides.keys() >= usual.keys()
+        return not given or overrides.keys() >= given.keys()
     return needed.peak_bytes <= MEMORY_RATIO * usual.peak_bytes + SPARE_BYTES
 
 

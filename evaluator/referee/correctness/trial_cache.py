@@ -1,4 +1,4 @@
-"""Trials in bounded memory: those used last are kept, others are worked out again when they are needed."""
+"""Trials in bounded memory: the most recently used stay solved, others are solved again on demand."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kernelwright.evaluator.referee.reference.reference import Arguments
 
 @dataclass(frozen=True, slots=True)
 class SolvedTrial:
-    """One set of inputs with its right answer."""
+    """One set of inputs with its expected outputs."""
 
     arguments: Arguments
     expected: Expected
 
     @property
     def size_bytes(self) -> int:
-        """What it holds."""
+        """Bytes of all its tensors."""
         scales = (scale for scale in self.expected.scales if scale is not None)
         held = (*self.arguments.leaves, *self.expected.output.leaves, *self.expected.exact, *scales)
         return sum(leaf.numel() * leaf.element_size() for leaf in held)
@@ -37,7 +37,7 @@ class TrialCache:
         self._largest_bytes = 0
 
     def fetch(self, solve: Solve) -> SolvedTrial:
-        """What `solve` returns: kept, or now; room for it is made first."""
+        """The result of `solve`, cached or computed now; room for it is made first."""
         found = self._kept.get(solve)
         if found is None:
             self._make_room()
@@ -47,7 +47,7 @@ class TrialCache:
         return found
 
     def look(self, solve: Solve) -> SolvedTrial | None:
-        """What was kept of it."""
+        """The cached result, if there is one."""
         return self._kept.get(solve)
 
     def drop(self, solve: Solve) -> None:
@@ -61,7 +61,7 @@ class TrialCache:
 
 
 class Trial:
-    """One set of inputs with its right answer, and the limit a candidate's error is held to."""
+    """One set of inputs with its expected outputs, and the limit of a candidate's error."""
 
     def __init__(self, name: str, limit: float, solve: Solve, cache: TrialCache | None = None) -> None:
         """Without a shelf `solve` is asked every time."""
@@ -72,7 +72,7 @@ class Trial:
 
     @property
     def solved(self) -> SolvedTrial:
-        """Inputs and answer, which belong together."""
+        """Inputs and expected outputs, which belong together."""
         return self._cache.fetch(self._solve) if self._cache is not None else self._solve()
 
     @property
@@ -82,12 +82,12 @@ class Trial:
 
     @property
     def expected(self) -> Expected:
-        """The right answer."""
+        """The expected outputs."""
         return self.solved.expected
 
     @property
     def kept(self) -> SolvedTrial | None:
-        """The same, if it need not be worked out."""
+        """The same, if it need not be solved again."""
         return self._cache.look(self._solve) if self._cache is not None else None
 
     def forget(self) -> None:

@@ -1,4 +1,4 @@
-"""What a candidate is tried on: draws of the problem's inputs, and variants the reference is finite on."""
+"""Secret trials: draws of the problem's inputs, and variants that the reference is finite on."""
 
 from __future__ import annotations
 
@@ -63,14 +63,13 @@ Draws = Callable[[], Arguments]
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What all draws of a problem's inputs have in common."""
+    """Structure, shapes and types, which all draws of a problem's inputs share."""
 
     trees: tuple[Tree, Tree]
     tensors: list[tuple[torch.Size, torch.dtype]]
 
     @classmethod
     def of(cls, arguments: Arguments) -> _Form:
-        """That of one draw."""
         tensors = [(leaf.shape, leaf.dtype) for leaf in arguments.leaves]
         return cls((arguments.args, arguments.kwargs), tensors)
 
@@ -90,7 +89,7 @@ class _Origin:
 
     @classmethod
     def of(cls, trial: Trial, redraw: Draws) -> _Origin:
-        """What has to be known of it later, when its tensors may be gone."""
+        """Collect the facts that are needed when its tensors may be gone."""
         solved = trial.solved
         output = solved.expected.output
         return cls(
@@ -109,7 +108,7 @@ class _Origin:
         return kept.arguments if kept is not None else self.redraw()
 
     def is_met_by(self, output: Output, share: float) -> bool:
-        """Whether an output says as much, but for a share: where NaN is right, nothing is to be computed."""
+        """Return whether an output has as many finite elements, but for a share."""
         return (
             same_structure(output.tree, self.tree)
             and [leaf.shape for leaf in output.leaves] == self.shapes
@@ -164,9 +163,9 @@ class TrialPool:
         self._second_draw(vary=not vary)
 
     def _timed_with(self, seed: int, base: Arguments) -> tuple[nn.Module, bool]:
-        """A model whose parameters are off their constants, if it then answers as finitely, and if they are.
+        """A model whose parameters are moved off their constants, if its outputs then stay as finite.
 
-        Who looks at parameters may leave out what a factor of zero or one makes superfluous, and is right.
+        A kernel may legally skip factors of zero and one that it finds among constant parameters.
         """
         plain, off = (self._reference.model(seed, vary=vary) for vary in (False, True))
         held = [[*model.parameters(), *model.buffers()] for model in (plain, off)]
@@ -313,7 +312,7 @@ class TrialPool:
             old.forget()
 
     def notes(self) -> list[str]:
-        """What could not be tried on this problem."""
+        """Variants that are not applicable to this problem."""
         return [f"variants not applicable: {', '.join(self.skipped)}"] if self.skipped else []
 
     def _first_draw(self, seed: int, model: nn.Module, *, vary: bool) -> None:

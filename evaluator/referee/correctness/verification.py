@@ -37,12 +37,12 @@ from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Mismatch, Status, Verification
 
 _SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""Whole numbers by their bytes."""
+"""Signed integers by their bytes."""
 
 
 @dataclass(slots=True)
 class TrialTally:
-    """What verification has seen so far."""
+    """Results of the checks so far."""
 
     trials: int = 0
     error_ratio: float = 0.0
@@ -78,7 +78,7 @@ class Verifier:
         self._slots = max(FEWEST_VERIFY_CALLS, min(VERIFY_CALLS, affordable))
         self._buffers: CallBuffers = lay_out(worker, "verify", arguments, output, self._slots)
         self.mutation_allowed = context.reference.mutates(pool.draws[0].model, arguments)
-        """Whether the reference writes to its inputs; what a call leaves in them is then not looked at."""
+        """The reference writes to its inputs: they are not compared after a call."""
 
     def verify(self, trials: int) -> Verification:
         """Check both weight draws; afterwards the worker holds model `m` of the first draw.
@@ -152,7 +152,7 @@ class Verifier:
         construct(self._context, self._worker, ModelSpec("ModelNew", model, draw.seed, draw.vary, state))
 
     def _require_correct(self, trial: Trial, model: str, *, remark: str = "") -> None:
-        """The candidate must be right on this trial, every time."""
+        """Require correct outputs on this trial, every time."""
         comparison = self._check(trial, model)
         if comparison.mismatch is None:
             return
@@ -203,7 +203,7 @@ class Verifier:
         self.tally.repeatable = same_answers(*seen)
 
     def _check_row(self, trials: list[Trial]) -> None:
-        """Several calls before any output is read: a later call must not change an earlier answer."""
+        """Make several calls before any output is read: a later call must not change an earlier output."""
         for index, trial in enumerate(trials):
             self._write(trial, index)
         self._run("m", first=0, count=len(trials))
@@ -245,7 +245,7 @@ class Verifier:
 
 @contextlib.contextmanager
 def _naming_inputs(trial: Trial) -> Iterator[None]:
-    """What fails on varied inputs only may insist on what the problem's own draws have in common."""
+    """Name varied inputs in a failure: the candidate may rely on the problem's own draws."""
     try:
         yield
     except CandidateFailed as failure:
@@ -262,7 +262,7 @@ def _inputs(name: str) -> str:
 def consecutive(
     reference: Reference, draw: Draw, trials: list[Trial], math_policy: str, trace: OpTrace
 ) -> Iterator[Expected]:
-    """What calls one after another must answer: each finds what those before it left in the buffers."""
+    """Expected outputs of consecutive calls: each finds the buffers as those before it left them."""
     if not trace.keeps_state:
         yield from (trial.expected for trial in trials)
         return
@@ -274,7 +274,7 @@ def consecutive(
 
 
 def poison_outputs(buffers: CallBuffers, trial: Trial, index: int) -> None:
-    """Put what cannot be the answer where the outputs of call `index` belong."""
+    """Poison the memory of the outputs of call `index`."""
     for place, exact in zip(buffers.outputs(index), trial.expected.output.leaves, strict=True):
         poison(place, exact)
 
@@ -284,7 +284,7 @@ def _named(path: str) -> str:
 
 
 def poison(place: torch.Tensor, exact: torch.Tensor) -> None:
-    """Fill an output's memory with what cannot be the answer: NaN, or another value than the expected one."""
+    """Fill an output's memory with NaN, or with a value other than the expected one."""
     if place.is_floating_point() or place.is_complex():
         place.fill_(float("nan"))
     elif place.dtype == torch.bool:

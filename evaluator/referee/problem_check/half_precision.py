@@ -1,4 +1,4 @@
-"""Whether half precision gives an answer that passes for the right one."""
+"""Evaluates the reference in half precision and finds out if its outputs would pass."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class HalfPrecisionCheck:
         """Types that only a loose tolerance accepts."""
 
     def of(self, arguments: Arguments, examiner: Examiner) -> Iterator[ProblemFlaw]:
-        """The reference in half precision, as a candidate's answer, unless it computes in that itself."""
+        """Yield a flaw where the reference in half precision passes, unless it computes in that itself."""
         if self._trace.half is not None:
             return
         for dtype in _TYPES[self._reference.device.type]:
@@ -48,7 +48,7 @@ class HalfPrecisionCheck:
                 self.guessable.append(f"{GUESS} {name}")
 
     def _passes_centred(self, arguments: Arguments, dtype: torch.dtype) -> bool:
-        """Whether it passes on zero-mean inputs too, where our comparison is sharpest."""
+        """Return whether it passes on zero-mean inputs too, where the tolerance is tightest."""
         centred = arguments.with_leaves([_centred(leaf) for leaf in arguments.leaves])
         try:
             expected = expect(
@@ -63,7 +63,7 @@ class HalfPrecisionCheck:
         return answer is None or examiner.accepts(_like(answer, examiner)).ours
 
     def _answer(self, arguments: Arguments, dtype: torch.dtype) -> Output | None:
-        """The answer with everything narrowed; None where nothing is wide or it does not run."""
+        """The outputs with everything narrowed; None where nothing is wide or it does not run."""
         model = self._reference.model(self._seed)
         tensors = [*arguments.leaves, *model.parameters(), *model.buffers()]
         if not any(tensor.dtype in (torch.float32, torch.float64) for tensor in tensors):
@@ -76,7 +76,7 @@ class HalfPrecisionCheck:
 
 
 def _like(answer: Output, examiner: Examiner) -> list[torch.Tensor]:
-    """An answer's tensors in the types of the right ones."""
+    """Outputs in the types of the expected ones."""
     return [a.to(b.dtype) for a, b in zip(answer.leaves, examiner.leaves, strict=False)]
 
 

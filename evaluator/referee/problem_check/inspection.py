@@ -1,4 +1,4 @@
-"""Vetting one problem: weighs it, runs it, and tries cheap wrong answers on it. In a referee of its own."""
+"""Inspects one problem for flaws: counts its work, runs it, and tries trivial outputs on it."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ UNFIT: Final = (
     TypeError,
     ValueError,
 )
-"""What torch, or the problem, raises where values are of a kind that it cannot compute with."""
+"""Exceptions of torch, or the problem, where values are of a kind that it cannot compute with."""
 
 
 class _FatalFlaw(Exception):
-    """A flaw that makes looking further pointless."""
+    """A flaw that makes further inspection pointless."""
 
     def __init__(self, name: str, detail: str) -> None:
         super().__init__(name)
@@ -70,7 +70,7 @@ class _FatalFlaw(Exception):
 
 
 class ProblemInspection:
-    """Vets one problem; collects remarks and numbers."""
+    """Inspects one problem; collects flaws and numbers."""
 
     def __init__(self, driver: DriverLink, asked: InspectProblem) -> None:
         self._asked = asked
@@ -83,7 +83,7 @@ class ProblemInspection:
         self._numbers: dict[str, float] = {}
 
     def vet(self) -> dict[str, Any]:
-        """The answer's fields, as JSON."""
+        """Inspect it; return the fields of a report, as JSON."""
         self._driver.ask(Begin())
         apply_math(self._config.math.value)
         try:
@@ -111,7 +111,7 @@ class ProblemInspection:
         }
 
     def _fits(self) -> bool:
-        """Whether it may be run at all, by its sizes."""
+        """Return whether it may be run at all, by its sizes."""
         asked = self._asked
         self._work = work = weigh(
             asked.problem, asked.source, asked.overrides, dtype=self._config.dtype.value
@@ -141,7 +141,7 @@ class ProblemInspection:
         return not is_too_big
 
     def _examine(self) -> None:
-        """Run it and look at the answers."""
+        """Run it and look at its outputs."""
         asked = self._asked
         reference = Reference(
             asked.problem,
@@ -162,7 +162,7 @@ class ProblemInspection:
         self._remarks += [slow] if slow is not None else []
 
     def _answers(self, reference: Reference) -> tuple[nn.Module, Arguments]:
-        """Look at inputs, parameters and answers; returns what a call can be timed with."""
+        """Look at inputs, parameters and outputs; return a model and inputs to time a call with."""
         first, other = self._draws(reference)
         model = reference.model(WEIGHT_SEEDS[0])
         varied = reference.model(WEIGHT_SEEDS[1], vary=True)
@@ -247,7 +247,7 @@ class ProblemInspection:
             self._note("default_parameters", f"{_listed([name for name, _ in constant])}; varied here")
 
     def _repeats(self, reference: Reference, arguments: Arguments) -> bool:
-        """Whether the same question gets the same answer."""
+        """Return whether equal inputs give equal outputs."""
         torch.manual_seed(1)
         fresh = reference.call(reference.model(WEIGHT_SEEDS[0]), arguments)
         model = reference.model(WEIGHT_SEEDS[0])
@@ -299,7 +299,7 @@ class ProblemInspection:
 
     @property
     def _longest_ms(self) -> float:
-        """What a call may take so that an evaluation ends within its limit."""
+        """Longest call with which an evaluation ends within its limit."""
         return self._config.limits.total_s * 1e3 / REFERENCE_CALLS
 
     def _add_flaw(self, name: str, detail: str, *, severity: Severity = Severity.FLAW) -> None:
@@ -310,7 +310,7 @@ class ProblemInspection:
 
 
 def known_flaws(reference: Reference, pool: TrialPool) -> list[str]:
-    """Names of the flaws that show in what a referee computes anyway; for problems nobody has vetted.
+    """Names of flaws that show in trials; for problems that were never inspected.
 
     Raises:
         ProblemError: its answers differ so much from call to call that zeros pass for one.

@@ -1,4 +1,4 @@
-"""Whether an answer shows a change of each input, parameter and buffer, one at a time."""
+"""Changes each input, parameter and buffer, one at a time, and looks for a change of the outputs."""
 
 from __future__ import annotations
 
@@ -95,14 +95,14 @@ class Sensitivity:
                 tensor.copy_(kept)
 
     def _call(self, arguments: Arguments) -> Output | None:
-        """The answer, or None where the changed inputs do not go together."""
+        """The outputs, or None where the changed inputs do not go together."""
         try:
             return self._reference.call(self._model, arguments)
         except ProblemError:
             return None
 
     def _unread(self, index: int, leaf: torch.Tensor, fresh: torch.Tensor) -> str:
-        """Which third of an axis has no influence on any bit; empty if none."""
+        """The part of an axis that influences no bit of the outputs; empty if none."""
         same = self._after_input(index, leaf.clone(memory_format=torch.contiguous_format))
         for axis, size in enumerate(leaf.shape):
             pieces = fresh.chunk(SLABS, axis) if size > 1 else ()

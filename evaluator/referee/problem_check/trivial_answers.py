@@ -1,4 +1,4 @@
-"""Wrong answers anybody could give without computing, and whether they would be believed."""
+"""Tries outputs that need no computation, such as zeros, against the tolerance and against a loose one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kernelwright.evaluator.schema.problem_report import ProblemFlaw, Severity
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """Who believes an answer."""
+    """The comparisons that accept outputs."""
 
     ours: bool
     """Our own comparison."""
@@ -41,7 +41,7 @@ class Acceptance:
 
 
 class Examiner:
-    """Judges guesses at one right answer."""
+    """Compares guesses with one expected output."""
 
     def __init__(self, expected: Expected, limit: float) -> None:
         self.expected = expected
@@ -53,19 +53,19 @@ class Examiner:
         return self.expected.output.leaves
 
     def accepts(self, guess: list[torch.Tensor]) -> Acceptance:
-        """Whether a whole answer would pass."""
+        """Find out which comparisons accept all outputs."""
         if not alike(guess, self.leaves):
             return Acceptance(ours=False, loose=False)
         loose = all(_close(a, b) for a, b in zip(guess, self.leaves, strict=True))
         return Acceptance(ours=agrees(self.expected, guess, limit=self._limit), loose=loose)
 
     def accepts_leaf(self, index: int, guess: torch.Tensor) -> Acceptance:
-        """Whether an answer would pass that is right but for one tensor."""
+        """The same for outputs that are correct but for one tensor."""
         return self.accepts([guess if i == index else leaf for i, leaf in enumerate(self.leaves)])
 
 
 def of_values(examiner: Examiner, other: Output) -> Iterator[ProblemFlaw]:
-    """Flaws of outputs that one number stands for; `other` answers other inputs under other parameters."""
+    """Flaws of outputs that one number can replace; `other` has other inputs and parameters."""
     for index, (leaf, another) in enumerate(zip(examiner.leaves, other.leaves, strict=True)):
         if leaf.numel() == 0:
             continue
@@ -97,7 +97,7 @@ def _of_leaf(
 
 
 def of_identity(examiner: Examiner, arguments: Arguments) -> tuple[list[ProblemFlaw], list[str]]:
-    """Whether inputs returned as they are pass for the answer."""
+    """Find out if inputs returned unchanged would pass."""
     acceptances = [
         _best([examiner.accepts_leaf(index, given) for given in arguments.leaves if _same_kind(given, leaf)])
         for index, leaf in enumerate(examiner.leaves)
@@ -110,7 +110,7 @@ def of_identity(examiner: Examiner, arguments: Arguments) -> tuple[list[ProblemF
 
 
 def differ(left: Output, right: Output) -> tuple[bool, bool]:
-    """Whether two answers to one question differ: beyond rounding, and in any bit."""
+    """Return whether two outputs differ beyond rounding, and whether they do in any bit."""
     if not alike(left.leaves, right.leaves):
         return True, True
     beyond = bits = False
@@ -125,7 +125,7 @@ def differ(left: Output, right: Output) -> tuple[bool, bool]:
 
 
 def alike(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
-    """Whether two answers have the same shapes and types."""
+    """Return whether two outputs have the same shapes and types."""
     return len(left) == len(right) and all(_same_kind(a, b) for a, b in zip(left, right, strict=True))
 
 

@@ -52,15 +52,15 @@ _ABOUT_NUMBERS: Final[Mapping[str, Answer]] = {
     "sym_eq": _equal,
     "sym_or": lambda *each: any(each),
 }
-"""What it says of plain numbers; torch's versions ask by different names."""
+"""Its answers about plain numbers; torch's versions ask by different names."""
 
 
 class _Expression:
-    """What no number is."""
+    """A type that no number has."""
 
 
 class _StandIn(ModuleType):
-    """In the place of a part of the compiler: answers what it can, and makes way when asked more."""
+    """Stands in for a part of the compiler; asked for more, it is replaced by the real one."""
 
     def __getattr__(self, name: str) -> Any:
         match self.__name__, name:
@@ -88,7 +88,7 @@ def without_compiler() -> Iterator[None]:
 
 
 def _cautious(name: str) -> Answer:
-    """An answer about numbers that leaves symbols to the real one."""
+    """A function about numbers that leaves symbols to the real one."""
 
     def answer(*values: Any, **options: Any) -> Any:
         if all(map(_is_plain, values)):

@@ -1,7 +1,7 @@
-"""A reference in float64 throughout, whatever types it asks for on its way.
+"""Runs a reference in float64 throughout, whatever types it asks for on its way.
 
-Who computes in half precision between wide inputs and outputs does so to be fast; kernels that fuse those
-steps round elsewhere or not at all. The exact answer is the one without these roundings.
+A model computes in half precision between wide inputs and outputs in order to be fast; kernels that fuse
+those steps round elsewhere or not at all. The exact outputs are those without these roundings.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _WIDE: Final = {
     torch.complex32: torch.complex128,
     torch.complex64: torch.complex128,
 }
-"""Eight bits are missing: who rounds to them means to."""
+"""Eight bits are missing: rounding to them is meant."""
 _DRAWS: Final = ("rand", "normal", "bernoulli", "dropout")
 _CONSTANT: Final = torch.ops.aten.lift_fresh.default
 
 
 class Float64Mode(TorchDispatchMode):
-    """Gives float64 to whoever asks an operation for a narrower type, but for random numbers."""
+    """Replaces narrower types that operations are asked for by float64, but for random numbers."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's own

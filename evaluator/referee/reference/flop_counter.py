@@ -1,4 +1,4 @@
-"""What one call of a reference needs, counted operation by operation: arithmetic, traffic, memory.
+"""Counts the arithmetic, traffic and memory of one call of a reference, operation by operation.
 
 Counted from shapes, so that it also works on tensors without data: a problem can be weighed before it is run.
 Ours instead of torch's flop counter, whose import alone costs seconds.
@@ -27,23 +27,23 @@ _GATHERING: Final = frozenset(
 """Operations that read no more of their first argument than they write."""
 _VIEWS: Final = ("view", "_unsafe_view", "t", "transpose", "permute", "unsqueeze", "squeeze", "expand")
 _LINEAR: Final = frozenset(f"aten::{name}" for name in (*_VIEWS, "clone", "_to_copy", "add", "sub"))
-"""What may stand between a product and a sum without hindering anybody from exchanging the two."""
+"""Operations between a product and a sum that do not keep the two from being exchanged."""
 _SCALINGS: Final = frozenset(("aten::mul", "aten::div"))
 """The same, unless the factor is as large as the product."""
 _SUMS: Final = frozenset(("aten::sum", "aten::mean"))
 
 Answer = Callable[[nn.Module, Arguments], Any]
-"""What a call comes to, such as its gradients too."""
+"""A call to be counted, such as one with gradients."""
 # Any: arguments of an operation are whatever its schema allows.
 _Named = dict[str, Any]
 
 
 @dataclass(slots=True)
 class OpCounts:
-    """What was counted."""
+    """The counts of one call."""
 
     flops: int = 0
-    """Of matrix products, convolutions, attention and recurrences; one multiply-add is two."""
+    """Operations of matrix products, convolutions, attention and recurrences; a multiply-add is two."""
     moved_bytes: int = 0
     """Read and written by all operations, each on its own."""
     read_bytes: int = 0
@@ -51,12 +51,12 @@ class OpCounts:
     written_bytes: int = 0
     """Outputs written once."""
     peak_bytes: int = 0
-    """Most memory held at once by inputs, parameters and intermediate results."""
+    """Largest memory of inputs, parameters and intermediate results at one time."""
     operations: int = 0
     fixed_flops: int = 0
-    """Of `flops`, those that no input takes part in: what they come to is the same in every call."""
+    """Part of `flops` that no input takes part in: its result is the same in every call."""
     fixed_bytes: int = 0
-    """Of `moved_bytes`, likewise."""
+    """Part of `moved_bytes`, likewise."""
     sums_products: bool = False
     """A product of matrices was summed straight away: most of its work is not needed."""
     complete: bool = True
@@ -64,7 +64,7 @@ class OpCounts:
 
 
 def count(model: nn.Module, arguments: Arguments, *, answer: Answer | None = None) -> OpCounts:
-    """Count one call, or what `answer` does instead; the model must be one whose state may change."""
+    """Count one call, or `answer` instead; the state of the model may change."""
     counter = OpCounter()
     counter.own([*model.parameters(), *model.buffers()], arguments.leaves)
     with counter, torch.no_grad():
@@ -213,7 +213,7 @@ class OpCounter(TorchDispatchMode):
 
 
 def _shrinks(before: list[torch.Tensor], after: list[torch.Tensor]) -> bool:
-    """Whether the second is a small fraction of the first."""
+    """Return whether the second is a small fraction of the first."""
     return bool(before and after) and after[0].numel() * SUM_SHRINKS <= before[0].numel()
 
 

@@ -1,4 +1,4 @@
-"""What a problem's author means by an input beyond its values, so that variations of it keep it.
+"""Structure of an input beyond its values, which variations of it must keep.
 
 Masks and labels, boundaries in order, a triangular matrix' zeros, symmetry, rows that say everything twice,
 as tables of rotary embeddings do: a candidate may rely on each.
@@ -43,7 +43,7 @@ def variable(leaf: torch.Tensor) -> bool:
 
 
 def symmetric(leaf: torch.Tensor) -> bool:
-    """Whether it holds matrices that equal their transpose."""
+    """Return whether it holds matrices that equal their transpose."""
     if leaf.dim() < 2 or leaf.shape[-1] != leaf.shape[-2] or leaf.shape[-1] < 2:
         return False
     return torch.equal(leaf, leaf.mT)
@@ -55,7 +55,7 @@ def mirrored(values: torch.Tensor) -> torch.Tensor:
 
 
 def keeper(leaf: torch.Tensor) -> Keeper:
-    """What makes other values as symmetric as an input is, or repeat themselves along its rows as it does."""
+    """A function that gives other values the input's symmetry, or its repetition along rows."""
     if symmetric(leaf):
         return mirrored
     size = leaf.shape[-1] if leaf.dim() else 0
@@ -87,7 +87,7 @@ def _pairwise_repeated(values: torch.Tensor) -> torch.Tensor:
 
 
 def kept_in_order(first: list[torch.Tensor], draw: Callable[[], list[torch.Tensor]]) -> frozenset[int]:
-    """Which inputs have few numbers that every draw has in order, so that varying them would break it.
+    """Inputs with few numbers that every draw has in order, which variations would break.
 
     They are those of `first` that ascend, or descend, in every row of it and of as many draws as rule out
     chance; none is drawn where none does, and two random numbers are found out after a few.
@@ -127,7 +127,7 @@ def _direction(leaf: torch.Tensor) -> int:
 
 
 def _chance(leaf: torch.Tensor) -> float:
-    """How likely all rows are in one and the same order by chance."""
+    """Probability that all rows are in one and the same order by chance."""
     length = leaf.shape[-1]
     return 2 * math.pow(math.factorial(length), -(leaf.numel() // length))
 
@@ -137,7 +137,7 @@ def _labels(values: torch.Tensor) -> bool:
 
 
 def _ordered(leaf: torch.Tensor) -> bool:
-    """Whether every row ascends or descends."""
+    """Return whether every row ascends or descends."""
     if leaf.dim() == 0 or leaf.shape[-1] < FEWEST_ORDERED:
         return False
     first = leaf.reshape(-1, leaf.shape[-1])[:1]

@@ -1,4 +1,4 @@
-"""How long a call takes where nothing is at stake: warm inputs, no opponent, no candidate."""
+"""Latency of a call by itself: warm inputs, no baseline, no candidate."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class CallLatency:
     launch_ms: float
 
     def remark(self, operations: int) -> ProblemFlaw | None:
-        """Whether a call takes long enough to be worth timing, and whether launching is what it times."""
+        """A flaw where a call is too short to be timed, or where launching dominates it."""
         bar_ms = max(LEAST_CALL_MS, LAUNCHES * self.launch_ms)
         if self.least_ms < bar_ms:
             text = (
@@ -60,7 +60,7 @@ def measure_latency(device: Device, model: nn.Module, arguments: Arguments) -> C
 
 @contextlib.contextmanager
 def with_threads(count: int) -> Iterator[None]:
-    """So many threads for a while; how many there were before, whatever is set meanwhile."""
+    """Set torch's thread count; restore it on exit."""
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(count)

@@ -1,4 +1,4 @@
-"""Describes a problem from one call on tensors without data: nothing is computed, whatever its sizes."""
+"""Describes a problem from one call on tensors without data: nothing is computed, at any size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernelwright.evaluator.referee.reference.reference import Arguments, Refere
 from kernelwright.evaluator.schema.errors import ProblemError
 
 _HIDDEN = (ProblemError, RuntimeError, TypeError, ValueError, NotImplementedError, AttributeError, IndexError)
-"""What a model may raise that asks a tensor without data for its values."""
+"""Exceptions of a model that asks a tensor without data for its values."""
 
 
 def warm_up() -> None:

@@ -33,7 +33,7 @@ class Arguments:
     kwargs: Tree
     leaves: list[torch.Tensor]
     cotangents: int = 0
-    """How many of the leaves, at their end, are no arguments but what outputs are differentiated with."""
+    """Leaves at their end that are no arguments but cotangents of the outputs."""
     ordered: frozenset[int] = frozenset()
     """Short leaves whose numbers are in order in every draw, which is seen only where there are several."""
 
@@ -59,7 +59,7 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a call returned: structure, tensors, and which of them were plain numbers."""
+    """Outputs of a call: structure, tensors, and a mark for those that were plain numbers."""
 
     tree: Tree
     leaves: list[torch.Tensor]
@@ -71,12 +71,12 @@ class Output:
 
 
 def same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether all elements are equal, NaN and NaN too."""
+    """Return whether all elements are equal, NaN and NaN too."""
     return torch.equal(one, other) or bool(((one == other) | ((one != one) & (other != other))).all())
 
 
 def same_answers(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
-    """Whether the tensors of two answers are equal, one by one."""
+    """Return whether the tensors of two outputs are equal, one by one."""
     return all(map(same_values, some, others))
 
 
@@ -125,7 +125,7 @@ def _double(model: nn.Module) -> nn.Module:
 
 
 def _takes(taker: Callable[..., Any], args: Sequence[Any], kwargs: dict[Any, Any]) -> bool:
-    """Whether something can be called with these arguments, by its signature."""
+    """Return whether something can be called with these arguments, by its signature."""
     try:
         inspect.signature(taker).bind(*args, **kwargs)
     except (TypeError, ValueError):
@@ -168,7 +168,7 @@ class Reference:
         return dict(vars(self._module))
 
     def init_arguments(self) -> Arguments:
-        """What `Model` and `ModelNew` are constructed with; a dictionary means keyword arguments.
+        """Arguments of `Model` and `ModelNew`; a dictionary means keyword arguments.
 
         `[[...], {...}]`, a list and a dictionary, is read as positional and keyword arguments, unless `Model`
         takes only the two themselves.
@@ -313,7 +313,7 @@ class Reference:
                 )
 
     def answer(self, model: nn.Module, arguments: Arguments) -> Any:
-        """What one call on these very tensors returns: its value, or value and gradients."""
+        """Call on these very tensors; return the value, or value and gradients."""
         if self.backward is None:
             args, kwargs = arguments.values()
             return model(*args, **kwargs)
@@ -324,7 +324,7 @@ class Reference:
         return {name: _detached(value) if name == OUTPUT else value for name, value in found.items()}
 
     def mutates(self, model: nn.Module, arguments: Arguments) -> bool:
-        """Whether the reference itself writes to its inputs."""
+        """Return whether the reference itself writes to its inputs."""
         copies = arguments.with_leaves([leaf.clone() for leaf in arguments.leaves])
         args, kwargs = copies.values()
         before = ModelState(model)
@@ -367,7 +367,7 @@ class Reference:
         return output
 
     def _arguments(self, value: Any, origin: str, taker: Callable[..., Any]) -> Arguments:
-        """What an author returned, as arguments of whoever takes them."""
+        """An author's value as the arguments of `taker`."""
         args, kwargs = ([], value) if isinstance(value, dict) else (value, {})
         if not isinstance(args, (list, tuple)):
             args = [args]
