@@ -7,6 +7,7 @@ The file defines `Model`, `get_inputs()` and, if the model takes arguments, `get
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +18,9 @@ from kernelwright.evaluator.schema.errors import ConfigError, ProblemError
 from kernelwright.evaluator.schema.policy import MAX_PROBLEM_BYTES
 from kernelwright.evaluator.schema.python_syntax import parse_python
 from kernelwright.evaluator.schema.record import Record, sha256_text
+
+_DEFINES_MODEL = re.compile(r"^class Model\b", re.MULTILINE)
+"""A candidate beside a problem defines `ModelNew`."""
 
 
 class Problem(Record):
@@ -108,7 +112,7 @@ def find_problems(paths: Iterable[Path]) -> list[Path]:
                 for file in path.rglob("*.py")
                 if not file.name.startswith(("_", "."))
                 and file.is_file()
-                and "class Model" in file.read_text("utf-8", "replace")
+                and _DEFINES_MODEL.search(file.read_text("utf-8", "replace"))
             )
             if not files:
                 raise ProblemError(f"no problem files (`class Model`) under {path}")
