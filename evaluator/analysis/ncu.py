@@ -71,7 +71,6 @@ _REFUSED: Final = re.compile(r"ERR_NVGPUCTRPERM|[Ll]ibraryNotLoaded|==ERROR==[^\
 
 
 def find_ncu() -> Path | None:
-    """The ncu program of this machine; None without one."""
     homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
     places = [Path(home) / "bin" / "ncu" for home in (*homes, "/usr/local/cuda", "/opt/cuda") if home]
     found = shutil.which("ncu")
@@ -140,7 +139,6 @@ class NcuRun:
         }
 
     def close(self) -> None:
-        """Free the log's memory."""
         os.close(self.log)
 
 

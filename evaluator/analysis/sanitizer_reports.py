@@ -16,8 +16,6 @@ from kernelwright.evaluator.analysis.policy import MAX_FAULTS, MAX_FRAME_CHARACT
 
 
 class FaultKind(StrEnum):
-    """Kinds of faults."""
-
     MEMORY = "memory"
     """An access outside of allocated memory, or to freed memory."""
     RACE = "race"
@@ -31,8 +29,6 @@ class FaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One line of a stack."""
-
     function: str
     """With namespaces, template and call parameters as printed."""
     place: str = ""

@@ -58,8 +58,6 @@ _PRELOAD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Sanitizers:
-    """The sanitizers of this machine."""
-
     compute: Path | None
     """The compute-sanitizer program."""
     preload: tuple[Path, ...]
@@ -74,7 +72,6 @@ class Sanitizers:
 
 @cache
 def find_sanitizers(compiler: Path | None) -> Sanitizers:
-    """Find compute-sanitizer and the runtime of this C++ compiler."""
     return Sanitizers(_find_compute_sanitizer(), _find_runtime(compiler) if compiler else ())
 
 
@@ -95,7 +92,6 @@ class SanitizerRun:
         self.log = os.memfd_create("report")
 
     def command(self, argv: list[str]) -> list[str]:
-        """The command that runs `argv` under the tool."""
         if self.tool == ADDRESS:
             libraries = " ".join(map(str, self.sanitizers.preload))
             return [sys.executable, "-I", "-S", "-c", _PRELOAD, libraries, *argv]
@@ -133,7 +129,6 @@ class SanitizerRun:
         return assess_report(self.tool, report, code, self.sources)
 
     def close(self) -> None:
-        """Free the log's memory."""
         os.close(self.log)
 
 

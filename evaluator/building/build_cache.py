@@ -24,8 +24,6 @@ from kernelwright.evaluator.schema.record import Record
 
 
 class CacheEntry(Record):
-    """The result of one build."""
-
     ok: bool
     log: str = ""
     retry: bool = False
@@ -71,7 +69,6 @@ class BuildCache:
         return (self._folder(key) / "entry.json").exists()
 
     def shared_object(self, key: str) -> Path:
-        """Path of a successful entry's library."""
         return self._folder(key) / "built.so"
 
     def add_request(self, key: str, text: str) -> None:
@@ -150,7 +147,6 @@ class BuildCache:
         return self._entries / key[:2] / key
 
     def _remove(self, folder: Path) -> None:
-        """Rename an entry before deleting it, so that no partial entry is ever seen."""
         removed = self._staging / f"{os.getpid()}-{time.monotonic_ns()}-evicted"
         try:
             folder.rename(removed)

@@ -94,7 +94,6 @@ class _Context:
 
 
 def full_headers(toolchain: Toolchain) -> HeaderSet:
-    """Torch's own headers and libraries."""
     torch = toolchain.torch
     cuda = ("c10_cuda", "torch_cuda")
     return HeaderSet(

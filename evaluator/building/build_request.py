@@ -55,8 +55,6 @@ class BuildRequest(Record):
 
 
 class BuildOutcome(Record):
-    """The outcome of a build."""
-
     build: Build
     shared_object: Path | None = None
     """The published `.so` in the cache, present when `build.ok`."""

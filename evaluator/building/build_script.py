@@ -46,7 +46,6 @@ def build(job: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def write(files: dict[str, str]) -> None:
-    """Write the files below the current folder."""
     for name, text in files.items():
         path = Path(name)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -102,7 +102,6 @@ class Builder:
 
     @cached_property
     def tiers(self) -> HeaderTiers:
-        """The sets of headers this machine can build with."""
         sandbox = BuildSandbox(launcher=self._launcher, tier=self._tier, toolchain=self.toolchain)
         with self._guard:
             return HeaderTiers(sandbox, self._cache)

@@ -23,8 +23,6 @@ class RefusedFlag(ValueError):
 
 @dataclass(slots=True)
 class Flags:
-    """The flags of a build."""
-
     cxx: list[str] = field(default_factory=list)
     cuda: list[str] = field(default_factory=list)
     link: list[str] = field(default_factory=list)
@@ -34,7 +32,6 @@ class Flags:
     """Flags that were ignored, and why; the first ones."""
 
     def note(self, flag: str, why: str) -> None:
-        """Record that a flag is ignored."""
         if len(self.notes) < policy.MAX_FLAG_NOTES:
             self.notes.append(f"{_cut(flag)} ignored{why}")
 

@@ -41,8 +41,6 @@ _PRECOMPILED_REJECTED: Final = re.compile(r"AST file|precompiled header|PCH file
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """The result of a plan."""
-
     ok: bool
     log: str
     reproducible: bool
@@ -61,8 +59,6 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class BuildSandbox:
-    """The sandbox plans are run in."""
-
     launcher: Launcher
     tier: SandboxTier
     toolchain: Toolchain
@@ -70,7 +66,6 @@ class BuildSandbox:
     """Read-only folders the plans need beyond the toolchain's."""
 
     def with_folder(self, folder: Path) -> BuildSandbox:
-        """This sandbox with one more read-only folder."""
         return replace(self, folders=(*self.folders, folder))
 
     def run(

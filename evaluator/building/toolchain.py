@@ -34,13 +34,11 @@ class Torch:
 
     @property
     def include_dirs(self) -> tuple[Path, ...]:
-        """Header folders in torch's order."""
         include = self.root / "include"
         return (include, include / "torch" / "csrc" / "api" / "include")
 
     @property
     def lib_dir(self) -> Path:
-        """Folder of torch's shared libraries."""
         return self.root / "lib"
 
     def has_library(self, name: str) -> bool:
@@ -64,8 +62,6 @@ class Compiler:
 
 @dataclass(frozen=True, slots=True)
 class Cuda:
-    """The CUDA toolkit."""
-
     home: Path
     nvcc: Compiler
     include_dirs: tuple[Path, ...]
@@ -84,7 +80,6 @@ class Toolchain:
     """None without a CUDA toolkit."""
 
     def folders(self) -> tuple[Path, ...]:
-        """Folders of compilers and headers."""
         found = [self.cxx.path.resolve().parent.parent, self.torch.root, self.python_include]
         if self.cuda:
             found += [self.cuda.home, *self.cuda.include_dirs, *self.cuda.lib_dirs]

@@ -34,12 +34,10 @@ class Problem(Record):
 
     @cached_property
     def sha(self) -> str:
-        """Content address: SHA-256 of the source."""
         return sha256_text(self.source)
 
     @property
     def name(self) -> str:
-        """The file's stem."""
         return self.id.rpartition("/")[2]
 
     def overrides(self, shapes: str | None) -> dict[str, JsonValue]:

@@ -63,8 +63,6 @@ ADVICE: Final = MappingProxyType(
 
 
 class ProblemFlaw(Record):
-    """One remark of an inspection."""
-
     name: str
     """A key of `ADVICE`; stable."""
     severity: Severity
@@ -73,7 +71,6 @@ class ProblemFlaw(Record):
 
     @property
     def advice(self) -> str:
-        """Advice on this remark."""
         return ADVICE[self.name]
 
 

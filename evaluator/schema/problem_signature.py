@@ -21,7 +21,6 @@ class TensorFacts(Record):
 
     @property
     def elements(self) -> int:
-        """Number of values."""
         count = 1
         for size in self.shape:
             count *= size

@@ -49,8 +49,6 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One overload of a function or a method."""
-
     result: str
     name: str
     parameters: tuple[Parameter, ...]
@@ -126,7 +124,6 @@ def _read(pattern: re.Pattern[str], text: str) -> Iterator[Operator]:
 
 
 def _split(listed: str) -> Iterator[str]:
-    """Split at commas outside of brackets and braces."""
     depth, start = 0, 0
     for position, character in enumerate(listed):
         depth += (character in "<({") - (character in ">)}")

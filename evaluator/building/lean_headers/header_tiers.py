@@ -41,7 +41,6 @@ class HeaderTiers:
         return self._look(make=True)
 
     def full(self) -> HeaderSet:
-        """Torch's own headers."""
         return full_headers(self._sandbox.toolchain)
 
     def headers(self, *, make: bool) -> list[HeaderSet]:

@@ -10,7 +10,6 @@ import torch
 
 
 def tensors() -> Iterator[torch.Tensor]:
-    """Tensors of all kinds of shapes and strides."""
     base = torch.arange(3 * 4 * 5 * 6, dtype=torch.float32).reshape(3, 4, 5, 6)
     yield from (base, base.transpose(1, 3), base[1:, ::2], base[0, 0, 0, 0], base.double(), torch.empty(0, 3))
     yield torch.zeros(1, 2, 1, 2, 1, 2, 3)[..., 1:]
@@ -18,7 +17,6 @@ def tensors() -> Iterator[torch.Tensor]:
 
 
 def same(mine: torch.Tensor, torchs: torch.Tensor) -> bool:
-    """Equal bit for bit, NaN included."""
     return mine.dtype == torchs.dtype and torch.equal(
         torch.nan_to_num(mine, 7.5), torch.nan_to_num(torchs, 7.5)
     )
@@ -36,7 +34,6 @@ def raises(
 
 
 def main(path: str) -> None:
-    """Fail on the first difference."""
     spec = importlib.util.spec_from_file_location("selftest", path)
     assert spec is not None
     assert spec.loader is not None

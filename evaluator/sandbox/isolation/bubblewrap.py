@@ -22,8 +22,6 @@ NOBODY: Final = "65534"
 
 @dataclass(frozen=True, slots=True)
 class Bubblewrap:
-    """The installed program."""
-
     path: Path
     version: str
     options: frozenset[str]
@@ -117,7 +115,6 @@ def _scratch(program: Bubblewrap, folder: str, size_bytes: int) -> list[str]:
 
 
 def _parents(targets: list[str]) -> Iterator[str]:
-    """Create folders above the targets, because bubblewrap would close its own to other users."""
     above = {parent for target in targets for parent in Path(target).parents}
     for folder in sorted(above - {Path("/")}, key=lambda folder: folder.parts):
         yield from ("--perms", "0755", "--dir", str(folder))

@@ -40,13 +40,11 @@ class Hierarchies:
 
     @property
     def freezing(self) -> str:
-        """The mechanism that freezes a tree: `cgroup v2`, `cgroup v1` or `signals`."""
         if self.unified:
             return "cgroup v2"
         return "cgroup v1" if self.freezer else "signals"
 
     def folders(self) -> tuple[Path, ...]:
-        """The distinct folders in use."""
         used = (self.memory, self.pids, self.freezer, self.unified)
         return tuple(dict.fromkeys(folder for folder in used if folder))
 
@@ -85,17 +83,14 @@ class ControlGroup:
 
     @property
     def bounds_memory(self) -> bool:
-        """True where the group limits the tree's memory."""
         return bool(self._memory or self._hierarchies.unified_limits)
 
     @property
     def bounds_tasks(self) -> bool:
-        """True where the group limits the tree's tasks."""
         return bool(self._pids or self._hierarchies.unified_limits)
 
     @property
     def freezes(self) -> bool:
-        """True where the group can freeze the tree."""
         return bool(self._unified or self._freezer)
 
     def bound(self, *, memory_bytes: int, tasks: int) -> None:
@@ -133,14 +128,12 @@ class ControlGroup:
             self._await(self._freezer / "freezer.state", "FROZEN")
 
     def thaw(self) -> None:
-        """Resume every task."""
         if self._unified:
             (self._unified / "cgroup.freeze").write_text("0")
         elif self._freezer:
             (self._freezer / "freezer.state").write_text("THAWED")
 
     def kill(self) -> None:
-        """Kill every process in it."""
         for folder in self._folders[-1:]:
             cleanup.kill_cgroup(str(folder))
 

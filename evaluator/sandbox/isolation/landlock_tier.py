@@ -38,7 +38,6 @@ def check_targets(binds: tuple[Bind, ...]) -> None:
 def restriction(
     policy: SandboxPolicy, features: frozenset[str], scratch: Path | None
 ) -> Mapping[str, object] | None:
-    """The Landlock ruleset of a policy; None without Landlock."""
     if not landlock.abi():
         return None
     if "mount" not in features:

@@ -54,8 +54,6 @@ class SandboxPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ExitReport:
-    """The end of a sandboxed program."""
-
     returncode: int | None
     """Exit status; None when a signal ended it."""
     signal: int | None
@@ -70,8 +68,6 @@ class ExitReport:
 
 @dataclass(frozen=True, slots=True)
 class TierProbe:
-    """The test of one tier on this machine."""
-
     works: bool
     reason: str
     """Why it does not, with the way out; empty when it works."""

@@ -29,8 +29,6 @@ STREAM_TYPES = (1, 5)
 
 
 class Sockets(Enum):
-    """The sockets a program may create."""
-
     ISOLATED = "in an empty network namespace: UNIX and internet"
     UNIX = "no network namespace, but devices that need UNIX sockets"
     PAIRS = "connected pairs only"
@@ -38,8 +36,6 @@ class Sockets(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """System-call numbers of a processor architecture."""
-
     audit: int
     column: int
     """Index of its number in a row of `CALLS`."""

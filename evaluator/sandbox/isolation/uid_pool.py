@@ -52,7 +52,6 @@ def may_switch() -> bool:
 
 
 def has_capabilities(*numbers: int) -> bool:
-    """True where this process effectively has all these capabilities."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("CapEff:"):
             held = int(line.split()[1], 16)

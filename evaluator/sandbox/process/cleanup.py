@@ -49,17 +49,8 @@ def is_abandoned(name: str) -> bool:
     return start_time(int(parts[1])) != parts[2]
 
 
-def sweep_abandoned(scratch: str, groups: list[str]) -> None:
-    """Remove the leftovers of dead launchers: folders in `scratch`, control groups in each of `groups`."""
-    _sweep(scratch, groups, None)
-
-
-def sweep_owner(scratch: str, groups: list[str], owner: str) -> None:
-    """Remove everything one launcher created, alive or not."""
-    _sweep(scratch, groups, owner)
-
-
-def _sweep(scratch: str, groups: list[str], owner: str | None) -> None:
+def sweep(scratch: str, groups: list[str], owner: str | None = None) -> None:
+    """Remove folders in `scratch` and control groups in `groups`, of one owner or of all dead ones."""
     for folder in (*groups, scratch):
         for name in _names(folder):
             if is_abandoned(name) if owner is None else name.startswith(owner):
@@ -90,7 +81,6 @@ def write(path: str, text: str) -> bool:
 
 
 def members(cgroup: str) -> list[int]:
-    """Processes of a cgroup."""
     try:
         with open(f"{cgroup}/cgroup.procs") as file:  # noqa: PTH123
             return [int(line) for line in file]
@@ -99,7 +89,6 @@ def members(cgroup: str) -> list[int]:
 
 
 def kill_cgroup(cgroup: str) -> None:
-    """Kill all processes of a cgroup, frozen or not."""
     if not write(f"{cgroup}/cgroup.kill", "1"):
         for pid in members(cgroup):
             try:
@@ -140,7 +129,7 @@ def _clean_up_after_owner() -> None:
     owner, scratch, *groups = sys.argv[1:]
     while os.read(0, 64):
         continue
-    sweep_owner(scratch, groups, owner)
+    sweep(scratch, groups, owner)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,6 @@ class ControlChannel:
         self.child = self._child.fileno()
 
     def fileno(self) -> int:
-        """Our end's descriptor."""
         return self._socket.fileno()
 
     def close_child(self) -> None:
@@ -44,7 +43,6 @@ class ControlChannel:
         self._child.close()
 
     def send(self, plan: Mapping[str, object]) -> None:
-        """Send a plan of plain values."""
         data = marshal.dumps(dict(plan))
         self._socket.sendall(f"{len(data):08x}".encode() + data)
 
@@ -71,7 +69,6 @@ class ControlChannel:
         return lines if alive or lines else None
 
     def close(self) -> None:
-        """Close both ends."""
         self._socket.close()
         self._child.close()
 

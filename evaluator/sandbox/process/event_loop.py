@@ -48,7 +48,6 @@ class OutputCapture:
             return READ_PAUSE_S if self._total > 4 * self._half else 0.0
 
     def text(self) -> str:
-        """The kept text, control characters escaped."""
         with self._lock:
             head, tail = bytes(self._head), bytes(self._tail[-self._half :])
             left_out = self._total - len(head) - len(tail)
@@ -86,7 +85,6 @@ class EventLoop:
         self._wake()
 
     def close(self) -> None:
-        """End the thread."""
         self._closing = True
         self._wake()
         self._thread.join()

@@ -48,7 +48,6 @@ def prctl(option: int, first: int, second: int = 0) -> int:
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
-    """`mount`, raising OSError."""
     arguments = (os.fsencode(source), os.fsencode(target), kind.encode() if kind else None)
     check(LIBC.mount(*arguments, ctypes.c_ulong(flags), options.encode()), f"mount {target}")
 
@@ -106,7 +105,6 @@ def isolate() -> list[str]:
 
 
 def raise_loopback() -> None:
-    """Bring up the only interface of a new network namespace."""
     handle = LIBC.socket(2, 2, 0)
     if handle >= 0:
         LIBC.ioctl(handle, SET_INTERFACE_FLAGS, b"lo".ljust(16, b"\0") + b"\x41".ljust(24, b"\0"))
@@ -233,7 +231,6 @@ def drop_privileges(uid: int | None) -> None:
 
 
 def launch(plan: dict, control: int) -> int:  # type: ignore[type-arg]  # plain values
-    """Fork the worker; returns its pid once it runs the program."""
     reader, writer = os.pipe()
     worker = os.fork()
     if worker == 0:
@@ -302,7 +299,6 @@ def kill_all() -> None:
 
 
 def descendants() -> set[int]:
-    """All live descendants."""
     parents = {}
     for name in os.listdir("/proc"):  # noqa: PTH208
         if name.isdigit():
@@ -320,7 +316,6 @@ def descendants() -> set[int]:
 
 
 def main() -> None:
-    """Serve one sandbox."""
     control, mode = int(sys.argv[1]), sys.argv[2]
     os.chdir("/")
     features = {"bubblewrap": ["mount", "pid", "net", "ipc"], "none": []}.get(mode)

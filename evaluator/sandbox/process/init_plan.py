@@ -16,8 +16,6 @@ from kernelwright.evaluator.schema.config import SandboxTier
 
 @dataclass(frozen=True, slots=True)
 class SandboxFeatures:
-    """The features a started sandbox has."""
-
     namespaces: frozenset[str]
     """Some of `user`, `mount`, `pid`, `net`, `ipc`, `uts`, `cgroup`."""
     uid: int | None
@@ -35,7 +33,6 @@ class SandboxFeatures:
 def plan(
     argv: Sequence[str], policy: SandboxPolicy, fds: Sequence[int], features: SandboxFeatures
 ) -> Mapping[str, object]:
-    """The plan for one program."""
     environment, directory = dict(policy.environment), policy.working_directory
     if features.scratch:
         environment = {

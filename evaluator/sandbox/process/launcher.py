@@ -52,7 +52,7 @@ class Launcher:
         self._running: set[SandboxedProcess] = set()
         self._closed = False
         scratch, folders = tempfile.gettempdir(), [str(folder) for folder in self._hierarchies.folders()]
-        cleanup.sweep_abandoned(scratch, folders)
+        cleanup.sweep(scratch, folders)
         self._event_loop = EventLoop()
         self._spawner = SpawnThread()
         self._cleaner = self._start_cleaner([scratch, *folders])

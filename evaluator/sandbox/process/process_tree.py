@@ -19,8 +19,6 @@ KIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process of /proc."""
-
     pid: int
     parent: int
     state: str
@@ -44,7 +42,6 @@ def read_process(pid: int) -> Process | None:
 
 
 def tasks(root: int) -> int:
-    """Threads of all live descendants."""
     return sum(process.threads for process in family(root))
 
 
@@ -88,7 +85,6 @@ def stop(root: int) -> None:
 
 
 def resume(root: int) -> None:
-    """Continue every descendant."""
     for process in family(root):
         send(process.pid, signal.SIGCONT)
 
@@ -103,7 +99,6 @@ def kill(root: int) -> None:
 
 
 def send(pid: int, number: signal.Signals) -> None:
-    """Signal a process that may be gone."""
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):

@@ -97,7 +97,6 @@ class SandboxedProcess:
         self._ended: ExitReport | None = None
 
     def poll(self) -> ExitReport | None:
-        """The report of its end; None while it runs."""
         return self.wait(0)
 
     def wait(self, timeout_s: float | None = None) -> ExitReport | None:
@@ -136,7 +135,6 @@ class SandboxedProcess:
                 raise MachineError(f"cannot freeze a sandbox: {error}") from error
 
     def thaw(self) -> None:
-        """Resume a frozen tree."""
         with self._lock:
             if self._ended or self._gone.is_set():
                 return
@@ -171,7 +169,6 @@ class SandboxedProcess:
         return self._capture.text()
 
     def tasks(self) -> int:
-        """Live tasks (processes and threads) of the tree."""
         with self._lock:
             if self._ended or self._gone.is_set():
                 return 0

@@ -11,8 +11,6 @@ from concurrent.futures import Future
 
 
 class SpawnThread:
-    """Starts processes for any thread."""
-
     def __init__(self) -> None:
         self._requests: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()

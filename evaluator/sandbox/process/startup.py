@@ -32,8 +32,6 @@ INIT = Path(__file__).with_name("init.py")
 
 @dataclass(frozen=True, slots=True)
 class StartRequest:
-    """One program to start."""
-
     argv: Sequence[str]
     policy: SandboxPolicy
     fds: tuple[int, ...]

@@ -296,7 +296,7 @@ def test_things_of_dead_launchers_are_swept_and_those_of_live_ones_are_not(tmp_p
     for folder in (name, elsewhere, mine, "kernelwright-other", "other"):
         (tmp_path / folder / "below").mkdir(parents=True)
     (tmp_path / f"{name}-link").symlink_to(tmp_path / "other")
-    cleanup.sweep_abandoned(str(tmp_path), ["/nonexistent"])
+    cleanup.sweep(str(tmp_path), ["/nonexistent"])
     (tmp_path / f"{name}-link").unlink()
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         (elsewhere, mine, "kernelwright-other", "other")
@@ -310,11 +310,11 @@ def test_a_trap_in_the_scratch_folder_is_not_swept(tmp_path: Path) -> None:
         trap.mkdir()
         (trap / "cgroup.procs").write_text(str(victim.pid))
         os.chown(trap, 12345, 12345)
-        cleanup.sweep_abandoned(str(tmp_path), [])
+        cleanup.sweep(str(tmp_path), [])
         assert trap.exists()
         assert victim.poll() is None
         os.chown(trap, 0, 0)
-        cleanup.sweep_abandoned(str(tmp_path), [])
+        cleanup.sweep(str(tmp_path), [])
         assert not trap.exists()
         assert victim.poll() is None
         victim.kill()
