@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kernelwright.agent.archive import Archive, ArchiveError, UnknownRun
+    from kernelwright.agent.interop.verifiers_environment import load_environment
     from kernelwright.agent.leaderboard import Board, board
     from kernelwright.agent.records.budgets import Budget
     from kernelwright.agent.records.messages import ProviderError, Sampling
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "archive": ("Archive", "ArchiveError", "UnknownRun"),
+    "interop.verifiers_environment": ("load_environment",),
     "leaderboard": ("Board", "board"),
     "records.budgets": ("Budget",),
     "records.messages": ("ProviderError", "Sampling"),
@@ -47,6 +49,7 @@ __all__ = [
     "Workspace",
     "board",
     "export",
+    "load_environment",
     "run_batch",
 ]
 

@@ -18,7 +18,9 @@ Ask models for kernels, as `kernelwright run` does::
 
 Read what was produced: `Workspace(folder)` gives `kernels()` and `archive()`; `board(archive.attempts())`
 ranks; `export("sft", Path("data"), workspace=folder)` writes training data; `load_kernel("3f2a")` gives the
-class of a saved kernel. Errors are `UsageError` and `ConfigError` (mend the call), `ProblemError` (mend the
+class of a saved kernel; `verifiers.load_environment("kernelwright")` finds `load_environment`.
+
+Errors are `UsageError` and `ConfigError` (mend the call), `ProblemError` (mend the
 problem), `MachineError` (mend the machine), `ProviderError` and `ArchiveError`; all failures of the evaluator
 are `EvaluatorError`s. A candidate's failure is no error but the `Status` of its `Evaluation`.
 """
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
         Workspace,
         board,
         export,
+        load_environment,
         run_batch,
     )
     from kernelwright.evaluator import (
@@ -67,7 +70,17 @@ if TYPE_CHECKING:
 
 _AGENT = (
     *("Archive", "ArchiveError", "Batch", "Board", "Budget", "Kernel", "ProviderError", "RunSettings"),
-    *("Sampling", "UnknownKernel", "UnknownRun", "UsageError", "Workspace", "board", "export", "run_batch"),
+    *(
+        "Sampling",
+        "UnknownKernel",
+        "UnknownRun",
+        "UsageError",
+        "Workspace",
+        "board",
+        "export",
+        "load_environment",
+    ),
+    "run_batch",
 )
 
 __all__ = [
@@ -99,6 +112,7 @@ __all__ = [
     "evaluate",
     "export",
     "find_problems",
+    "load_environment",
     "load_kernel",
     "read_problem",
     "run_batch",

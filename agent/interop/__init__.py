@@ -1,1 +1,1 @@
-"""Writes what other projects read: KernelBench's run folders, flashinfer-bench's records, Python packages."""
+"""Formats of other projects: KernelBench, flashinfer-bench, verifiers, Python packages, chat files."""

@@ -1,4 +1,4 @@
-"""Makes a small installable Python package of kept kernels: source, reference, score and a test for each."""
+"""Makes an installable Python package of saved kernels: source, reference, score and a test for each."""
 
 from __future__ import annotations
 
@@ -15,49 +15,51 @@ from kernelwright.agent.workspace import Kernel
 from kernelwright.evaluator import BACKENDS, Problem, Record
 
 NAME: Final = re.compile(r"[A-Za-z]([A-Za-z0-9._-]*[A-Za-z0-9])?")
-TAKEN: Final = frozenset({"agent", "evaluator", "kernelwright", "ninja", "numpy", "pytest", "tests", "torch"})
-"""Modules that kernels and their tests stand on, and the folder of the tests."""
+RESERVED: Final = frozenset(
+    {"agent", "evaluator", "kernelwright", "ninja", "numpy", "pytest", "tests", "torch"}
+)
+"""Modules that kernels and their tests need, and the folder of the tests."""
 
 _SKELETON: Final = files("kernelwright.agent.interop") / "skeleton"
 
 
 class UnusablePackage(Exception):
-    """A package that cannot be made; the message says the way out."""
+    """A package that cannot be made; the message names the way out."""
 
 
-class Wanted(Record):
-    """What a package is to be called."""
+class PackageName(Record):
+    """The name and version of a package."""
 
     name: str
-    """Distribution's name, such as `my-kernels`."""
+    """The distribution, such as `my-kernels`."""
     version: str = "0.1.0"
 
     @property
     def module(self) -> str:
-        """The name it is imported by."""
+        """The module to import."""
         return re.sub(r"[-.]+", "_", self.name).lower()
 
 
 def write_package(
-    kernels: Sequence[Kernel], references: Mapping[str, Problem], wanted: Wanted, out: Path
+    kernels: Sequence[Kernel], references: Mapping[str, Problem], wanted: PackageName, out: Path
 ) -> list[str]:
-    """Write a package to a new or empty folder; the names its kernels have there.
+    """Write a package to a new or empty folder; return the names of its kernels there.
 
     `references` are problems by the hash of their source.
 
     Raises:
-        UnusablePackage: a name that is none, a reference nobody has, or a folder that holds something.
+        UnusablePackage: an invalid name, a lost reference, or a folder that is not empty.
         OSError: it cannot be written.
     """
-    if trouble := _trouble(wanted):
+    if trouble := _name_error(wanted):
         raise UnusablePackage(f"{wanted.name!r} {trouble}; choose another --name, such as my-kernels")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UnusablePackage(f"{out} is not empty; choose a new folder for --out")
     missing = [kernel for kernel in kernels if kernel.record.problem_sha not in references]
     if missing:
         raise UnusablePackage(
-            f"nobody has the reference of kernel {missing[0].id} ({missing[0].record.problem}, as it was "
-            "judged); name its file with --problem"
+            f"the reference of kernel {missing[0].id} ({missing[0].record.problem}, as it was "
+            "evaluated) is not at hand; name its file with --problem"
         )
     named = {_name(kernel): kernel for kernel in kernels}
     module = out / wanted.module
@@ -71,13 +73,13 @@ def write_package(
     return list(named)
 
 
-def _trouble(wanted: Wanted) -> str:
+def _name_error(wanted: PackageName) -> str:
     if not NAME.fullmatch(wanted.name) or not wanted.module.isidentifier():
         return "is no package name: letters, digits and dashes, a letter first"
     if keyword.iskeyword(wanted.module):
         return "is a word of Python's own and could not be imported"
     needed = {package.module for backend in BACKENDS.values() for package in backend.requires}
-    if wanted.module in sys.stdlib_module_names | needed | TAKEN:
+    if wanted.module in sys.stdlib_module_names | needed | RESERVED:
         return "would hide another package of that name"
     return ""
 
@@ -120,7 +122,7 @@ def _fill(path: Path, template: str, **values: str) -> None:
     path.write_text(text, "utf-8")
 
 
-def _project(wanted: Wanted, kernels: Mapping[str, Kernel]) -> str:
+def _project(wanted: PackageName, kernels: Mapping[str, Kernel]) -> str:
     needs = {"torch"} | {
         package.name for kernel in kernels.values() for package in BACKENDS[kernel.record.backend].requires
     }
@@ -132,7 +134,7 @@ def _project(wanted: Wanted, kernels: Mapping[str, Kernel]) -> str:
         "[project]",
         f"name = {json.dumps(wanted.name)}",
         f"version = {json.dumps(wanted.version)}",
-        'description = "GPU kernels made and judged by kernelwright."',
+        'description = "GPU kernels made and evaluated by kernelwright."',
         'readme = "README.md"',
         'requires-python = ">=3.11"',
         f"dependencies = {json.dumps(sorted({*needs, 'ninja'}))}",
@@ -143,14 +145,14 @@ def _project(wanted: Wanted, kernels: Mapping[str, Kernel]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _readme(wanted: Wanted, kernels: Mapping[str, Kernel]) -> str:
+def _readme(wanted: PackageName, kernels: Mapping[str, Kernel]) -> str:
     rows = [_row(name, kernel) for name, kernel in kernels.items()]
     first = next(iter(kernels), "NAME")
     return "\n".join(
         [
             f"# {wanted.name}",
             "",
-            "Kernels that kernelwright kept: each passed its evaluator, and carries the whole score.",
+            "Kernels that kernelwright saved: each passed its evaluator, and carries the whole score.",
             "",
             "```python",
             f"import {wanted.module}",

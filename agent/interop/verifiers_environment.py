@@ -1,9 +1,9 @@
 """A `verifiers` environment whose reward is our evaluator.
 
-Use `load_environment("kernelwright.agent.interop.verifiers_environment")`.
+Use `verifiers.load_environment("kernelwright", problems=[...])`, which finds `kernelwright.load_environment`.
 
-Neither `verifiers` nor `datasets` is needed before it is loaded. A reply is one turn; what it earns is what
-the same attempt earns in our own exports. Failures of this machine are raised, never rewarded.
+Neither `verifiers` nor `datasets` is needed before it is loaded. A reply is one turn; its reward is that of
+the same attempt in our exports. Failures of this machine are raised, never rewarded.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ from kernelwright.evaluator import (
     read_problem,
 )
 
-Judging = Callable[[Problem, Candidate, EvaluationConfig], Evaluation]
+Evaluate = Callable[[Problem, Candidate, EvaluationConfig], Evaluation]
 
 
 class Reward(Protocol):
-    """What a rubric calls; the names of its arguments are those of verifiers."""
+    """A reward as a rubric calls it; its arguments have the names of verifiers."""
 
     async def __call__(self, completion: object, info: object) -> float:
-        """What a reply is worth."""
+        """Reward a reply."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Tasks:
+class EnvironmentTasks:
     """Problems to solve with one backend, under one policy."""
 
     problems: Mapping[str, Problem]
     backend: str
     config: EvaluationConfig
     hardware: Hardware | None = None
-    """What the kernels are for, as far as it is known."""
+    """The hardware of the kernels, as far as it is known."""
 
     def rows(self) -> list[dict[str, object]]:
         """A row for each problem: the prompt we would send, and which problem it is.
 
-        What takes running a problem to know, such as how many bytes it moves, is not in it.
+        Facts that need a run of the problem, such as the bytes it moves, are not in it.
         """
         hardware: dict[str, Hardware] = {self.hardware.kind: self.hardware} if self.hardware else {}
         prompts = TemplatePrompts(installed_prompts(), Setting(config=self.config, hardware=hardware))
@@ -71,12 +71,12 @@ class Tasks:
             for problem in self.problems.values()
         ]
 
-    def judge(self, problem_id: str, reply: str, judging: Judging) -> float:
-        """What a reply is worth.
+    def score(self, problem_id: str, reply: str, evaluate: Evaluate) -> float:
+        """Evaluate a reply and return its reward.
 
         Raises:
             ConfigError: no such problem here.
-            EvaluatorError: this machine failed; nothing was judged.
+            EvaluatorError: this machine failed; there is no result.
         """
         problem = self.problems.get(problem_id)
         if problem is None:
@@ -84,15 +84,15 @@ class Tasks:
         found = extract(reply, finish_reason=None)
         if not found.code:
             return FAILED
-        return reward_of(judging(problem, Candidate(source=found.code, backend=self.backend), self.config))
+        return reward_of(evaluate(problem, Candidate(source=found.code, backend=self.backend), self.config))
 
-    def reward(self, judging: Judging) -> Reward:
-        """The reward as a rubric calls it; judging blocks a thread, not the event loop."""
+    def reward(self, evaluate: Evaluate) -> Reward:
+        """The reward as a rubric calls it; evaluation blocks a thread, not the event loop."""
 
         async def kernel_reward(completion: object, info: object) -> float:
             facts = json.loads(info) if isinstance(info, str) else info
             name = str(facts["problem"]) if isinstance(facts, Mapping) else ""
-            return await asyncio.to_thread(self.judge, name, last_said(completion), judging)
+            return await asyncio.to_thread(self.score, name, last_text(completion), evaluate)
 
         return kernel_reward
 
@@ -109,9 +109,9 @@ def load_environment(
     """A single-turn environment over the problems in files and folders.
 
     `config` are fields of `EvaluationConfig`. The evaluator lives as long as the environment; with
-    `service_url` a service judges instead, and `config` holds only what its clients may decide. Its token
+    `service_url` a service evaluates instead, and `config` holds only what its clients may decide. Its token
     comes from KERNELWRIGHT_SERVICE_TOKEN. Prompts name the hardware that `target` does (`h200`); without it
-    this machine's, unless a service judges.
+    this machine's, unless a service evaluates.
 
     Raises:
         ConfigError: unknown backend or target, no such device here, or a `verifiers` that lacks single-turn
@@ -123,21 +123,21 @@ def load_environment(
         raise ConfigError(
             "this verifiers has no SingleTurnEnv; install one that has: pip install 'verifiers<0.4'"
         )
-    tasks = Tasks(
+    tasks = EnvironmentTasks(
         problems=_read([problems] if isinstance(problems, str | Path) else problems),
         backend=find_backend(backend).name,
         config=EvaluationConfig.model_validate(config or {}),
         hardware=_hardware(target, backend, is_here=service_url is None),
     )
     if service_url is not None:
-        judging = judging_service(service_url, os.environ.get("KERNELWRIGHT_SERVICE_TOKEN"))
+        evaluate = service_evaluate(service_url, os.environ.get("KERNELWRIGHT_SERVICE_TOKEN"))
     else:
-        judging = Evaluator(cache=Path(cache) if cache is not None else None).evaluate
-    rubric = verifiers.Rubric(funcs=[tasks.reward(judging)], weights=[1.0])
+        evaluate = Evaluator(cache=Path(cache) if cache is not None else None).evaluate
+    rubric = verifiers.Rubric(funcs=[tasks.reward(evaluate)], weights=[1.0])
     return verifiers.SingleTurnEnv(dataset=datasets.Dataset.from_list(tasks.rows()), rubric=rubric, **options)
 
 
-def judging_service(url: str, token: str | None) -> Judging:
+def service_evaluate(url: str, token: str | None) -> Evaluate:
     """A service in the place of an evaluator; it must have the same problems.
 
     Raises:
@@ -148,7 +148,7 @@ def judging_service(url: str, token: str | None) -> Judging:
     return ServiceClient(url, token).evaluate
 
 
-def last_said(completion: object) -> str:
+def last_text(completion: object) -> str:
     """The text of a completion: a string, or the last of a list of messages."""
     if isinstance(completion, str):
         return completion

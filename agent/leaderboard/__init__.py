@@ -1,4 +1,4 @@
-"""What attempts add up to: read-only, pure, from a stream of folded attempts."""
+"""Leaderboards: pure functions over a stream of attempts, as records, tables, text and pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which baselines a run timed: speedups against the fastest of different ones are different things."""
+"""The baselines that a run timed; speedups against different baselines are not comparable."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def baselines_of(archive: Archive, run: str) -> tuple[str, ...]:
 
 
 def share_baselines(archive: Archive, before: str, after: str) -> bool:
-    """Whether two runs surely timed the same baselines."""
+    """Return whether two runs surely timed the same baselines."""
     then, now = baselines_of(archive, before), baselines_of(archive, after)
     return bool(then) and then == now

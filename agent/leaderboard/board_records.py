@@ -1,4 +1,4 @@
-"""What a leaderboard says, as records.
+"""The records of a leaderboard.
 
 Three units, never mixed: an *attempt* is one reply; a *sample* is what was made independently for one
 problem (an attempt of `sample`, a conversation of `refine`, a whole population of `evolve`) and is as good as
@@ -20,7 +20,7 @@ class Estimate(Record):
 
 
 class FastP(Record):
-    """Right and more than p times as fast as the best baseline."""
+    """Correct and more than p times as fast as the best baseline."""
 
     p: float
     per_attempt: float
@@ -30,17 +30,17 @@ class FastP(Record):
 
 
 class AtK(Record):
-    """What k independent samples of a problem give, estimated without bias from all there are."""
+    """Results of k independent samples of a problem, estimated without bias from all samples."""
 
     k: int
     passed: float
-    """Mean over problems of the chance that one of k is right."""
+    """Mean over problems of the chance that one of k is correct."""
     speedup: float
     """Geometric mean over problems of the expected best of k (in logarithms), failures as 1.0."""
 
 
 class Quartiles(Record):
-    """How values are spread."""
+    """Quartiles of values."""
 
     low: float
     median: float
@@ -48,7 +48,7 @@ class Quartiles(Record):
 
 
 class Standing(Record):
-    """What a standing is of; ranks compare standings that share all but model and strategy."""
+    """The subject of an entry; ranks compare entries that share all but model and strategy."""
 
     model: str
     strategy: str
@@ -65,14 +65,14 @@ class Entry(Record):
 
     of: Standing
     rank: int
-    """By `geomean`; those whose intervals overlap with the best share its rank. With `doubted` kernels
-    nobody is first beside an entry without."""
+    """By `geomean`; those whose intervals overlap with the best share its rank. An entry
+    with `doubted` kernels is not first beside one without."""
     problems: int
     """Problems attempted."""
     problem_set: str
-    """Short hash of which; entries that differ in it are compared on different problems."""
+    """Short hash of the problems; entries that differ in it are not on equal problems."""
     solved: int
-    """Problems with a right kernel."""
+    """Problems with a correct kernel."""
     attempts: int
     samples: int
     statuses: dict[str, int]
@@ -85,18 +85,18 @@ class Entry(Record):
     """The best speedup of each solved problem, falling: where the curve of `fast_p` over p steps down."""
     at_k: tuple[AtK, ...]
     tracks: dict[str, int]
-    """Right attempts by whose kernels did the work."""
+    """Correct attempts by track."""
     speed_of_light: Quartiles | None
-    """Of right attempts: fraction of what the hardware allows."""
+    """Of correct attempts: fraction of the roofline."""
     doubted: int
     """Problems whose best kernel was not sanitized, though the tools exist on this hardware."""
     cheats: int
     cheating_rate: float
-    """Share of attempts refused for deceiving."""
+    """Share of attempts refused as cheats."""
     tokens: int
     cost_usd: float
     unpriced: int
-    """Attempts whose cost nobody knows; `cost_usd` is without theirs."""
+    """Attempts of unknown cost; `cost_usd` leaves them out."""
     tokens_per_solved: float | None
     cost_per_solved_usd: float | None
     """None where nothing was solved, or the cost of any attempt is unknown."""
@@ -132,7 +132,7 @@ class ProblemEntry(Record):
     attempts: int
     passed: int
     flaws: tuple[str, ...] = ()
-    """What vetting found wrong with the problem; scores on it say little."""
+    """Flaws of the problem that vetting found; its scores mean little."""
     best: Best | None
 
 
@@ -142,6 +142,6 @@ class Board(Record):
     entries: tuple[Entry, ...]
     problems: tuple[ProblemEntry, ...]
     attempts: int
-    """Judged attempts."""
+    """Evaluated attempts."""
     unjudged: int
-    """Attempts that wait to be judged; they count nowhere."""
+    """Attempts without an evaluation; they are not counted elsewhere."""

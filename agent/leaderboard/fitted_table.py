@@ -19,7 +19,7 @@ GAP: Final = 2
 
 @dataclass(slots=True)
 class FittingTable:
-    """Rows of strangers' words, made fit to be seen; a heading that ends with `>` is of numbers."""
+    """AttemptRows of strangers' words, made fit to be seen; a heading that ends with `>` is of numbers."""
 
     headings: Sequence[str]
     rows: list[tuple[str, ...]] = field(default_factory=list)

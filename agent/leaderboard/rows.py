@@ -1,4 +1,4 @@
-"""What a leaderboard keeps of an attempt while it reads: a few small fields, so that 100,000 fit anywhere."""
+"""The few fields of an attempt that a leaderboard keeps, so that 100,000 fit in memory."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kernelwright.agent.records.attempt_log import Attempt
 from kernelwright.evaluator import Dtype, Math, Passes, Status
 
 CONTRACT_RULES: Final = frozenset({"contract", "empty", "size", "syntax"})
-"""Screening rules that reject what is broken; every other rejection is of a cheat."""
+"""Screening rules that reject broken code; every other rule rejects a cheat."""
 
 UNKNOWN_HARDWARE: Final = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Under what terms a score was made; scores are compared within one policy and hardware only."""
+    """The terms of a score; scores are compared within one policy and hardware only."""
 
     math: Math
     dtype: Dtype
@@ -35,8 +35,8 @@ class Policy:
 
 
 @dataclass(slots=True)
-class Row:
-    """One judged attempt."""
+class AttemptRow:
+    """One evaluated attempt."""
 
     run: str
     problem: str
@@ -60,33 +60,33 @@ class Row:
     is_cheat: bool
     is_sanitized: bool
     is_doubted: bool
-    """Right, but not sanitized on hardware where the tools are known to work."""
+    """Correct, but not sanitized on hardware where the tools work."""
     is_contended: bool
-    """Measured while something else slowed the baseline down."""
+    """Something else slowed the baseline down."""
     flaws: tuple[str, ...]
-    """What vetting found wrong with the problem."""
+    """Flaws of the problem that vetting found."""
     tokens: int
     cost_usd: float | None
     reply: int
-    """Stands for the reply, as it arrived."""
+    """Hash of the reply, as it arrived."""
     is_remembered: bool
-    """Whether the reply came from the completion cache."""
+    """The reply came from the completion cache."""
 
 
 @dataclass(slots=True)
-class Rows:
-    """Judged attempts, and how many were not judged."""
+class AttemptRows:
+    """Evaluated attempts, and the number of the others."""
 
-    judged: list[Row]
+    judged: list[AttemptRow]
     unjudged: int
 
 
-def read_rows(attempts: Iterable[Attempt]) -> Rows:
-    """Reduce attempts to rows; what never reached a device counts for the hardware its run used.
+def read_rows(attempts: Iterable[Attempt]) -> AttemptRows:
+    """Reduce attempts to rows; one that reached no device counts for the hardware of its run.
 
-    The tools are known to work on hardware where any of these attempts was sanitized.
+    The tools work on hardware where any of these attempts was sanitized.
     """
-    rows = Rows(judged=[], unjudged=0)
+    rows = AttemptRows(judged=[], unjudged=0)
     policies: dict[Policy, Policy] = {}
     for attempt in attempts:
         if attempt.evaluation is None:
@@ -98,19 +98,19 @@ def read_rows(attempts: Iterable[Attempt]) -> Rows:
     return rows
 
 
-def of_track(rows: Iterable[Row], track: str) -> list[Row]:
+def of_track(rows: Iterable[AttemptRow], track: str) -> list[AttemptRow]:
     """The rows with a pass on any other track counted as a failure."""
     return [row if row.speedup is None or row.track == track else replace(row, speedup=None) for row in rows]
 
 
-def _row(attempt: Attempt, policies: dict[Policy, Policy]) -> Row:
+def _row(attempt: Attempt, policies: dict[Policy, Policy]) -> AttemptRow:
     key, line = attempt.key, attempt.completion
     judged = attempt.evaluation
     if judged is None:
-        raise ValueError(f"attempt {attempt.id} was not judged")
+        raise ValueError(f"attempt {attempt.id} was not evaluated")
     score = judged.score
     policy = Policy(math=score.math, dtype=score.dtype, shapes=score.shapes, passes=score.passes)
-    return Row(
+    return AttemptRow(
         run=sys.intern(key.run),
         problem=sys.intern(key.problem),
         problem_sha=sys.intern(score.problem_sha),
@@ -142,18 +142,18 @@ def _row(attempt: Attempt, policies: dict[Policy, Policy]) -> Row:
 
 
 def is_cheat(status: Status, fatal: tuple[str, ...]) -> bool:
-    """Whether a candidate was refused for deceiving, and not for being wrong or broken."""
+    """Return whether a candidate was refused as a cheat, not as wrong or broken."""
     return status is Status.TAMPERED or (status is Status.REJECTED and not CONTRACT_RULES.issuperset(fatal))
 
 
 def _speed(status: Status, speedup: float | None) -> float | None:
-    """None for a failure; a right kernel that was not timed counts as no faster than the reference."""
+    """None for a failure; a correct kernel that was not timed counts as 1.0."""
     if status is not Status.PASSED:
         return None
     return 1.0 if speedup is None else speedup
 
 
-def _settle_hardware(rows: list[Row]) -> None:
+def _settle_hardware(rows: list[AttemptRow]) -> None:
     used: dict[tuple[object, ...], Counter[str]] = {}
     for row in rows:
         if row.hardware is not None:
@@ -165,10 +165,10 @@ def _settle_hardware(rows: list[Row]) -> None:
             row.hardware = counts.most_common(1)[0][0] if counts else UNKNOWN_HARDWARE
 
 
-def _settle_doubts(rows: list[Row]) -> None:
+def _settle_doubts(rows: list[AttemptRow]) -> None:
     tools = {row.hardware for row in rows if row.is_sanitized}
     for row in rows:
-        # A candidate all of whose kernels are the library's built nothing that tools could be run on.
+        # A candidate with library kernels only built nothing that tools could check.
         row.is_doubted = (
             row.status is Status.PASSED
             and not row.is_sanitized
@@ -177,5 +177,5 @@ def _settle_doubts(rows: list[Row]) -> None:
         )
 
 
-def _places(row: Row) -> tuple[tuple[object, ...], ...]:
+def _places(row: AttemptRow) -> tuple[tuple[object, ...], ...]:
     return (row.run, row.backend, row.policy), (row.run, row.backend)

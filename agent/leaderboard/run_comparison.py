@@ -1,7 +1,7 @@
-"""Two runs side by side: what got better, what got worse, and what is within noise. Pure.
+"""Compares two runs problem by problem; pure.
 
-Compared are the best right kernels of one problem with one backend on one hardware under one policy. A
-difference is one only where the 95 % intervals of the two speedups do not meet.
+It compares the best correct kernels of one problem with one backend on one hardware under one policy. A
+difference counts only where the 95 % intervals of the two speedups do not overlap.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from enum import StrEnum
 
-from kernelwright.agent.leaderboard.rows import Row
+from kernelwright.agent.leaderboard.rows import AttemptRow
 from kernelwright.agent.leaderboard.standings import fastest, place
 from kernelwright.evaluator import Dtype, Math, Passes, Record
 
 
 class Change(StrEnum):
-    """What became of a problem from one run to the other."""
+    """The change of a problem from one run to the other."""
 
     NEWLY_SOLVED = "newly solved"
     NEWLY_LOST = "newly lost"
@@ -28,7 +28,7 @@ class Change(StrEnum):
 
 
 class RunSide(Record):
-    """One run's best kernel for a problem; without a speedup nothing was right."""
+    """One run's best kernel for a problem; without a speedup nothing passed."""
 
     model: str | None = None
     strategy: str | None = None
@@ -37,7 +37,7 @@ class RunSide(Record):
     low: float | None = None
     high: float | None = None
     attempts: int
-    """Judged attempts."""
+    """Evaluated attempts."""
     passed: int
 
 
@@ -70,14 +70,14 @@ class RunComparison(Record):
 
 
 def compare_runs(
-    rows: Iterable[Row], before: str, after: str, *, same_baselines: bool = False
+    rows: Iterable[AttemptRow], before: str, after: str, *, same_baselines: bool = False
 ) -> RunComparison:
-    """Compare what two runs made of the same problems.
+    """Compare the results of two runs on the same problems.
 
     `same_baselines` says that both runs timed the same baselines, so that a speedup against the fastest means
     the same in both; without it, speedups against different baselines are not compared.
     """
-    sides: defaultdict[tuple[str, ...], dict[str, list[Row]]] = defaultdict(dict)
+    sides: defaultdict[tuple[str, ...], dict[str, list[AttemptRow]]] = defaultdict(dict)
     for row in rows:
         if row.run in (before, after):
             sides[(row.problem, *place(row))].setdefault(row.run, []).append(row)
@@ -95,7 +95,7 @@ def compare_runs(
     )
 
 
-def _difference(before: list[Row], after: list[Row], same_baselines: bool) -> Difference:
+def _difference(before: list[AttemptRow], after: list[AttemptRow], same_baselines: bool) -> Difference:
     of = (before or after)[0]
     change, why = _decide(before, after, same_baselines)
     return Difference(
@@ -113,7 +113,7 @@ def _difference(before: list[Row], after: list[Row], same_baselines: bool) -> Di
     )
 
 
-def _decide(before: list[Row], after: list[Row], same_baselines: bool) -> tuple[Change, str]:
+def _decide(before: list[AttemptRow], after: list[AttemptRow], same_baselines: bool) -> tuple[Change, str]:
     if not before or not after:
         return Change.NOT_COMPARABLE, f"only the {'second' if after else 'first'} run tried it on these terms"
     shas = {row.problem_sha for row in before} | {row.problem_sha for row in after}
@@ -125,7 +125,7 @@ def _decide(before: list[Row], after: list[Row], same_baselines: bool) -> tuple[
     return _faster(then, now, same_baselines)
 
 
-def _solved(then: Row | None, now: Row | None) -> tuple[Change, str]:
+def _solved(then: AttemptRow | None, now: AttemptRow | None) -> tuple[Change, str]:
     if now is not None:
         return Change.NEWLY_SOLVED, f"nothing was right; now {_times(now)}"
     if then is not None:
@@ -133,7 +133,7 @@ def _solved(then: Row | None, now: Row | None) -> tuple[Change, str]:
     return Change.UNSOLVED, "nothing is right in either run"
 
 
-def _faster(then: Row, now: Row, same_baselines: bool) -> tuple[Change, str]:
+def _faster(then: AttemptRow, now: AttemptRow, same_baselines: bool) -> tuple[Change, str]:
     if then.low is None or then.high is None or now.low is None or now.high is None:
         return Change.NOT_COMPARABLE, "right in both; its speed was not measured both times"
     if not same_baselines and then.against != now.against:
@@ -145,11 +145,11 @@ def _faster(then: Row, now: Row, same_baselines: bool) -> tuple[Change, str]:
     return Change.WITHIN_NOISE, "the intervals meet"
 
 
-def _times(row: Row) -> str:
+def _times(row: AttemptRow) -> str:
     return "right, not timed" if row.low is None else f"{row.speedup or 1.0:.2f}×"
 
 
-def _side(rows: list[Row]) -> RunSide | None:
+def _side(rows: list[AttemptRow]) -> RunSide | None:
     if not rows:
         return None
     best = fastest(rows)

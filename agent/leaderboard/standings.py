@@ -18,7 +18,7 @@ from kernelwright.agent.leaderboard.board_records import (
     Standing,
 )
 from kernelwright.agent.leaderboard.policy import SAMPLE_COUNTS, SPEEDUP_POINTS
-from kernelwright.agent.leaderboard.rows import Row, Rows, of_track, read_rows
+from kernelwright.agent.leaderboard.rows import AttemptRow, AttemptRows, of_track, read_rows
 from kernelwright.agent.leaderboard.statistics import (
     Interval,
     best_at_k,
@@ -38,18 +38,18 @@ from kernelwright.evaluator import Status, sha256_text
 def board(
     attempts: Iterable[Attempt], *, samples: int = 1000, seed: int = 0, track: str | None = None
 ) -> Board:
-    """Work everything out from a stream of attempts.
+    """Compute a leaderboard from a stream of attempts.
 
-    `samples` are bootstrap resamples. With a `track` (`own`, `mixed`, `library`) a right kernel of another
+    `samples` are bootstrap resamples. With a `track` (`own`, `mixed`, `library`) a correct kernel of another
     track counts as a failure.
     """
     return board_of(read_rows(attempts), samples=samples, seed=seed, track=track)
 
 
-def board_of(rows: Rows, *, samples: int = 1000, seed: int = 0, track: str | None = None) -> Board:
+def board_of(rows: AttemptRows, *, samples: int = 1000, seed: int = 0, track: str | None = None) -> Board:
     """The same from rows that were read already."""
-    groups: defaultdict[tuple[str, ...], list[Row]] = defaultdict(list)
-    problems: defaultdict[tuple[str, ...], list[Row]] = defaultdict(list)
+    groups: defaultdict[tuple[str, ...], list[AttemptRow]] = defaultdict(list)
+    problems: defaultdict[tuple[str, ...], list[AttemptRow]] = defaultdict(list)
     for row in rows.judged if track is None else of_track(rows.judged, track):
         groups[(*place(row), row.model, row.strategy)].append(row)
         problems[(*place(row), row.problem)].append(row)
@@ -62,18 +62,18 @@ def board_of(rows: Rows, *, samples: int = 1000, seed: int = 0, track: str | Non
     )
 
 
-def place(row: Row) -> tuple[str, str, str]:
-    """What scores must share to be compared: backend, hardware and policy."""
+def place(row: AttemptRow) -> tuple[str, str, str]:
+    """Backend, hardware and policy, which comparable scores share."""
     return row.backend, row.hardware or "", str(row.policy)
 
 
-def fastest(rows: Iterable[Row]) -> Row | None:
-    """The right row to show first: what was not sanitized though the tools exist comes behind the rest."""
-    right = [row for row in rows if row.speedup is not None]
-    return max(right, key=lambda row: (not row.is_doubted, row.speedup or 0.0), default=None)
+def fastest(rows: Iterable[AttemptRow]) -> AttemptRow | None:
+    """The correct row to show first; unsanitized ones come last where the tools exist."""
+    correct = [row for row in rows if row.speedup is not None]
+    return max(correct, key=lambda row: (not row.is_doubted, row.speedup or 0.0), default=None)
 
 
-def _entry(rows: list[Row], *, samples: int, seed: int) -> Entry:
+def _entry(rows: list[AttemptRow], *, samples: int, seed: int) -> Entry:
     by_problem = _by_problem(rows)
     best = [_best(of_problem) for of_problem in by_problem.values()]
     solved = [speedup for speedup in best if speedup is not None]
@@ -117,8 +117,8 @@ def _entry(rows: list[Row], *, samples: int, seed: int) -> Entry:
     )
 
 
-def _doubted(rows: list[Row]) -> int:
-    by_problem: defaultdict[str, list[Row]] = defaultdict(list)
+def _doubted(rows: list[AttemptRow]) -> int:
+    by_problem: defaultdict[str, list[AttemptRow]] = defaultdict(list)
     for row in rows:
         by_problem[row.problem].append(row)
     best = [max(of_one, key=lambda row: row.speedup or 0.0) for of_one in by_problem.values()]
@@ -128,8 +128,7 @@ def _doubted(rows: list[Row]) -> int:
 def _ranked(entries: list[Entry]) -> list[Entry]:
     """Entries with their ranks, best first, boards by backend, hardware and policy.
 
-    Whoever owes a best speedup to a kernel that was not sanitized though the tools exist is not first beside
-    somebody who does not.
+    An entry with an unsanitized best kernel, where the tools exist, is not first beside one without.
     """
     boards: defaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
     for entry in entries:
@@ -151,13 +150,13 @@ def _ranked(entries: list[Entry]) -> list[Entry]:
     return ranked
 
 
-def _by_problem(rows: list[Row]) -> dict[str, list[float | None]]:
-    """Each problem's samples, as the best speedup of each; None where no attempt of it was right.
+def _by_problem(rows: list[AttemptRow]) -> dict[str, list[float | None]]:
+    """Each problem's samples, as the best speedup of each; None where no attempt of it passed.
 
     A sample all of whose replies were remembered is the one it repeats: k of n must be n that were drawn.
     """
     joint = {name for name in {row.strategy for row in rows} if attempts_are_one_sample(name)}
-    made: defaultdict[tuple[str, str, int], list[Row]] = defaultdict(list)
+    made: defaultdict[tuple[str, str, int], list[AttemptRow]] = defaultdict(list)
     for row in rows:
         whole = row.strategy in joint
         made[row.problem, row.run, 0 if whole else row.sample].append(row)
@@ -173,7 +172,7 @@ def _by_problem(rows: list[Row]) -> dict[str, list[float | None]]:
     return {problem: list(samples.values()) for problem, samples in sorted(found.items())}
 
 
-def _is_repeat(sample: list[Row]) -> bool:
+def _is_repeat(sample: list[AttemptRow]) -> bool:
     return all(row.is_remembered for row in sample)
 
 
@@ -186,7 +185,7 @@ def _log(speedup: float | None) -> float:
     return 0.0 if speedup is None else math.log(speedup)
 
 
-def _per_attempt(rows: list[Row], p: float) -> float:
+def _per_attempt(rows: list[AttemptRow], p: float) -> float:
     attempts: defaultdict[str, list[float | None]] = defaultdict(list)
     for row in rows:
         attempts[row.problem].append(row.speedup)
@@ -195,7 +194,7 @@ def _per_attempt(rows: list[Row], p: float) -> float:
 
 def _at_k(problems: list[list[float | None]]) -> Iterable[AtK]:
     most = min(len(samples) for samples in problems)
-    # Any right kernel is preferred to a failure, even one slower than the reference.
+    # Any correct kernel is preferred to a failure, even one slower than the reference.
     rising = [sorted(samples, key=lambda speedup: speedup or 0.0) for samples in problems]
     for k in (k for k in SAMPLE_COUNTS if k <= most):
         right = [pass_at_k(len(samples), sum(s is not None for s in samples), k) for samples in rising]
@@ -203,7 +202,7 @@ def _at_k(problems: list[list[float | None]]) -> Iterable[AtK]:
         yield AtK(k=k, passed=mean(right), speedup=math.exp(mean(logs)))
 
 
-def _quartiles(rows: list[Row]) -> Quartiles | None:
+def _quartiles(rows: list[AttemptRow]) -> Quartiles | None:
     values = sorted(
         row.speed_of_light for row in rows if row.status is Status.PASSED and row.speed_of_light is not None
     )
@@ -226,7 +225,7 @@ def _interval(estimate: Estimate) -> Interval | None:
     return Interval(low=estimate.low, high=estimate.high)
 
 
-def _standing(row: Row) -> Standing:
+def _standing(row: AttemptRow) -> Standing:
     return Standing(
         model=row.model,
         strategy=row.strategy,
@@ -239,7 +238,7 @@ def _standing(row: Row) -> Standing:
     )
 
 
-def _problem(rows: list[Row]) -> ProblemEntry:
+def _problem(rows: list[AttemptRow]) -> ProblemEntry:
     of = _standing(rows[0])
     best = fastest(rows)
     return ProblemEntry(
@@ -257,7 +256,7 @@ def _problem(rows: list[Row]) -> ProblemEntry:
     )
 
 
-def _best_kernel(row: Row) -> Best:
+def _best_kernel(row: AttemptRow) -> Best:
     return Best(
         model=row.model,
         strategy=row.strategy,

@@ -27,7 +27,7 @@ _SPENT: Final = (
     "cost_per_solved_usd",
 )
 _FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""How a cell begins that spreadsheets work out (https://owasp.org/www-community/attacks/CSV_Injection)."""
+"""First characters of cells that spreadsheets evaluate (https://owasp.org/www-community/attacks/CSV_Injection)."""
 TRACKS: Final = ("own", "mixed", "library", "unknown")
 
 COLUMNS: Final = (
@@ -62,7 +62,7 @@ def to_csv(board: Board) -> str:
 
 def _line(entry: Entry) -> dict[str, object]:
     named = entry.of.model_dump(mode="json")
-    # Names are strangers', and this may be printed to a terminal.
+    # Names come from outside, and this may be printed to a terminal.
     line: dict[str, object] = {key: _cell(value) if value else value for key, value in named.items()}
     line |= {name: getattr(entry, name) for name in (*_PLAIN, *_SPENT)}
     line |= {"geomean": entry.geomean.value} | _around("geomean", entry.geomean)
@@ -78,7 +78,7 @@ def _line(entry: Entry) -> dict[str, object]:
 
 
 def _cell(name: str) -> str:
-    """A stranger's name as text: a spreadsheet would take one that begins like a formula for one."""
+    """A name as text, also where a spreadsheet would read a formula."""
     return visible(f"'{name}" if name.startswith(_FORMULAS) else name)
 
 

@@ -1,4 +1,4 @@
-"""The HTTP door to the evaluator: accepts candidates, has them judged, keeps the verdicts.
+"""The evaluator over HTTP: accepts candidates, evaluates them, and stores the results.
 
 `client` needs nothing but the standard library; the rest needs the extra `service`.
 """

@@ -47,7 +47,7 @@ class ServiceError(EvaluatorError):
     """The service did not answer, or has no result; nothing is scored."""
 
 
-class Refused(ServiceError):
+class ServiceRefusal(ServiceError):
     """The service refuses the request; repeating it does not help."""
 
     def __init__(self, status: int, name: str, detail: str) -> None:
@@ -74,7 +74,7 @@ class ServiceClient:
     """Talks to one service. Usable from any thread."""
 
     def __init__(self, base_url: str, token: str | None = None, *, request_s: float = 30.0) -> None:
-        """`base_url` such as `http://judge:8080`; `request_s` is for one exchange, waiting not counted.
+        """`base_url` such as `http://gpu-host:8080`; `request_s` is for one exchange, waiting not counted.
 
         Raises:
             ConfigError: not an address.
@@ -107,7 +107,7 @@ class ServiceClient:
         `EvaluationConfig` only fields that differ from the defaults are sent.
 
         Raises:
-            Refused, EvaluationFailed, EvaluationCancelled, TimeUp: as their names say.
+            ServiceRefusal, EvaluationFailed, EvaluationCancelled, TimeUp: as their names say.
             ConfigError: the config holds what only the operator decides.
         """
         deadline = time.monotonic() + timeout_s
@@ -119,7 +119,7 @@ class ServiceClient:
                 raise TimeUp(f"evaluation {answer['id']} is {answer['state']} after {timeout_s:g} s")
             try:
                 answer = self.look(answer["id"], wait_s=min(left_s, CLIENT_WAIT_S), deadline=deadline)
-            except Refused as refusal:
+            except ServiceRefusal as refusal:
                 if refusal.status != 404:
                     raise
                 answer = self._ask("POST", PLACE, deadline, body)
@@ -137,7 +137,7 @@ class ServiceClient:
         """Submit a candidate without waiting; `look` at the answer's `id` later.
 
         Raises:
-            Refused, TimeUp, ConfigError: as `evaluate` does.
+            ServiceRefusal, TimeUp, ConfigError: as `evaluate` does.
         """
         body = submission(problem, candidate, config, fresh=fresh, send_source=send_source)
         return self._ask("POST", PLACE, None, body)
@@ -146,7 +146,7 @@ class ServiceClient:
         """The state of an evaluation, or its end; `deadline` is of `time.monotonic()`.
 
         Raises:
-            Refused, TimeUp: as their names say.
+            ServiceRefusal, TimeUp: as their names say.
         """
         path = f"{PLACE}/{evaluation}?wait={wait_s:.3f}"
         return self._ask("GET", path, deadline, wait_s=wait_s)
@@ -263,10 +263,10 @@ def _read(status: int, data: bytes) -> Answer:
     except (ValueError, RecursionError):
         answer = None
     if not isinstance(answer, dict):
-        raise Refused(status, "no-json", data[:200].decode("utf-8", "replace"))
+        raise ServiceRefusal(status, "no-json", data[:200].decode("utf-8", "replace"))
     if status >= 400:
         name = str(answer.get("type", "")).rpartition(":")[2]
-        raise Refused(status, name, str(answer.get("detail", "")))
+        raise ServiceRefusal(status, name, str(answer.get("detail", "")))
     return answer
 
 

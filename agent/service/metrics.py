@@ -85,7 +85,7 @@ class DrainRate:
         self._turned_away = 0
 
     def retry_after_s(self) -> int:
-        """Whole seconds until the caller refused now may find a place; more for each further one."""
+        """Estimate seconds until the caller refused now may find a place; more for each further one."""
         self._turned_away += 1
         if not self._seconds:
             return FIRST_RETRY_S

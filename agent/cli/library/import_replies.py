@@ -15,7 +15,7 @@ from kernelwright.agent.cli.terminal import completion, options
 from kernelwright.agent.cli.terminal.failures import did_pass, say
 
 if TYPE_CHECKING:
-    from kernelwright.agent.interop.imports.reply_recorder import Taken
+    from kernelwright.agent.interop.imports.reply_recorder import RecordedReply
     from kernelwright.agent.records.attempt_log import Attempt
     from kernelwright.evaluator import Status
 
@@ -63,7 +63,7 @@ def import_files(
     """
     from kernelwright.agent.cli.runs.run_options import watching
     from kernelwright.agent.interop.imports import read_replies
-    from kernelwright.agent.interop.imports.reply_recorder import Source, record_replies
+    from kernelwright.agent.interop.imports.reply_recorder import ReplyDefaults, record_replies
     from kernelwright.agent.setup.batch import evaluate_recorded
     from kernelwright.agent.setup.preparation import RunPlace, keeping
     from kernelwright.agent.setup.problem_lookup import read_problems
@@ -76,7 +76,7 @@ def import_files(
     skipped: list[str] = []
     replies = [reply for file in files for reply in read_replies(file, skipped.append)]
     archive = Workspace(workspace).archive()
-    source = Source(
+    source = ReplyDefaults(
         problems={problem.id: problem for problem in read_problems(problem or ["all"])},
         backend=backend,
         model=model,
@@ -103,7 +103,7 @@ def import_files(
 class ImportedRow:
     """A reply and its outcome."""
 
-    taken: Taken
+    taken: RecordedReply
     attempt: Attempt
 
     @property

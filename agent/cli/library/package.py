@@ -21,7 +21,7 @@ def package(
 ) -> None:
     """Write an installable package of kernels: source, reference, score and a test for each."""
     from kernelwright.agent.cli.terminal.console import out as console
-    from kernelwright.agent.interop.package_writer import UnusablePackage, Wanted, write_package
+    from kernelwright.agent.interop.package_writer import PackageName, UnusablePackage, write_package
     from kernelwright.agent.setup.reference_lookup import find_references
     from kernelwright.agent.workspace import Workspace
 
@@ -29,7 +29,7 @@ def package(
     chosen = [place.kernel(kernel) for kernel in kernels]
     references = find_references(place.archive(), chosen, problem or ["all"])
     try:
-        names = write_package(chosen, references, Wanted(name=name), out)
+        names = write_package(chosen, references, PackageName(name=name), out)
     except UnusablePackage as error:
         raise UsageError(str(error)) from None
     for made in names:

@@ -1,9 +1,9 @@
-"""Takes in replies made elsewhere: text files, chat completions in JSON, KernelBench run folders."""
+"""Imports replies made elsewhere: text files, chat completions in JSON, KernelBench run folders."""
 
 from __future__ import annotations
 
 from kernelwright.agent.interop.imports.imported_reply import ImportedReply, UnreadableImport
-from kernelwright.agent.interop.imports.problem_match import Match, match_problem
+from kernelwright.agent.interop.imports.problem_match import ProblemMatch, match_problem
 from kernelwright.agent.interop.imports.reply_reader import read_replies
 
-__all__ = ["ImportedReply", "Match", "UnreadableImport", "match_problem", "read_replies"]
+__all__ = ["ImportedReply", "ProblemMatch", "UnreadableImport", "match_problem", "read_replies"]

@@ -11,7 +11,7 @@ from kernelwright.agent.records.messages import Message, Usage
 from kernelwright.evaluator import Record
 
 OnSkip: TypeAlias = Callable[[str], None]
-"""Told of every part of a file that gives no reply: where it is, and why."""
+"""Called for every part of a file without a reply, with its place and the reason."""
 
 
 def _whole_characters(label: str) -> str:
@@ -23,11 +23,11 @@ Label: TypeAlias = Annotated[str, AfterValidator(_whole_characters)]
 
 
 class UnreadableImport(Exception):
-    """A file that cannot be taken in; the message says what was expected."""
+    """A file that cannot be imported; the message names the expected form."""
 
 
 class ImportedReply(Record):
-    """What a file says of one reply; None and empty where it says nothing."""
+    """One reply of a file; None and empty where the file does not say."""
 
     origin: Label
     """File, and line where one file holds several."""
@@ -36,7 +36,7 @@ class ImportedReply(Record):
     messages: tuple[Message, ...] = ()
     """The prompt, where it is known apart from the reply."""
     problem: Label | None = None
-    """What the file calls the problem."""
+    """The problem's name in the file."""
     backend: Label | None = None
     model: Label | None = None
     generated_at: Label | None = None

@@ -1,4 +1,4 @@
-"""Which problem a name means, and how sure that is."""
+"""Finds the problem that a name means."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from dataclasses import dataclass
 from typing import Final
 
 DOUBTFUL: Final = 0.34
-"""Share of words two names must have in common to be taken for one problem, with doubt."""
+"""Share of common words at which two names may mean one problem."""
 
 _NOISE: Final = frozenset({"a", "and", "by", "dimension", "for", "of", "op", "py", "the", "with"})
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
-    """A problem a name was taken for."""
+class ProblemMatch:
+    """The problem that a name means."""
 
     problem: str
     """Problem id."""
     how: str
-    """What the two have in common: `name`, `number` or `words`; `asked` where the user said so."""
+    """The common part: `name`, `number` or `words`; `asked` where the user named the problem."""
 
     @property
     def certain(self) -> bool:
-        """Whether it is the name that agrees; numbers and single words differ between collections."""
+        """True when the names agree; numbers and words differ between collections."""
         return self.how == "name"
 
 
-def match_problem(name: str, known: Iterable[str], *, by_number: bool = True) -> Match | None:
+def match_problem(name: str, known: Iterable[str], *, by_number: bool = True) -> ProblemMatch | None:
     """The known problem a name means; None when none is near, or two are equally near.
 
     `by_number` says that the known problems are numbered as those the name is from.
@@ -38,15 +38,15 @@ def match_problem(name: str, known: Iterable[str], *, by_number: bool = True) ->
         problem for problem in ids if _bare(name) and _bare(name) == _bare(problem)
     ]
     if len(same) == 1:
-        return Match(same[0], how="name")
+        return ProblemMatch(same[0], how="name")
     numbered = [problem for problem in ids if by_number and _has_number(problem, name)]
     if len(numbered) == 1:
-        return Match(numbered[0], how="number")
+        return ProblemMatch(numbered[0], how="number")
     words = _words(name)
     near = sorted(((_overlap(words, _words(problem)), problem) for problem in ids), reverse=True)
     if not near or near[0][0] < DOUBTFUL or (len(near) > 1 and near[0][0] == near[1][0]):
         return None
-    return Match(near[0][1], how="words")
+    return ProblemMatch(near[0][1], how="words")
 
 
 def _has_number(problem: str, name: str) -> bool:

@@ -1,7 +1,7 @@
 """Raw replies: one text file each, with an optional header of `# Name: value` lines above the reply.
 
-What remains of a prompt may stand before the reply; without a mark between them the two stay together, and
-extraction looks behind the last `</think>` anyway.
+A part of the prompt may precede the reply; without a mark between them the two stay together, and extraction
+looks behind the last `</think>` anyway.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tells what a path holds, and reads the replies in it."""
+"""Reads the replies in a file or a folder."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MAX_BYTES: Final = 1 << 30
 KERNEL_FILE: Final = re.compile(
     r"level_(?P<level>\w+)_problem_(?P<problem>\w+?)_sample_(?P<sample>\d+)_kernel\.py"
 )
-"""How a KernelBench run folder names its candidates."""
+"""The names of candidates in a KernelBench run folder."""
 
 
 def read_replies(path: Path, on_skip: OnSkip = lambda why: None) -> Iterator[ImportedReply]:
-    """Every reply a file or a run folder holds; `on_skip` hears, last, of what in it gave none.
+    """Every reply a file or a run folder holds; `on_skip` is called last, for the parts without one.
 
     Raises:
         UnreadableImport: missing, not text, or without any reply.

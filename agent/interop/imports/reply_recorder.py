@@ -1,6 +1,6 @@
-"""Makes a run of replies made elsewhere: each becomes an attempt, with everything its file said.
+"""Makes a run of replies made elsewhere: each becomes an attempt, with all facts of its file.
 
-Such a run asks nobody; going on with it judges what is not judged yet.
+Such a run asks no model; resuming it evaluates the rest.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kernelwright.agent.archive import Answer, Archive, RunLog, begin_run
 from kernelwright.agent.extraction.extract import Extraction, ExtractionOutcome, Rule, extract
 from kernelwright.agent.extraction.python_modules import read_module
 from kernelwright.agent.interop.imports.imported_reply import ImportedReply, UnreadableImport
-from kernelwright.agent.interop.imports.problem_match import Match, match_problem
+from kernelwright.agent.interop.imports.problem_match import ProblemMatch, match_problem
 from kernelwright.agent.records.attempt_log import AttemptKey
 from kernelwright.agent.records.messages import Completion, CompletionRequest
 from kernelwright.agent.records.provenance import now
@@ -25,40 +25,40 @@ from kernelwright.evaluator import BACKENDS, EvaluationConfig, Problem, guess_ba
 UNKNOWN: Final = "unknown"
 
 DEFAULT_BACKEND: Final = "cuda"
-"""Of a reply that says nothing and uses no backend's words."""
+"""The backend of a reply that names none and uses the words of none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """What is known about replies whose files do not say it themselves."""
+class ReplyDefaults:
+    """Facts about replies whose files do not state them."""
 
     problems: Mapping[str, Problem]
-    """By id; with a single one every reply is for it."""
+    """By id; a single one is the problem of every reply."""
     backend: str | None = None
     model: str | None = None
     license: str | None = None
-    """Licence of what they hold."""
+    """Licence of the replies."""
     is_numbered_alike: bool = True
-    """Whether a number means the same problem in the files and among these."""
+    """True when a number means the same problem in the files and among these."""
     config: EvaluationConfig = field(default_factory=EvaluationConfig)
-    """How they are to be judged."""
+    """The policy of their evaluation."""
     plain_build: bool = True
-    """Whether a kernel must build with torch's own headers to be kept."""
+    """A kernel must build with torch's own headers to be saved."""
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """A reply, what was found in it, and the attempt it becomes."""
+class RecordedReply:
+    """A reply, its extraction, and its attempt."""
 
     reply: ImportedReply
-    match: Match | None
+    match: ProblemMatch | None
     extraction: Extraction
     key: AttemptKey
 
 
 def record_replies(
-    archive: Archive, replies: Sequence[ImportedReply], source: Source
-) -> tuple[RunLog, list[Taken]]:
+    archive: Archive, replies: Sequence[ImportedReply], source: ReplyDefaults
+) -> tuple[RunLog, list[RecordedReply]]:
     """Begin a run and record every reply in it; the caller closes the log.
 
     Raises:
@@ -66,7 +66,7 @@ def record_replies(
         OSError: the archive cannot be written.
     """
     if not replies:
-        raise UnreadableImport("there is no reply to take in")
+        raise UnreadableImport("there is no reply to import")
     labelled = _label(replies, source)
     used = {entry.match.problem: source.problems[entry.match.problem] for entry in labelled if entry.match}
     plan = Plan(
@@ -79,7 +79,9 @@ def record_replies(
     )
     log = begin_run(archive, plan.model_dump_json(), list(used.values()))
     taken = [
-        Taken(entry.reply, entry.match, entry.extraction, entry.key.model_copy(update={"run": log.run}))
+        RecordedReply(
+            entry.reply, entry.match, entry.extraction, entry.key.model_copy(update={"run": log.run})
+        )
         for entry in labelled
     ]
     for entry in taken:
@@ -87,7 +89,7 @@ def record_replies(
     return log, taken
 
 
-def _label(replies: Sequence[ImportedReply], source: Source) -> list[Taken]:
+def _label(replies: Sequence[ImportedReply], source: ReplyDefaults) -> list[RecordedReply]:
     counts: Counter[tuple[str, str, str]] = Counter()
     labelled = []
     for reply in replies:
@@ -108,11 +110,11 @@ def _label(replies: Sequence[ImportedReply], source: Source) -> list[Taken]:
             sample=counts[place],
         )
         counts[place] += 1
-        labelled.append(Taken(reply, match, extraction, key))
+        labelled.append(RecordedReply(reply, match, extraction, key))
     return labelled
 
 
-def _match(reply: ImportedReply, source: Source) -> Match | None:
+def _match(reply: ImportedReply, source: ReplyDefaults) -> ProblemMatch | None:
     found = (
         match_problem(reply.problem, source.problems, by_number=source.is_numbered_alike)
         if reply.problem
@@ -120,7 +122,7 @@ def _match(reply: ImportedReply, source: Source) -> Match | None:
     )
     if len(source.problems) > 1 or (found and found.certain):
         return found
-    return next((Match(problem, how="asked") for problem in source.problems), None)
+    return next((ProblemMatch(problem, how="asked") for problem in source.problems), None)
 
 
 def _extract(reply: ImportedReply) -> Extraction:
@@ -131,13 +133,13 @@ def _extract(reply: ImportedReply) -> Extraction:
     return Extraction(outcome=ExtractionOutcome.NO_CODE, rule=Rule.NO_MODEL_NEW)
 
 
-def _backend(reply: ImportedReply, extraction: Extraction, source: Source) -> str:
+def _backend(reply: ImportedReply, extraction: Extraction, source: ReplyDefaults) -> str:
     if reply.backend in BACKENDS:
         return str(reply.backend)
     return source.backend or guess_backend(extraction.code or reply.text) or DEFAULT_BACKEND
 
 
-def _answer(entry: Taken, source: Source) -> Answer:
+def _answer(entry: RecordedReply, source: ReplyDefaults) -> Answer:
     key, reply = entry.key, entry.reply
     request = CompletionRequest(
         model=key.model, messages=reply.messages, problem=key.problem, backend=key.backend, sample=key.sample

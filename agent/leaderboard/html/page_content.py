@@ -14,7 +14,7 @@ from kernelwright.agent.leaderboard.html.page_header import Header, ShownAttempt
 from kernelwright.agent.leaderboard.html.page_payload import Packer
 from kernelwright.agent.leaderboard.html.page_sections import Section
 from kernelwright.agent.leaderboard.policy import FULL_BYTES
-from kernelwright.agent.leaderboard.rows import Row
+from kernelwright.agent.leaderboard.rows import AttemptRow
 from kernelwright.agent.leaderboard.run_comparison import RunComparison
 from kernelwright.agent.records.attempt_log import Attempt, Text
 
@@ -30,7 +30,7 @@ class PageSources:
     """Sources of problems, by run and problem."""
     comparisons: Sequence[RunComparison]
     """The most wanted first."""
-    runs: Sequence[Row]
+    runs: Sequence[AttemptRow]
     page_of: Mapping[int, str]
     """The file that lists each section; empty when there is only one page."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from kernelwright.agent.leaderboard.display_text import name, short, visible
 from kernelwright.agent.leaderboard.html.page_sections import Section
-from kernelwright.agent.leaderboard.rows import Policy, Row
+from kernelwright.agent.leaderboard.rows import AttemptRow, Policy
 from kernelwright.agent.leaderboard.run_comparison import RunComparison, RunSide
 
 ID_DIGITS = 10
@@ -36,7 +36,7 @@ class NameTable:
 class ShownAttempt:
     """An attempt that a section shows, and the id of its document."""
 
-    row: Row
+    row: AttemptRow
     document: int | None
     """None where it is on another page."""
 
@@ -142,7 +142,7 @@ class Header:
             "sanitized": row.is_sanitized,
         }
 
-    def _attempt(self, row: Row, section: int) -> list[object]:
+    def _attempt(self, row: AttemptRow, section: int) -> list[object]:
         number = self._words.number
         return [
             section,
@@ -169,7 +169,7 @@ class Header:
         return [self._words.number(side.model), *measured, side.attempts, side.passed]
 
 
-def run_facts(rows: Iterable[Row]) -> list[dict[str, object]]:
+def run_facts(rows: Iterable[AttemptRow]) -> list[dict[str, object]]:
     """Counts of each run, oldest first."""
     found: dict[str, dict[str, Counter[str]]] = {}
     for row in rows:

@@ -55,6 +55,6 @@ class Packer:
 
 
 def unpack(text: str) -> dict[int, object]:
-    """What a page holds, by id; the way back, for whoever reads pages by program."""
+    """The values of a page, by id."""
     lines = zlib.decompress(base64.b64decode(text)).decode().splitlines()
     return dict(json.loads(line) for line in lines)

@@ -30,7 +30,7 @@ from kernelwright.agent.leaderboard.policy import (
     RUNS_COMPARED,
     SPARE_BYTES,
 )
-from kernelwright.agent.leaderboard.rows import Rows, read_rows
+from kernelwright.agent.leaderboard.rows import AttemptRows, read_rows
 from kernelwright.agent.leaderboard.run_comparison import Change, RunComparison, compare_runs
 from kernelwright.agent.leaderboard.standings import board_of
 from kernelwright.agent.records.attempt_log import Attempt, Text
@@ -135,7 +135,7 @@ def _chosen(archive: Archive, run: str | None, parts: Iterable[Section]) -> dict
     return {attempt.id: attempt for attempt in archive.attempts(run) if attempt.id in wanted}
 
 
-def _problems(archive: Archive, rows: Rows) -> dict[tuple[str, str], Text]:
+def _problems(archive: Archive, rows: AttemptRows) -> dict[tuple[str, str], Text]:
     """The source of each problem of each run, as far as the run recorded it."""
     return {
         (run, used.id): used.source
@@ -144,7 +144,7 @@ def _problems(archive: Archive, rows: Rows) -> dict[tuple[str, str], Text]:
     }
 
 
-def _comparisons(archive: Archive, rows: Rows, asked: tuple[str, str] | None) -> list[RunComparison]:
+def _comparisons(archive: Archive, rows: AttemptRows, asked: tuple[str, str] | None) -> list[RunComparison]:
     runs = sorted({row.run for row in rows.judged})[-RUNS_COMPARED:]
     pairs = [pair for pair in reversed(list(combinations(runs, 2))) if pair != asked]
     found = [
@@ -161,7 +161,7 @@ def _compares(comparison: RunComparison) -> bool:
 
 
 def _shell(
-    rows: Rows,
+    rows: AttemptRows,
     files: Sequence[Path],
     number: int,
     *,
@@ -192,7 +192,7 @@ def _shell(
         most //= 2
 
 
-def _about(rows: Rows) -> str:
+def _about(rows: AttemptRows) -> str:
     models = sorted({row.model for row in rows.judged})
     hardware = sorted({row.hardware or "" for row in rows.judged})
     named = ", ".join(map(name, models[:3])) + (" and others" if len(models) > 3 else "")
@@ -204,7 +204,7 @@ def _about(rows: Rows) -> str:
     )
 
 
-def _boards(rows: Rows) -> dict[str, Board]:
+def _boards(rows: AttemptRows) -> dict[str, Board]:
     """The standings over everything and, where right kernels are of several tracks, over each of them."""
     seen = {row.track for row in rows.judged if row.speedup is not None}
     tracks = [track for track in TRACKS if track in seen and len(seen) > 1]

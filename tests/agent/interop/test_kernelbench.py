@@ -13,7 +13,7 @@ from kernelwright.agent.archive.text_store import TextStore
 from kernelwright.agent.datasets import Exported
 from kernelwright.agent.interop.handoff import RunExporter, RunSelection
 from kernelwright.agent.interop.imports import read_replies
-from kernelwright.agent.interop.imports.reply_recorder import Source, record_replies
+from kernelwright.agent.interop.imports.reply_recorder import ReplyDefaults, record_replies
 from kernelwright.agent.interop.kernelbench import EXPORTER, KernelBenchWriter
 from kernelwright.evaluator import Problem, Status
 
@@ -60,7 +60,7 @@ def test_names_ids_and_correctness_survive_the_round_trip(tmp_path: Path, make: 
     problems = {name: make.problem(name) for name in (f"level1/{stem}" for stem in PROBLEMS.values())}
     archive = Archive(tmp_path / "runs")
     replies = list(read_replies(tmp_path / "their-model"))
-    log, taken = record_replies(archive, replies, Source(problems=problems, backend="cpp"))
+    log, taken = record_replies(archive, replies, ReplyDefaults(problems=problems, backend="cpp"))
     with log:
         assert len(taken) == 100
         judge(archive, log, make, problems)

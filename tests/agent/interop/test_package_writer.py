@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kernelwright.agent.interop.package_writer import UnusablePackage, Wanted, write_package
+from kernelwright.agent.interop.package_writer import PackageName, UnusablePackage, write_package
 from kernelwright.agent.workspace import Provenance, Workspace
 from kernelwright.evaluator import Problem, problem_from_source
 
@@ -65,7 +65,7 @@ def kept(folder: Path, make: Make, source: str) -> tuple[Kernel, Problem]:
 
 def write(folder: Path, make: Make, source: str, **wanted: Any) -> list[str]:
     kernel, problem = kept(folder, make, source)
-    name = Wanted(name="my-kernels", **wanted)
+    name = PackageName(name="my-kernels", **wanted)
     return write_package([kernel], {problem.sha: problem}, name, folder / "package")
 
 
@@ -88,9 +88,9 @@ assert my_kernels.KERNELS[{name!r}]["problem"] == "level1/01_scale_add"
 def test_a_package_without_its_reference_or_into_a_full_folder_is_refused(tmp_path: Path, make: Make) -> None:
     kernel, problem = kept(tmp_path, make, "class ModelNew: ...\n")
     with pytest.raises(UnusablePackage, match="nobody has the reference"):
-        write_package([kernel], {}, Wanted(name="a"), tmp_path / "package")
+        write_package([kernel], {}, PackageName(name="a"), tmp_path / "package")
     with pytest.raises(UnusablePackage, match="not empty"):
-        write_package([kernel], {problem.sha: problem}, Wanted(name="a"), tmp_path)
+        write_package([kernel], {problem.sha: problem}, PackageName(name="a"), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_name_that_cannot_be_imported_or_hides_another_is_refused(
 ) -> None:
     kernel, problem = kept(tmp_path, make, "class ModelNew: ...\n")
     with pytest.raises(UnusablePackage, match=words):
-        write_package([kernel], {problem.sha: problem}, Wanted(name=name), tmp_path / "package")
+        write_package([kernel], {problem.sha: problem}, PackageName(name=name), tmp_path / "package")
     assert not (tmp_path / "package").exists()
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kernelwright.agent.interop.verifiers_environment import Tasks, last_said, load_environment
+from kernelwright.agent.interop.verifiers_environment import EnvironmentTasks, last_text, load_environment
 from kernelwright.agent.prompting.hardware_facts import find_target
 from kernelwright.agent.prompting.prompts import installed_prompts
 from kernelwright.evaluator import (
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from tests.agent.conftest import Make
 
 
-def tasks(make: Make) -> Tasks:
+def tasks(make: Make) -> EnvironmentTasks:
     problem = make.problem()
-    return Tasks(problems={problem.id: problem}, backend="cpp", config=EvaluationConfig())
+    return EnvironmentTasks(problems={problem.id: problem}, backend="cpp", config=EvaluationConfig())
 
 
 def judged(make: Make, *args: Any, **changes: Any) -> Any:
@@ -42,14 +42,14 @@ def judged(make: Make, *args: Any, **changes: Any) -> Any:
 def test_right_earns_its_sure_speedup_wrong_nothing_and_deceit_less(make: Make) -> None:
     work, reply = tasks(make), make.reply()
     cheat = Finding(rule="patching", message="m", fatal=True)
-    assert work.judge("level1/01_add", reply, judged(make, speedup=2.0)) == pytest.approx(0.3 + 1.96)
-    assert work.judge("level1/01_add", reply, judged(make, speedup=500.0)) == pytest.approx(10.3)
-    assert work.judge("level1/01_add", reply, judged(make, speedup=None)) == 0.3
-    assert work.judge("level1/01_add", reply, judged(make, Status.WRONG_VALUES)) == 0.0
-    assert work.judge("level1/01_add", reply, judged(make, Status.REJECTED, findings=(cheat,))) == -1.0
-    assert work.judge("level1/01_add", "I cannot.", judged(make)) == 0.0
+    assert work.score("level1/01_add", reply, judged(make, speedup=2.0)) == pytest.approx(0.3 + 1.96)
+    assert work.score("level1/01_add", reply, judged(make, speedup=500.0)) == pytest.approx(10.3)
+    assert work.score("level1/01_add", reply, judged(make, speedup=None)) == 0.3
+    assert work.score("level1/01_add", reply, judged(make, Status.WRONG_VALUES)) == 0.0
+    assert work.score("level1/01_add", reply, judged(make, Status.REJECTED, findings=(cheat,))) == -1.0
+    assert work.score("level1/01_add", "I cannot.", judged(make)) == 0.0
     with pytest.raises(ConfigError, match="no problem"):
-        work.judge("level9/none", reply, judged(make))
+        work.score("level9/none", reply, judged(make))
 
 
 @pytest.mark.parametrize("as_text", [False, True])
@@ -60,7 +60,7 @@ def test_a_rubric_may_pass_facts_and_messages_in_any_of_its_forms(make: Make, as
     said = [{"role": "assistant", "content": make.reply()}]
     earned = asyncio.run(reward(completion=said, info=json.dumps(info) if as_text else info))
     assert earned == pytest.approx(2.26)
-    assert last_said("text") == last_said([{"content": [{"type": "text", "text": "text"}]}]) == "text"
+    assert last_text("text") == last_text([{"content": [{"type": "text", "text": "text"}]}]) == "text"
 
 
 def test_rows_hold_the_prompt_we_would_send(make: Make) -> None:

@@ -13,7 +13,13 @@ from typing import Any
 import pytest
 
 from kernelwright.agent.providers.replay.loopback_server import Answer, Failure, LoopbackServer, Question
-from kernelwright.agent.service.client import EvaluationCancelled, Refused, ServiceClient, TimeUp, submission
+from kernelwright.agent.service.client import (
+    EvaluationCancelled,
+    ServiceClient,
+    ServiceRefusal,
+    TimeUp,
+    submission,
+)
 from kernelwright.evaluator import (
     Candidate,
     ConfigError,
@@ -172,12 +178,12 @@ def test_what_no_repetition_helps_is_raised_at_once(tmp_path: Path) -> None:
     other = problem_from_source(PROBLEM.source + "\n# changed\n", PROBLEM.id)
     with Running(tmp_path, StandIn(), token="right-" * 4) as running:
         client = running.client()
-        with pytest.raises(Refused, match="unauthorized") as caught:
+        with pytest.raises(ServiceRefusal, match="unauthorized") as caught:
             ServiceClient(running.url, "wrong-" * 4).evaluate(PROBLEM, RIGHT)
         assert caught.value.status == 401
-        with pytest.raises(Refused, match="config-refused"):
+        with pytest.raises(ServiceRefusal, match="config-refused"):
             client.evaluate(PROBLEM, RIGHT, {"shapes": "none such"})
-        with pytest.raises(Refused, match="has the hash"):
+        with pytest.raises(ServiceRefusal, match="has the hash"):
             client.evaluate(other, RIGHT)
         assert client.evaluate(other, RIGHT, send_source=True).problem_sha == other.sha
     for config in ({"sandbox": "none"}, EvaluationConfig(secret_seed=3)):

@@ -19,7 +19,7 @@ from typer.testing import CliRunner, Result
 
 from kernelwright.agent.cli.app import app
 from kernelwright.agent.cli.evaluation.serve import TOKEN_VARIABLE, is_loopback
-from kernelwright.agent.interop.verifiers_environment import judging_service
+from kernelwright.agent.interop.verifiers_environment import service_evaluate
 from kernelwright.agent.service.client import ServiceClient, TimeUp
 from kernelwright.evaluator import Candidate, EvaluationConfig, Status, read_problem
 
@@ -112,7 +112,7 @@ def test_real_candidates_are_judged_crash_and_outlive_a_restart(tmp_path: Path) 
     with serving(tmp_path) as served:
         assert "1 evaluations wait" in served.greeting
         # As a `verifiers` environment would ask.
-        judging = judging_service(served.url, TOKEN)
+        judging = service_evaluate(served.url, TOKEN)
         assert judging(problem, right, QUICK) == verdict
         client = ServiceClient(served.url, TOKEN)
         while client.look(evaluation)["state"] == "queued":

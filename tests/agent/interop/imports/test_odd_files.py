@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kernelwright.agent.archive import Archive
 from kernelwright.agent.interop.imports import UnreadableImport, read_replies
-from kernelwright.agent.interop.imports.reply_recorder import Source, record_replies
+from kernelwright.agent.interop.imports.reply_recorder import ReplyDefaults, record_replies
 from kernelwright.agent.records.messages import Usage
 
 
@@ -119,7 +119,7 @@ def test_a_file_without_a_reply_makes_no_run(tmp_path: Path, name: str, text: st
     with pytest.raises(UnreadableImport, match="holds no reply"):
         list(read_replies(write(tmp_path, text, name)))
     with pytest.raises(UnreadableImport, match="no reply"):
-        record_replies(Archive(tmp_path / "runs"), [], Source(problems={}))
+        record_replies(Archive(tmp_path / "runs"), [], ReplyDefaults(problems={}))
     assert not (tmp_path / "runs").exists()
 
 
@@ -147,7 +147,7 @@ VALUES = st.recursive(
 def test_anything_at_all_is_recorded_or_left_out(tmp_path: Path, value: dict[str, object]) -> None:
     file = write(tmp_path, f"{json.dumps(chat('sound'))}\n{json.dumps(value)}\n")
     archive = Archive(tmp_path / "runs")
-    log, taken = record_replies(archive, list(read_replies(file)), Source(problems={}))
+    log, taken = record_replies(archive, list(read_replies(file)), ReplyDefaults(problems={}))
     log.close()
     assert [archive.reply(attempt.completion) for attempt in archive.attempts(log.run)] == [
         entry.reply.text for entry in taken

@@ -9,7 +9,7 @@ import pytest
 from kernelwright.agent.archive import Archive
 from kernelwright.agent.extraction.extract import ExtractionOutcome
 from kernelwright.agent.interop.imports import ImportedReply, read_replies
-from kernelwright.agent.interop.imports.reply_recorder import Source, Taken, record_replies
+from kernelwright.agent.interop.imports.reply_recorder import RecordedReply, ReplyDefaults, record_replies
 from kernelwright.evaluator import Problem, problem_from_source
 
 HEADER = """\
@@ -62,9 +62,9 @@ def problems(*names: str) -> dict[str, Problem]:
 KNOWN = problems("level1/06_large_k_matmul", "level1/09_softmax")
 
 
-def take(folder: Path, replies: list[ImportedReply], **changes: object) -> list[Taken]:
+def take(folder: Path, replies: list[ImportedReply], **changes: object) -> list[RecordedReply]:
     archive = Archive(folder / "runs")
-    log, taken = record_replies(archive, replies, Source(**{"problems": KNOWN, **changes}))
+    log, taken = record_replies(archive, replies, ReplyDefaults(**{"problems": KNOWN, **changes}))
     log.close()
     return taken
 
