@@ -105,7 +105,11 @@ class FlashinferWriter:
         if used is None:
             return "its run did not record the problem"
         source = self._archive.text(attempt.key.run, used.source)
-        made = solution(attempt, code, source, evaluation)
+        try:
+            reference = with_shapes(source, evaluation.config.shapes)
+        except EvaluatorError:
+            return "its problem lacks the shapes"
+        made = solution(attempt, code, reference, evaluation)
         name, definition = str(made["name"]), str(made["definition"])
         known = self._definitions.setdefault(definition, (attempt.key.problem, source, evaluation.config))
         if known[0] != attempt.key.problem:
@@ -139,6 +143,12 @@ class FlashinferWriter:
         return f"problems without a definition, {reasons}" if reasons else ""
 
 
+def with_shapes(source: str, shapes: str | None) -> str:
+    """A reference with the constants of a shape set, assigned after its own as the evaluator does."""
+    chosen = problem_from_source(source, "problem").overrides(shapes) if shapes else {}
+    return source + "".join(f"\n{name} = {value!r}" for name, value in chosen.items())
+
+
 def definition_of(name: str, problem: Problem, signature: ProblemSignature) -> Json | None:
     """A problem as a Definition with constant axes; None where its tensors cannot be named there."""
     tensors = [*signature.inputs, *signature.outputs]
@@ -153,7 +163,7 @@ def definition_of(name: str, problem: Problem, signature: ProblemSignature) -> J
         "axes": {f"n{size}": {"type": "const", "value": size} for size in sizes},
         "inputs": _tensor_specs(signature.inputs, "input"),
         "outputs": _tensor_specs(signature.outputs, "output"),
-        "reference": clean(problem.source) + _RUN_SOURCE.format(model="Model"),
+        "reference": clean(with_shapes(problem.source, signature.shapes)) + _RUN_SOURCE.format(model="Model"),
         "description": f"kernelwright's problem {problem.id}, SHA-256 {problem.sha}",
     }
 

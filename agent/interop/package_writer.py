@@ -68,8 +68,25 @@ def write_package(
     facts = {name: _facts(kernel) for name, kernel in named.items()}
     _fill(module / "__init__.py", "package.py.in", KERNELS=_literal(facts))
     _fill(out / "tests" / "test_kernels.py", "test_kernels.py.in", PACKAGE=wanted.module)
-    (out / "pyproject.toml").write_text(_project(wanted, named), "utf-8")
-    (out / "README.md").write_text(_readme(wanted, named), "utf-8")
+    needed = {"ninja", "torch"} | {
+        package.name for kernel in kernels for package in BACKENDS[kernel.record.backend].requires
+    }
+    _fill(
+        out / "pyproject.toml",
+        "pyproject.toml.in",
+        NAME=json.dumps(wanted.name),
+        VERSION=json.dumps(wanted.version),
+        DEPENDENCIES=json.dumps(sorted(needed)),
+        MODULE=json.dumps(wanted.module),
+    )
+    _fill(
+        out / "README.md",
+        "README.md.in",
+        NAME=wanted.name,
+        MODULE=wanted.module,
+        FIRST=next(iter(named), "NAME"),
+        ROWS="\n".join(_row(name, kernel) for name, kernel in named.items()),
+    )
     return list(named)
 
 
@@ -120,55 +137,6 @@ def _fill(path: Path, template: str, **values: str) -> None:
         text = text.replace(f"@{name}@", value)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, "utf-8")
-
-
-def _project(wanted: PackageName, kernels: Mapping[str, Kernel]) -> str:
-    needs = {"torch"} | {
-        package.name for kernel in kernels.values() for package in BACKENDS[kernel.record.backend].requires
-    }
-    lines = [
-        "[build-system]",
-        'requires = ["hatchling>=1.26"]',
-        'build-backend = "hatchling.build"',
-        "",
-        "[project]",
-        f"name = {json.dumps(wanted.name)}",
-        f"version = {json.dumps(wanted.version)}",
-        'description = "GPU kernels made and evaluated by kernelwright."',
-        'readme = "README.md"',
-        'requires-python = ">=3.11"',
-        f"dependencies = {json.dumps(sorted({*needs, 'ninja'}))}",
-        "",
-        "[tool.hatch.build.targets.wheel]",
-        f"only-include = [{json.dumps(wanted.module)}]",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _readme(wanted: PackageName, kernels: Mapping[str, Kernel]) -> str:
-    rows = [_row(name, kernel) for name, kernel in kernels.items()]
-    first = next(iter(kernels), "NAME")
-    return "\n".join(
-        [
-            f"# {wanted.name}",
-            "",
-            "Kernels that kernelwright saved: each passed its evaluator, and carries the whole score.",
-            "",
-            "```python",
-            f"import {wanted.module}",
-            "",
-            f'ModelNew = {wanted.module}.load("{first}")',
-            "```",
-            "",
-            "| name | for | speedup | measured on | by | licence |",
-            "| --- | --- | --- | --- | --- | --- |",
-            *rows,
-            "",
-            "Run `pytest tests` after installing. Loading a kernel compiles and runs its code in your "
-            "process.",
-            "",
-        ]
-    )
 
 
 def _row(name: str, kernel: Kernel) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from kernelwright.agent.datasets.policy import FAILED
 from kernelwright.agent.datasets.select.attempt_facts import AttemptFacts, Doubt
 from kernelwright.agent.datasets.select.preference_pairs import Pair
 from kernelwright.agent.datasets.select.rewards import reward
-from kernelwright.agent.datasets.write.columns import Row
+from kernelwright.agent.datasets.write.columns import SOURCE, Row
 from kernelwright.agent.datasets.write.message_texts import (
     MessageTexts,
     Turn,
@@ -20,39 +22,23 @@ from kernelwright.agent.records.tokens import estimate_tokens
 
 
 def source_of(texts: MessageTexts, attempt: Attempt) -> Row:
-    """The columns of `SOURCE`."""
+    """The columns of `SOURCE`: fields of the key, the completion and the score by their names."""
     line, key, judged = attempt.completion, attempt.key, attempt.evaluation
     score = judged.score if judged else None
-    return {
-        "run": key.run,
+    known: Row = {
         "attempt": attempt.id,
-        "backend": key.backend,
-        "provider": line.provider,
-        "model": key.model,
-        "answered_by": line.answered_by,
-        "strategy": key.strategy,
-        "sample": key.sample,
-        "turn": key.turn,
-        "completed_at": line.completed_at,
-        "license": line.license,
         "origin": clean(line.origin),
-        "candidate_sha": score.candidate_sha if score else None,
         "evaluation_sha": judged.evaluation_sha if judged else None,
-        "status": score.status.value if score else None,
-        "speedup": score.speedup if score else None,
         "speedup_low": score.low if score else None,
         "speedup_high": score.high if score else None,
-        "against": score.against if score else None,
-        "candidate_ms": score.candidate_ms if score else None,
-        "hardware": score.hardware if score else None,
-        "math": score.math.value if score else None,
-        "dtype": score.dtype.value if score else None,
-        "shapes": score.shapes if score else None,
-        "passes": score.passes.value if score else None,
-        "track": score.track if score else None,
-        "sanitized": score.sanitized if score else None,
         **texts.machine(attempt),
     }
+    return {name: known[name] if name in known else _field(name, key, line, score) for name in SOURCE}
+
+
+def _field(name: str, *holders: object) -> object:
+    value = next((getattr(holder, name) for holder in holders if hasattr(holder, name)), None)
+    return value.value if isinstance(value, StrEnum) else value
 
 
 def worth(facts: AttemptFacts, attempt: Attempt, doubt: Doubt) -> float | None:
@@ -69,26 +55,21 @@ def problem_of(facts: AttemptFacts) -> Row:
 
 def sft_rows(texts: MessageTexts, facts: AttemptFacts, attempt: Attempt) -> dict[str, Row]:
     """One correct answer, as a conversation and as prompt and completion."""
-    prompt, completion = texts.prompt(attempt), answered(texts.reply(attempt))
-    common: Row = {
-        **problem_of(facts),
-        "prompt_tokens": tokens(prompt),
-        "completion_tokens": tokens(completion),
-        "source": source_of(texts, attempt),
-    }
-    return {
-        "messages": {"messages": [*prompt, *completion], **common},
-        "prompt_completion": {"prompt": prompt, "completion": completion, **common},
-    }
+    row = _answer_row(texts, facts, attempt)
+    both = {name: value for name, value in row.items() if name not in ("prompt", "completion")}
+    return {"messages": {"messages": [*row["prompt"], *row["completion"]], **both}, "prompt_completion": row}
 
 
 def unpaired_row(texts: MessageTexts, facts: AttemptFacts, attempt: Attempt) -> Row:
     """One labelled answer."""
+    return {**_answer_row(texts, facts, attempt), "label": facts.passed}
+
+
+def _answer_row(texts: MessageTexts, facts: AttemptFacts, attempt: Attempt) -> Row:
     prompt, completion = texts.prompt(attempt), answered(texts.reply(attempt))
     return {
         "prompt": prompt,
         "completion": completion,
-        "label": facts.passed,
         **problem_of(facts),
         "prompt_tokens": tokens(prompt),
         "completion_tokens": tokens(completion),

@@ -12,7 +12,7 @@ import pytest
 
 from kernelwright.agent.archive import Archive
 from kernelwright.agent.datasets import Exported
-from kernelwright.agent.interop.flashinfer import ENTRY, Describe, FlashinferWriter, workload
+from kernelwright.agent.interop.flashinfer import ENTRY, Describe, FlashinferWriter, with_shapes, workload
 from kernelwright.agent.interop.flashinfer import trace as trace_of
 from kernelwright.agent.interop.handoff import RunExporter, RunSelection
 from kernelwright.evaluator import (
@@ -121,6 +121,13 @@ def test_a_definition_names_every_axis(tmp_path: Path, make: Make) -> None:
     assert found["outputs"]["output_0"]["shape"] == ["n4"]
     compile(found["reference"], "reference", "exec")
     assert "def run(*inputs)" in found["reference"]
+
+
+def test_a_reference_has_the_constants_of_its_shapes() -> None:
+    source = "M = 9\nSHAPES = {'small': {'M': 2}}\nclass Model: ...\ndef get_inputs(): return [M]\n"
+    found: dict[str, Any] = {}
+    exec(with_shapes(source, "small"), found)
+    assert found["get_inputs"]() == [2] and with_shapes(source, None) == source
 
 
 def test_a_problem_that_cannot_be_described_here_is_told(tmp_path: Path, make: Make) -> None:

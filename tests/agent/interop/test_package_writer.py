@@ -87,7 +87,7 @@ assert my_kernels.KERNELS[{name!r}]["problem"] == "level1/01_scale_add"
 
 def test_a_package_without_its_reference_or_into_a_full_folder_is_refused(tmp_path: Path, make: Make) -> None:
     kernel, problem = kept(tmp_path, make, "class ModelNew: ...\n")
-    with pytest.raises(UnusablePackage, match="nobody has the reference"):
+    with pytest.raises(UnusablePackage, match="the reference of kernel"):
         write_package([kernel], {}, PackageName(name="a"), tmp_path / "package")
     with pytest.raises(UnusablePackage, match="not empty"):
         write_package([kernel], {problem.sha: problem}, PackageName(name="a"), tmp_path)
