@@ -52,3 +52,18 @@ def test_a_broken_library_defines_less_but_raises_nothing(built, tmp_path, place
     (tmp_path / "cut.so").write_bytes(data[: len(data) // 2])
     (tmp_path / "text.so").write_bytes(b"not a library")
     assert read_symbols(tmp_path).libraries == 3
+
+
+def test_names_without_an_end_are_not_followed(tmp_path):
+    names, strings = b"\0.symtab\0.strtab\0.shstrtab\0", b"\0" + b"A" * (1 << 20)
+    symbols = b"".join(struct.pack("<IBBHQQ", name, 18, 0, 1, 0, 0) for name in range(1, 5000))
+    parts = [(1, 2, symbols, 2), (9, 3, strings, 0), (17, 3, names, 0)]
+    body, rows = b"", [struct.pack("<IIQQQQIIQQ", *[0] * 10)]
+    for name, kind, content, link in parts:
+        rows.append(
+            struct.pack("<IIQQQQIIQQ", name, kind, 0, 0, 64 + len(body), len(content), link, 0, 1, 24)
+        )
+        body += content
+    head = struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 0, 64 + len(body), 0, 64, 0, 0, 64, len(rows), 3)
+    (tmp_path / "a.so").write_bytes(b"\x7fELF\x02\x01\x01" + bytes(9) + head + body + b"".join(rows))
+    assert read_symbols(tmp_path) == Symbols(libraries=1)
