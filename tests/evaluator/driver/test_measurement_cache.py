@@ -1,4 +1,5 @@
-from kernelwright.evaluator.driver.measurement_cache import MeasurementCache
+from kernelwright.evaluator.driver.measurement_cache import FactMemory, MeasurementCache
+from kernelwright.evaluator.ipc.driver_requests import Recall, Remember
 
 
 def test_facts_are_remembered_by_key_and_across_instances(tmp_path):
@@ -31,3 +32,14 @@ def test_an_unwritable_folder_forgets_quietly(tmp_path):
     memory = MeasurementCache(tmp_path / "file" / "facts")
     memory.remember("a", {"x": 1})
     assert memory.recall("a") == {}
+
+
+def test_facts_of_a_device_are_shared_and_those_of_a_problem_are_not(tmp_path):
+    store = MeasurementCache(tmp_path)
+    one, other = (FactMemory(store, "cpu", 4, problem_key=key) for key in ("one", "other"))
+    one.remember(Remember(about="rates", facts={"x": 1}))
+    one.remember(Remember(about="", facts={"y": 2}))
+    assert other.recall(Recall(about="rates")).facts["x"] == 1
+    assert other.recall(Recall(about="")).facts == {}
+    assert one.recall(Recall(about="")).facts["y"] == 2
+    assert store.recall("device:cpu:4:rates")["x"] == 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import pytest
+
 from kernelwright.evaluator.driver.build_broker import BuildBroker
 from kernelwright.evaluator.driver.evaluation_job import EvaluationJob
 from kernelwright.evaluator.driver.measurement_cache import FactMemory
@@ -11,6 +13,7 @@ from kernelwright.evaluator.driver.referee_client import RequestHandlers
 from kernelwright.evaluator.driver.worker_service import WorkerService
 from kernelwright.evaluator.ipc import driver_requests
 from kernelwright.evaluator.ipc.driver_requests import DriverRequest
+from kernelwright.evaluator.schema.errors import EvaluatorError
 from kernelwright.evaluator.schema.evaluation import Build
 from tests.messages import check_handlers, kinds_in
 
@@ -36,3 +39,20 @@ def test_every_request_but_an_inspections_own_has_one_handler() -> None:
     table = RequestHandlers(EvaluationJob(on_stage=print), workers, builds, NOTHING, memory).table()
     assert set(table) | {driver_requests.Begin} == kinds_in(driver_requests, DriverRequest)
     check_handlers(table)
+
+
+def test_a_process_that_was_never_started_is_not_there() -> None:
+    with pytest.raises(EvaluatorError, match="process 7, which it never started"):
+        WorkerService(NOTHING, NOTHING, NOTHING).freeze(driver_requests.Freeze(id=7))
+
+
+def test_time_that_is_used_up_is_noted_once_and_waiting_buys_more() -> None:
+    job = EvaluationJob(on_stage=lambda stage: None)
+    assert not job.has_run_out()
+    job.begin("", total_s=-1.0)
+    job.extend(3600.0)
+    assert not job.has_run_out()
+    job.extend(-3600.0)
+    assert job.has_run_out()
+    assert job.timed_out
+    assert not job.has_run_out()
