@@ -144,7 +144,6 @@ class Contestant:
         return Done()
 
     def _make_ready(self, request: wire.MakeReady | wire.Run) -> Done:
-        """Note the model's state and make arguments for a run, before it is on any clock."""
         self._before = ModelState(self._models[request.model]) if request.restore else None
         self._layouts[request.layout].ready(request.first, request.count)
         return Done()
@@ -164,14 +163,11 @@ class Contestant:
         return GateWait(word, request.gate_value, lambda: self._channel.send(wire.Queued().to_json()))
 
     def _stain(self, request: wire.Stain) -> Done:
-        """Leave NaN where kernels may find what they have not written."""
-        del request
         self._device.stain()
         self._device.synchronize()
         return Done()
 
     def _collect(self, request: wire.Collect) -> wire.Collected:
-        """Hand over what the last run returned."""
         returned, self._returned = self._returned, []
         with torch.no_grad():
             collected = collect(returned, self._layouts[request.layout], request.first)
@@ -179,8 +175,6 @@ class Contestant:
         return collected
 
     def _restore(self, request: wire.Restore) -> Done:
-        """Put the state back that was noted before the last run."""
-        del request
         if self._before is not None:
             self._before.restore()
         self._device.synchronize()
@@ -191,8 +185,6 @@ class Contestant:
         return Done()
 
     def _finish(self, request: wire.Finish) -> Done:
-        """End in good order, as tools that report at the end need it."""
-        del request
         self._finished = True
         self._device.synchronize()
         return Done()

@@ -76,4 +76,4 @@ def _operators(trace: Any) -> list[tuple[str, str, float]]:
 
 def _longest(spent: dict[tuple[str, str], float]) -> list[tuple[str, str, float]]:
     ordered = sorted(spent.items(), key=lambda item: -item[1])[:MAX_EVENTS]
-    return [(kind, name[:MOST_NAME], milliseconds) for (kind, name), milliseconds in ordered]
+    return [(kind, name[:MOST_NAME], max(0.0, milliseconds)) for (kind, name), milliseconds in ordered]

@@ -128,7 +128,6 @@ class ProblemInspector:
         self._lock.close()
 
     def _begin(self, request: Begin) -> Done:
-        del request
         self._begun = True
         return Done()
 

@@ -115,7 +115,6 @@ class RequestHandlers:
         return wire.DeviceHeld(waited_s=waited_s)
 
     def _release(self, request: wire.Release) -> Done:
-        del request
         self.lock.release()
         return Done()
 

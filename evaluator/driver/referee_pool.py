@@ -121,6 +121,5 @@ class RefereePool:
         return problem
 
     def _tidy(self) -> None:
-        """Forget problems that have no referee any more."""
         for key in [key for key, each in self._problems.items() if not each.idle and not each.at_work]:
             del self._problems[key]

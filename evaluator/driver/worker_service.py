@@ -100,12 +100,10 @@ class WorkerService:
 
     def missing_sanitizers(self, request: wire.FindSanitizers) -> wire.Missing:
         """Say what the sanitizers lack here."""
-        del request
         return wire.Missing(missing=self.launcher.sanitizers().missing(self.launcher.device))
 
     def missing_counters(self, request: wire.FindCounters) -> wire.Missing:
         """Say what the counter tool lacks here."""
-        del request
         return wire.Missing(missing=why_not(find_ncu()))
 
     def report(self, request: wire.ReadReport, job: EvaluationJob) -> wire.ToolReport:
