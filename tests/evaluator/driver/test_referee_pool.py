@@ -103,8 +103,8 @@ def test_when_one_at_work_is_lost_whoever_waits_opens_another():
 
 
 def test_once_waiting_has_cost_as_much_as_opening_another_is_opened(monkeypatch):
-    monkeypatch.setitem(referee_pool._OPENING_S, "cuda", 0.2)
-    monkeypatch.setattr(referee_pool, "_GLANCE_S", 0.02)
+    monkeypatch.setitem(referee_pool.OPENING_S, "cuda", 0.2)
+    monkeypatch.setattr(referee_pool, "CANCEL_CHECK_S", 0.02)
     idle, referee = RefereePool(2), Waiting()
     _open(idle, "a", referee)
     assert idle.take("a", GPU, CancelToken()) is referee

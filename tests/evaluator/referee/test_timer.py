@@ -71,7 +71,10 @@ def test_only_what_a_machine_does_not_know_yet_needs_processes(monkeypatch, know
     """Whether it is known of queued calls or of others, since only one of them is ever measured."""
     monkeypatch.setattr(baselines, "start", lambda context, role: object())
     timer: Any = object.__new__(BaselineTimer)
-    timer._context = SimpleNamespace(driver=SimpleNamespace(call=lambda op, **fields: known))
+    driver = SimpleNamespace(
+        recall=lambda: known, hold=lambda **how: 0.0, release=lambda: None, ask=lambda request: None
+    )
+    timer._context = SimpleNamespace(driver=driver)
     timer._config = EvaluationConfig(baselines=("eager", "compile"))
     timer._session = SimpleNamespace(lay_out=lambda worker: worker)
     timer._kind, timer._started, timer._compiled = "cuda", [], None
