@@ -199,7 +199,6 @@ def _named_race(
 
 
 def _require_plausible(measurement: Measurement, plausibility: Plausibility) -> None:
-    """Refuse a time that the hardware does not allow."""
     why = contradiction(plausibility, measurement.candidate.median_ms)
     if why:
         raise CandidateFailed(Status.IMPLAUSIBLE, why)

@@ -138,7 +138,7 @@ class RefereeServer:
         self._problem = OpenProblem(context, pool, config, secret, needs_room=needs_room)
         # Flaws are a matter of outputs; gradients may well be constant, or summed in any order.
         flaws = known_flaws(reference, pool) if reference.backward is None else []
-        pool.pause = None
+        pool.finish_opening()
         return flaws
 
 

@@ -95,7 +95,6 @@ def _product_rate(device: Device, dtype: torch.dtype) -> float:
 
 
 def _best_ms(device: Device, action: Callable[[], object]) -> float:
-    """Shortest of several runs, the first two not counted."""
     times = []
     for turn in range(REPEATS[device.torch_device.type] + WARM_UPS):
         timer = device.timer()

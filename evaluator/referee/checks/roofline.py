@@ -140,7 +140,6 @@ def _copied(arguments: Arguments) -> Arguments:
 
 
 def _dtype(arguments: Arguments, model: nn.Module) -> torch.dtype:
-    """The floating type most of the problem's numbers have."""
     tensors = [*arguments.leaves, *model.parameters()]
     floating = [tensor for tensor in tensors if tensor.is_floating_point()]
     return max(floating, key=torch.Tensor.numel).dtype if floating else torch.float32

@@ -81,8 +81,6 @@ class ToolRun:
 
 @dataclass(slots=True)
 class _Record:
-    """Findings so far."""
-
     tools: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
@@ -271,7 +269,6 @@ class Sanitizer:
         return max(1.0, self._deadline - time.monotonic())
 
     def _run_tool(self, tool: str, variant: ShapeVariant, source: str) -> ToolRun:
-        """Run a candidate under a tool and hear what the tool says."""
         worker = self._workers.pop(tool, None) or self._start_under(tool)
         trouble = ""
         try:

@@ -41,8 +41,6 @@ from kernelwright.evaluator.schema.evaluation import Status
 
 @dataclass(slots=True)
 class _Tally:
-    """Calls under one number of threads."""
-
     right: int = 0
     wrong: list[Comparison] = field(default_factory=list)
     first_wrong: list[torch.Tensor] | None = None

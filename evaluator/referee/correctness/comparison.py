@@ -103,7 +103,6 @@ def agrees(expected: Expected, actual: list[torch.Tensor], *, limit: float) -> b
 
 
 def _leaf(expected: Expected, index: int, got: torch.Tensor, limit: float) -> tuple[float, torch.Tensor]:
-    """Worst ratio of one output tensor, and a mask of its wrong elements."""
     exact, scale = expected.exact[index], expected.scales[index]
     if scale is None:
         wrong = (got != exact) & (got != expected.output.leaves[index])
@@ -119,7 +118,6 @@ def _leaf(expected: Expected, index: int, got: torch.Tensor, limit: float) -> tu
 
 
 def _nearest(exact: torch.Tensor, jumps: Discontinuities, got: torch.Tensor) -> torch.Tensor:
-    """The exact values, and where there are several the nearest."""
     nearest, have = exact.flatten().clone(), got.flatten()
     for other in jumps.others:
         here, there = nearest[other.places], have[other.places].double()
@@ -136,7 +134,6 @@ def _readable(path: str) -> str:
 def _floating(
     exact: torch.Tensor, scale: torch.Tensor, got: torch.Tensor, limit: float, *, eps: float
 ) -> tuple[float, torch.Tensor]:
-    """Worst ratio and mask of wrong elements, in chunks of groups to bound memory."""
     rows, values = grouped(exact), grouped(got)
     step = max(1, CHUNK_ELEMENTS // max(rows.shape[1], 1))
     worst, masks = 0.0, []
@@ -221,7 +218,6 @@ def _same_nonfinite(expected: torch.Tensor, got: torch.Tensor) -> torch.Tensor:
 
 
 def _describe(path: str, exact: torch.Tensor, got: torch.Tensor, wrong: torch.Tensor) -> Mismatch:
-    """Places and sizes of errors; the caller fills in trial and ratios."""
     first = _first_places(wrong)
     shape = tuple(exact.shape)
     indices = [_unravelled(position, shape) for position in first.tolist()]
@@ -261,7 +257,6 @@ def _first_places(wrong: torch.Tensor) -> torch.Tensor:
 
 
 def _largest_error(exact: torch.Tensor, got: torch.Tensor, wrong: torch.Tensor) -> float:
-    """Largest finite error of the wrong elements; infinite where none is finite."""
     worst = -1.0
     for right, have, mask in zip(flat_chunks(exact), flat_chunks(got), flat_chunks(wrong), strict=True):
         error = (have.double() - right.double()).abs()

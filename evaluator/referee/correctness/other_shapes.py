@@ -29,8 +29,6 @@ from kernelwright.evaluator.schema.evaluation import Status
 
 @dataclass(frozen=True, slots=True)
 class _SolvedShape:
-    """One shape variant with its expected outputs."""
-
     variant: ShapeVariant
     trial: Trial
 

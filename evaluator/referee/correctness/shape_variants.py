@@ -86,7 +86,6 @@ def _variants(constants: dict[str, Any], usual: dict[str, Any]) -> Iterator[tupl
 
 
 def _fits(variant: ShapeVariant, overrides: dict[str, Any]) -> bool:
-    """Return whether a version needs little more memory than the evaluated one."""
     reference, given = variant.context.reference, variant.context.overrides
     needed, usual = (
         weigh(reference.problem, reference.source, each, dtype=variant.context.dtype)

@@ -204,7 +204,6 @@ def with_least_scales(expected: Expected, usual: list[float | None]) -> Expected
 
 
 def _floor(exact: torch.Tensor, usual: float) -> torch.Tensor:
-    """The lowest scale of each group."""
     parts = torch.split(grouped(exact), max(1, CHUNK_ELEMENTS // group_columns(exact)))
     sizes = torch.cat([rms(finite_or_zero(part)) for part in parts])
     return (sizes * (2.0**-SMALL_INPUT_BITS / OTHER_LIMIT)).clamp_max(SMALL_INPUT_SHARE * usual)

@@ -76,8 +76,6 @@ class _Form:
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """A trial as what variants are made of."""
-
     trial: Trial
     redraw: Draws
     varies: bool
@@ -135,9 +133,8 @@ class TrialPool:
         memory_bytes: int = SOLVED_TRIALS_BYTES,
         pause: Callable[[], None] | None = None,
     ) -> None:
-        """`memory_bytes` is what solved trials may hold."""
-        self.pause = pause
-        """Called before a trial is solved, as long as it is there."""
+        """`memory_bytes` bounds solved trials; `pause` is called before each while the pool opens."""
+        self._pause: Callable[[], None] | None = pause
         self._reference = reference
         self._math = math
         self._secret = secret
@@ -211,8 +208,8 @@ class TrialPool:
         trace = self.trace
 
         def solve() -> SolvedTrial:
-            if self.pause is not None:
-                self.pause()
+            if self._pause is not None:
+                self._pause()
             arguments = draw()
             before.append(_mark(arguments.leaves))
             if before[0] != before[-1]:
@@ -285,6 +282,10 @@ class TrialPool:
             if made is not None:
                 return replace(starts, trials=[start, made])
         return Starts(self.bases, NEAR, signed=False)
+
+    def finish_opening(self) -> None:
+        """Pause no longer before a trial is solved."""
+        self._pause = None
 
     def begin_candidate(self) -> None:
         """Draw a varied trial anew for every candidate but the first: no two see the same trials."""

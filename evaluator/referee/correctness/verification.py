@@ -152,7 +152,6 @@ class Verifier:
         construct(self._context, self._worker, ModelSpec("ModelNew", model, draw.seed, draw.vary, state))
 
     def _require_correct(self, trial: Trial, model: str, *, remark: str = "") -> None:
-        """Require correct outputs on this trial, every time."""
         comparison = self._check(trial, model)
         if comparison.mismatch is None:
             return
@@ -255,7 +254,6 @@ def _naming_inputs(trial: Trial) -> Iterator[None]:
 
 
 def _inputs(name: str) -> str:
-    """The inputs of a trial, as people are told of them."""
     return f"{name} inputs ({VARIED[name]})" if name in VARIED else f"{name} inputs"
 
 

@@ -76,7 +76,6 @@ class HalfPrecisionCheck:
 
 
 def _like(answer: Output, examiner: Examiner) -> list[torch.Tensor]:
-    """Outputs in the types of the expected ones."""
     return [a.to(b.dtype) for a, b in zip(answer.leaves, examiner.leaves, strict=False)]
 
 

@@ -61,8 +61,6 @@ UNFIT: Final = (
 
 
 class _FatalFlaw(Exception):
-    """A flaw that makes further inspection pointless."""
-
     def __init__(self, name: str, detail: str) -> None:
         super().__init__(name)
         self.name = name
@@ -111,7 +109,6 @@ class ProblemInspection:
         }
 
     def _fits(self) -> bool:
-        """Return whether it may be run at all, by its sizes."""
         asked = self._asked
         self._work = work = weigh(
             asked.problem, asked.source, asked.overrides, dtype=self._config.dtype.value
@@ -141,7 +138,6 @@ class ProblemInspection:
         return not is_too_big
 
     def _examine(self) -> None:
-        """Run it and look at its outputs."""
         asked = self._asked
         reference = Reference(
             asked.problem,
@@ -247,7 +243,6 @@ class ProblemInspection:
             self._note("default_parameters", f"{_listed([name for name, _ in constant])}; varied here")
 
     def _repeats(self, reference: Reference, arguments: Arguments) -> bool:
-        """Return whether equal inputs give equal outputs."""
         torch.manual_seed(1)
         fresh = reference.call(reference.model(WEIGHT_SEEDS[0]), arguments)
         model = reference.model(WEIGHT_SEEDS[0])
@@ -285,8 +280,8 @@ class ProblemInspection:
         flaws, guessable = of_identity(examiner, arguments)
         self._remarks += flaws
         self._guessable += guessable
-        sensitivity = Sensitivity(reference, model, arguments, examiner)
-        sensitivity.deadline = time.monotonic() + SENSITIVITY_S
+        until = time.monotonic() + SENSITIVITY_S
+        sensitivity = Sensitivity(reference, model, arguments, examiner, deadline=until)
         self._remarks += sensitivity.of_inputs(two[1])
         self._remarks += sensitivity.of_parameters(two[0])
         self._guessable += sensitivity.guessable
@@ -299,7 +294,6 @@ class ProblemInspection:
 
     @property
     def _longest_ms(self) -> float:
-        """Longest call with which an evaluation ends within its limit."""
         return self._config.limits.total_s * 1e3 / REFERENCE_CALLS
 
     def _add_flaw(self, name: str, detail: str, *, severity: Severity = Severity.FLAW) -> None:

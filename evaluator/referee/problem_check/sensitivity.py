@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from typing import Final
@@ -20,14 +21,20 @@ class Sensitivity:
     """Examines one model with one set of inputs."""
 
     def __init__(
-        self, reference: Reference, model: nn.Module, arguments: Arguments, examiner: Examiner
+        self,
+        reference: Reference,
+        model: nn.Module,
+        arguments: Arguments,
+        examiner: Examiner,
+        *,
+        deadline: float = math.inf,
     ) -> None:
+        """Nothing more is tried after `deadline`, on the monotonic clock."""
         self._reference = reference
         self._model = model
         self._arguments = arguments
         self._examiner = examiner
-        self.deadline = float("inf")
-        """When to stop trying, on the monotonic clock."""
+        self._deadline = deadline
         self.guessable: list[str] = []
         """Changes that only a loose tolerance overlooks."""
         self.untried = 0
@@ -35,7 +42,7 @@ class Sensitivity:
     def of_inputs(self, other: Arguments) -> Iterator[ProblemFlaw]:
         """Inputs that may be ignored; `other` is another draw."""
         for index, leaf in enumerate(self._arguments.leaves):
-            if time.monotonic() > self.deadline:
+            if time.monotonic() > self._deadline:
                 self.untried += 1
                 continue
             fresh = _another(leaf, other.leaves[index] if index < len(other.leaves) else None)
@@ -60,7 +67,7 @@ class Sensitivity:
         for name, tensor in (parameters | dict(self._model.named_buffers())).items():
             if name in states or (name not in parameters and tensor.dim() == 0):
                 continue
-            if time.monotonic() > self.deadline:
+            if time.monotonic() > self._deadline:
                 self.untried += 1
                 continue
             fresh = _another(tensor.detach(), theirs[name].detach() if name in theirs else None)
@@ -95,7 +102,6 @@ class Sensitivity:
                 tensor.copy_(kept)
 
     def _call(self, arguments: Arguments) -> Output | None:
-        """The outputs, or None where the changed inputs do not go together."""
         try:
             return self._reference.call(self._model, arguments)
         except ProblemError:
@@ -107,7 +113,7 @@ class Sensitivity:
         for axis, size in enumerate(leaf.shape):
             pieces = fresh.chunk(SLABS, axis) if size > 1 else ()
             for number, piece in enumerate(pieces):
-                if time.monotonic() > self.deadline:
+                if time.monotonic() > self._deadline:
                     return ""
                 changed = leaf.clone(memory_format=torch.contiguous_format)
                 changed.chunk(SLABS, axis)[number].copy_(piece)
@@ -117,7 +123,6 @@ class Sensitivity:
         return ""
 
     def _states(self) -> set[str]:
-        """Buffers that a call writes: running averages, counters."""
         before = {name: buffer.clone() for name, buffer in self._model.named_buffers()}
         copies = self._arguments.with_leaves([leaf.clone() for leaf in self._arguments.leaves])
         args, kwargs = copies.values()

@@ -162,7 +162,6 @@ def _close(guess: torch.Tensor, leaf: torch.Tensor) -> bool:
 
 
 def _typical(leaf: torch.Tensor) -> float:
-    """The number to say if one number must do."""
     if not leaf.is_floating_point():
         return float(leaf.flatten()[0].real) if leaf.numel() else 0.0
     leaf = computable(leaf)

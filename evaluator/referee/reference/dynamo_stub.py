@@ -25,14 +25,12 @@ _PACKAGES: Final = (_COMPILER, _ALGEBRA)
 
 
 def _equal(some: Any, other: Any) -> bool:
-    """Equality of numbers, or of sequences of them of any kind."""
     if isinstance(some, (list, tuple)) and isinstance(other, (list, tuple)):
         return len(some) == len(other) and all(map(_equal, some, other))
     return bool(some == other)
 
 
 def _excepted(function: Answer, recursive: bool = True, **options: Any) -> Answer:
-    """A function that is not to be compiled, where nothing is."""
     del recursive, options
     return function
 
@@ -88,7 +86,6 @@ def without_compiler() -> Iterator[None]:
 
 
 def _cautious(name: str) -> Answer:
-    """A function about numbers that leaves symbols to the real one."""
 
     def answer(*values: Any, **options: Any) -> Any:
         if all(map(_is_plain, values)):

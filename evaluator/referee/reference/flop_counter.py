@@ -113,8 +113,6 @@ def weigh(problem: str, source: str, overrides: dict[str, Any], *, dtype: str) -
 
 @dataclass(slots=True)
 class _Holdings:
-    """Bytes of storages alive."""
-
     live: int = 0
     peak: int = 0
     known: set[int] = field(default_factory=set)
@@ -194,7 +192,6 @@ class OpCounter(TorchDispatchMode):
         return result
 
     def _look(self, name: str, read: list[torch.Tensor], made: list[torch.Tensor]) -> None:
-        """Note how much of the given tensors an operation reads."""
         for position, tensor in enumerate(read):
             key = tensor.untyped_storage()._cdata
             if key in self._given:
@@ -213,7 +210,6 @@ class OpCounter(TorchDispatchMode):
 
 
 def _shrinks(before: list[torch.Tensor], after: list[torch.Tensor]) -> bool:
-    """Return whether the second is a small fraction of the first."""
     return bool(before and after) and after[0].numel() * SUM_SHRINKS <= before[0].numel()
 
 

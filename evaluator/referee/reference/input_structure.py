@@ -127,7 +127,6 @@ def _direction(leaf: torch.Tensor) -> int:
 
 
 def _chance(leaf: torch.Tensor) -> float:
-    """Probability that all rows are in one and the same order by chance."""
     length = leaf.shape[-1]
     return 2 * math.pow(math.factorial(length), -(leaf.numel() // length))
 
@@ -137,7 +136,6 @@ def _labels(values: torch.Tensor) -> bool:
 
 
 def _ordered(leaf: torch.Tensor) -> bool:
-    """Return whether every row ascends or descends."""
     if leaf.dim() == 0 or leaf.shape[-1] < FEWEST_ORDERED:
         return False
     first = leaf.reshape(-1, leaf.shape[-1])[:1]

@@ -99,7 +99,6 @@ def _best_threads(reference: Reference, threads: int) -> int:
 
 
 def _times_ms(device: Device, call: Callable[[], object]) -> list[float]:
-    """Milliseconds per call of several batches."""
     times: list[float] = []
     size = 1
     until = time.perf_counter() + TIMING_S

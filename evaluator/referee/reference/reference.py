@@ -98,7 +98,6 @@ def copied(model: nn.Module) -> nn.Module:
 
 
 def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
-    """Tensors among values and in the lists, tuples and dictionaries among them."""
     for value in values:
         if isinstance(value, torch.Tensor):
             yield value
@@ -109,7 +108,6 @@ def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
 
 
 def _doubled(dtype: torch.dtype) -> torch.dtype:
-    """The widest dtype of the same kind; of whole numbers, itself."""
     if dtype.is_complex:
         return torch.complex128
     return torch.float64 if dtype.is_floating_point else dtype
@@ -125,7 +123,6 @@ def _double(model: nn.Module) -> nn.Module:
 
 
 def _takes(taker: Callable[..., Any], args: Sequence[Any], kwargs: dict[Any, Any]) -> bool:
-    """Return whether something can be called with these arguments, by its signature."""
     try:
         inspect.signature(taker).bind(*args, **kwargs)
     except (TypeError, ValueError):
@@ -134,7 +131,6 @@ def _takes(taker: Callable[..., Any], args: Sequence[Any], kwargs: dict[Any, Any
 
 
 def _detached(value: Any) -> Any:
-    """A nested value whose tensors hold on to no graph."""
     tree, leaves = flatten(value)
     return unflatten(tree, [leaf.detach() for leaf in leaves].__getitem__)
 
@@ -367,7 +363,6 @@ class Reference:
         return output
 
     def _arguments(self, value: Any, origin: str, taker: Callable[..., Any]) -> Arguments:
-        """An author's value as the arguments of `taker`."""
         args, kwargs = ([], value) if isinstance(value, dict) else (value, {})
         if not isinstance(args, (list, tuple)):
             args = [args]
