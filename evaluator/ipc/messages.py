@@ -106,12 +106,12 @@ def decode(received: JsonObject, *kinds: type[M]) -> M:
     fits = _fits(kind)  # type: ignore[arg-type]  # classes are hashable
     if len(received) != len(fits) + 1:
         raise ChannelGarbled(f"{kind.op}: its fields are {str(list(received))[:200]}, not {list(fits)}")
-    values = {}
+    made = object.__new__(kind)  # a frozen class's own constructor takes three times as long
     for name, is_fit in fits.items():
         if name not in received or not is_fit(received[name]):
             raise ChannelGarbled(f"{kind.op}: {name} is missing or out of bounds")
-        values[name] = received[name]
-    return kind(**values)
+        vars(made)[name] = received[name]
+    return made
 
 
 def answers_to(kind: type[Request[A_co]]) -> tuple[type[A_co], ...]:
