@@ -55,7 +55,9 @@ def explain(
     if first["type"] == "extra_forbidden":
         siblings = _siblings(model, place)
         return unknown("setting", path, [".".join(filter(None, (prefix, *one))) for one in siblings])
-    flag = next((flag for name, flag in names.items() if f"{path}.".startswith(f"{name}.")), path)
+    given_by = next((name for name in names if f"{path}.".startswith(f"{name}.")), "")
+    inner = [part for part in path.removeprefix(given_by).split(".") if part and not part.isdecimal()]
+    flag = " ".join((names[given_by], *inner)) if given_by else path
     given = "" if first["type"] == "value_error" else f", not {first['input']!r}"
     return f"{flag}: {_complaint(first)}{given}"
 

@@ -69,7 +69,7 @@ def test_a_problem_that_is_none(
         (("--sandbox", "docker"), "--sandbox: must be one of bubblewrap, confined, none"),
         (("--baselines", "eager,magic"), "--baselines: must be one of eager, compile, not 'magic'"),
         (("--limit", "total_s"), "not NAME=VALUE"),
-        (("--limit", "total_s=soon"), "--limit: must be a number, not 'soon'"),
+        (("--limit", "total_s=soon"), "--limit total_s: must be a number, not 'soon'"),
         (("--limit", "patience=3"), "no limit 'patience'; known: total_s"),
     ],
 )
