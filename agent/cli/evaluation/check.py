@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernelwright.agent.cli.evaluation.check_page import summary, table_row
-from kernelwright.agent.cli.terminal import completion, options
+from kernelwright.agent.cli.terminal import options
 from kernelwright.agent.cli.terminal.failures import did_pass
 
 if TYPE_CHECKING:
@@ -23,14 +23,7 @@ if TYPE_CHECKING:
 )
 def check(
     given: options.Given,
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="PROBLEM...",
-            help="Files, folders, ids or levels. Default: all installed ones.",
-            autocompletion=completion.problems,
-        ),
-    ] = None,
+    names: options.Problems = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page for browsers.")] = None,
     cache: options.Cache = None,
     json: options.Json = False,

@@ -7,12 +7,11 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from kernelwright.agent.cli.evaluation.policy import SHORTEST_TOKEN
-from kernelwright.agent.cli.terminal import completion, options
+from kernelwright.agent.cli.terminal import options
 from kernelwright.agent.cli.terminal.failures import say
 from kernelwright.agent.cli.terminal.option_values import parse_seconds
+from kernelwright.agent.cli.terminal.options import option
 from kernelwright.agent.setup.usage_error import UsageError
 
 if TYPE_CHECKING:
@@ -23,95 +22,71 @@ _SERVICE, _CLIENTS = "Service", "Limits of clients"
 _DURATION: Final = "60s|10m|30d"
 
 
+Host = Annotated[str, option("Address to listen on.", panel=_SERVICE)]
+Port = Annotated[int, option("Port; 0 takes a free one.", panel=_SERVICE, min=0, max=65535)]
+State = Annotated[
+    Path,
+    option(
+        "Folder of what was accepted and evaluated; a restart goes on with it.",
+        panel=_SERVICE,
+        metavar="FOLDER",
+        envvar="KERNELWRIGHT_SERVICE_STATE",
+    ),
+]
+Device = Annotated[
+    list[str] | None, option("cpu or cuda:N; may be repeated. Default: every GPU, else cpu.", panel=_SERVICE)
+]
+Workers = Annotated[
+    int | None,
+    option("Evaluations at once on each device. Default: enough for it.", panel=_SERVICE, min=1, max=64),
+]
+Retain = Annotated[
+    str | None,
+    option(
+        "Forget evaluations this long after their end. Default: never.", panel=_SERVICE, metavar=_DURATION
+    ),
+]
+Drain = Annotated[
+    str, option("Time for running evaluations to end after a signal.", panel=_SERVICE, metavar=_DURATION)
+]
+NoToken = Annotated[
+    bool,
+    option(
+        "Listen beyond the loopback without a token: whoever reaches it may run code here.",
+        "--insecure-no-token",
+        panel=_SERVICE,
+        metavar="",
+    ),
+]
+ProblemSources = Annotated[
+    bool,
+    option("Let clients send own problems.", "--allow-problem-sources", panel=_CLIENTS, metavar=""),
+]
+Queue = Annotated[int, option("Evaluations that may wait.", panel=_CLIENTS, min=1, max=100_000)]
+Body = Annotated[int, option("Largest request.", panel=_CLIENTS, min=1, max=16)]
+Wait = Annotated[
+    str, option("Longest time a client may wait in one request.", panel=_CLIENTS, metavar=_DURATION)
+]
+
+
 @options.with_settings(
     "evaluation.baselines", "evaluation.sandbox", "evaluation.sanitize", "evaluation.limits"
 )
 def serve(
     given: options.Given,
-    problems: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="PROBLEM...",
-            help="Files, folders, ids or levels clients may name. Default: all installed ones.",
-            autocompletion=completion.problems,
-        ),
-    ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on.", rich_help_panel=_SERVICE)] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.", rich_help_panel=_SERVICE)
-    ] = 8080,
-    state: Annotated[
-        Path,
-        typer.Option(
-            envvar="KERNELWRIGHT_SERVICE_STATE",
-            metavar="FOLDER",
-            help="Folder of what was accepted and evaluated; a restart goes on with it.",
-            rich_help_panel=_SERVICE,
-        ),
-    ] = Path("service"),
-    device: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="cpu or cuda:N; may be repeated. Default: every GPU, else cpu.", rich_help_panel=_SERVICE
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=64,
-            help="Evaluations at once on each device. Default: as many as keep it busy.",
-            rich_help_panel=_SERVICE,
-        ),
-    ] = None,
-    retain: Annotated[
-        str | None,
-        typer.Option(
-            metavar=_DURATION,
-            help="Forget evaluations this long after their end. Default: never.",
-            rich_help_panel=_SERVICE,
-        ),
-    ] = None,
-    drain: Annotated[
-        str,
-        typer.Option(
-            metavar=_DURATION,
-            help="Time for running evaluations to end after a signal.",
-            rich_help_panel=_SERVICE,
-        ),
-    ] = "60s",
-    insecure_no_token: Annotated[
-        bool,
-        typer.Option(
-            "--insecure-no-token",
-            metavar="",
-            help="Listen beyond the loopback without a token: whoever reaches it may run code here.",
-            rich_help_panel=_SERVICE,
-        ),
-    ] = False,
-    allow_problem_sources: Annotated[
-        bool,
-        typer.Option(
-            "--allow-problem-sources",
-            metavar="",
-            help="Let clients send problems of their own.",
-            rich_help_panel=_CLIENTS,
-        ),
-    ] = False,
-    queue: Annotated[
-        int, typer.Option(min=1, max=100_000, help="Evaluations that may wait.", rich_help_panel=_CLIENTS)
-    ] = 1000,
-    max_body_mib: Annotated[
-        int, typer.Option(min=1, max=16, help="Largest request.", rich_help_panel=_CLIENTS)
-    ] = 4,
-    max_wait: Annotated[
-        str,
-        typer.Option(
-            metavar=_DURATION,
-            help="Longest time a client may wait in one request.",
-            rich_help_panel=_CLIENTS,
-        ),
-    ] = "60s",
+    problems: options.Problems = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8080,
+    state: State = Path("service"),
+    device: Device = None,
+    workers: Workers = None,
+    retain: Retain = None,
+    drain: Drain = "60s",
+    insecure_no_token: NoToken = False,
+    allow_problem_sources: ProblemSources = False,
+    queue: Queue = 1000,
+    max_body_mib: Body = 4,
+    max_wait: Wait = "60s",
     cache: options.Cache = None,
 ) -> None:
     """Evaluate candidates over HTTP until a signal; the same content is evaluated once.
@@ -124,14 +99,7 @@ def serve(
     from kernelwright.agent.setup.service_setup import ServiceSettings, serve_until_signal
 
     tokens = read_tokens(os.environ.get(TOKEN_VARIABLE, ""))
-    is_open = not is_loopback(host)
-    if is_open and not tokens and not insecure_no_token:
-        raise UsageError(
-            f"{host} can be reached from other machines: set {TOKEN_VARIABLE}, listen on 127.0.0.1, "
-            "or pass --insecure-no-token"
-        )
-    if is_open and not tokens:
-        say(f"warning: no token; whoever reaches {host} may run code in this machine's sandbox")
+    is_open = _check_reach(host, tokens, insecure_no_token)
     settings = ServiceSettings(
         config=given.evaluation(),
         problems=problems or ["all"],
@@ -151,6 +119,19 @@ def serve(
         cache=cache,
     )
     serve_until_signal(settings, _announce)
+
+
+def _check_reach(host: str, tokens: tuple[str, ...], insecure: bool) -> bool:
+    if is_loopback(host):
+        return False
+    if not tokens and not insecure:
+        raise UsageError(
+            f"{host} can be reached from other machines: set {TOKEN_VARIABLE}, listen on 127.0.0.1, "
+            "or pass --insecure-no-token"
+        )
+    if not tokens:
+        say(f"warning: no token; whoever reaches {host} may run code in this machine's sandbox")
+    return True
 
 
 def _announce(ready: ReadyService) -> None:

@@ -94,7 +94,8 @@ def show_attempt(
     said = conversation(archive, found)
     feedback = TemplatePrompts(installed_prompts()).feedback(evaluation, code) if evaluation else ""
     if json:
-        whole = {"code": code, "evaluation": evaluation, "feedback": feedback, "conversation": said}
+        scored = evaluation.model_dump(mode="json") if evaluation else None
+        whole = {"code": code, "evaluation": scored, "feedback": feedback, "conversation": said}
         print(strict_json(_summary(found) | whole, indent=2))
         return
     print_conversation(said)

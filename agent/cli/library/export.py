@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,6 +13,7 @@ import typer
 from kernelwright.agent.cli.library.runs import find_run
 from kernelwright.agent.cli.terminal import completion, options
 from kernelwright.agent.cli.terminal.failures import did_pass, say_once
+from kernelwright.agent.cli.terminal.options import option
 from kernelwright.agent.setup.usage_error import UsageError
 
 if TYPE_CHECKING:
@@ -37,79 +39,68 @@ OPTIONS = MappingProxyType(
 """The options behind export settings, by their paths."""
 
 
+Format = Annotated[
+    str,
+    typer.Argument(
+        help="The format: sft, preference, unpaired, rl, trajectories, attempts, kernelbench, "
+        "flashinfer, or one that another package registers.",
+        metavar="FORMAT",
+        autocompletion=completion.formats,
+    ),
+]
+Run = Annotated[
+    Names,
+    option(
+        "Only this run: its id, a unique prefix, or `last`.",
+        panel=CHOICE,
+        metavar="RUN",
+        autocompletion=completion.runs,
+    ),
+]
+Status = Annotated[Names, option("How attempts ended, such as PASSED.", panel=CHOICE)]
+Track = Annotated[Names, option("Kernels that did the work: own, mixed, library.", panel=CHOICE)]
+Speedup = Annotated[float | None, option("Least speedup of what passed.", panel=CHOICE)]
+Hardware = Annotated[Names, option("Devices whose name contains this.", panel=CHOICE)]
+Model = Annotated[Names, option("Models that wrote them.", "--model", "-m", panel=CHOICE)]
+License = Annotated[Names, option("Their licence.", panel=CHOICE)]
+Backend = Annotated[Names, option("Backends they are written for.", "--backend", "-b", panel=CHOICE)]
+Decontaminate = Annotated[
+    list[Path] | None, option("Leave out problems that are in this file or folder, or nearly.", panel=CHOICE)
+]
+Dedup = Annotated[Literal["none", "exact", "near"], option("Repeats to leave out.", panel=CHOICE)]
+Reasoning = Annotated[Literal["keep", "drop"], option("Keep or drop models' thoughts.", panel=SHAPE)]
+PairBy = Annotated[
+    Literal["prompt", "problem"],
+    option("Both answers of a pair share the prompt, or the problem only.", panel=SHAPE),
+]
+Pairs = Annotated[int, option("Most pairs of one problem.", panel=SHAPE, min=1)]
+Test = Annotated[float, option("Share of problems to hold out.", panel=SHAPE, min=0, max=1)]
+Seed = Annotated[int, option("Seed of the choice of problems that are held out.", panel=SHAPE)]
+Parquet = Annotated[bool, option("Write Parquet, too.", "--parquet", panel=SHAPE, metavar="")]
+
+
 def export(
     context: typer.Context,
-    format: Annotated[
-        str,
-        typer.Argument(
-            help="The format: sft, preference, unpaired, rl, trajectories, attempts, kernelbench, "
-            "flashinfer, or one that another package registers.",
-            metavar="FORMAT",
-            autocompletion=completion.formats,
-        ),
-    ],
+    format: Format,
     out: options.Out,
     workspace: options.Workspace = Path(),
-    run: Annotated[
-        Names,
-        typer.Option(
-            metavar="RUN",
-            help="Only this run: its id, a unique prefix, or `last`.",
-            autocompletion=completion.runs,
-            rich_help_panel=CHOICE,
-        ),
-    ] = None,
+    run: Run = None,
     problem: options.ProblemFilter = None,
-    status: Annotated[
-        Names, typer.Option(help="How attempts ended, such as PASSED.", rich_help_panel=CHOICE)
-    ] = None,
-    track: Annotated[
-        Names, typer.Option(help="Kernels that did the work: own, mixed, library.", rich_help_panel=CHOICE)
-    ] = None,
-    min_speedup: Annotated[
-        float | None, typer.Option(help="Least speedup of what passed.", rich_help_panel=CHOICE)
-    ] = None,
-    hardware: Annotated[
-        Names, typer.Option(help="Devices whose name contains this.", rich_help_panel=CHOICE)
-    ] = None,
-    model: Annotated[
-        Names, typer.Option("--model", "-m", help="Models that wrote them.", rich_help_panel=CHOICE)
-    ] = None,
-    license: Annotated[Names, typer.Option(help="Their licence.", rich_help_panel=CHOICE)] = None,
-    backend: Annotated[
-        Names, typer.Option("--backend", "-b", help="Backends they are written for.", rich_help_panel=CHOICE)
-    ] = None,
-    decontaminate: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Leave out problems that are in this file or folder, or nearly.", rich_help_panel=CHOICE
-        ),
-    ] = None,
-    dedup: Annotated[
-        Literal["none", "exact", "near"], typer.Option(help="Repeats to leave out.", rich_help_panel=CHOICE)
-    ] = "near",
-    reasoning: Annotated[
-        Literal["keep", "drop"],
-        typer.Option(help="Keep or drop models' thoughts.", rich_help_panel=SHAPE),
-    ] = "drop",
-    pair_by: Annotated[
-        Literal["prompt", "problem"],
-        typer.Option(
-            help="Both answers of a pair share the prompt, or the problem only.", rich_help_panel=SHAPE
-        ),
-    ] = "prompt",
-    pairs: Annotated[
-        int, typer.Option(min=1, help="Most pairs of one problem.", rich_help_panel=SHAPE)
-    ] = 100,
-    test: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of problems to hold out.", rich_help_panel=SHAPE)
-    ] = 0.1,
-    seed: Annotated[
-        int, typer.Option(help="Seed of the choice of problems that are held out.", rich_help_panel=SHAPE)
-    ] = 0,
-    parquet: Annotated[
-        bool, typer.Option("--parquet", metavar="", help="Write Parquet, too.", rich_help_panel=SHAPE)
-    ] = False,
+    status: Status = None,
+    track: Track = None,
+    min_speedup: Speedup = None,
+    hardware: Hardware = None,
+    model: Model = None,
+    license: License = None,
+    backend: Backend = None,
+    decontaminate: Decontaminate = None,
+    dedup: Dedup = "near",
+    reasoning: Reasoning = "drop",
+    pair_by: PairBy = "prompt",
+    pairs: Pairs = 100,
+    test: Test = 0.1,
+    seed: Seed = 0,
+    parquet: Parquet = False,
     json: options.Json = False,
 ) -> None:
     """Write attempts as training data, or whole runs in the layout of another project.
@@ -120,40 +111,40 @@ def export(
     """
     from kernelwright.agent.datasets import find_exporter
     from kernelwright.agent.workspace import Workspace
-    from kernelwright.evaluator import find_backend
 
     exporter = find_exporter(format)
     archive = Workspace(workspace).archive(say_once())
-    runs = [find_run(archive, name) for name in run or ()]
-    filters = {
-        "runs": runs,
-        "problems": problem or (),
-        "statuses": [name.upper() for name in status or ()],
-        "tracks": [name.lower() for name in track or ()],
-        "min_speedup": min_speedup,
-        "hardware": hardware or (),
-        "models": model or (),
-        "licenses": license or (),
-        "backends": [find_backend(name).name for name in backend or ()],
-    }
-    given = {
-        "runs": runs,
-        "filters": filters,
-        "reasoning": reasoning,
-        "dedup": dedup,
-        "pairing": pair_by,
-        "pairs": pairs,
-        "test": test,
-        "seed": seed,
-        "parquet": parquet,
-        "decontaminate": [str(path) for path in decontaminate or ()],
-    }
+    given = _given(context.params, [find_run(archive, name) for name in run or ()])
     exported = exporter.write(archive, out, _settings(context, exporter, given))
     if json:
         print(json_module.dumps(_summary(exporter, exported), indent=2))
     else:
         _print(exported, test)
     raise did_pass(bool(exported.rows))
+
+
+def _given(options: Mapping[str, Any], runs: list[str]) -> dict[str, object]:  # Any: as typer read them
+    from kernelwright.evaluator import find_backend
+
+    filters = {
+        "runs": runs,
+        "problems": options["problem"] or (),
+        "statuses": [name.upper() for name in options["status"] or ()],
+        "tracks": [name.lower() for name in options["track"] or ()],
+        "min_speedup": options["min_speedup"],
+        "hardware": options["hardware"] or (),
+        "models": options["model"] or (),
+        "licenses": options["license"] or (),
+        "backends": [find_backend(name).name for name in options["backend"] or ()],
+    }
+    same = {name: options[name] for name in ("reasoning", "dedup", "pairs", "test", "seed", "parquet")}
+    return {
+        **same,
+        "runs": runs,
+        "filters": filters,
+        "pairing": options["pair_by"],
+        "decontaminate": [str(path) for path in options["decontaminate"] or ()],
+    }
 
 
 def _settings(context: typer.Context, exporter: Exporter, given: dict[str, object]) -> Any:

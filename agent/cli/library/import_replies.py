@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from kernelwright.agent.cli.terminal import completion, options
+from kernelwright.agent.cli.evaluation.evaluate import Backend
+from kernelwright.agent.cli.terminal import options
 from kernelwright.agent.cli.terminal.failures import did_pass, say
 
 if TYPE_CHECKING:
@@ -23,32 +24,27 @@ MOST_NAMED: Final = 5
 """Parts of files left out that are named one by one."""
 
 
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE...",
+        help="Reply files, chat completions as JSON or JSON Lines, KernelBench run folders.",
+    ),
+]
+Model = Annotated[str | None, options.option("Author of replies that name none.", "--model", "-m")]
+License = Annotated[str | None, options.option("Licence of the replies.")]
+Evaluate = Annotated[bool, options.option("Evaluate them now.", "--evaluate", metavar="")]
+
+
 @options.with_settings(*(path for path in options.POLICY if path != "evaluation.counters"), "plain_build")
 def import_files(
     given: options.Given,
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE...",
-            help="Reply files, chat completions as JSON or JSON Lines, KernelBench run folders.",
-        ),
-    ],
+    files: Files,
     problem: options.ProblemNames = None,
-    backend: Annotated[
-        str | None,
-        typer.Option(
-            "--backend",
-            "-b",
-            metavar="NAME",
-            help="How they are written. Default: guessed.",
-            autocompletion=completion.backends,
-        ),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", help="Author of replies that name none.")
-    ] = None,
-    license: Annotated[str | None, typer.Option(help="Licence of the replies.")] = None,
-    evaluate: Annotated[bool, typer.Option("--evaluate", metavar="", help="Evaluate them now.")] = False,
+    backend: Backend = None,
+    model: Model = None,
+    license: License = None,
+    evaluate: Evaluate = False,
     workspace: options.Workspace = Path(),
     cache: options.Cache = None,
     json: options.Json = False,

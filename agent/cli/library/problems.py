@@ -19,14 +19,7 @@ app = typer.Typer(no_args_is_help=True, help="List, show and check reference pro
 
 @app.command("list")
 def list_problems(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="PROBLEM...",
-            help="Files, folders, ids or levels. Default: all installed ones.",
-            autocompletion=completion.problems,
-        ),
-    ] = None,
+    names: options.Problems = None,
     json: options.Json = False,
 ) -> None:
     """List problems with their named shapes."""

@@ -19,31 +19,26 @@ GENERATED = tuple(
 )
 
 
+Poll = Annotated[
+    str, options.option("How often to look after batches.", panel=options.BULK, metavar="90s|10m")
+]
+Wait = Annotated[
+    bool,
+    options.option("Stay until the replies are there.", "--wait/--no-wait", panel=options.BULK, metavar=""),
+]
+Evaluate = Annotated[
+    bool, options.option("Evaluate the replies once they are there.", "--evaluate", metavar="")
+]
+
+
 @options.with_settings(*dict.fromkeys(GENERATED))
 def generate(
     given: options.Given,
     problems: shared.Problems = None,
     record: shared.Record = None,
-    poll: Annotated[
-        str,
-        typer.Option(
-            metavar="90s|10m",
-            help="How often to look after batches.",
-            rich_help_panel=options.BULK,
-        ),
-    ] = "60s",
-    wait: Annotated[
-        bool,
-        typer.Option(
-            "--wait/--no-wait",
-            metavar="",
-            help="Stay until the replies are there.",
-            rich_help_panel=options.BULK,
-        ),
-    ] = True,
-    evaluate: Annotated[
-        bool, typer.Option("--evaluate", metavar="", help="Evaluate the replies once they are there.")
-    ] = False,
+    poll: Poll = "60s",
+    wait: Wait = True,
+    evaluate: Evaluate = False,
     workspace: options.Workspace = Path(),
     cache: options.Cache = None,
     config: shared.Config = None,

@@ -96,6 +96,12 @@ SETTINGS: Final = MappingProxyType(
 POLICY: Final = tuple(path for path in SETTINGS if path.startswith("evaluation."))
 RUN: Final = tuple(path for path in SETTINGS if path != "batch_api")
 
+
+def option(help: str, *flags: str, panel: str | None = None, **more: Any) -> Any:  # Any: as typer's own
+    """An option of a command, its help first."""
+    return typer.Option(*flags, help=help, rich_help_panel=panel, **more)
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.", metavar="")]
 Workspace = Annotated[
     Path,
@@ -114,6 +120,14 @@ Cache = Annotated[
         envvar="KERNELWRIGHT_CACHE",
         metavar="FOLDER",
         help="Folder of builds, baselines and replies. Default: ~/.cache/kernelwright.",
+    ),
+]
+Problems = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="PROBLEM...",
+        help="Files, folders, ids or levels. Default: all installed problems.",
+        autocompletion=completion.problems,
     ),
 ]
 ProblemName = Annotated[

@@ -6,15 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.agent.cli.terminal import options
 from kernelwright.agent.leaderboard.rows import Policy
 from kernelwright.agent.prompting.prompts import Setting, TemplatePrompts
 from kernelwright.evaluator import Dtype, EvaluationConfig, Math, Passes, find_backend
 
 FOLDER = Path(__file__).parents[3] / "prompts"
-UNSAID = dict.fromkeys(
-    ("device", "shapes", "dtype", "math", "baselines", "sandbox", "time", "sanitize", "limit")
-)
 
 
 @pytest.mark.parametrize("backend", ["cpp", "cuda", "triton", "tilelang", "cute"])
@@ -28,15 +24,6 @@ def test_the_system_message_asks_for_gradients_only_where_they_are_judged(backen
     assert "speedup of `forward` and its gradients together" in asked
     assert "gradient" not in plain
     assert plain == TemplatePrompts(FOLDER).render_system(find_backend(backend))
-
-
-@pytest.mark.parametrize(
-    ("flag", "passes"),
-    [(None, Passes.FORWARD), (False, Passes.FORWARD), (True, Passes.FORWARD_BACKWARD)],
-)
-def test_the_flag_becomes_part_of_the_policy(flag: bool | None, passes: Passes) -> None:
-    given = options.policy(**UNSAID, backward=flag)
-    assert options.evaluation_config(given).passes is passes
 
 
 def test_scores_with_gradients_are_no_scores_without() -> None:

@@ -62,7 +62,7 @@ def test_a_problem_that_is_none(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--backend", "fortran"), "unknown backend 'fortran'; known: cuda"),
+        (("--backend", "fortran"), "unknown backend 'fortran'; known: cpp, cuda"),
         (("--shapes", "gigantic"), "no shapes named 'gigantic'; known: small"),
         (("--device", "tpu"), "tpu"),
         (("--math", "fp23"), "--math: must be one of fp32, tf32, bf16, fp16, not 'fp23'"),
