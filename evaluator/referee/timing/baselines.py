@@ -93,7 +93,7 @@ class BaselineTimer:
 
     @property
     def known(self) -> bool:
-        """Whether `measure` has nothing left to do."""
+        """True once `measure` has nothing left to do."""
         return self._measured is not None
 
     def measure(self) -> Baselines:
@@ -229,7 +229,7 @@ class BaselineTimer:
         return middle, (interval.high - interval.low) / 2 / middle
 
     def _is_unknown(self, name: str) -> bool:
-        """Whether this machine's cache holds a number neither of queued calls nor of others."""
+        """Return whether the cache holds a number neither of queued calls nor of others."""
         return all(self._recall(name, queued) is None for queued in (False, True))
 
     def _recall(self, name: str, queued: bool) -> float | None:

@@ -23,7 +23,7 @@ from kernelwright.evaluator.schema.evaluation import Status
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How long and how often to measure."""
+    """Limits on the turns of one comparison."""
 
     batch: Batch
     target_ms: float

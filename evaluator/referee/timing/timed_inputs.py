@@ -100,7 +100,7 @@ class TimedInputs:
 
     @property
     def redraws(self) -> bool:
-        """Whether any input is drawn anew for each call."""
+        """True where any input is drawn anew for each call."""
         return bool(self._redrawn)
 
     def recipe(self, count: int) -> InputRecipe:
