@@ -1,4 +1,4 @@
-"""Where work lies: `runs/` (logs, not tracked), `generated/` (kept kernels, tracked in git), and a cache.
+"""Layout of a workspace: `runs/` (logs, not tracked) and `generated/` (saved kernels, tracked in git).
 
 A kept kernel is a folder named by its hash, `generated/<backend>/<problem>/<kernel>/`, with `kernel.py` and
 `score.json`: whole evaluations and where the kernel came from. Equal contents are equal bytes.
@@ -7,7 +7,6 @@ A kept kernel is a folder named by its hash, `generated/<backend>/<problem>/<ker
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -17,6 +16,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from kernelwright.agent.archive import Archive, ArchiveError
+from kernelwright.agent.records.atomic_file import write_whole
 from kernelwright.agent.records.strict_json import plain
 from kernelwright.evaluator import Candidate, Evaluation, Record, Status
 
@@ -34,7 +34,7 @@ class UnknownKernel(ArchiveError):
 
 
 class Provenance(Record):
-    """Where a kernel came from; None where nobody can say."""
+    """Provenance of a kernel; None where it is unknown."""
 
     run: str | None = None
     attempt: str | None = None
@@ -50,7 +50,7 @@ class Provenance(Record):
     license: str | None = None
     """Licence of the kernel's source, as far as it is known."""
     origin: str = ""
-    """Where the reply came from when no model was asked."""
+    """Origin of a reply that no model gave."""
 
 
 class KernelRecord(Record):
@@ -65,7 +65,7 @@ class KernelRecord(Record):
     problem_sha: str
     provenance: Provenance = Provenance()
     builds_plainly: bool | None = None
-    """Whether it was seen to build with torch's own headers too; None when nobody looked."""
+    """True when it also builds with torch's own headers; None when that was not checked."""
     scores: tuple[Evaluation, ...]
     """The best for each hardware and policy, in that order; never empty."""
 
@@ -89,7 +89,6 @@ class Workspace:
     """One root with everything below it."""
 
     def __init__(self, root: Path) -> None:
-        """Point at a folder, which need not exist yet."""
         self.root = root
         self.runs = root / "runs"
         self.generated = root / "generated"
@@ -233,10 +232,4 @@ def _write(path: Path, text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")
     if path.exists() and path.read_bytes() == data:
         return
-    pending = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
-    try:
-        pending.write_bytes(data)
-        pending.replace(path)
-    except OSError:
-        pending.unlink(missing_ok=True)
-        raise
+    write_whole(path, data)

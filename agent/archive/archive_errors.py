@@ -1,4 +1,4 @@
-"""What can be wrong with an archive."""
+"""Errors of an archive."""
 
 from __future__ import annotations
 

@@ -62,7 +62,6 @@ class _Parser:
         self._is_lenient = is_lenient
 
     def parse(self, line: Placed) -> AnyLine | None:
-        """The line's record; None for one that is passed over."""
         try:
             return parse(line, self._path)
         except ArchiveError as error:
@@ -72,14 +71,12 @@ class _Parser:
             return None
 
     def told(self) -> str:
-        """What is left out, in one line."""
         first = self.damaged[min(self.damaged)]
         more = f"; and {len(self.damaged) - 1} more" if len(self.damaged) > 1 else ""
         return f"left out: {first}{more}"
 
 
 def _judged(line: Placed, parser: _Parser) -> str | None:
-    """The attempt whose evaluation a line is."""
     match = _EVALUATION.search(line.data)
     if match is not None:
         return match[1].decode()

@@ -7,10 +7,9 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
-SIZE: Final = 16 << 20
-"""Bytes set aside while a run is written: room for some hundred replies in flight."""
+from kernelwright.agent.archive.policy import RESERVED_BYTES
 
 T = TypeVar("T")
 
@@ -19,14 +18,13 @@ class Ballast:
     """A file of no use, dropped when its space is needed."""
 
     def __init__(self, path: Path) -> None:
-        """Set the space aside, as far as there is any."""
         self.is_dropped = False
         """True once the disk was found full; whoever writes should come to an end."""
         self._path = path
         self._guard = threading.Lock()
         try:
             with path.open("wb") as file:
-                os.posix_fallocate(file.fileno(), 0, SIZE)
+                os.posix_fallocate(file.fileno(), 0, RESERVED_BYTES)
         except OSError:
             # A full disk, or a file system that cannot set space aside: then there is none to drop.
             path.unlink(missing_ok=True)

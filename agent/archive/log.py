@@ -19,10 +19,10 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from kernelwright.agent.archive.archive_errors import ArchiveError
-from kernelwright.agent.archive.text_store import write_whole
+from kernelwright.agent.archive.policy import BLOCK_BYTES
+from kernelwright.agent.records.atomic_file import write_whole
 from kernelwright.agent.records.attempt_log import SCHEMA_VERSION, AnyLine
 
-_BLOCK_BYTES = 1 << 16
 _LINE: TypeAdapter[AnyLine] = TypeAdapter(AnyLine)
 
 
@@ -75,14 +75,9 @@ def parse(line: Placed, path: Path) -> AnyLine:
 
 
 class LogFile:
-    """The one writer of a log; holds its lock until closed. Safe to share between threads."""
+    """The only writer of a log; holds its lock until closed. Safe to share between threads."""
 
     def __init__(self, path: Path, *, sync: bool = True) -> None:
-        """Open an existing or new log for appending.
-
-        Raises:
-            ArchiveError: another process is writing it.
-        """
         self.path = path
         self._sync = sync
         self._guard = threading.Lock()
@@ -148,7 +143,7 @@ class LogFile:
     def _last_line(self) -> tuple[int, bytes]:
         start, tail = self._size, b""
         while start > 0 and b"\n" not in tail[:-1]:
-            step = min(_BLOCK_BYTES, start)
+            step = min(BLOCK_BYTES, start)
             start -= step
             tail = os.pread(self._file, step, start) + tail
         cut = tail.rfind(b"\n", 0, -1) + 1
@@ -158,7 +153,7 @@ class LogFile:
         aside.mkdir(exist_ok=True)
         path = aside / f"byte-{start}-{hashlib.sha256(tail).hexdigest()[:8]}.txt"
         path.with_suffix(".pending").unlink(missing_ok=True)
-        write_whole(path, tail, path.with_suffix(".pending"))
+        write_whole(path, tail, sync=True)
         os.ftruncate(self._file, start)
         os.fsync(self._file)
         self._size = start

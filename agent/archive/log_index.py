@@ -1,4 +1,4 @@
-"""What a run's log already holds: which attempts, where their lines begin, and what they cost."""
+"""Index of a run's log: its attempts, the offsets of their lines, and their cost."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Seen:
 
     problem: str
     completion: int
-    """Where its completion's line begins."""
+    """Offset of its completion's line."""
     evaluation: int | None = None
-    """Where its latest evaluation's line begins."""
+    """Offset of its latest evaluation's line."""
     passed: bool = False
     speedup: float | None = None
     kept: bool = False
     refused: bool = False
-    """Whether it passed and yet is not to be kept."""
+    """True when it passed and yet is not to be saved."""
 
 
 class Index:
@@ -138,7 +138,7 @@ class Index:
 
 
 def cost_of(completion: CompletionRecorded) -> Spent:
-    """What one reply cost; a price nobody knows counts as nothing."""
+    """Cost of one reply; an unknown price counts as nothing."""
     usage, cost_usd = completion.usage, completion.cost_usd
     return Spent(
         attempts=1,

@@ -1,4 +1,4 @@
-"""Whether a score measured again says the same: pure comparison of two evaluations of one kernel."""
+"""Compares two evaluations of one kernel: is the score reproduced?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SAME: Final = ("device", "passes", "shapes", "dtype", "math")
 
 
 class ReproductionOutcome(StrEnum):
-    """What judging again showed."""
+    """Outcome of a second evaluation."""
 
     REPRODUCED = "reproduced"
     DIFFERENT = "different"

@@ -98,7 +98,7 @@ class Archive:
                 yield from fold(self.log_path(name), self._on_damage)
 
     def started(self, run: str) -> RunStarted:
-        """How a run began.
+        """The first line of a run.
 
         Raises:
             ArchiveError: its log does not begin as a log does.
@@ -109,7 +109,6 @@ class Archive:
         return first
 
     def _is_at_home(self, run: str) -> bool:
-        """Whether a folder holds the run it is named after: a copy beside it would count everything twice."""
         first = next(read_lines(self.log_path(run)), None)
         try:
             if first is not None:
@@ -125,7 +124,7 @@ class Archive:
         return True
 
     def problems_used(self, run: str) -> dict[str, ProblemUsed]:
-        """What a run recorded of its problems, by id; nothing where its first line is passed over.
+        """The problems as a run recorded them, by id; none where its first line is passed over.
 
         Raises:
             ArchiveError: its log does not begin as a log does.

@@ -109,14 +109,9 @@ def resume_run(
 
 
 class RunLog:
-    """The one writer of a run, safe to share between threads. Close it, or use it as a context manager."""
+    """The only writer of a run, safe to share between threads. Close it, or use it as a context manager."""
 
     def __init__(self, archive: Archive, run: str, *, sync: bool = True) -> None:
-        """Lock, mend and scan an existing run; `begin_run` and `resume_run` are the doors.
-
-        Raises:
-            ArchiveError: in use by another process, damaged, or newer than this program.
-        """
         self.archive = archive
         self.run = run
         self.folder = archive.folder / run
@@ -151,7 +146,7 @@ class RunLog:
         self._log.sync()
 
     def record_completion(self, key: AttemptKey, answer: Answer) -> Attempt:
-        """Remember a reply, before anything else is done with it.
+        """Record a reply, before anything else is done with it.
 
         Raises:
             ArchiveError: the log already holds a reply for this key.
@@ -194,7 +189,7 @@ class RunLog:
     def record_evaluation(
         self, attempt: Attempt, evaluation: Evaluation, *, reused_from: str | None = None
     ) -> Attempt:
-        """Remember a verdict; a later one on the same attempt replaces it in every view."""
+        """Record an evaluation; a later one on the same attempt replaces it in every view."""
         text = _json(evaluation)
         line = EvaluationRecorded(
             at=now(),
@@ -208,7 +203,7 @@ class RunLog:
         return replace(attempt, evaluation=line)
 
     def find(self, attempt_id: str) -> Attempt | None:
-        """What the log holds of an attempt; None when it was never answered."""
+        """The recorded attempt; None when it has no reply."""
         seen = self.index.attempts.get(attempt_id)
         if seen is None:
             return None

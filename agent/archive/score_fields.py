@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from kernelwright.agent.archive.policy import DETAIL_CHARACTERS
 from kernelwright.agent.records.attempt_log import Score
 from kernelwright.evaluator import Evaluation
-
-DETAIL_CHARACTERS = 300
 
 
 def score(evaluation: Evaluation) -> Score:

@@ -7,10 +7,10 @@ is written later, so a line never points at half a text.
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 
 from kernelwright.agent.archive.archive_errors import ArchiveError
+from kernelwright.agent.records.atomic_file import write_whole
 from kernelwright.agent.records.attempt_log import INLINE_BYTES, Text, TextRef
 
 PENDING = "pending"
@@ -57,7 +57,7 @@ class TextStore:
         return data.decode("utf-8", "surrogatepass")
 
     def path(self, ref: TextRef) -> Path:
-        """Where a long text lies."""
+        """The path of a long text."""
         return self.folder / ref.sha[:2] / f"{ref.sha}.txt"
 
     def discard_pending(self) -> None:
@@ -69,25 +69,7 @@ class TextStore:
         pending = self.folder / PENDING
         pending.mkdir(parents=True, exist_ok=True)
         path.parent.mkdir(exist_ok=True)
-        write_whole(path, data, pending / f"{path.name}.{os.getpid()}.{os.urandom(4).hex()}", sync=self._sync)
-
-
-def write_whole(path: Path, data: bytes, pending: Path, *, sync: bool = True) -> None:
-    """Write a file so that it is seen complete or not at all; `pending` is on the same file system.
-
-    Raises:
-        OSError: not written; whatever was at `path` is still there.
-    """
-    try:
-        with pending.open("xb") as file:
-            file.write(data)
-            file.flush()
-            if sync:
-                os.fsync(file.fileno())
-        pending.replace(path)
-    except OSError:
-        pending.unlink(missing_ok=True)
-        raise
+        write_whole(path, data, pending=pending, sync=self._sync)
 
 
 def _is_unicode(data: bytes) -> bool:

@@ -38,7 +38,6 @@ def assemble(module: Module, earlier: list[Block], later: list[Block]) -> str:
 
 
 def _sources(module: Module, lacking: set[str], blocks: list[Block]) -> list[str]:
-    """Assignments of C++ and CUDA blocks to the one name that each keyword lacks."""
     native = [block for block in blocks if block.language in C_LANGUAGES and block.closed]
     cuda = [block.code for block in native if block.language in _CUDA]
     cpp = [block.code for block in native if block.language not in _CUDA]
@@ -53,7 +52,6 @@ def _sources(module: Module, lacking: set[str], blocks: list[Block]) -> list[str
 
 
 def _literal(source: str) -> str:
-    """The source as a Python string, readable where that is safe."""
     if "'''" in source or source.endswith(("'", "\\")) or "\\" in source[-2:]:
         return repr(source)
     return f"r'''\n{source}'''"

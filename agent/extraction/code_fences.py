@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from kernelwright.agent.extraction.policy import STRING_AWARE_BLOCKS
 from kernelwright.evaluator import BACKENDS
 
 C_LANGUAGES: Final = frozenset({"c", "c++", "cc", "cpp", "cu", "cuda", "cxx", "h", "hip", "hpp"})
 PYTHON_LANGUAGES: Final = frozenset({"py", "python", "python3", "pytorch"})
-STRING_AWARE_BLOCKS: Final = 16
-"""Only the last so many blocks get the second reading, which may run to the end of the text each time."""
 
 _FENCE: Final = re.compile(r"^(?P<lead>[^\n`~]*)(?P<mark>`{3,}|~{3,})(?P<info>[^\n`]*)$", re.MULTILINE)
 _LIST_LEAD: Final = re.compile(r"[ \t>]*(?:(?:[-*+]|[0-9]{1,3}[.)])[ \t]+)?")
@@ -34,17 +33,17 @@ class Block:
     language: str
     """First word of the info string, lower case; empty when there is none."""
     code: str
-    """What is inside, less the indentation of the fence."""
+    """Its content, less the indentation of the fence."""
     start: int
     """Offset of the opening fence's line."""
     end: int
     """Offset behind the block."""
     closed: bool
-    """Whether its own closing fence was there."""
+    """True where its own closing fence was there."""
 
     @property
     def may_be_python(self) -> bool:
-        """Whether the language does not rule it out."""
+        """True where the language does not rule it out."""
         return self.language not in C_LANGUAGES
 
 
@@ -103,7 +102,6 @@ def _closes(opening: re.Match[str], fence: re.Match[str]) -> bool:
 
 
 def _ends(opening: re.Match[str], fence: re.Match[str]) -> bool:
-    """Whether a block ends here: closed, or left open by a model that began another."""
     return _closes(opening, fence) or (_opens(fence) and bool(fence["info"].strip()))
 
 
@@ -125,7 +123,6 @@ def _closing_outside_strings(text: str, fences: list[re.Match[str]], index: int)
 
 
 def _triple_quoted(text: str, place: int) -> Iterator[tuple[int, int]]:
-    """Where triple-quoted strings of Python text begin and end; one without an end reaches to the text's."""
     while token := _TOKEN.search(text, place):
         place = token.end()
         if token.group() in _ENDS:

@@ -18,6 +18,7 @@ from typing import Final
 
 from kernelwright.agent.extraction.assembly import assemble
 from kernelwright.agent.extraction.code_fences import Block, find_blocks
+from kernelwright.agent.extraction.policy import LONGEST_TEXT, PARAGRAPHS_BEHIND, UNFENCED_STARTS
 from kernelwright.agent.extraction.python_modules import (
     Module,
     last_model_offset,
@@ -26,8 +27,6 @@ from kernelwright.agent.extraction.python_modules import (
 )
 from kernelwright.evaluator import Record, Status
 
-LONGEST_TEXT: Final = 16 << 20
-"""Characters read; of a longer reply only the end."""
 _CUT: Final = frozenset({"length", "max_tokens", "model_length", "max_output_tokens"})
 _REFUSED: Final = frozenset({"content_filter", "refusal", "safety", "sensitive"})
 _TAG: Final = re.compile(
@@ -37,26 +36,22 @@ _TAG: Final = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""How models mark their reasoning; whatever closes one has a group that is not empty."""
+"""Marks of reasoning in replies; a closing mark has a group that is not empty."""
 _SENTENCE_ENDS: Final = frozenset(".!?:;)]}>\"'`*_|…。！？”’»-=~")
 _PROSE: Final = re.compile(
     rf"(?!(?:{'|'.join(keyword.kwlist)})\b)[A-Za-z*#>\-0-9][^\s=]*(?:[ ][^\s=]+){{2,}}\s*$"
 )
 """A line that is no statement: three words or more, no keyword first, nothing assigned or compared."""
-_PARAGRAPHS: Final = 4
-"""Paragraphs of prose behind unfenced code that are looked through."""
 _IMPORTS: Final = re.compile(
     r"""^(?:(?:
         import[ \t]+[\w.]+[ \t]*(?:as[ \t]+\w+[ \t]*)?(?:[,;\#][^\n]*)? | from[ \t]+[\w.]+[ \t]+import\b[^\n]*
     )\n\s*)+""",
     re.MULTILINE | re.VERBOSE,
 )
-_TRIES: Final = 12
-"""Places from which unfenced code is tried to be read."""
 
 
 class ExtractionOutcome(StrEnum):
-    """Whether a reply holds a candidate."""
+    """Outcome of an extraction."""
 
     CODE = "CODE"
     NO_CODE = "NO_CODE"
@@ -64,7 +59,7 @@ class ExtractionOutcome(StrEnum):
 
 
 class Rule(StrEnum):
-    """What decided."""
+    """The rule that decided."""
 
     LAST_BLOCK = "last_block"
     """The last complete block that defines `ModelNew`."""
@@ -100,14 +95,14 @@ class Rule(StrEnum):
 
 
 class Extraction(Record):
-    """What a reply holds."""
+    """The content of a reply."""
 
     outcome: ExtractionOutcome
     code: str = ""
     """The candidate's source; empty unless the outcome is `CODE`."""
     rule: Rule
     notes: tuple[str, ...] = ()
-    """What else was noticed, each a short sentence for people and for the model."""
+    """Remarks, each a short sentence for people and for the model."""
 
     @property
     def status(self) -> Status | None:
@@ -146,7 +141,7 @@ def extract(text: str, *, finish_reason: str | None, reasoning: str = "") -> Ext
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """How the endpoint says that the reply ended."""
+    """The endpoint's reason for the reply's end."""
 
     cut: bool
     refused: bool
@@ -154,7 +149,6 @@ class _Ended:
 
     @property
     def may_be_whole(self) -> bool:
-        """Whether what stands at the end of the reply may be complete."""
         return not self.cut and not self.refused
 
     @classmethod
@@ -167,7 +161,7 @@ class _Ended:
 @dataclass(frozen=True, slots=True)
 class _Parts:
     answers: tuple[str, ...]
-    """What may be the answer, best first; never empty."""
+    """Possible answers, best first; never empty."""
     reasoning: str
     """Reasoning that was begun and not ended, else all of it."""
     open_reasoning: bool
@@ -198,7 +192,6 @@ def _cleaned(text: str) -> tuple[str, list[str]]:
 
 
 def _split(text: str) -> _Parts:
-    """Answer and reasoning: the answer lies between the last closing tag and a line that opens another."""
     tags = list(_TAG.finditer(text))
     closing = [tag for tag in tags if any(tag.groups())]
     begin = closing[-1].end() if closing else 0
@@ -219,7 +212,6 @@ def _starts_line(text: str, offset: int) -> bool:
 
 
 def _find(text: str, ended: _Ended) -> _Found:
-    """The candidate in an answer, by the first rule that gives one."""
     wrapped = _in_json(text)
     if wrapped is not None:
         return wrapped
@@ -257,7 +249,6 @@ def _broken(what: str, module: Module, *, open_block: bool = False) -> _Found:
 
 
 def _chosen(blocks: list[Block], index: int, module: Module, *, passed_over: int) -> _Found:
-    """A block's module; `passed_over` is where the last block began that would have come before it."""
     block = blocks[index]
     code = assemble(module, blocks[:index], blocks[index + 1 :])
     if code != module.code:
@@ -270,7 +261,6 @@ def _chosen(blocks: list[Block], index: int, module: Module, *, passed_over: int
 
 
 def _read_open(block: Block) -> Module:
-    """The module of a block without a closing fence: one may stand behind the last statement, or text."""
     module = read_module(block.code)
     if module.is_model:
         return module
@@ -279,19 +269,17 @@ def _read_open(block: Block) -> Module:
 
 
 def _ends_open(blocks: list[Block]) -> bool:
-    """Whether no reading closes the block that begins last."""
     begin = max(block.start for block in blocks)
     return not any(block.closed for block in blocks if block.start == begin)
 
 
 def _unfenced(text: str) -> _Found:
-    """Code without any fence: the whole text, or from one of its groups of imports on."""
     model = last_model_offset(text)
     if model < 0:
         return _Found()
     starts = [match.start() for match in _IMPORTS.finditer(text, 0, model)]
     patience = 4 * len(text) + 100_000
-    for start in dict.fromkeys([0, *starts[: _TRIES // 2], *starts[-_TRIES // 2 :]]):
+    for start in dict.fromkeys([0, *starts[: UNFENCED_STARTS // 2], *starts[-UNFENCED_STARTS // 2 :]]):
         code = text[start:]
         module = read_module(code)
         if not module.is_model:
@@ -310,7 +298,7 @@ def _before_prose(broken: Module) -> Module | None:
     A statement that was cut off must not be mistaken for prose, or half a module would pass for a whole one.
     """
     module, lines = broken, broken.code.split("\n")
-    for _ in range(_PARAGRAPHS):
+    for _ in range(PARAGRAPHS_BEHIND):
         line = min(module.flaw_line, len(lines)) - 1
         while line > 0 and lines[line - 1][:1].strip():
             line -= 1
@@ -325,7 +313,6 @@ def _before_prose(broken: Module) -> Module | None:
 
 
 def _in_json(text: str) -> _Found | None:
-    """Code in a string of a reply that is JSON, alone or as its only block."""
     stripped = text.strip()
     if stripped.startswith("```json") and stripped.endswith("```"):
         stripped = stripped.removeprefix("```json").removesuffix("```").strip()

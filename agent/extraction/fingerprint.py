@@ -6,6 +6,7 @@ import ast
 import re
 from typing import Final
 
+from kernelwright.agent.extraction.policy import SHINGLE_TOKENS
 from kernelwright.evaluator import parse_python, sha256_text
 
 _LITERAL: Final = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
@@ -13,7 +14,6 @@ _LITERAL: Final = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
 _COMMENT: Final = re.compile(rf"{_LITERAL}|//[^\n]*|/\*.*?\*/", re.DOTALL)
 # Operators stay together, so that `a++ + b` and `a + ++b` differ.
 _TOKEN: Final = re.compile(rf"{_LITERAL}|\w+|[-+*/%&|^<>=!]+|[^\w\s]")
-_SHINGLE: Final = 3
 
 
 def fingerprint(source: str) -> str:
@@ -34,7 +34,7 @@ def normalised(source: str) -> str:
 
 
 def distance(one: str, other: str) -> float:
-    """How different two sources are, 0 to 1: the Jaccard distance of their runs of three tokens."""
+    """Difference of two sources, 0 to 1: the Jaccard distance of their runs of three tokens."""
     left, right = _shingles(one), _shingles(other)
     union = len(left | right)
     return 1.0 - len(left & right) / union if union else 0.0
@@ -64,4 +64,4 @@ def _without_layout(text: str) -> str:
 
 def _shingles(source: str) -> frozenset[tuple[str, ...]]:
     tokens = _TOKEN.findall(normalised(source))
-    return frozenset(zip(*(tokens[start:] for start in range(_SHINGLE)), strict=False))
+    return frozenset(zip(*(tokens[start:] for start in range(SHINGLE_TOKENS)), strict=False))

@@ -11,10 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from kernelwright.agent.extraction.policy import LONGEST_MODULE
 from kernelwright.evaluator import parse_python
 
-LONGEST_MODULE: Final = 2 << 20
-"""Characters beyond which no text is taken for a module."""
 _MODEL: Final = re.compile(r"^[ \t]*class[ \t]+ModelNew\b", re.MULTILINE)
 _ALWAYS_THERE: Final = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "__spec__", "__path__"}
 _ELIDED: Final = re.compile(r"#[^\n#]*(?:\.\.\.|…|same as|unchanged|as before|rest of)", re.IGNORECASE)
@@ -35,12 +34,12 @@ class Module:
 
     @property
     def is_model(self) -> bool:
-        """Whether it can be a candidate."""
+        """True where it can be a candidate."""
         return not self.flaw
 
     @property
     def is_elided(self) -> bool:
-        """Whether it is an excerpt with parts left out: no import, and `...` or a comment for code."""
+        """True where it is an excerpt with parts left out: no import, and `...` or a comment for code."""
         if self.imports_anything:
             return False
         if _ELIDED.search(self.code):
@@ -56,7 +55,7 @@ class Module:
 
     @property
     def imports_anything(self) -> bool:
-        """Whether it has an import at all."""
+        """True where it has an import at all."""
         return any(isinstance(node, ast.Import | ast.ImportFrom) for node in self._nodes())
 
     @property
@@ -90,12 +89,12 @@ class Module:
 
 
 def mentions_model(text: str) -> bool:
-    """Whether a line begins a class `ModelNew`."""
+    """True where a line begins a class `ModelNew`."""
     return _MODEL.search(text) is not None
 
 
 def last_model_offset(text: str) -> int:
-    """Where the last unindented `class ModelNew` begins; -1 without one."""
+    """Offset of the last unindented `class ModelNew`; -1 without one."""
     return max((match.start() for match in _MODEL.finditer(text) if match.group()[0] == "c"), default=-1)
 
 
@@ -124,7 +123,6 @@ def read_module(code: str) -> Module:
 
 
 def _defines_model(body: Iterable[ast.stmt]) -> bool:
-    """Whether a class `ModelNew` is a statement of the module, possibly inside `if`, `try` or `with`."""
     waiting = list(body)
     while waiting:
         match waiting.pop():

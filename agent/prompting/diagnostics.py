@@ -9,13 +9,8 @@ from functools import cache
 from itertools import pairwise
 from typing import Final
 
+from kernelwright.agent.prompting.policy import COMPILER_NOTES, LONGEST_DIAGNOSTIC, SOURCE_CONTEXT
 from kernelwright.evaluator import BACKENDS
-
-CONTEXT: Final = 2
-"""Source lines shown before and behind the one an error points at."""
-LONGEST_MESSAGE: Final = 400
-NOTES: Final = 2
-"""Compiler notes kept with an error."""
 
 _ERROR: Final = re.compile(
     r"""^(?:
@@ -47,7 +42,7 @@ class SourceLine:
     number: int
     text: str
     marked: bool
-    """Whether the error points at it."""
+    """True where the error points at it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +105,7 @@ def read_traceback(text: str, code: str) -> Diagnosis | None:
 
 
 def read_kernel_error(text: str, code: str) -> Diagnosis | None:
-    """What a kernel language's compiler says of a Python function; None if it does not look so."""
+    """The error of a kernel language's compiler about a Python function; None for other text."""
     lines = text.splitlines()
     for index, line in enumerate(lines):
         matches = (pointer.fullmatch(line.strip()) for pointer in _error_pointers())
@@ -130,7 +125,6 @@ def read_kernel_error(text: str, code: str) -> Diagnosis | None:
 
 @cache
 def _error_pointers() -> tuple[re.Pattern[str], ...]:
-    """Lines by which the backends' compilers point at an error."""
     texts = dict.fromkeys(backend.error_pointer for backend in BACKENDS.values())
     return tuple(re.compile(text) for text in texts if text)
 
@@ -145,7 +139,7 @@ def _quoted_function(lines: list[str], code: str) -> Diagnosis | None:
     return None
 
 
-def shortened(text: str, limit: int = LONGEST_MESSAGE) -> str:
+def shortened(text: str, limit: int = LONGEST_DIAGNOSTIC) -> str:
     """One line without folders in its paths, cut to a length."""
     line = _PATH.sub("", " ".join(text.split()))
     return line if len(line) <= limit else f"{line[: limit - 3]}..."
@@ -178,12 +172,11 @@ def _errors(lines: list[str]) -> Iterator[_Error]:
             place=f"{file.rpartition('/')[2]}:{number}" if file else match["tool"] or "linker",
             quoted=_quoted(lines[index + 1 : index + 8]) if file else "",
             in_headers=bool(_SYSTEM.search(file)),
-            notes=tuple([*_needed_at(lines, index), *_notes(lines[index + 1 : index + 40])][:NOTES]),
+            notes=tuple([*_needed_at(lines, index), *_notes(lines[index + 1 : index + 40])][:COMPILER_NOTES]),
         )
 
 
 def _quoted(following: list[str]) -> str:
-    """The source line a compiler shows under its message: the one above the caret."""
     for above, line in pairwise(following):
         if "^" in line and not line.strip(" \t|~^"):
             numbered = _QUOTED.match(above)
@@ -192,10 +185,6 @@ def _quoted(following: list[str]) -> str:
 
 
 def _needed_at(lines: list[str], index: int) -> Iterator[str]:
-    """Which line of the candidate's sources made a compiler look into the header where it failed.
-
-    g++ says so above its message, nvcc below.
-    """
     for line in (*reversed(lines[max(0, index - 3) : index]), *lines[index + 1 : index + 12]):
         needed = _NEEDED.search(line)
         if needed is not None and not _SYSTEM.search(line):
@@ -212,7 +201,7 @@ def _notes(following: list[str]) -> list[str]:
         note = _NOTE.match(line)
         if note and not _SYSTEM.search(line):
             notes.append(shortened(note["message"], 200))
-    return notes[:NOTES]
+    return notes[:COMPILER_NOTES]
 
 
 def _headline(error: _Error) -> str:
@@ -228,7 +217,7 @@ def _around(code: str, quoted: str) -> tuple[SourceLine, ...]:
 
 
 def _window(lines: list[str], number: int) -> tuple[SourceLine, ...]:
-    begin, end = max(1, number - CONTEXT), min(len(lines), number + CONTEXT)
+    begin, end = max(1, number - SOURCE_CONTEXT), min(len(lines), number + SOURCE_CONTEXT)
     return tuple(
         SourceLine(at, lines[at - 1][:200].rstrip(), marked=at == number) for at in range(begin, end + 1)
     )

@@ -20,6 +20,17 @@ from kernelwright.agent.prompting.diagnostics import (
     tail,
 )
 from kernelwright.agent.prompting.hardware_facts import Hardware
+from kernelwright.agent.prompting.policy import (
+    BANK_CONFLICTS,
+    FINDINGS,
+    KERNELS,
+    KERNELS_COUNTED,
+    LAUNCH_BOUND_MS,
+    OUTPUT_CHARACTERS,
+    OUTPUT_LINES,
+    WIDEST_SECTORS,
+    WRONG_ELEMENTS,
+)
 from kernelwright.evaluator import (
     Evaluation,
     Finding,
@@ -30,26 +41,11 @@ from kernelwright.evaluator import (
     Status,
 )
 
-LAUNCH_BOUND_MS: Final = 0.02
-"""Below this a GPU kernel spends its time on being launched."""
-EXAMPLES: Final = 6
-"""Wrong elements shown."""
-FINDINGS: Final = 4
-KERNELS: Final = 4
-"""Kernels named of those that ran."""
-COUNTED: Final = 2
-"""Kernels whose hardware counters are told."""
-_WIDEST_SECTORS: Final = 16.5
-"""Sectors that a contiguous access takes at most, with 16 bytes a thread."""
-_CONFLICTS: Final = 0.1
-"""Share of bank conflicts above which they are worth a word."""
 _LENGTH: Final = re.compile(r"[1-9][0-9]{0,3}")
-_OUTPUT_LINES: Final = 15
-_OUTPUT_CHARACTERS: Final = 1500
 
 
 class Bound(StrEnum):
-    """What keeps a right kernel from being faster."""
+    """The resource that bounds a correct kernel."""
 
     MEMORY = "memory"
     ARITHMETIC = "arithmetic"
@@ -68,7 +64,7 @@ class WrongElement:
 
 @dataclass(frozen=True, slots=True)
 class WrongValues:
-    """Where an output is wrong, how far, and in what pattern."""
+    """Location, size and pattern of an output's error."""
 
     output: str
     trial: str
@@ -84,13 +80,13 @@ class WrongValues:
 
     @property
     def is_slight(self) -> bool:
-        """Whether it looks like rounding rather than a mistake: within some thousand times the limit."""
+        """True where it looks like rounding rather than a mistake: within some thousand times the limit."""
         return self.error_ratio < 5000 * self.limit_ratio and self.share > 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """How fast a right kernel is, and what bounds it."""
+    """Speed of a correct kernel, and its bound."""
 
     speedup: float
     low: float
@@ -115,7 +111,7 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What one compiled kernel takes of a multiprocessor."""
+    """Resources of a multiprocessor that one compiled kernel takes."""
 
     name: str
     registers: int
@@ -129,7 +125,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What hardware counters say of one kernel; None and empty where there is nothing to act on."""
+    """Findings of the hardware counters of one kernel; None and empty where there is nothing to act on."""
 
     name: str
     milliseconds: float
@@ -147,7 +143,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """What an evaluation says about a candidate."""
+    """The facts of an evaluation that feedback states."""
 
     status: Status
     stage: str
@@ -162,13 +158,13 @@ class Feedback:
     kernels: tuple[Ran, ...]
     """Kernels that ran, the longest first; empty without a trace."""
     taken: tuple[Taken, ...]
-    """What compiled kernels take; empty where the libraries do not say."""
+    """Resources of compiled kernels; empty where the libraries do not say."""
     counted: tuple[Counted, ...]
     """Hardware counters; empty where they are not to be had."""
     track: str
     """`own`, `mixed`, `library` or empty: whose kernels did the work."""
     flags: tuple[str, ...]
-    """What builds did with the candidate's flags."""
+    """Changes that builds made to the candidate's flags."""
 
 
 def collect(evaluation: Evaluation, code: str | None, hardware: Hardware | None = None) -> Feedback:
@@ -181,14 +177,16 @@ def collect(evaluation: Evaluation, code: str | None, hardware: Hardware | None 
         stage=evaluation.stage.value,
         detail=shortened(evaluation.detail, 600),
         diagnosis=_diagnosis(evaluation, source),
-        output_tail=tail(evaluation.output_tail, lines=_OUTPUT_LINES, characters=_OUTPUT_CHARACTERS),
+        output_tail=tail(evaluation.output_tail, lines=OUTPUT_LINES, characters=OUTPUT_CHARACTERS),
         wrong=_wrong_values(mismatch) if mismatch else None,
         speed=_speed(evaluation, evaluation.measurement, hardware) if evaluation.measurement else None,
         rules=tuple(finding for finding in evaluation.findings if finding.fatal)[:FINDINGS],
         sanitizer=_convictions(sanitization) if sanitization else (),
         kernels=_ran(evaluation.attribution.kernels) if evaluation.attribution else (),
         taken=_taken(evaluation, hardware),
-        counted=tuple(map(_counted, evaluation.counters.kernels[:COUNTED])) if evaluation.counters else (),
+        counted=tuple(map(_counted, evaluation.counters.kernels[:KERNELS_COUNTED]))
+        if evaluation.counters
+        else (),
         track=evaluation.attribution.track if evaluation.attribution else "",
         flags=tuple(
             dict.fromkeys(shortened(note, 200) for build in evaluation.builds for note in build.notes)
@@ -197,13 +195,11 @@ def collect(evaluation: Evaluation, code: str | None, hardware: Hardware | None 
 
 
 def _ran(kernels: Sequence[str]) -> tuple[Ran, ...]:
-    """Kernels as attribution lists them: whose, a colon, and the name."""
     parts = [text.partition(": ") for text in kernels[:KERNELS]]
     return tuple(Ran(name=shortened(name, 80), is_own=whose == "own") for whose, _, name in parts if name)
 
 
 def _taken(evaluation: Evaluation, hardware: Hardware | None) -> tuple[Taken, ...]:
-    """The kernels of all builds, those with the most registers first."""
     kernels = [kernel for build in evaluation.builds for kernel in build.resources]
     kernels.sort(key=lambda kernel: (-kernel.registers, kernel.kernel))
     return tuple(
@@ -235,13 +231,12 @@ def _counted(kernel: KernelCounters) -> Counted:
         used={unit: percent for unit, percent in used.items() if percent},
         active_warps=kernel.active_warps_percent,
         waits=kernel.stalls,
-        scattered={name: count for name, count in sectors.items() if count and count > _WIDEST_SECTORS},
-        conflicts=100 * conflicts if conflicts and conflicts > _CONFLICTS else None,
+        scattered={name: count for name, count in sectors.items() if count and count > WIDEST_SECTORS},
+        conflicts=100 * conflicts if conflicts and conflicts > BANK_CONFLICTS else None,
     )
 
 
 def _resident(registers: int, hardware: Hardware | None) -> int | None:
-    """Threads whose registers a multiprocessor holds: by warps of 32, eight registers at a time."""
     if hardware is None or hardware.registers_per_sm is None or hardware.threads_per_sm is None:
         return None
     of_warp = 32 * -(-max(1, registers) // 8) * 8
@@ -259,7 +254,6 @@ def plain_name(mangled: str) -> str:
 
 
 def _convictions(sanitization: Sanitization) -> tuple[str, ...]:
-    """What the tools hold against the candidate; mere remarks are left out."""
     if sanitization.convicts is None:
         return ()
     return tuple(shortened(text) for text in sanitization.findings[:FINDINGS])
@@ -281,7 +275,6 @@ def _diagnosis(evaluation: Evaluation, code: str) -> Diagnosis | None:
 
 
 def _kernel_diagnosis(evaluation: Evaluation, code: str) -> Diagnosis | None:
-    """Of a kernel that was compiled where it was called: its compiler's words, or those of nvcc behind it."""
     for read in (read_kernel_error, read_compiler_log):
         for said in (evaluation.detail, evaluation.traceback):
             found = read(said, code)
@@ -303,7 +296,7 @@ def _wrong_values(mismatch: Mismatch) -> WrongValues:
         wrong=mismatch.wrong,
         total=mismatch.total,
         share=mismatch.wrong / max(1, mismatch.total),
-        elements=tuple(elements[:EXAMPLES]),
+        elements=tuple(elements[:WRONG_ELEMENTS]),
         max_abs_error=mismatch.max_abs_error,
         error_ratio=mismatch.error_ratio,
         limit_ratio=mismatch.limit_ratio,
@@ -333,7 +326,6 @@ def _speed(evaluation: Evaluation, measured: Measurement, hardware: Hardware | N
 
 
 def _light(evaluation: Evaluation, hardware: Hardware | None) -> tuple[Bound, float | None]:
-    """What bounds the work, and its time in milliseconds at the rates measured here, else at the peaks."""
     work = evaluation.plausibility
     if work is None:
         return Bound.UNKNOWN, None

@@ -1,4 +1,4 @@
-"""Which kept kernels teach most for a problem: those of problems that call like operators on like shapes.
+"""Chooses saved kernels to show for a problem: those of problems with similar operators and shapes.
 
 A small, honest measure: what a problem's source calls, read from its text, and how large its largest input
 is. It knows nothing of what a kernel does inside, and a problem's own kernels are left out unless asked for.
@@ -13,13 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from kernelwright.agent.extraction.fingerprint import fingerprint
+from kernelwright.agent.prompting.policy import LEAST_SIMILARITY, OPERATORS_SHARE
 from kernelwright.agent.workspace import Kernel
 from kernelwright.evaluator import EvaluationConfig, Problem, ProblemSignature, parse_python
-
-OPERATORS_SHARE: Final = 0.7
-"""Weight of operators in the measure; shapes have the rest."""
-LEAST: Final = 0.1
-"""Likeness of operators below which a kernel teaches nothing."""
 
 _ARITHMETIC: Final = {
     ast.Add: "add",
@@ -50,7 +46,7 @@ _ASIDE: Final = frozenset(("get_inputs", "get_init_inputs"))
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What two problems are compared by."""
+    """The features by which problems are compared."""
 
     operators: frozenset[str]
     shape: tuple[int, ...] | None
@@ -74,17 +70,17 @@ def traits(problem: Problem, description: ProblemSignature | None) -> Traits:
 
 
 def likeness(one: Traits, other: Traits) -> float:
-    """How alike two problems are, 0 to 1; 0 where they share no operator worth the name."""
+    """Similarity of two problems, 0 to 1; 0 where they share no substantial operator."""
     union = one.operators | other.operators
     shared = sum(map(_weight, one.operators & other.operators))
     operators = shared / sum(map(_weight, union)) if union else 0.0
-    if operators < LEAST:
+    if operators < LEAST_SIMILARITY:
         return 0.0
     return OPERATORS_SHARE * operators + (1 - OPERATORS_SHARE) * _shape_likeness(one.shape, other.shape)
 
 
 def usable(kernel: Kernel, config: EvaluationConfig) -> bool:
-    """Whether a kernel shows what this policy asks for: its own work, timed, in the same precision."""
+    """True where a kernel shows what this policy asks for: its own work, timed, in the same precision."""
     best = kernel.best
     own = best.attribution is None or best.attribution.track != "library"
     return (
@@ -116,7 +112,7 @@ def nearest(
 
 
 def is_same(one: Problem, other: Problem) -> bool:
-    """Whether two problems are one: the same id, or sources that differ in comments and layout alone."""
+    """True where two problems are one: the same id, or sources that differ in comments and layout alone."""
     return one.id == other.id or one.sha == other.sha or fingerprint(one.source) == fingerprint(other.source)
 
 

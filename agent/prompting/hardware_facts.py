@@ -1,4 +1,4 @@
-"""What is known of the device a kernel is for: the table `prompts/hardware.toml`, and this machine itself."""
+"""Facts of the target device: the table `prompts/hardware.toml`, and this machine itself."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def this_machine(kind: Literal["cpu", "cuda"], prompts: Path) -> Hardware:
 
 
 def this_cpu() -> Hardware:
-    """What `/proc` and `/sys` say of this processor; peaks and bandwidth are not among it."""
+    """This processor as `/proc` and `/sys` describe it, without peaks and bandwidth."""
     info = _read(Path("/proc/cpuinfo"))
     name = re.search(r"^model name\s*:\s*(.+)$", info, re.MULTILINE)
     flags = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", info, re.MULTILINE)

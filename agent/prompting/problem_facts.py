@@ -1,15 +1,12 @@
-"""What prompts say of a problem's sizes: the evaluator's description, as short lines."""
+"""A problem's sizes for prompts: the evaluator's description as short lines."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
+from kernelwright.agent.prompting.policy import TENSORS_LISTED
 from kernelwright.agent.prompting.prompts import ProblemFacts
 from kernelwright.evaluator import ProblemSignature, TensorFacts
-
-MOST: Final = 12
-"""Tensors of one kind that are listed; the rest is a sum."""
 
 
 def facts_of(description: ProblemSignature) -> ProblemFacts | None:
@@ -25,8 +22,8 @@ def facts_of(description: ProblemSignature) -> ProblemFacts | None:
 
 
 def _listed(tensors: Sequence[TensorFacts]) -> tuple[str, ...]:
-    shown = tuple(map(str, tensors[:MOST]))
-    rest = tensors[MOST:]
+    shown = tuple(map(str, tensors[:TENSORS_LISTED]))
+    rest = tensors[TENSORS_LISTED:]
     if not rest:
         return shown
     return (*shown, f"and {len(rest)} more with {sum(one.elements for one in rest):,} values")

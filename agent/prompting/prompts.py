@@ -33,7 +33,7 @@ FEEDBACK: Final = "feedback.md.j2"
 
 
 class ProblemFacts(Record):
-    """What was counted of a problem before anything was asked; all optional."""
+    """Facts of a problem measured before the run; all optional."""
 
     inputs: tuple[str, ...] = ()
     """Such as `x: float32[2048, 4096]`."""
@@ -62,7 +62,7 @@ class Shown(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What prompts of one run have in common."""
+    """The parts that all prompts of a run share."""
 
     config: EvaluationConfig = field(default_factory=EvaluationConfig)
     """Shapes, dtype and precision policy."""
@@ -78,17 +78,11 @@ class TemplatePrompts:
     """Implements `kernelwright.agent.strategies.Prompts` with the templates of a folder."""
 
     def __init__(self, folder: Path, setting: Setting | None = None) -> None:
-        """Reads nothing yet; a missing template is a `ConfigError` when it is needed."""
         self._folder = folder
         self._setting = setting or Setting()
         self._environment: Environment | None = None
 
     def opening(self, problem: Problem, backend: str, exemplars: Sequence[Shown] = ()) -> tuple[Message, ...]:
-        """The messages that begin a conversation: system and task.
-
-        Raises:
-            ConfigError: unknown backend or shapes, or a template that is missing or broken.
-        """
         row = find_backend(backend)
         return (
             Message(role="system", content=self.render_system(row)),
@@ -96,11 +90,6 @@ class TemplatePrompts:
         )
 
     def feedback(self, evaluation: Evaluation, code: str | None, worse: Evaluation | None = None) -> str:
-        """What to tell a model about a reply; `worse` is a later try that was given up for this one.
-
-        Raises:
-            ConfigError: a template is missing or broken.
-        """
         return self.render_feedback(evaluation, code, worse)
 
     def render_system(self, backend: Backend) -> str:
@@ -135,7 +124,7 @@ class TemplatePrompts:
     def render_feedback(
         self, evaluation: Evaluation, code: str | None, worse: Evaluation | None = None
     ) -> str:
-        """What came of a candidate, and what to do next."""
+        """The result of a candidate, and the next step."""
         hardware = self._setting.hardware.get(find_backend(evaluation.backend).device)
         return self._render(
             FEEDBACK,
@@ -153,7 +142,6 @@ class TemplatePrompts:
         return _tidy(text)
 
     def _located(self, backend: Backend, name: str) -> str:
-        """The name by which a backend's file is read and included: a plugin may bring a folder of its own."""
         return str(Path(backend.prompts_folder, name)) if backend.prompts_folder else name
 
     def _read(self, name: str) -> str:
@@ -194,7 +182,6 @@ def _kernel(shown: Shown) -> dict[str, object]:
 
 
 def _light(facts: ProblemFacts, hardware: Hardware | None, config: EvaluationConfig) -> dict[str, object]:
-    """The facts with the time at the target's peak rates, where both are known."""
     times: dict[str, float] = {}
     peak = hardware.peak_tflops(config.math) if hardware else None
     if hardware and hardware.bandwidth_gb_s and facts.bytes_moved:
@@ -207,7 +194,6 @@ def _light(facts: ProblemFacts, hardware: Hardware | None, config: EvaluationCon
 
 
 def _tidy(text: str) -> str:
-    """No space at the end of lines, no two empty lines in a row outside code, one newline at the end."""
     lines: list[str] = []
     in_code = False
     for line in text.split("\n"):

@@ -17,7 +17,7 @@ from kernelwright.agent.records.messages import Usage
 UNKNOWN_FINISH = "unknown"
 
 _OTHER_FIELDS: Final = (b":", b"event:", b"id:", b"retry:")
-"""How lines of an event stream begin that hold no data."""
+"""Beginnings of event-stream lines that hold no data."""
 
 
 class MalformedReply(Exception):
@@ -31,7 +31,7 @@ class MalformedReply(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What one try brought back."""
+    """The reply of one try."""
 
     text: str
     reasoning: str
@@ -78,7 +78,7 @@ class StreamReader:
     _line: list[bytes] = field(default_factory=list)
     """Pieces of a line that has no end yet: joined once, or a long line would be copied with every piece."""
     _after_return: bool = False
-    """Whether the bytes so far end in a carriage return, of which a line feed may be the second half."""
+    """True where the bytes so far end in a carriage return, of which a line feed may be the second half."""
     _size: int = 0
     _data: list[bytes] = field(default_factory=list)
     _stray: list[bytes] = field(default_factory=list)
@@ -145,7 +145,7 @@ class StreamReader:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the model has said why it ended; only token counts can follow."""
+        """True where the model has said why it ended; only token counts can follow."""
         return bool(self._finish_reason)
 
     def finish(self) -> Reply:
@@ -175,7 +175,6 @@ class StreamReader:
 
 
 def _read_stray(data: bytes) -> Reply:
-    """A whole body that came where a stream was to come, whatever type its headers gave it."""
     try:
         body = json.loads(data)
     except ValueError:
@@ -205,7 +204,6 @@ def read_usage(value: object) -> Usage | None:
 
 
 def _content(message: Mapping[str, object]) -> tuple[str, str]:
-    """Text and reasoning of a message or delta: strings, lists of typed parts, or a refusal."""
     reasoning = _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
     content = message.get("content")
     if not isinstance(content, list):
@@ -223,7 +221,6 @@ def _content(message: Mapping[str, object]) -> tuple[str, str]:
 
 
 def _whole_characters(text: str) -> str:
-    """The text with halves of surrogate pairs joined (streams cut through them) or else replaced."""
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -254,7 +251,6 @@ def _text(value: object) -> str:
 
 
 def _count(value: object) -> int | None:
-    """A number of tokens: 0 where none is given, None where it is none that a reply can have."""
     if not isinstance(value, int | float):
         return 0
     return int(value) if 0 <= value < MOST_TOKENS else None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from kernelwright.agent.records.atomic_file import write_whole
 from kernelwright.agent.records.messages import Completion, CompletionRequest, Provider
 from kernelwright.evaluator import Record, sha256_text
 
@@ -44,15 +44,9 @@ class CachingProvider:
 
     @property
     def name(self) -> str:
-        """The inner provider's name."""
         return self._inner.name
 
     async def complete(self, request: CompletionRequest) -> Completion:
-        """Answer from the cache, at no cost, or ask and remember.
-
-        Raises:
-            ProviderError: as the inner provider; nothing is remembered then.
-        """
         key = request_key(request, self._place)
         lock = self._asking.setdefault(key, asyncio.Lock())
         try:
@@ -67,14 +61,12 @@ class CachingProvider:
                 self._asking.pop(key, None)
 
     async def close(self) -> None:
-        """Close the inner provider."""
         await self._inner.close()
 
     def _path(self, key: str) -> Path:
         return self._folder / key[:2] / f"{key}.json"
 
     def _read(self, key: str) -> Completion | None:
-        """A remembered completion; a damaged file is as good as none, and replaced by the next answer."""
         try:
             known = Remembered.model_validate_json(self._path(key).read_bytes())
         except (OSError, ValidationError):
@@ -86,11 +78,9 @@ class CachingProvider:
 
     def _write(self, key: str, completion: Completion) -> None:
         path = self._path(key)
-        part = path.with_name(f".{key}.{os.getpid()}.part")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(Remembered(completion=completion, run=self._run).model_dump_json(), "utf-8")
-            part.replace(path)
+            write_whole(path, Remembered(completion=completion, run=self._run).model_dump_json().encode())
         except OSError as error:
             # The reply is paid for and goes on to the log, whatever becomes of the cache.
             _LOG.warning("a reply was not remembered: %s", error)

@@ -1,4 +1,4 @@
-"""Where an OpenAI-compatible endpoint is, and how much patience it gets. Reads no environment."""
+"""Address, key and time-outs of an OpenAI-compatible endpoint. Reads no environment."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Endpoint:
     key_variable: str = "OPENAI_API_KEY"
     """Environment variable the key came from, named when the key is refused."""
     stream: bool = True
-    """Whether to ask for a stream; a stream that stalls or is cut is noticed sooner than a whole reply."""
+    """True where to ask for a stream; a stream that stalls or is cut is noticed sooner than a whole reply."""
 
     @property
     def is_local(self) -> bool:
-        """Whether it is on this machine, where proxies have no business."""
+        """True where it is on this machine, where proxies have no business."""
         host = urlsplit(self.base_url).hostname or ""
         try:
             return ip_address(host).is_loopback
@@ -35,7 +35,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long and how often to try."""
+    """Time-outs and retries."""
 
     timeout_s: float = 1200.0
     """One try, to the last byte of the reply."""

@@ -14,7 +14,7 @@ class Choice:
 
     provider: Provider
     model: str | None = None
-    """What it calls the model; None asks for the name in the request."""
+    """Its own name of the model; None asks for the name in the request."""
 
 
 class FallbackProvider:
@@ -30,15 +30,9 @@ class FallbackProvider:
 
     @property
     def name(self) -> str:
-        """The names of all, in order."""
         return ",".join(choice.provider.name for choice in self._choices)
 
     async def complete(self, request: CompletionRequest) -> Completion:
-        """Answer one request.
-
-        Raises:
-            ProviderError: none of them could; fatal when none will.
-        """
         said: list[str] = []
         gone = 0
         for index, choice in enumerate(self._choices):
@@ -58,6 +52,5 @@ class FallbackProvider:
         raise ProviderError("; then ".join(said), fatal=gone == len(self._choices))
 
     async def close(self) -> None:
-        """Close them all."""
         for choice in self._choices:
             await choice.provider.close()

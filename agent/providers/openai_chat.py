@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Dialect:
-    """Which optional fields a model's endpoint takes; learnt from what it refuses."""
+    """Optional fields that a model's endpoint takes; learnt from its refusals."""
 
     include_usage: bool = True
     max_tokens: str = "max_tokens"
@@ -63,12 +63,11 @@ class OpenAIProvider:
 
     @property
     def name(self) -> str:
-        """The provider's name in records."""
         return self._endpoint.name
 
     @property
     def state(self) -> ProviderState:
-        """What it is doing now."""
+        """Its current load."""
         limiter = self._limiter
         return ProviderState(
             in_flight=limiter.in_flight,
@@ -78,11 +77,6 @@ class OpenAIProvider:
         )
 
     async def complete(self, request: CompletionRequest) -> Completion:
-        """Answer one request; cancellation stops it.
-
-        Raises:
-            ProviderError: no answer after the retries, or a refusal for good (bad key, unknown model).
-        """
         started = time.monotonic()
         prompt_tokens = sum(estimate_tokens(message.content) for message in request.messages)
         expected = prompt_tokens + (request.sampling.max_tokens or EXPECTED_REPLY_TOKENS)
@@ -115,7 +109,6 @@ class OpenAIProvider:
         return tuple(str(name) for name in names)
 
     async def close(self) -> None:
-        """Release connections."""
         await self._clients.close()
 
     def _tell(self, request: CompletionRequest, trouble: Trouble, wait_s: float) -> None:
@@ -171,7 +164,6 @@ class OpenAIProvider:
         return reader.finish()
 
     def _learn(self, model: str, used: _Dialect, error: APIStatusError) -> bool:
-        """Whether the refusal names an optional field that can be left out or renamed; kept by model."""
         said = f"{error.message} {error.param or ''}"
         if error.status_code not in (400, 422):
             return False
@@ -185,7 +177,6 @@ class OpenAIProvider:
         return True
 
     def _wait_s(self, trouble: Trouble, tries: int) -> float | None:
-        """Seconds before the next try; None when there is to be none."""
         patience = self._patience
         asked = trouble.retry_after_s
         never_there = trouble.unreachable and not self._replies and tries >= TRIES_TO_REACH - 1
@@ -269,7 +260,6 @@ def _body(request: CompletionRequest, dialect: _Dialect) -> dict[str, Any]:  # A
 
 
 def _headers(request: CompletionRequest) -> dict[str, str]:
-    """What a replay server looks its recording up by; other endpoints ignore it."""
     return {
         "X-Kernelwright-Problem": quote(request.problem),
         "X-Kernelwright-Backend": quote(request.backend),
@@ -279,6 +269,5 @@ def _headers(request: CompletionRequest) -> dict[str, str]:
 
 
 def _json_value(model: object) -> object:
-    """An SDK object as plain JSON values; the SDK validates nothing, so neither is it checked here."""
     dump = getattr(model, "model_dump", None)
     return dump(warnings=False) if callable(dump) else model

@@ -1,4 +1,4 @@
-"""What went wrong with one try, whether another can help, and the line that tells a person the way out."""
+"""Diagnoses a failed try: can another help, and what can the user do?"""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Trouble:
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """What one try may raise that is not our own mistake.
+    """Exceptions of one try that are not mistakes of ours.
 
     The SDK's errors; those of the HTTP library below it, raised from streams (which one depends on the SDK's
     version); and what a broken reply causes while it is read: bad or bottomless JSON, unexpected shapes
@@ -148,7 +148,6 @@ def _way_out(status: int, endpoint: Endpoint, model: str, said: str) -> str:
 
 
 def _message(error: APIStatusError) -> str:
-    """What the endpoint itself said, without the SDK's words around it."""
     said = error.body.get("message") if isinstance(error.body, Mapping) else None
     return said if isinstance(said, str) and said else error.message
 
@@ -164,7 +163,6 @@ def _innermost(error: BaseException) -> BaseException:
 
 
 def _without_key(message: str, key: str) -> str:
-    """The message without a word that begins as the key does: it may be quoted only in part."""
     if len(key) < SHORTEST_SECRET:
         return message
     return re.sub(re.escape(key[:SHORTEST_SECRET]) + r"[\w.~+/=*-]*", "(the key)", message)

@@ -1,4 +1,4 @@
-"""What a provider tells whoever watches it: how busy it is, and why a request has to wait."""
+"""A provider's load and retries, as it reports them to an observer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ProviderState:
-    """What a provider is doing now."""
+    """Current load of a provider."""
 
     in_flight: int
     """Tries under way."""

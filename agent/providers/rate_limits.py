@@ -1,4 +1,4 @@
-"""How many requests a provider gets at once: a concurrency that adapts to refusals, and token buckets.
+"""Limits the requests in flight: a concurrency that adapts to refusals, and token buckets.
 
 Every try of a request takes a slot here, so 429s are seen one by one. Nothing here knows HTTP.
 """
@@ -17,7 +17,7 @@ from kernelwright.agent.providers.policy import BUCKET_SECONDS, REFUSALS_BEFORE_
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """What a provider may be asked; None means unlimited."""
+    """Limits of a provider; None means unlimited."""
 
     max_concurrency: int = 64
     requests_per_minute: float | None = None

@@ -46,7 +46,7 @@ class StoredMessage(Record):
 
 
 class AttemptKey(Record):
-    """What makes an attempt this attempt: asking again for the same key is the same attempt."""
+    """Identity of an attempt: asking again for the same key is the same attempt."""
 
     run: str
     problem: str
@@ -56,7 +56,7 @@ class AttemptKey(Record):
     """The model as asked for."""
     strategy: str
     sample: int = 0
-    """Which independent sample, conversation or population slot."""
+    """Number of the independent sample, conversation or population slot."""
     turn: int = 0
     """Turn of the conversation, or generation of the population, from 0."""
 
@@ -76,11 +76,11 @@ class ProblemUsed(Record):
 
 
 class Line(Record):
-    """What every line has."""
+    """Fields of every line."""
 
     schema_version: int = SCHEMA_VERSION
     at: str
-    """When it was written: UTC, ISO 8601."""
+    """Time of writing: UTC, ISO 8601."""
 
 
 class RunStarted(Line):
@@ -138,21 +138,21 @@ class CompletionRecorded(Line):
     response_id: str = ""
     completed_at: str
     outcome: ExtractionOutcome
-    """Whether the reply holds a candidate."""
+    """Outcome of the extraction of a candidate."""
     rule: str
     """The extraction rule that decided."""
     notes: tuple[str, ...] = ()
-    """What else extraction noticed."""
+    """Further remarks of the extraction."""
     code: Text | None = None
     """The candidate's source, present when it was found."""
     license: str | None = None
     """Licence the run's settings state for this model's output; None when they state none."""
     origin: str = ""
-    """Where the reply came from when no model was asked: a handwritten recording, an imported file."""
+    """Origin of a reply that no model gave: a handwritten recording, an imported file."""
 
 
 class Score(Record):
-    """The few fields of an evaluation that views need; the whole lies beside the log."""
+    """The fields of an evaluation that views need; the whole is stored beside the log."""
 
     status: Status
     stage: Stage
@@ -175,9 +175,9 @@ class Score(Record):
     speed_of_light: float | None = None
     sanitized: bool = False
     contended: bool = False
-    """Whether something else slowed the baseline down while it was timed."""
+    """True where something else slowed the baseline down while it was timed."""
     flaws: tuple[str, ...] = ()
-    """What vetting found wrong with the problem."""
+    """Flaws of the problem that its check found."""
     fatal: tuple[str, ...] = ()
     """Screening rules that rejected it."""
     seconds: float = 0.0
@@ -185,7 +185,7 @@ class Score(Record):
 
 
 class EvaluationRecorded(Line):
-    """A verdict on an attempt; a later one on the same attempt replaces it in every view."""
+    """An evaluation of an attempt; a later one on the same attempt replaces it in every view."""
 
     kind: Literal["evaluation"] = "evaluation"
     attempt: str
@@ -195,7 +195,7 @@ class EvaluationRecorded(Line):
     evaluation: Text
     """The whole `Evaluation`, JSON."""
     reused_from: str | None = None
-    """The attempt of this run whose candidate was the same and was judged in its stead."""
+    """The attempt of this run with the same candidate, which was evaluated instead."""
 
 
 class ProviderFailed(Line):
@@ -208,7 +208,7 @@ class ProviderFailed(Line):
 
 
 class EvaluatorFailed(Line):
-    """The evaluator or its machine failed; the attempt stays unjudged, and is judged on resume."""
+    """The evaluator or its machine failed; the attempt is evaluated on resume."""
 
     kind: Literal["evaluator_failure"] = "evaluator_failure"
     attempt: str
@@ -216,7 +216,7 @@ class EvaluatorFailed(Line):
 
 
 class ProblemSkipped(Line):
-    """A problem that cannot be judged with these settings, and why."""
+    """A problem that cannot be evaluated with these settings, and the reason."""
 
     kind: Literal["problem_skipped"] = "problem_skipped"
     problem: str
@@ -234,7 +234,7 @@ class KernelKept(Line):
 
 
 class KernelRefused(Line):
-    """A candidate that passed is not kept."""
+    """A candidate that passed is not saved."""
 
     kind: Literal["kernel_refused"] = "kernel_refused"
     attempt: str
@@ -242,7 +242,7 @@ class KernelRefused(Line):
 
 
 class AssignmentFinished(Line):
-    """Nothing more is to be asked or judged for one problem, backend, model and strategy."""
+    """One problem, backend, model and strategy is done."""
 
     kind: Literal["assignment_finished"] = "assignment_finished"
     problem: str
@@ -258,11 +258,11 @@ class RunEnd(StrEnum):
 
     COMPLETE = "complete"
     ASKED = "asked"
-    """Nothing was to be judged: the replies are there, or on their way."""
+    """Nothing was to be evaluated: the replies are there, or on their way."""
     BUDGET = "budget"
     INTERRUPTED = "interrupted"
     INCOMPLETE = "incomplete"
-    """Some questions got no reply, or some replies no verdict; a resume tries them again."""
+    """Some requests got no reply, or some replies no evaluation; a resume tries them again."""
     BROKEN = "broken"
     """A provider, the evaluator or its machine kept failing."""
 
@@ -304,11 +304,11 @@ AnyLine: TypeAlias = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A reply and the latest evaluation of it."""
+    """A reply and its latest evaluation."""
 
     completion: CompletionRecorded
     evaluation: EvaluationRecorded | None = None
-    """None until it was judged."""
+    """None until it was evaluated."""
 
     @property
     def id(self) -> str:
@@ -317,12 +317,12 @@ class Attempt:
 
     @property
     def key(self) -> AttemptKey:
-        """What was asked."""
+        """The key it was requested with."""
         return self.completion.key
 
     @property
     def status(self) -> Status | None:
-        """How it ended; None until it was judged."""
+        """Its status; None until it was evaluated."""
         return self.evaluation.score.status if self.evaluation else None
 
     @property
@@ -332,5 +332,5 @@ class Attempt:
 
     @property
     def passed(self) -> bool:
-        """Whether it was judged right."""
+        """True when its candidate is correct."""
         return self.status is Status.PASSED

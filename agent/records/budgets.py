@@ -1,4 +1,4 @@
-"""What a run may spend, and the ledger that stops it in time.
+"""Budgets, and the ledger that stops a run in time.
 
 An attempt is let in only while it surely fits beside those in flight, so at most one overshoots. What an
 attempt will cost is not known before: the ledger expects the most that any has cost so far (or a bound it is
@@ -37,7 +37,7 @@ class Budget(Record):
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What was spent, or is expected to be."""
+    """An amount spent or expected."""
 
     attempts: int = 0
     tokens: int = 0
@@ -78,20 +78,19 @@ class Ledger:
     def __init__(
         self, budget: Budget, spent: Spent | None = None, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Start counting; `spent` is what earlier processes spent."""
         self.budget = budget
         self._spent = spent or Spent()
         self._largest: Spent | None = None
         self._in_flight = 0
         self._held = Spent()
-        """What those in flight are expected to cost."""
+        """Expected cost of the requests in flight."""
         self._clock = clock
         self._began = clock()
         self._changed = asyncio.Event()
 
     @property
     def spent(self) -> Spent:
-        """What was spent so far, seconds included."""
+        """The amount spent so far, seconds included."""
         return self._spent + Spent(seconds=self._clock() - self._began)
 
     async def admit(self, bound_tokens: int | None = None) -> Hold:

@@ -1,4 +1,4 @@
-"""What is said to a model and what comes back, and the seam a provider fills."""
+"""Requests to models, their completions, and the protocol of a provider's client."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Message(Record):
 
 
 class Sampling(Record):
-    """How a model is asked to sample; None leaves the endpoint's default."""
+    """Sampling parameters; None leaves the endpoint's default."""
 
     temperature: float | None = Field(default=None, ge=0)
     """Sampling temperature."""
@@ -42,7 +42,7 @@ class CompletionRequest(Record):
     """Problem id; sent as a header so that a replay server can find its recording."""
     backend: str
     sample: int = 0
-    """Which independent sample of the problem this is."""
+    """Number of the independent sample of the problem."""
     turn: int = 0
     """Turn of the conversation, from 0."""
 
@@ -94,7 +94,7 @@ class ProviderError(Exception):
 
 
 class Provider(Protocol):
-    """Who completes prompts."""
+    """A client that completes prompts."""
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""When, by which versions and from which commit something was made."""
+"""Time, versions and commit of a record."""
 
 from __future__ import annotations
 

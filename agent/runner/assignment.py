@@ -21,7 +21,7 @@ from kernelwright.evaluator import ConfigError, Evaluation, Problem, ProblemErro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """What all desks of a run share."""
+    """Shared by all assignments of a run."""
 
     plan: Plan
     log: RunLog
@@ -53,31 +53,25 @@ class TaskAssignment:
 
     @property
     def problem(self) -> Problem:
-        """What is to be made faster."""
         return self._problem
 
     @property
     def backend(self) -> str:
-        """How the kernel is to be written."""
         return self._task.backend
 
     @property
     def seed(self) -> int:
-        """This assignment's own."""
         return self._seed
 
     @property
     def prompts(self) -> Prompts:
-        """What may be said."""
         return self._floor.prompts
 
     @property
     def exemplars(self) -> tuple[Exemplar, ...]:
-        """Kept kernels that every opening shows."""
         return self._floor.exemplars.get(shown_for(self._task.problem, self._task.backend), ())
 
     def has(self, sample: int, turn: int) -> bool:
-        """Whether the log holds that reply already."""
         return self._key(sample, turn).attempt in self._floor.log.index.attempts
 
     async def ask(self, question: Question) -> Attempt:
@@ -108,19 +102,15 @@ class TaskAssignment:
         return judged
 
     def messages(self, attempt: Attempt) -> tuple[Message, ...]:
-        """The prompt it answered, as it was sent."""
         return self._floor.log.archive.messages(attempt.completion)
 
     def reply(self, attempt: Attempt) -> str:
-        """The reply's text."""
         return self._floor.log.archive.reply(attempt.completion)
 
     def code(self, attempt: Attempt) -> str | None:
-        """The candidate's source; None when the reply held none."""
         return self._floor.log.archive.code(attempt)
 
     def evaluation(self, attempt: Attempt) -> Evaluation:
-        """The whole evaluation of a judged attempt."""
         evaluation = self._floor.log.archive.evaluation(attempt)
         if evaluation is None:
             raise NoAttemptError(f"attempt {attempt.id} was not judged")

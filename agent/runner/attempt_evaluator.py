@@ -1,4 +1,4 @@
-"""Judges replies in the worker threads, each candidate once; a failing machine is noted, never scored."""
+"""Evaluates replies in the worker threads, each candidate once; a failing machine is never scored."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from kernelwright.agent.runner.events import (
     Skipped,
     StageEntered,
 )
+from kernelwright.agent.runner.policy import EVALUATOR_STRIKES, LONGEST_MESSAGE
 from kernelwright.agent.runner.stop_conditions import StopConditions
 from kernelwright.agent.runner.worker_pool import WorkerPool
 from kernelwright.agent.strategies import NoAttemptError
@@ -36,18 +37,12 @@ from kernelwright.evaluator import (
     Status,
 )
 
-STRIKES = 3
-"""Failures after which a problem is left alone, and problems failing in a row after which a run stops."""
-
-LONGEST_MESSAGE = 1000
-"""Characters kept of what the evaluator says when it fails."""
-
 Evaluate: TypeAlias = Callable[[Problem, Candidate, EvaluationConfig, Callable[[Stage], None]], Evaluation]
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One reply to judge."""
+    """One reply to evaluate."""
 
     problem: Problem
     attempt: Attempt
@@ -57,7 +52,7 @@ class Case:
 
 
 class AttemptEvaluator:
-    """The one door to the evaluator. Lives in one event loop."""
+    """Sends candidates to the evaluator. Lives in one event loop."""
 
     def __init__(
         self,
@@ -68,9 +63,9 @@ class AttemptEvaluator:
         emit: Callable[[Event], None],
     ) -> None:
         self.failures = 0
-        """Replies that could not be judged."""
+        """Replies that could not be evaluated."""
         self.skipped: dict[str, str] = {}
-        """Problem id to why it cannot be judged."""
+        """Problem id to the reason why it cannot be evaluated."""
         self._log = log
         self._config = config
         self._evaluate = evaluate
@@ -92,8 +87,8 @@ class AttemptEvaluator:
 
     def refusal(self, problem: str) -> str:
         """Why nothing more of a problem is judged, and need not be asked for; empty where it is."""
-        if self._strikes[problem] >= STRIKES:
-            return f"the evaluator failed {STRIKES} times on {problem}"
+        if self._strikes[problem] >= EVALUATOR_STRIKES:
+            return f"the evaluator failed {EVALUATOR_STRIKES} times on {problem}"
         return self.skipped.get(problem, "")
 
     async def judge(self, case: Case, workers: WorkerPool) -> Attempt:
@@ -124,14 +119,14 @@ class AttemptEvaluator:
         return verdict
 
     async def reuse(self, attempt: Attempt, twin: Attempt) -> Attempt:
-        """Give an attempt the verdict of another whose candidate is the same."""
+        """Give an attempt the evaluation of another with the same candidate."""
         evaluation = self._log.archive.evaluation(twin)
         if evaluation is None:
             raise NoAttemptError(f"attempt {twin.id} was not judged")
         return await self._record(attempt, evaluation, reused_from=twin.id)
 
     def report(self, attempt: Attempt, *, recorded: bool) -> None:
-        """Tell the watcher of a verdict."""
+        """Tell the observer of an evaluation."""
         if attempt.evaluation is None:
             return
         line = attempt.evaluation
@@ -147,7 +142,7 @@ class AttemptEvaluator:
         )
 
     async def skip(self, problem: str, message: str) -> None:
-        """Give up a problem that cannot be judged with these settings."""
+        """Give up a problem that cannot be evaluated with these settings."""
         if problem not in self.skipped:
             self.skipped[problem] = message
             line = ProblemSkipped(at=now(), problem=problem, message=message)
@@ -209,9 +204,11 @@ class AttemptEvaluator:
         line = EvaluatorFailed(at=now(), attempt=attempt.id, message=message)
         await asyncio.to_thread(self._log.append, line)
         self._emit(EvaluatorTrouble(AttemptName.of(attempt.key), message))
-        if len(self._failing) >= STRIKES:
+        if len(self._failing) >= EVALUATOR_STRIKES:
             # One problem alone may be what it cannot deal with; it does not end what others have begun.
-            self._halt.set(RunEnd.BROKEN, f"the evaluator failed {STRIKES} times in a row: {message}")
+            self._halt.set(
+                RunEnd.BROKEN, f"the evaluator failed {EVALUATOR_STRIKES} times in a row: {message}"
+            )
         return NoAttemptError(message)
 
     async def _record(

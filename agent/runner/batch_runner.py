@@ -32,7 +32,7 @@ from kernelwright.evaluator import ConfigError, Problem
 
 
 def ignore(event: events.Event) -> None:
-    """Watch nothing."""
+    """Discard events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class BatchRunner:
     providers: Mapping[str, Provider] | None
     """By the name of the model they are to be asked for; None asks nobody, and works with what there is."""
     evaluate: Evaluate | None
-    """Judges one candidate; called in several threads at once. None leaves that to a later process."""
+    """Evaluates one candidate; called in several threads at once. None leaves that to a later process."""
     prompts: Prompts
     builds_plainly: BuildsPlainly | None = None
     """Says whether a kernel also builds with torch's own headers; None where nobody can."""
@@ -55,7 +55,7 @@ class BatchRunner:
     evaluators: int = 1
     """Evaluations at once."""
     backlog: int = 8
-    """Replies that may wait to be judged before no more are asked for."""
+    """Replies that may wait for their evaluation before no more are requested."""
     on_event: Callable[[events.Event], None] = ignore
     """Called in the thread that runs the batch."""
 
@@ -90,11 +90,10 @@ class _Shift:
         self._asker = Requester(log, batch.providers, self._ledger, self._halt, self._emit)
         self._judge = AttemptEvaluator(log, self._plan.config, batch.evaluate, self._halt, self._emit)
         self._waiting = {seen.problem for seen in log.index.attempts.values() if seen.evaluation is None}
-        """Problems with replies that are still to be judged; a spent budget does not stop that."""
+        """Problems with replies still to be evaluated; a spent budget does not stop that."""
         self._complete = True
 
     async def work(self) -> events.RunSummary:
-        """All assignments that an earlier process did not finish."""
         batch, index = self._batch, self._batch.log.index
         everything = list(tasks(self._plan))
         todo = [task for task in everything if task.key not in index.finished]

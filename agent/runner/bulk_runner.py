@@ -31,7 +31,8 @@ from kernelwright.agent.runner.events import (
     Waiting,
 )
 from kernelwright.agent.runner.plan import Plan, Task, budget_of, read_plan, shown_for, tasks
-from kernelwright.agent.runner.requester import LONGEST_MESSAGE, STRIKES, Asked, record_reply, request_of
+from kernelwright.agent.runner.policy import LONGEST_MESSAGE, PROVIDER_STRIKES
+from kernelwright.agent.runner.requester import Asked, record_reply, request_of
 from kernelwright.agent.runner.shutdown import RunFailure, close_run, interrupts
 from kernelwright.agent.runner.stop_conditions import StopConditions
 from kernelwright.agent.strategies import Exemplar, Independent, Prompts, Question
@@ -54,7 +55,7 @@ class BulkRunner:
     on_event: Callable[[Event], None]
     poll_s: float = 60.0
     waits: bool = True
-    """Whether to stay until every reply has come; else once around, and back."""
+    """True: wait until every reply has come; False: look once and return."""
 
     def run(self) -> RunSummary:
         """Submit what was not submitted, and collect what is there.
@@ -93,7 +94,6 @@ class _Errand:
         """Attempt id to why it will never be answered."""
 
     async def work(self) -> RunSummary:
-        """Submit, and wait as long as we are to."""
         everything = list(tasks(self._plan))
         self._bulk.on_event(
             RunOpened(
@@ -118,7 +118,6 @@ class _Errand:
         return summary
 
     def _submit(self, everything: list[Task]) -> None:
-        """Write down every request that was not yet; a budget of attempts bounds how many there are."""
         problems = self._log.archive.problems(self._log.run)
         limit = budget_of(self._log).attempts
         known = self._log.index.attempts.keys() | set(self._jobs.keys)
@@ -154,7 +153,7 @@ class _Errand:
             except ProviderError as error:
                 progress, trouble = self._jobs.progress, str(error)[:LONGEST_MESSAGE]
                 strikes += 1
-                if error.fatal or strikes >= STRIKES:
+                if error.fatal or strikes >= PROVIDER_STRIKES:
                     self._halt.set(RunEnd.BROKEN, trouble)
             await asyncio.to_thread(self._record)
             self._bulk.on_event(_waiting(progress, trouble))

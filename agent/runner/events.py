@@ -1,4 +1,4 @@
-"""What a run tells whoever watches it, as it happens. Nothing here is stored; the log is the record."""
+"""Events of a run, sent to its observer as they happen. None is stored; the log is the record."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kernelwright.evaluator import Record, Stage, Status
 
 @dataclass(frozen=True, slots=True)
 class AttemptName:
-    """Which attempt an event is about."""
+    """The attempt that an event is about."""
 
     attempt: str
     problem: str
@@ -48,7 +48,7 @@ class RunOpened:
     resumed_attempts: int
     """Replies that the log already holds."""
     judges: bool = True
-    """False when replies are left for a later process to judge."""
+    """False when replies are left for a later process to evaluate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Waiting:
     answered: int
     failed: int
     statuses: tuple[str, ...]
-    """What the endpoint says of the batches under way."""
+    """The endpoint's statuses of the batches under way."""
     trouble: str = ""
     """Why nothing could be learnt this time."""
 
@@ -146,14 +146,14 @@ class StageEntered:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A verdict is recorded."""
+    """An evaluation is recorded."""
 
     of: AttemptName
     status: Status
     speedup: float | None
     detail: str
     reused: bool
-    """True when the same candidate had been judged before in this run."""
+    """True when the same candidate had been evaluated before in this run."""
     recorded: bool
     """True when an earlier process had recorded it."""
 
@@ -178,7 +178,7 @@ class EvaluatorTrouble:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A problem cannot be judged with these settings."""
+    """A problem cannot be evaluated with these settings."""
 
     problem: str
     message: str
@@ -196,7 +196,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A candidate that passed is not kept."""
+    """A candidate that passed is not saved."""
 
     of: AttemptName
     message: str
@@ -204,7 +204,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class BudgetReached:
-    """Nothing more is asked; what was answered is still judged."""
+    """No further request is sent; replies are still evaluated."""
 
     what: str
 
@@ -219,7 +219,7 @@ class Interrupting:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """What came of a run, everything its log holds counted."""
+    """The outcome of a run, counted over its whole log."""
 
     run_id: str
     end: RunEnd
@@ -242,7 +242,7 @@ class RunSummary:
     unpriced: int = 0
     """Replies whose cost nobody knows."""
     budget: Budget = field(default_factory=Budget)
-    """What the run may spend, limits set by a resume included."""
+    """The run's limits, those set by a resume included."""
     remembered: int = 0
     """Replies that came from the completion cache."""
     usage: Usage = field(default_factory=Usage)
@@ -253,7 +253,7 @@ class RunSummary:
 
     @property
     def unevaluated(self) -> int:
-        """Replies that wait for a resume to be judged."""
+        """Replies that wait for a resume to be evaluated."""
         return self.attempts - self.evaluated
 
     @property

@@ -1,4 +1,4 @@
-"""Keeps what passed: the kernel to `generated/`, and a line about it to the log."""
+"""Saves kernels that passed: to `generated/`, with a line in the log."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class KernelKeeper:
 
 
 def provenance(attempt: Attempt) -> Provenance:
-    """Where an attempt's kernel comes from."""
+    """The provenance of an attempt's kernel."""
     line, key = attempt.completion, attempt.key
     return Provenance(
         run=key.run,

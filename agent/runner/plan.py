@@ -1,4 +1,4 @@
-"""What a run is to do: stored in its first line, and enough to go on with it later."""
+"""The plan of a run: stored in its first line, and enough to resume it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ModelChoice(Record):
     license: str | None = None
     """Licence of this model's output, as far as the user states it."""
     origin: str = ""
-    """Where replies come from when no model is asked: handwritten recordings, imported files."""
+    """Origin of replies that no model gives: handwritten recordings, imported files."""
 
 
 class Plan(Record):
@@ -41,7 +41,7 @@ class Plan(Record):
     problem_budget: Budget = Budget()
     """Of each assignment."""
     plain_build: bool = True
-    """Whether a kernel must build with torch's own headers to be kept."""
+    """True where a kernel must build with torch's own headers to be kept."""
     exemplars: dict[str, tuple[str, ...]] = {}
     """Kept kernels that openings show, by `shown_for`; chosen when the run began."""
     prices: dict[str, str] = {}
@@ -61,7 +61,7 @@ class Task:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What tells it from the others of its run."""
+        """Its identity within the run."""
         return self.problem, self.backend, self.model.name, self.strategy.name
 
 
@@ -119,7 +119,7 @@ def resume(archive: Archive, run: str | None = None, *, bounds: Budget | None = 
 
 
 def budget_of(log: RunLog) -> Budget:
-    """What a whole run may spend: as planned, but for limits it was resumed with.
+    """The budget of a whole run: as planned, but for limits given on resume.
 
     Raises:
         ArchiveError: its plan cannot be read by this version.

@@ -28,17 +28,9 @@ from kernelwright.agent.runner.events import (
     Replied,
 )
 from kernelwright.agent.runner.plan import ModelChoice
+from kernelwright.agent.runner.policy import ESTIMATE_MARGIN, LONGEST_MESSAGE, PROVIDER_STRIKES
 from kernelwright.agent.runner.stop_conditions import StopConditions
 from kernelwright.agent.strategies import AssignmentSpentError, NoAttemptError, Question
-
-STRIKES = 10
-"""Failures in a row, without any reply in between, after which a model is not asked again."""
-
-LONGEST_MESSAGE = 1000
-"""Characters kept of a provider's complaint; some answer with a web page."""
-
-ESTIMATE_MARGIN = 1.5
-"""Prompt tokens are estimated to about a fifth; a bound must not be below the truth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +44,7 @@ class Asked:
 
 
 class Requester:
-    """The one door to the providers. Lives in one event loop."""
+    """Sends requests to the providers. Lives in one event loop."""
 
     def __init__(
         self,
@@ -160,8 +152,8 @@ class Requester:
         strikes = self._strikes[model] = self._strikes.get(model, 0) + 1
         if for_good:
             self._gone[model] = message
-        elif strikes >= STRIKES:
-            self._gone[model] = f"no reply {STRIKES} times in a row: {message}"
+        elif strikes >= PROVIDER_STRIKES:
+            self._gone[model] = f"no reply {PROVIDER_STRIKES} times in a row: {message}"
 
     def _stop_if_hopeless(self) -> None:
         if all(name in self._gone for name in self._known):
@@ -172,7 +164,7 @@ class Requester:
 
 
 def request_of(key: AttemptKey, model: ModelChoice, messages: tuple[Message, ...]) -> CompletionRequest:
-    """What is sent for an attempt."""
+    """The request of an attempt."""
     sampling = model.sampling
     if sampling.seed is not None:
         # One seed for all would make every independent sample the same reply.
@@ -213,7 +205,6 @@ def _book(ledger: Ledger, attempt: Attempt) -> None:
 
 
 def _bound_tokens(request: CompletionRequest) -> int | None:
-    """The most tokens a question can use; None when the reply's length is open."""
     longest = request.sampling.max_tokens
     if longest is None:
         return None

@@ -1,4 +1,4 @@
-"""How a run's process ends: Ctrl-C is heard, the last line is written, and what came of it is summed up."""
+"""Ends a run's process: hears Ctrl-C, writes the last line and sums the run up."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from kernelwright.agent.runner.plan import budget_of
 
 @dataclass(frozen=True, slots=True)
 class RunFailure:
-    """What went wrong in one process."""
+    """Failures of one process."""
 
     replies: int = 0
     """Questions without a reply."""
     verdicts: int = 0
-    """Replies that could not be judged."""
+    """Replies that could not be evaluated."""
     to_come: int = 0
     """Questions that were asked, or are to be, by others than this process."""
     skipped: Mapping[str, str] = field(default_factory=dict)

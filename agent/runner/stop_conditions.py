@@ -1,4 +1,4 @@
-"""Whether a run is to stop, and why: asked by everything that could begin something new."""
+"""The reason for which a run stops; checked before anything new begins."""
 
 from __future__ import annotations
 

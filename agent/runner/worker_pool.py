@@ -30,7 +30,6 @@ class WorkerPool:
     """
 
     def __init__(self, count: int) -> None:
-        """Start the threads; `close` ends them once they are idle."""
         self._changed = threading.Condition()
         self._jobs: list[_Job] = []
         self._at_work: Counter[str] = Counter()

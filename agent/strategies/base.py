@@ -1,4 +1,4 @@
-"""What a strategy works with: an assignment to ask and to judge in, and the prompts it may send."""
+"""The strategy's view of its work: an assignment that asks and evaluates, and prompts to send."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernelwright.evaluator import Evaluation, Problem
 
 
 class NoAttemptError(Exception):
-    """A question got no judged attempt: no reply, a spent budget, a broken machine, an interrupt.
+    """A question got no evaluated attempt: no reply, a spent budget, a broken machine, an interrupt.
 
     Whoever raised it has recorded and reported why; a strategy ends that line of work and returns.
     """
@@ -24,7 +24,7 @@ class AssignmentSpentError(NoAttemptError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What to ask next."""
+    """The next question of an assignment."""
 
     sample: int
     turn: int
@@ -56,12 +56,12 @@ class Prompts(Protocol):
         ...
 
     def feedback(self, evaluation: Evaluation, code: str | None, worse: Evaluation | None = None) -> str:
-        """What to tell a model about a reply; `worse` is a later try that was given up for this one."""
+        """Feedback on a reply; `worse` is a later try that was given up for this one."""
         ...
 
 
 def opening(work: Assignment) -> tuple[Message, ...]:
-    """How every conversation about an assignment begins."""
+    """The messages that begin every conversation of an assignment."""
     return work.prompts.opening(work.problem, work.backend, work.exemplars)
 
 
@@ -75,12 +75,12 @@ class Assignment(Protocol):
 
     @property
     def problem(self) -> Problem:
-        """What is to be made faster."""
+        """The problem to make faster."""
         ...
 
     @property
     def backend(self) -> str:
-        """How the kernel is to be written."""
+        """The backend to write the kernel with."""
         ...
 
     @property
@@ -90,7 +90,7 @@ class Assignment(Protocol):
 
     @property
     def prompts(self) -> Prompts:
-        """What may be said."""
+        """The prompts of the run."""
         ...
 
     @property
@@ -99,7 +99,7 @@ class Assignment(Protocol):
         ...
 
     def has(self, sample: int, turn: int) -> bool:
-        """Whether the log holds that reply already."""
+        """True when the log holds that reply already."""
         ...
 
     async def ask(self, question: Question) -> Attempt:
@@ -131,5 +131,5 @@ class Assignment(Protocol):
         ...
 
     def evaluation(self, attempt: Attempt) -> Evaluation:
-        """The whole evaluation of a judged attempt."""
+        """The whole evaluation of an evaluated attempt."""
         ...

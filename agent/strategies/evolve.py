@@ -65,7 +65,6 @@ class _Colony:
         self._verdicts: dict[str, asyncio.Task[Attempt]] = {}
 
     async def breed(self, generation: int) -> int:
-        """Make one generation; returns how many attempts came of it."""
         pool = self._distinct()
         slots = range(self._settings.population)
         made = await asyncio.gather(*(self._member(pool, generation, slot) for slot in slots))
@@ -74,7 +73,6 @@ class _Colony:
         return len(born)
 
     def _distinct(self) -> list[Attempt]:
-        """Attempts with code, the first of those whose code means the same, in the order they were asked."""
         found: dict[str, Attempt] = {}
         for attempt in sorted(self.members, key=lambda member: (member.key.turn, member.key.sample)):
             if attempt.id in self._marks:
@@ -131,7 +129,7 @@ def choose(work: Assignment, right: list[Attempt], count: int, dice: random.Rand
 
 
 def compose(work: Assignment, parents: list[Attempt]) -> tuple[Message, ...]:
-    """What to ask: plainly, to repair a failure, or to outdo right kernels."""
+    """The next question: the opening, a repair of a failure, or a request to beat correct kernels."""
     if not parents:
         return opening(work)
     if not parents[0].passed:
@@ -141,7 +139,6 @@ def compose(work: Assignment, parents: list[Attempt]) -> tuple[Message, ...]:
 
 
 def _relative_speed(right: list[Attempt]) -> dict[str, float]:
-    """Speedups on a logarithmic scale from 0 (the slowest here) to 1 (the fastest)."""
     logs = {attempt.id: math.log(attempt.speedup or 1.0) for attempt in right}
     low, high = min(logs.values()), max(logs.values())
     return {name: (value - low) / (high - low) if high > low else 1.0 for name, value in logs.items()}

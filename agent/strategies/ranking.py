@@ -1,4 +1,4 @@
-"""Which of two attempts is the better one to go on from."""
+"""Orders attempts by their worth as a starting point."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Refine(Strategy):
 
 
 def next_messages(work: Assignment, history: list[Attempt]) -> tuple[Message, ...]:
-    """What to send after these attempts of one conversation; a function of the log alone."""
+    """The messages after these attempts of one conversation; a function of the log alone."""
     best = best_of(history)
     if best is None:
         return opening(work)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 METADATA: Final = "kernelwright"
 OTHER_BOUND: Final = "max_completion_tokens"
-"""What reasoning models of OpenAI call `max_tokens`, which they refuse."""
+"""Name of `max_tokens` for OpenAI's reasoning models, which refuse the other."""
 _ENDED: Final = frozenset({"completed", "expired", "cancelled", "failed"})
 _LATER: Final = frozenset({"token_limit_exceeded", "rate_limit_exceeded"})
 """Codes of batches that failed as a whole, but may be created again later."""
@@ -45,7 +45,7 @@ _LATER: Final = frozenset({"token_limit_exceeded", "rate_limit_exceeded"})
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """How large batches may be, and how patient we are."""
+    """Bounds of a batch's size and of waiting."""
 
     max_requests: int = 50_000
     max_bytes: int = 190_000_000
@@ -58,7 +58,7 @@ class BatchLimits:
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """Where the bulk jobs of a folder stand."""
+    """Progress of the bulk jobs of a folder."""
 
     requests: int
     answered: int
@@ -66,11 +66,11 @@ class BatchProgress:
     running: int
     """Batches under way."""
     statuses: tuple[str, ...]
-    """What the endpoint says of them."""
+    """The endpoint's status of each."""
 
     @property
     def is_done(self) -> bool:
-        """Whether every request has its answer, or never will."""
+        """True where every request has its answer, or never will."""
         return self.answered + self.failed == self.requests
 
 
@@ -86,11 +86,6 @@ class BatchJobs:
         prices: PriceTable = PriceTable(),  # noqa: B008 (frozen)
         key: Callable[[CompletionRequest], str] | None = None,
     ) -> None:
-        """`key` names a request in batches and results, in at most 64 characters; default: by its content.
-
-        Raises:
-            ProviderError: the folder cannot be read.
-        """
         self._key = key or self._key_of_content
         self._endpoint = endpoint
         self._limits = limits
@@ -117,7 +112,7 @@ class BatchJobs:
 
     @property
     def progress(self) -> BatchProgress:
-        """Where the jobs stand, as far as is known here."""
+        """Progress as last seen."""
         results = self._state.results.values()
         running = [one for one in self._state.batches.values() if one.stage is BatchStage.RUNNING]
         return BatchProgress(
@@ -181,7 +176,6 @@ class BatchJobs:
         return self._state.requests[key].model
 
     def _bound(self, key: str) -> str:
-        """What a request's model calls the most tokens of a reply, as far as its earlier batches tell."""
         model = self._model(key)
         earlier = (batch for batch in self._state.batches.values() if batch.bound_refused)
         renamed = any(self._model(batch.keys[0]) == model for batch in earlier)
@@ -262,7 +256,6 @@ class BatchJobs:
         return batch.model_copy(update={"bound_refused": bound_refused})
 
     def _read(self, key: str, answer: Mapping[str, Any]) -> Result | None:  # Any: JSON
-        """One line of a result file; None when the request should go into another batch."""
         response = answer.get("response") or {}
         status = response.get("status_code", 0)
         if status == 200:
@@ -312,7 +305,6 @@ class BatchJobs:
 
 
 def _said(answer: Mapping[str, Any]) -> str:  # Any: JSON
-    """What the endpoint says of a refused request."""
     body = (answer.get("response") or {}).get("body") or {}
     return str((body.get("error") or {}).get("message", "no reason given"))
 

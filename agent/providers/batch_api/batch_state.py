@@ -1,4 +1,4 @@
-"""What is known of bulk jobs, in a folder: requests, the batches they went into, and results. Survives kills.
+"""State of bulk jobs in a folder: requests, their batches and results. It survives kills.
 
 requests.jsonl   every request, once          appended
 batches.json     every batch and its stage    replaced whole
@@ -15,12 +15,13 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from kernelwright.agent.records.atomic_file import write_whole
 from kernelwright.agent.records.messages import Completion, CompletionRequest
 from kernelwright.evaluator import Record
 
 
 class BatchStage(StrEnum):
-    """How far a batch got; each is written down before it is entered."""
+    """Progress of a batch; each stage is written down before it is entered."""
 
     PLANNED = "planned"
     CREATING = "creating"
@@ -44,7 +45,7 @@ class BatchEntry(Record):
     problem: str = ""
     """Why it failed as a whole."""
     bound: str = "max_tokens"
-    """What its requests call the most tokens of a reply."""
+    """Its requests' name of the bound on a reply's tokens."""
     bound_refused: bool = False
     """True when the endpoint wants that by its other name, `max_completion_tokens`."""
 
@@ -72,12 +73,6 @@ class BatchFolder:
     """The only reader and writer of a folder of bulk jobs; one process at a time."""
 
     def __init__(self, folder: Path) -> None:
-        """Read what is there.
-
-        Raises:
-            OSError: the folder cannot be read or made.
-            ValueError: a file in it is damaged beyond a torn last line.
-        """
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         queued = [Queued.model_validate_json(line) for line in self._lines("requests.jsonl", Queued)]
@@ -103,12 +98,8 @@ class BatchFolder:
     def put(self, batch: BatchEntry) -> BatchEntry:
         """Write down a batch as it is now."""
         self.batches[batch.name] = batch
-        part = self._folder / ".batches.json.part"
-        with part.open("w", encoding="utf-8") as stream:
-            stream.write(_Batches(batches=tuple(self.batches.values())).model_dump_json())
-            stream.flush()
-            os.fsync(stream.fileno())
-        part.replace(self._folder / "batches.json")
+        content = _Batches(batches=tuple(self.batches.values())).model_dump_json().encode()
+        write_whole(self._folder / "batches.json", content, sync=True)
         return batch
 
     def open_keys(self) -> list[str]:
@@ -122,7 +113,7 @@ class BatchFolder:
         return [key for key in self.requests if key not in self.results and key not in under_way]
 
     def rounds(self) -> Counter[str]:
-        """How many batches each request has been in, those that failed as a whole not counted."""
+        """Number of batches each request has been in; batches that failed as a whole do not count."""
         return Counter(key for batch in self.batches.values() if not batch.problem for key in batch.keys)
 
     def _append(self, name: str, records: Iterable[Record]) -> None:
@@ -135,7 +126,6 @@ class BatchFolder:
             os.fsync(stream.fileno())
 
     def _lines(self, name: str, kind: type[Record]) -> list[bytes]:
-        """Whole lines of a file; a torn last one, from a kill while writing, is cut off."""
         path = self._folder / name
         content = path.read_bytes() if path.exists() else b""
         whole = content[: content.rfind(b"\n") + 1]

@@ -70,7 +70,7 @@ class LoopbackServer:
 
     @property
     def url(self) -> str:
-        """Where it listens; the port is known once it has started."""
+        """Its address; the port is known once it has started."""
         port = self._server.server_address[1] if self._server else self._port
         return f"http://{self._host}:{port}"
 
@@ -126,7 +126,6 @@ class _Server(ThreadingHTTPServer):
                 continue
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # Any: as the standard library has it
-        """A client that went away is nobody's error."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 

@@ -22,16 +22,9 @@ class RecordingProvider:
 
     @property
     def name(self) -> str:
-        """The inner provider's name."""
         return self._inner.name
 
     async def complete(self, request: CompletionRequest) -> Completion:
-        """Answer and record one request.
-
-        Raises:
-            ProviderError: as the inner provider.
-            OSError: the reply could not be written.
-        """
         completion = await self._inner.complete(request)
         path = recording_path(
             self._folder,
@@ -50,5 +43,4 @@ class RecordingProvider:
         return completion
 
     async def close(self) -> None:
-        """Close the inner provider."""
         await self._inner.close()

@@ -9,11 +9,12 @@ wrote it) and `reasoning`: each on one line, or as `name: |` with the text below
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from kernelwright.agent.records.atomic_file import write_whole
 
 HANDWRITTEN: Final = "handwritten"
 _HEAD: Final = re.compile(r"---\n((?:[a-z_]+:[^\n]*\n|  [^\n]*\n|\n)*)---(?:\n|$)")
@@ -31,7 +32,7 @@ class Recording:
     reasoning: str = ""
     finish_reason: str = "stop"
     label: str = HANDWRITTEN
-    """Who wrote it: `handwritten`, or the model it was recorded from."""
+    """Its author: `handwritten`, or the model it was recorded from."""
 
 
 def parse_recording(content: str) -> Recording:
@@ -73,13 +74,11 @@ def write_recording(path: Path, recording: Recording) -> None:
         OSError: the disk is full or the folder not writable.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    part.write_bytes(format_recording(recording).encode("utf-8", "replace"))
-    part.replace(path)
+    write_whole(path, format_recording(recording).encode("utf-8", "replace"))
 
 
 def recording_path(folder: Path, *, problem: str, backend: str, sample: int, turn: int) -> Path:
-    """Where a new recording of this turn goes."""
+    """The path of a new recording of this turn."""
     base = folder / safe_name(problem.rpartition("/")[2]) / safe_name(backend)
     return (base / f"sample-{sample}" if sample else base) / f"{turn:02d}.md"
 
@@ -115,7 +114,6 @@ def safe_name(name: str) -> str:
 
 
 def _samples(base: Path) -> list[list[Path]]:
-    """Turns of each sample, both in order; sample 0 may lie in the folder itself."""
     found = {
         int(match[1]): _turns(path) for path in _children(base) if (match := _SAMPLE.fullmatch(path.name))
     }

@@ -67,7 +67,7 @@ class ReplayServer:
 
     @property
     def base_url(self) -> str:
-        """What an OpenAI client takes as its base URL."""
+        """The base URL for OpenAI clients."""
         return f"{self._server.url}/v1"
 
     def start(self) -> None:
@@ -201,7 +201,6 @@ class _Reply:
         }
 
     def whole(self) -> dict[str, object]:
-        """The body of a reply that is not streamed."""
         message: dict[str, object] = {"role": "assistant", "content": self._recording.text}
         if self._recording.reasoning:
             message["reasoning_content"] = self._recording.reasoning
@@ -209,7 +208,6 @@ class _Reply:
         return {**self._base, "object": "chat.completion", "choices": [choice], "usage": self._usage}
 
     def chunks(self, *, with_usage: bool) -> tuple[str, ...]:
-        """The data of each server-sent event of a streamed reply."""
         deltas: list[dict[str, object]] = [{"role": "assistant", "content": ""}]
         deltas += [{"reasoning_content": piece} for piece in _pieces(self._recording.reasoning)]
         deltas += [{"content": piece} for piece in _pieces(self._recording.text)]

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kernelwright.agent.extraction.extract import LONGEST_TEXT, ExtractionOutcome, Rule, extract
+from kernelwright.agent.extraction.extract import ExtractionOutcome, Rule, extract
+from kernelwright.agent.extraction.policy import LONGEST_TEXT
 
 MODULES = (
     "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n",

@@ -8,8 +8,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from kernelwright.agent.providers.client_pool import CONNECTIONS, Clients
+from kernelwright.agent.providers.client_pool import Clients
 from kernelwright.agent.providers.endpoint import Endpoint, Patience
+from kernelwright.agent.providers.policy import CONNECTIONS
 from kernelwright.agent.records.messages import ProviderError
 
 

@@ -1,0 +1,12 @@
+"""Sizes of the archive."""
+
+from __future__ import annotations
+
+from typing import Final
+
+RESERVED_BYTES: Final = 16 << 20
+"""Bytes reserved while a run is written: room for some hundred replies in flight."""
+BLOCK_BYTES: Final = 1 << 16
+"""Bytes read at once when the end of a log is searched."""
+DETAIL_CHARACTERS: Final = 300
+"""Characters of an evaluation's detail that its log line holds."""
