@@ -95,10 +95,10 @@ class Speed:
     median_ms: float
     baselines_ms: dict[str, float]
     bound: Bound
-    light_ms: float | None
+    roofline_ms: float | None
     """Time at the target's peak rates."""
     fraction: float | None
-    """Of the speed of light, 0 to about 1."""
+    """Share of the roofline, 0 to about 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,10 +306,10 @@ def _wrong_values(mismatch: Mismatch) -> WrongValues:
 
 def _speed(evaluation: Evaluation, measured: Measurement, hardware: Hardware | None) -> Speed:
     median_ms = measured.candidate.median_ms
-    bound, light_ms = _light(evaluation, hardware)
+    bound, roofline_ms = _roofline(evaluation, hardware)
     fraction = evaluation.plausibility.speed_of_light if evaluation.plausibility else None
-    if fraction is None and light_ms is not None and median_ms > 0:
-        fraction = light_ms / median_ms
+    if fraction is None and roofline_ms is not None and median_ms > 0:
+        fraction = roofline_ms / median_ms
     if hardware is not None and hardware.kind == "cuda" and median_ms < LAUNCH_BOUND_MS:
         bound = Bound.LAUNCH
     return Speed(
@@ -320,12 +320,12 @@ def _speed(evaluation: Evaluation, measured: Measurement, hardware: Hardware | N
         median_ms=median_ms,
         baselines_ms={name: timing.median_ms for name, timing in measured.baselines.items()},
         bound=bound,
-        light_ms=light_ms,
+        roofline_ms=roofline_ms,
         fraction=fraction,
     )
 
 
-def _light(evaluation: Evaluation, hardware: Hardware | None) -> tuple[Bound, float | None]:
+def _roofline(evaluation: Evaluation, hardware: Hardware | None) -> tuple[Bound, float | None]:
     work = evaluation.plausibility
     if work is None:
         return Bound.UNKNOWN, None

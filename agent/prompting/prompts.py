@@ -117,7 +117,7 @@ class TemplatePrompts:
             backend=backend,
             overrides=problem.overrides(config.shapes),
             dtype=config.dtype.value,
-            facts=_light(facts, self._setting.hardware.get(backend.device), config) if facts else None,
+            facts=_roofline(facts, self._setting.hardware.get(backend.device), config) if facts else None,
             kernels=[_kernel(shown) for shown in exemplars],
         )
 
@@ -181,7 +181,7 @@ def _kernel(shown: Shown) -> dict[str, object]:
     return {"code": shown.code, "problem": shown.evaluation.problem, "speed": facts.speed}
 
 
-def _light(facts: ProblemFacts, hardware: Hardware | None, config: EvaluationConfig) -> dict[str, object]:
+def _roofline(facts: ProblemFacts, hardware: Hardware | None, config: EvaluationConfig) -> dict[str, object]:
     times: dict[str, float] = {}
     peak = hardware.peak_tflops(config.math) if hardware else None
     if hardware and hardware.bandwidth_gb_s and facts.bytes_moved:
@@ -189,8 +189,8 @@ def _light(facts: ProblemFacts, hardware: Hardware | None, config: EvaluationCon
     if peak and facts.flops:
         times["arithmetic"] = facts.flops / peak / 1e9
     bound = max(times, key=lambda name: times[name], default="")
-    known = facts.model_dump() | {"light_ms": times.get(bound), "bound": bound}
-    return known if "memory" in times else known | {"light_ms": None}
+    known = facts.model_dump() | {"roofline_ms": times.get(bound), "bound": bound}
+    return known if "memory" in times else known | {"roofline_ms": None}
 
 
 def _tidy(text: str) -> str:
