@@ -5,6 +5,15 @@ from __future__ import annotations
 from kernelwright.agent.archive.archive_errors import ArchiveError, UnknownRun
 from kernelwright.agent.archive.log_index import cost_of
 from kernelwright.agent.archive.run_reader import Archive
-from kernelwright.agent.archive.run_writer import Answer, RunLog, begin_run, resume_run
+from kernelwright.agent.archive.run_writer import ExtractedReply, RunLog, begin_run, resume_run
 
-__all__ = ["Answer", "Archive", "ArchiveError", "RunLog", "UnknownRun", "begin_run", "cost_of", "resume_run"]
+__all__ = [
+    "Archive",
+    "ArchiveError",
+    "ExtractedReply",
+    "RunLog",
+    "UnknownRun",
+    "begin_run",
+    "cost_of",
+    "resume_run",
+]

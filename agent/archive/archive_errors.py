@@ -11,5 +11,5 @@ class UnknownRun(ArchiveError):
     """No run of that name; the message lists those there are."""
 
 
-class StrangerError(ArchiveError):
+class MisplacedRun(ArchiveError):
     """A folder holds the run of another name: it was copied or renamed."""

@@ -14,7 +14,7 @@ from kernelwright.agent.archive.policy import RESERVED_BYTES
 T = TypeVar("T")
 
 
-class Ballast:
+class DiskReserve:
     """A file of no use, dropped when its space is needed."""
 
     def __init__(self, path: Path) -> None:

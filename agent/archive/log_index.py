@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from kernelwright.agent.records.attempt_log import (
     AnyLine,
-    AssignmentFinished,
+    AssignmentDone,
     CompletionRecorded,
     EvaluationRecorded,
     KernelKept,
@@ -23,7 +23,7 @@ from kernelwright.evaluator import Status
 
 
 @dataclass(slots=True)
-class Seen:
+class IndexedAttempt:
     """One attempt, as little of it as will do."""
 
     problem: str
@@ -42,7 +42,7 @@ class Index:
     """Fed every line in order, it answers without reading the log again. A few hundred bytes an attempt."""
 
     def __init__(self) -> None:
-        self.attempts: dict[str, Seen] = {}
+        self.attempts: dict[str, IndexedAttempt] = {}
         self.finished: set[tuple[str, str, str, str]] = set()
         """Problem, backend, model and strategy of the assignments that need nothing more."""
         self._tokens = [0, 0, 0, 0]
@@ -65,14 +65,14 @@ class Index:
                 # No writer of ours repeats a reply: two copies of a log were put together. It was paid once.
                 pass
             case CompletionRecorded():
-                self.attempts[line.attempt] = Seen(sys.intern(line.key.problem), offset)
+                self.attempts[line.attempt] = IndexedAttempt(sys.intern(line.key.problem), offset)
                 self._count(line)
             case EvaluationRecorded():
                 seen = self.attempts[line.attempt]
                 seen.evaluation = offset
                 seen.passed = line.score.status is Status.PASSED
                 seen.speedup = line.score.speedup
-            case AssignmentFinished():
+            case AssignmentDone():
                 self.finished.add((line.problem, line.backend, line.model, line.strategy))
             case KernelKept():
                 self.attempts[line.attempt].kept = True

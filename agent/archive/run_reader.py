@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from kernelwright.agent.archive.archive_errors import ArchiveError, StrangerError, UnknownRun
+from kernelwright.agent.archive.archive_errors import ArchiveError, MisplacedRun, UnknownRun
 from kernelwright.agent.archive.attempts import fold
 from kernelwright.agent.archive.log import parse, read_lines
 from kernelwright.agent.archive.text_store import TextStore
@@ -27,14 +27,14 @@ LOG: Final = "attempts.jsonl"
 TEXTS: Final = "texts"
 
 
-def refuse_stranger(line: AnyLine, folder: Path) -> None:
+def refuse_misplaced(line: AnyLine, folder: Path) -> None:
     """Refuse a log's first line in a folder that another run's name belongs to.
 
     Raises:
-        StrangerError: the ids of its attempts, and the texts they name, belong to another folder.
+        MisplacedRun: the ids of its attempts, and the texts they name, belong to another folder.
     """
     if isinstance(line, RunStarted) and line.run != folder.name:
-        raise StrangerError(
+        raise MisplacedRun(
             f"{folder} holds run {line.run}; rename it so, or move it out of {folder.parent} if it is a copy"
         )
 
@@ -112,8 +112,8 @@ class Archive:
         first = next(read_lines(self.log_path(run)), None)
         try:
             if first is not None:
-                refuse_stranger(parse(first, self.log_path(run)), self.folder / run)
-        except StrangerError as error:
+                refuse_misplaced(parse(first, self.log_path(run)), self.folder / run)
+        except MisplacedRun as error:
             if self._on_damage is None:
                 raise
             self._on_damage(f"left out: {error}")

@@ -13,10 +13,10 @@ from types import TracebackType
 from typing import Final, Self
 
 from kernelwright.agent.archive.archive_errors import ArchiveError
-from kernelwright.agent.archive.disk_reserve import Ballast
+from kernelwright.agent.archive.disk_reserve import DiskReserve
 from kernelwright.agent.archive.log import LogFile, parse, read_lines
 from kernelwright.agent.archive.log_index import Index
-from kernelwright.agent.archive.run_reader import LOG, TEXTS, Archive, refuse_stranger
+from kernelwright.agent.archive.run_reader import LOG, TEXTS, Archive, refuse_misplaced
 from kernelwright.agent.archive.score_fields import score
 from kernelwright.agent.archive.text_store import TextStore
 from kernelwright.agent.extraction.extract import Extraction
@@ -48,7 +48,7 @@ TORN: Final = "torn"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ExtractedReply:
     """A reply, what was asked, and what extraction made of it."""
 
     request: CompletionRequest
@@ -120,7 +120,7 @@ class RunLog:
         self._texts = TextStore(self.folder / TEXTS, sync=sync)
         self._log = LogFile(self.folder / LOG, sync=sync)
         try:
-            self._ballast = Ballast(self.folder / "ballast")
+            self._reserve = DiskReserve(self.folder / "ballast")
             self._open()
         except BaseException:
             self._log.close()
@@ -129,7 +129,7 @@ class RunLog:
     @property
     def is_disk_full(self) -> bool:
         """True once only the space set aside made a write possible; begin nothing new then."""
-        return self._ballast.is_dropped
+        return self._reserve.is_dropped
 
     def append(self, line: AnyLine) -> None:
         """Add a line; it is on the disk when this returns.
@@ -140,12 +140,12 @@ class RunLog:
         """
         with self._guard:
             self._refuse_if_out_of_order(line)
-            offset = self._ballast.spend(lambda: self._log.append(_line(line)))
+            offset = self._reserve.spend(lambda: self._log.append(_line(line)))
             self.index.observe(line, offset)
         # Outside the lock: the threads of a busy run wait for the disk together.
         self._log.sync()
 
-    def record_completion(self, key: AttemptKey, answer: Answer) -> Attempt:
+    def record_completion(self, key: AttemptKey, answer: ExtractedReply) -> Attempt:
         """Record a reply, before anything else is done with it.
 
         Raises:
@@ -217,7 +217,7 @@ class RunLog:
 
     def close(self) -> None:
         """Give the run's lock and the space set aside back."""
-        self._ballast.remove()
+        self._reserve.remove()
         self._log.close()
 
     def __enter__(self) -> Self:
@@ -233,7 +233,7 @@ class RunLog:
         self._texts.discard_pending()
         for line in read_lines(self._log.path):
             record = parse(line, self._log.path)
-            refuse_stranger(record, self.folder)
+            refuse_misplaced(record, self.folder)
             try:
                 self.index.observe(record, line.offset)
             except KeyError as missing:
@@ -252,7 +252,7 @@ class RunLog:
             raise ArchiveError(f"run {self.run} holds no reply for attempt {line.attempt}")
 
     def _put(self, text: str) -> Text:
-        return self._ballast.spend(lambda: self._texts.put(text))
+        return self._reserve.spend(lambda: self._texts.put(text))
 
     def _line_at(self, offset: int) -> AnyLine:
         return parse(self._log.line_at(offset), self._log.path)

@@ -110,7 +110,7 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ResourceUse:
     """Resources of a multiprocessor that one compiled kernel takes."""
 
     name: str
@@ -157,7 +157,7 @@ class Feedback:
     sanitizer: tuple[str, ...]
     kernels: tuple[Ran, ...]
     """Kernels that ran, the longest first; empty without a trace."""
-    taken: tuple[Taken, ...]
+    taken: tuple[ResourceUse, ...]
     """Resources of compiled kernels; empty where the libraries do not say."""
     counted: tuple[Counted, ...]
     """Hardware counters; empty where they are not to be had."""
@@ -181,7 +181,7 @@ def collect(evaluation: Evaluation, code: str | None, hardware: Hardware | None 
         wrong=_wrong_values(mismatch) if mismatch else None,
         speed=_speed(evaluation, evaluation.measurement, hardware) if evaluation.measurement else None,
         rules=tuple(finding for finding in evaluation.findings if finding.fatal)[:FINDINGS],
-        sanitizer=_convictions(sanitization) if sanitization else (),
+        sanitizer=_reports(sanitization) if sanitization else (),
         kernels=_ran(evaluation.attribution.kernels) if evaluation.attribution else (),
         taken=_taken(evaluation, hardware),
         counted=tuple(map(_counted, evaluation.counters.kernels[:KERNELS_COUNTED]))
@@ -199,11 +199,11 @@ def _ran(kernels: Sequence[str]) -> tuple[Ran, ...]:
     return tuple(Ran(name=shortened(name, 80), is_own=whose == "own") for whose, _, name in parts if name)
 
 
-def _taken(evaluation: Evaluation, hardware: Hardware | None) -> tuple[Taken, ...]:
+def _taken(evaluation: Evaluation, hardware: Hardware | None) -> tuple[ResourceUse, ...]:
     kernels = [kernel for build in evaluation.builds for kernel in build.resources]
     kernels.sort(key=lambda kernel: (-kernel.registers, kernel.kernel))
     return tuple(
-        Taken(
+        ResourceUse(
             name=plain_name(kernel.kernel),
             registers=kernel.registers,
             shared_bytes=kernel.shared_bytes,
@@ -253,7 +253,7 @@ def plain_name(mangled: str) -> str:
     return shortened(found, 80)
 
 
-def _convictions(sanitization: Sanitization) -> tuple[str, ...]:
+def _reports(sanitization: Sanitization) -> tuple[str, ...]:
     if sanitization.convicts is None:
         return ()
     return tuple(shortened(text) for text in sanitization.findings[:FINDINGS])

@@ -46,7 +46,7 @@ class ProblemFacts(Record):
     """Of products, convolutions and attention."""
 
 
-class Shown(Protocol):
+class ShownKernel(Protocol):
     """A measured kernel that a prompt shows."""
 
     @property
@@ -82,7 +82,9 @@ class TemplatePrompts:
         self._setting = setting or Setting()
         self._environment: Environment | None = None
 
-    def opening(self, problem: Problem, backend: str, exemplars: Sequence[Shown] = ()) -> tuple[Message, ...]:
+    def opening(
+        self, problem: Problem, backend: str, exemplars: Sequence[ShownKernel] = ()
+    ) -> tuple[Message, ...]:
         row = find_backend(backend)
         return (
             Message(role="system", content=self.render_system(row)),
@@ -108,7 +110,7 @@ class TemplatePrompts:
             },
         )
 
-    def render_task(self, problem: Problem, backend: Backend, exemplars: Sequence[Shown] = ()) -> str:
+    def render_task(self, problem: Problem, backend: Backend, exemplars: Sequence[ShownKernel] = ()) -> str:
         """The problem, what is known of it, and kernels to learn from."""
         config, facts = self._setting.config, self._setting.facts.get(problem.id)
         return self._render(
@@ -176,7 +178,7 @@ def installed_prompts() -> Path:
     return Path(__file__).parents[2] / "prompts"
 
 
-def _kernel(shown: Shown) -> dict[str, object]:
+def _kernel(shown: ShownKernel) -> dict[str, object]:
     facts = collect(shown.evaluation, shown.code)
     return {"code": shown.code, "problem": shown.evaluation.problem, "speed": facts.speed}
 

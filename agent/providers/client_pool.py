@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kernelwright.agent.providers.endpoint import Endpoint, Patience
+from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy
 from kernelwright.agent.providers.policy import CONNECTIONS
 from kernelwright.agent.records.messages import ProviderError
 
@@ -28,7 +28,7 @@ class _Held:
 class Clients:
     """Opens clients when they are needed. One instance belongs to one event loop; close it there."""
 
-    def __init__(self, endpoint: Endpoint, patience: Patience) -> None:
+    def __init__(self, endpoint: Endpoint, patience: RetryPolicy) -> None:
         self._endpoint = endpoint
         self._patience = patience
         self._held: list[_Held] = []

@@ -34,7 +34,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """Time-outs and retries."""
 
     timeout_s: float = 1200.0

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from kernelwright.agent.providers.chat_stream import Reply, StreamReader, read_reply
 from kernelwright.agent.providers.client_pool import Clients
-from kernelwright.agent.providers.endpoint import Endpoint, Patience
+from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy
 from kernelwright.agent.providers.policy import EXPECTED_REPLY_TOKENS, TRIES_TO_REACH
 from kernelwright.agent.providers.prices import PriceTable
 from kernelwright.agent.providers.provider_errors import Trouble, diagnose, failures
@@ -47,7 +47,7 @@ class OpenAIProvider:
         self,
         endpoint: Endpoint,
         *,
-        patience: Patience = Patience(),  # noqa: B008 (frozen)
+        patience: RetryPolicy = RetryPolicy(),  # noqa: B008 (frozen)
         limits: RateLimits = RateLimits(),  # noqa: B008 (frozen)
         prices: PriceTable = PriceTable(),  # noqa: B008 (frozen)
         on_retry: Callable[[Retrying], None] | None = None,

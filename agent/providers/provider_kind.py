@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from kernelwright.agent.providers.endpoint import Endpoint, Patience
+from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy
 from kernelwright.agent.providers.prices import PriceTable
 from kernelwright.agent.providers.provider_state import Retrying
 from kernelwright.agent.providers.rate_limits import RateLimits
@@ -35,7 +35,7 @@ class ClientTerms:
     """The run's limits and prices, which a client must keep to."""
 
     limits: RateLimits = field(default_factory=RateLimits)
-    patience: Patience = field(default_factory=Patience)
+    patience: RetryPolicy = field(default_factory=RetryPolicy)
     prices: PriceTable = field(default_factory=PriceTable)
     """Finds the price of a model by its name; a completion's `cost_usd` is None where it knows none."""
     on_retry: Callable[[Retrying], None] | None = None

@@ -82,7 +82,7 @@ class Slot:
 
 
 @dataclass(slots=True)
-class _Waiter:
+class _QueuedTry:
     tokens: int
     granted: asyncio.Future[int] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
@@ -105,7 +105,7 @@ class Limiter:
         self._requests, self._tokens = (
             None if rate is None else TokenBucket(max(rate, 1e-6), clock) for rate in rates
         )
-        self._waiters: deque[_Waiter] = deque()
+        self._waiters: deque[_QueuedTry] = deque()
         self._in_flight = 0
         self._generation = 0
         self._window_served = self._window_refused = self._refused_in_a_row = 0
@@ -145,7 +145,7 @@ class Limiter:
             self._wake()
 
     async def _acquire(self, tokens: int, *, urgent: bool) -> int:
-        waiter = _Waiter(tokens)
+        waiter = _QueuedTry(tokens)
         (self._waiters.appendleft if urgent else self._waiters.append)(waiter)
         self._wake()
         try:

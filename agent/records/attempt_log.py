@@ -241,7 +241,7 @@ class KernelRefused(Line):
     message: str
 
 
-class AssignmentFinished(Line):
+class AssignmentDone(Line):
     """One problem, backend, model and strategy is done."""
 
     kind: Literal["assignment_finished"] = "assignment_finished"
@@ -295,7 +295,7 @@ AnyLine: TypeAlias = Annotated[
     | ProblemSkipped
     | KernelKept
     | KernelRefused
-    | AssignmentFinished
+    | AssignmentDone
     | RunFinished
     | LogRepaired,
     Field(discriminator="kind"),

@@ -13,7 +13,7 @@ from kernelwright.agent.records.messages import Message
 from kernelwright.agent.runner.attempt_evaluator import AttemptEvaluator, Case
 from kernelwright.agent.runner.kernel_keeper import KernelKeeper
 from kernelwright.agent.runner.plan import Plan, Task, seed_of, shown_for
-from kernelwright.agent.runner.requester import Asked, Requester
+from kernelwright.agent.runner.requester import PendingQuestion, Requester
 from kernelwright.agent.runner.worker_pool import WorkerPool
 from kernelwright.agent.strategies import AssignmentSpentError, Exemplar, NoAttemptError, Prompts, Question
 from kernelwright.evaluator import ConfigError, Evaluation, Problem, ProblemError
@@ -26,8 +26,8 @@ class RunContext:
     plan: Plan
     log: RunLog
     prompts: Prompts
-    asker: Requester
-    judge: AttemptEvaluator
+    requester: Requester
+    evaluator: AttemptEvaluator
     keeper: KernelKeeper
     workers: WorkerPool
     room: asyncio.Semaphore
@@ -41,14 +41,14 @@ class RunContext:
 class TaskAssignment:
     """Implements `kernelwright.agent.strategies.Assignment` for one task."""
 
-    def __init__(self, floor: RunContext, task: Task, problem: Problem) -> None:
+    def __init__(self, context: RunContext, task: Task, problem: Problem) -> None:
         self.is_complete = True
         """False once something is left that a resume should try again."""
-        self._floor = floor
+        self._context = context
         self._task = task
         self._problem = problem
-        self._seed = seed_of(floor.plan, task)
-        self._ledger = Ledger(floor.plan.problem_budget)
+        self._seed = seed_of(context.plan, task)
+        self._ledger = Ledger(context.plan.problem_budget)
         self._places: set[str] = set()
 
     @property
@@ -65,20 +65,20 @@ class TaskAssignment:
 
     @property
     def prompts(self) -> Prompts:
-        return self._floor.prompts
+        return self._context.prompts
 
     @property
     def exemplars(self) -> tuple[Exemplar, ...]:
-        return self._floor.exemplars.get(shown_for(self._task.problem, self._task.backend), ())
+        return self._context.exemplars.get(shown_for(self._task.problem, self._task.backend), ())
 
     def has(self, sample: int, turn: int) -> bool:
-        return self._key(sample, turn).attempt in self._floor.log.index.attempts
+        return self._key(sample, turn).attempt in self._context.log.index.attempts
 
     async def ask(self, question: Question) -> Attempt:
         """The recorded reply, or a new one."""
         key = self._key(question.sample, question.turn)
-        asked = Asked(key, self._task.model, question, self._ledger)
-        recorded = self._floor.asker.recall(asked)
+        asked = PendingQuestion(key, self._task.model, question, self._ledger)
+        recorded = self._context.requester.recall(asked)
         if recorded is not None:
             return recorded
         try:
@@ -92,33 +92,33 @@ class TaskAssignment:
     async def evaluate(self, attempt: Attempt, twin: Attempt | None = None) -> Attempt:
         """The recorded verdict, or a new one; what passed is kept."""
         try:
-            judged = await self._judge(attempt, twin)
+            judged = await self._evaluate_once(attempt, twin)
         except NoAttemptError:
             self.is_complete = False
             raise
         finally:
             self._leave(attempt.id)
-        await self._floor.keeper.keep(judged)
+        await self._context.keeper.keep(judged)
         return judged
 
     def messages(self, attempt: Attempt) -> tuple[Message, ...]:
-        return self._floor.log.archive.messages(attempt.completion)
+        return self._context.log.archive.messages(attempt.completion)
 
     def reply(self, attempt: Attempt) -> str:
-        return self._floor.log.archive.reply(attempt.completion)
+        return self._context.log.archive.reply(attempt.completion)
 
     def code(self, attempt: Attempt) -> str | None:
-        return self._floor.log.archive.code(attempt)
+        return self._context.log.archive.code(attempt)
 
     def evaluation(self, attempt: Attempt) -> Evaluation:
-        evaluation = self._floor.log.archive.evaluation(attempt)
+        evaluation = self._context.log.archive.evaluation(attempt)
         if evaluation is None:
             raise NoAttemptError(f"attempt {attempt.id} was not judged")
         return evaluation
 
     def _key(self, sample: int, turn: int) -> AttemptKey:
         return AttemptKey(
-            run=self._floor.log.run,
+            run=self._context.log.run,
             problem=self._task.problem,
             backend=self._task.backend,
             model=self._task.model.name,
@@ -127,37 +127,37 @@ class TaskAssignment:
             turn=turn,
         )
 
-    async def _ask(self, asked: Asked) -> Attempt:
-        await self._floor.room.acquire()
+    async def _ask(self, asked: PendingQuestion) -> Attempt:
+        await self._context.room.acquire()
         self._places.add(asked.key.attempt)
         try:
-            self._floor.asker.refuse_if_over(self._task.model.name)
+            self._context.requester.refuse_if_over(self._task.model.name)
             self._refuse_if_skipped()
-            return await self._floor.asker.ask(asked, self._floor.slots)
+            return await self._context.requester.ask(asked, self._context.slots)
         except (ProblemError, ConfigError) as error:
             # The prompt cannot be made for this problem; the others may still be asked about.
             self._leave(asked.key.attempt)
-            await self._floor.judge.skip(self._problem.id, str(error))
+            await self._context.evaluator.skip(self._problem.id, str(error))
             raise NoAttemptError(str(error)) from None
         except BaseException:
             self._leave(asked.key.attempt)
             raise
 
-    async def _judge(self, attempt: Attempt, twin: Attempt | None) -> Attempt:
-        judge = self._floor.judge
+    async def _evaluate_once(self, attempt: Attempt, twin: Attempt | None) -> Attempt:
+        evaluator = self._context.evaluator
         if attempt.evaluation is not None:
-            judge.report(attempt, recorded=True)
+            evaluator.report(attempt, recorded=True)
             return attempt
         if twin is not None:
-            return await judge.reuse(attempt, twin)
+            return await evaluator.reuse(attempt, twin)
         case = Case(self._problem, attempt, self.code(attempt), begun=lambda: self._leave(attempt.id))
-        return await judge.judge(case, self._floor.workers)
+        return await evaluator.evaluate(case, self._context.workers)
 
     def _refuse_if_skipped(self) -> None:
-        if why := self._floor.judge.refusal(self._problem.id):
+        if why := self._context.evaluator.refusal(self._problem.id):
             raise NoAttemptError(why)
 
     def _leave(self, attempt: str) -> None:
         if attempt in self._places:
             self._places.remove(attempt)
-            self._floor.room.release()
+            self._context.room.release()

@@ -59,7 +59,7 @@ class AttemptEvaluator:
         log: RunLog,
         config: EvaluationConfig,
         evaluate: Evaluate | None,
-        halt: StopConditions,
+        stop: StopConditions,
         emit: Callable[[Event], None],
     ) -> None:
         self.failures = 0
@@ -69,7 +69,7 @@ class AttemptEvaluator:
         self._log = log
         self._config = config
         self._evaluate = evaluate
-        self._halt = halt
+        self._stop = stop
         self._emit = emit
         self._strikes: Counter[str] = Counter()
         """Failures by problem."""
@@ -77,7 +77,7 @@ class AttemptEvaluator:
         """Problems, or attempts where it was the machine, that failed since the last verdict."""
         self._running: set[str] = set()
         self._under_way: dict[tuple[str, str], asyncio.Task[Attempt]] = {}
-        self._judged: dict[tuple[str, str], str] = {}
+        self._evaluated: dict[tuple[str, str], str] = {}
         """Problem and candidate to the attempt that was judged; of this process, whose hardware is one."""
 
     @property
@@ -91,7 +91,7 @@ class AttemptEvaluator:
             return f"the evaluator failed {EVALUATOR_STRIKES} times on {problem}"
         return self.skipped.get(problem, "")
 
-    async def judge(self, case: Case, workers: WorkerPool) -> Attempt:
+    async def evaluate(self, case: Case, workers: WorkerPool) -> Attempt:
         """Evaluate and record; the same candidate for the same problem gets the verdict it got before.
 
         Raises:
@@ -107,16 +107,16 @@ class AttemptEvaluator:
         if place in self._under_way:
             case.begun()
             return await self.reuse(case.attempt, await asyncio.shield(self._under_way[place]))
-        judged = self._log.find(self._judged.get(place, ""))
+        judged = self._log.find(self._evaluated.get(place, ""))
         if judged is not None:
             return await self.reuse(case.attempt, judged)
         self._under_way[place] = asyncio.ensure_future(self._put(case, candidate, self._evaluate, workers))
         try:
-            verdict = await self._under_way[place]
+            evaluated = await self._under_way[place]
         finally:
             del self._under_way[place]
-        self._judged[place] = verdict.id
-        return verdict
+        self._evaluated[place] = evaluated.id
+        return evaluated
 
     async def reuse(self, attempt: Attempt, twin: Attempt) -> Attempt:
         """Give an attempt the evaluation of another with the same candidate."""
@@ -164,8 +164,8 @@ class AttemptEvaluator:
             _tell(loop, lambda: self._emit(StageEntered(name, stage)))
 
         def work() -> Evaluation:
-            if self._halt.is_judging_over:
-                raise NoAttemptError(self._halt.reason)
+            if self._stop.is_evaluation_over:
+                raise NoAttemptError(self._stop.reason)
             _tell(loop, begin)
             return evaluate(case.problem, candidate, self._config, enter)
 
@@ -206,7 +206,7 @@ class AttemptEvaluator:
         self._emit(EvaluatorTrouble(AttemptName.of(attempt.key), message))
         if len(self._failing) >= EVALUATOR_STRIKES:
             # One problem alone may be what it cannot deal with; it does not end what others have begun.
-            self._halt.set(
+            self._stop.set(
                 RunEnd.BROKEN, f"the evaluator failed {EVALUATOR_STRIKES} times in a row: {message}"
             )
         return NoAttemptError(message)
@@ -217,7 +217,7 @@ class AttemptEvaluator:
         judged = await asyncio.to_thread(
             self._log.record_evaluation, attempt, evaluation, reused_from=reused_from
         )
-        self._halt.set_if_full(self._log)
+        self._stop.set_if_full(self._log)
         self.report(judged, recorded=False)
         return judged
 

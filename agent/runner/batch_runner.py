@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kernelwright.agent.archive import RunLog
-from kernelwright.agent.records.attempt_log import AssignmentFinished, RunEnd
+from kernelwright.agent.records.attempt_log import AssignmentDone, RunEnd
 from kernelwright.agent.records.budgets import Ledger
 from kernelwright.agent.records.messages import Provider
 from kernelwright.agent.records.provenance import now
@@ -69,10 +69,10 @@ class BatchRunner:
             OSError: the log or `generated/` cannot be written; what was recorded is safe.
             ValueError: the plan names a model that has no provider.
         """
-        return asyncio.run(_Shift(self).work())
+        return asyncio.run(_RunProcess(self).work())
 
 
-class _Shift:
+class _RunProcess:
     """One process's work on a run."""
 
     def __init__(self, batch: BatchRunner) -> None:
@@ -84,11 +84,11 @@ class _Shift:
         if asks and missing:
             raise ValueError(f"no provider for {', '.join(missing)}")
         self._emit = batch.on_event
-        self._halt = StopConditions()
+        self._stop = StopConditions()
         self._problems: dict[str, Problem] = log.archive.problems(log.run)
         self._ledger = Ledger(budget_of(log), log.index.spent())
-        self._asker = Requester(log, batch.providers, self._ledger, self._halt, self._emit)
-        self._judge = AttemptEvaluator(log, self._plan.config, batch.evaluate, self._halt, self._emit)
+        self._requester = Requester(log, batch.providers, self._ledger, self._stop, self._emit)
+        self._evaluator = AttemptEvaluator(log, self._plan.config, batch.evaluate, self._stop, self._emit)
         self._waiting = {seen.problem for seen in log.index.attempts.values() if seen.evaluation is None}
         """Problems with replies still to be evaluated; a spent budget does not stop that."""
         self._complete = True
@@ -122,16 +122,16 @@ class _Shift:
 
     async def _work_through(self, todo: list[Task], workers: WorkerPool) -> None:
         batch = self._batch
-        floor = RunContext(
+        context = RunContext(
             plan=self._plan,
             log=batch.log,
             prompts=batch.prompts,
-            asker=self._asker,
-            judge=self._judge,
+            requester=self._requester,
+            evaluator=self._evaluator,
             keeper=KernelKeeper(
                 batch.log,
                 batch.workspace,
-                self._halt,
+                self._stop,
                 self._emit,
                 batch.builds_plainly if self._plan.plain_build else None,
             ),
@@ -141,16 +141,16 @@ class _Shift:
             slots=asyncio.Semaphore(batch.completions),
         )
         for name, message in self._impossible():
-            await self._judge.skip(name, message)
+            await self._evaluator.skip(name, message)
         queue = iter(todo)
         width = min(len(todo), batch.completions + batch.backlog + batch.evaluators)
-        hands = [asyncio.ensure_future(self._take(queue, floor)) for _ in range(width)]
+        loops = [asyncio.ensure_future(self._take(queue, context)) for _ in range(width)]
         try:
-            await asyncio.gather(*hands)
+            await asyncio.gather(*loops)
         finally:
-            for hand in hands:
-                hand.cancel()
-            await asyncio.gather(*hands, return_exceptions=True)
+            for loop in loops:
+                loop.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
         for name in self._plan.problems:
@@ -159,22 +159,22 @@ class _Shift:
             except ConfigError as error:
                 yield name, str(error)
 
-    async def _take(self, queue: Iterator[Task], floor: RunContext) -> None:
+    async def _take(self, queue: Iterator[Task], context: RunContext) -> None:
         for task in queue:
-            if self._halt.is_judging_over or (
-                self._halt.is_asking_over and task.problem not in self._waiting
+            if self._stop.is_evaluation_over or (
+                self._stop.is_asking_over and task.problem not in self._waiting
             ):
                 self._complete = False
-            elif task.problem not in self._judge.skipped:
-                await self._assign(task, floor)
+            elif task.problem not in self._evaluator.skipped:
+                await self._assign(task, context)
 
-    async def _assign(self, task: Task, floor: RunContext) -> None:
+    async def _assign(self, task: Task, context: RunContext) -> None:
         self._emit(events.AssignmentStarted(*task.key))
-        desk = TaskAssignment(floor, task, self._problems[task.problem])
-        attempts = await task.strategy.solve(desk)
-        skipped = task.problem in self._judge.skipped
-        if desk.is_complete and not skipped:
-            line = AssignmentFinished(
+        assignment = TaskAssignment(context, task, self._problems[task.problem])
+        attempts = await task.strategy.solve(assignment)
+        skipped = task.problem in self._evaluator.skipped
+        if assignment.is_complete and not skipped:
+            line = AssignmentDone(
                 at=now(),
                 problem=task.problem,
                 backend=task.backend,
@@ -183,7 +183,7 @@ class _Shift:
                 attempts=len(attempts),
             )
             await asyncio.to_thread(self._batch.log.append, line)
-        self._complete = self._complete and (desk.is_complete or skipped)
+        self._complete = self._complete and (assignment.is_complete or skipped)
         speeds = [attempt.speedup for attempt in attempts if attempt.passed and attempt.speedup is not None]
         self._emit(
             events.AssignmentFinished(
@@ -191,34 +191,35 @@ class _Shift:
                 attempts=len(attempts),
                 passed=sum(attempt.passed for attempt in attempts),
                 speedup=max(speeds, default=None),
-                complete=desk.is_complete,
+                complete=assignment.is_complete,
             )
         )
 
     def _interrupt(self) -> None:
-        self._halt.set(RunEnd.INTERRUPTED, "interrupted")
-        self._emit(events.Interrupting(self._asker.in_flight, self._judge.in_flight))
+        self._stop.set(RunEnd.INTERRUPTED, "interrupted")
+        self._emit(events.Interrupting(self._requester.in_flight, self._evaluator.in_flight))
 
     def _close(self) -> events.RunSummary:
         end, reason = self._end()
         trouble = RunFailure(
-            self._asker.failures, self._judge.failures, self._asker.missing, self._judge.skipped
+            self._requester.failures,
+            self._evaluator.failures,
+            self._requester.missing,
+            self._evaluator.skipped,
         )
         return close_run(self._batch.log, end, reason, trouble)
 
     def _end(self) -> tuple[RunEnd, str]:
-        if self._halt.end is not None:
-            return self._halt.end, self._halt.reason
+        if self._stop.end is not None:
+            return self._stop.end, self._stop.reason
         if self._complete:
             return RunEnd.COMPLETE, ""
-        if self._batch.evaluate is None and not self._asker.failures:
+        if self._batch.evaluate is None and not self._requester.failures:
             return RunEnd.ASKED, ""
         return RunEnd.INCOMPLETE, self._what_is_left()
 
     def _what_is_left(self) -> str:
         if self._batch.providers is None:
-            return f"{self._asker.missing} replies are still to come"
-        return (
-            f"{self._asker.failures} questions got no reply and {self._judge.failures} replies no verdict; "
-            "a resume tries them again"
-        )
+            return f"{self._requester.missing} replies are still to come"
+        failed = f"{self._requester.failures} questions got no reply and {self._evaluator.failures} replies"
+        return f"{failed} no verdict; a resume tries them again"

@@ -32,7 +32,7 @@ from kernelwright.agent.runner.events import (
 )
 from kernelwright.agent.runner.plan import Plan, Task, budget_of, read_plan, shown_for, tasks
 from kernelwright.agent.runner.policy import LONGEST_MESSAGE, PROVIDER_STRIKES
-from kernelwright.agent.runner.requester import Asked, record_reply, request_of
+from kernelwright.agent.runner.requester import PendingQuestion, record_reply, request_of
 from kernelwright.agent.runner.shutdown import RunFailure, close_run, interrupts
 from kernelwright.agent.runner.stop_conditions import StopConditions
 from kernelwright.agent.strategies import Exemplar, Independent, Prompts, Question
@@ -67,7 +67,7 @@ class BulkRunner:
             OSError: the log or the run's folder cannot be written.
             ValueError: the plan's strategy is not independent sampling.
         """
-        return asyncio.run(_Errand(self).work())
+        return asyncio.run(_BulkProcess(self).work())
 
 
 def attempt_of(run: str, strategy: str) -> Callable[[CompletionRequest], str]:
@@ -75,7 +75,7 @@ def attempt_of(run: str, strategy: str) -> Callable[[CompletionRequest], str]:
     return lambda request: _key(run, strategy, request).attempt
 
 
-class _Errand:
+class _BulkProcess:
     """One process's work on a bulk run."""
 
     def __init__(self, bulk: BulkRunner) -> None:
@@ -87,7 +87,7 @@ class _Errand:
             raise ValueError(f"only independent samples can be asked in bulk, not {self._plan.strategy.name}")
         self._samples = self._plan.strategy.planned
         self._models = {model.name: model for model in self._plan.models}
-        self._halt = StopConditions()
+        self._stop = StopConditions()
         self._wake = asyncio.Event()
         self._skipped: dict[str, str] = {}
         self._refused: dict[str, str] = {}
@@ -145,7 +145,7 @@ class _Errand:
 
     async def _collect(self) -> None:
         strikes = 0
-        while not self._halt.is_asking_over:
+        while not self._stop.is_asking_over:
             trouble = ""
             try:
                 progress = await self._jobs.advance()
@@ -154,7 +154,7 @@ class _Errand:
                 progress, trouble = self._jobs.progress, str(error)[:LONGEST_MESSAGE]
                 strikes += 1
                 if error.fatal or strikes >= PROVIDER_STRIKES:
-                    self._halt.set(RunEnd.BROKEN, trouble)
+                    self._stop.set(RunEnd.BROKEN, trouble)
             await asyncio.to_thread(self._record)
             self._bulk.on_event(_waiting(progress, trouble))
             if progress.is_done or not self._bulk.waits:
@@ -169,12 +169,12 @@ class _Errand:
 
     def _record(self) -> None:
         for request, result in self._jobs.results():
-            if self._halt.end is RunEnd.BROKEN and self._log.is_disk_full:
+            if self._stop.end is RunEnd.BROKEN and self._log.is_disk_full:
                 return
             key = _key(self._log.run, self._plan.strategy.name, request)
             if key.attempt not in self._log.index.attempts:
                 self._take(key, request, result)
-            self._halt.set_if_full(self._log)
+            self._stop.set_if_full(self._log)
 
     def _take(self, key: AttemptKey, request: CompletionRequest, result: Result) -> None:
         if result.completion is None:
@@ -190,7 +190,7 @@ class _Errand:
             compose=lambda: request.messages,
             exemplars=self._plan.exemplars.get(shown_for(key.problem, key.backend), ()),
         )
-        asked = Asked(key, self._models[key.model], question, Ledger(self._plan.problem_budget))
+        asked = PendingQuestion(key, self._models[key.model], question, Ledger(self._plan.problem_budget))
         attempt = record_reply(self._log, asked, request, result.completion)
         self._bulk.on_event(Replied.to(attempt, recorded=False))
 
@@ -200,8 +200,8 @@ class _Errand:
         return progress.requests - progress.answered - progress.failed
 
     def _end(self) -> tuple[RunEnd, str]:
-        if self._halt.end is not None:
-            return self._halt.end, self._halt.reason
+        if self._stop.end is not None:
+            return self._stop.end, self._stop.reason
         if self._to_come:
             return RunEnd.ASKED, f"{self._to_come} replies are still to come"
         if self._refused:
@@ -210,7 +210,7 @@ class _Errand:
         return RunEnd.ASKED, ""
 
     def _interrupt(self) -> None:
-        self._halt.set(RunEnd.INTERRUPTED, "interrupted; batches under way go on")
+        self._stop.set(RunEnd.INTERRUPTED, "interrupted; batches under way go on")
         self._wake.set()
         self._bulk.on_event(Interrupting(0, 0))
 

@@ -25,13 +25,13 @@ class KernelKeeper:
         self,
         log: RunLog,
         workspace: Workspace,
-        halt: StopConditions,
+        stop: StopConditions,
         emit: Callable[[Event], None],
         builds_plainly: BuildsPlainly | None = None,
     ) -> None:
         self._log = log
         self._workspace = workspace
-        self._halt = halt
+        self._stop = stop
         self._emit = emit
         self._builds_plainly = builds_plainly
         self._turn = asyncio.Lock()
@@ -58,9 +58,9 @@ class KernelKeeper:
                 event = await asyncio.to_thread(self._settle, attempt, plain)
             except OSError as error:
                 if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                    self._halt.set_full(self._workspace.generated)
+                    self._stop.set_full(self._workspace.generated)
                 else:
-                    self._halt.set(RunEnd.BROKEN, f"cannot keep a kernel: {error}")
+                    self._stop.set(RunEnd.BROKEN, f"cannot keep a kernel: {error}")
                 return
         self._emit(event)
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kernelwright.agent.archive import Answer, RunLog, cost_of
+from kernelwright.agent.archive import ExtractedReply, RunLog, cost_of
 from kernelwright.agent.extraction.extract import extract
 from kernelwright.agent.records.attempt_log import Attempt, AttemptKey, ProviderFailed, RunEnd
 from kernelwright.agent.records.budgets import BudgetReachedError, Hold, Ledger
@@ -34,7 +34,7 @@ from kernelwright.agent.strategies import AssignmentSpentError, NoAttemptError, 
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PendingQuestion:
     """One question on its way: what it is, whom it goes to, and which budget of its own it counts against."""
 
     key: AttemptKey
@@ -51,7 +51,7 @@ class Requester:
         log: RunLog,
         providers: Mapping[str, Provider] | None,
         ledger: Ledger,
-        halt: StopConditions,
+        stop: StopConditions,
         emit: Callable[[Event], None],
     ) -> None:
         self.failures = 0
@@ -63,13 +63,13 @@ class Requester:
         self._providers = providers
         self._known = providers or {}
         self._ledger = ledger
-        self._halt = halt
+        self._stop = stop
         self._emit = emit
         self._strikes: dict[str, int] = {}
         self._gone: dict[str, str] = {}
         """Model to why it is not asked again."""
 
-    def recall(self, asked: Asked) -> Attempt | None:
+    def recall(self, asked: PendingQuestion) -> Attempt | None:
         """The attempt, if an earlier process recorded its reply."""
         attempt = self._log.find(asked.key.attempt)
         if attempt is not None:
@@ -77,7 +77,7 @@ class Requester:
             self._report(attempt, recorded=True)
         return attempt
 
-    async def ask(self, asked: Asked, slots: asyncio.Semaphore) -> Attempt:
+    async def ask(self, asked: PendingQuestion, slots: asyncio.Semaphore) -> Attempt:
         """Ask, record and report.
 
         Raises:
@@ -91,7 +91,7 @@ class Requester:
                 self.refuse_if_over(asked.model.name)
                 completion = await self._complete(asked, request)
             attempt = await asyncio.to_thread(record_reply, self._log, asked, request, completion)
-            self._halt.set_if_full(self._log)
+            self._stop.set_if_full(self._log)
             for ledger, _ in holds:
                 _book(ledger, attempt)
         finally:
@@ -109,12 +109,12 @@ class Requester:
         if self._providers is None:
             self.missing += 1
             raise NoAttemptError("nobody is asked")
-        if self._halt.is_asking_over:
-            raise NoAttemptError(self._halt.reason)
+        if self._stop.is_asking_over:
+            raise NoAttemptError(self._stop.reason)
         if model in self._gone:
             raise NoAttemptError(self._gone[model])
 
-    async def _admit(self, asked: Asked, bound_tokens: int | None) -> list[tuple[Ledger, Hold]]:
+    async def _admit(self, asked: PendingQuestion, bound_tokens: int | None) -> list[tuple[Ledger, Hold]]:
         try:
             own = await asked.ledger.admit(bound_tokens)
         except BudgetReachedError as error:
@@ -123,11 +123,11 @@ class Requester:
             return [(asked.ledger, own), (self._ledger, await self._ledger.admit(bound_tokens))]
         except BudgetReachedError as error:
             asked.ledger.release(own)
-            if self._halt.set(RunEnd.BUDGET, str(error)):
+            if self._stop.set(RunEnd.BUDGET, str(error)):
                 self._emit(BudgetReached(str(error)))
             raise NoAttemptError(str(error)) from None
 
-    async def _complete(self, asked: Asked, request: CompletionRequest) -> Completion:
+    async def _complete(self, asked: PendingQuestion, request: CompletionRequest) -> Completion:
         name = asked.model.name
         self._emit(Asking(AttemptName.of(asked.key)))
         self.in_flight += 1
@@ -157,7 +157,7 @@ class Requester:
 
     def _stop_if_hopeless(self) -> None:
         if all(name in self._gone for name in self._known):
-            self._halt.set(RunEnd.BROKEN, "; ".join(dict.fromkeys(self._gone.values())))
+            self._stop.set(RunEnd.BROKEN, "; ".join(dict.fromkeys(self._gone.values())))
 
     def _report(self, attempt: Attempt, *, recorded: bool) -> None:
         self._emit(Replied.to(attempt, recorded=recorded))
@@ -180,7 +180,9 @@ def request_of(key: AttemptKey, model: ModelChoice, messages: tuple[Message, ...
     )
 
 
-def record_reply(log: RunLog, asked: Asked, request: CompletionRequest, completion: Completion) -> Attempt:
+def record_reply(
+    log: RunLog, asked: PendingQuestion, request: CompletionRequest, completion: Completion
+) -> Attempt:
     """Write down a reply and what it holds.
 
     Raises:
@@ -188,7 +190,7 @@ def record_reply(log: RunLog, asked: Asked, request: CompletionRequest, completi
         OSError: the log cannot be written.
     """
     found = extract(completion.text, finish_reason=completion.finish_reason, reasoning=completion.reasoning)
-    answer = Answer(
+    answer = ExtractedReply(
         request=request,
         completion=completion,
         extraction=found,

@@ -40,6 +40,6 @@ class StopConditions:
         return self.end is not None
 
     @property
-    def is_judging_over(self) -> bool:
+    def is_evaluation_over(self) -> bool:
         """No further evaluation may begin; replies wait for a resume."""
         return self.end in (RunEnd.BROKEN, RunEnd.INTERRUPTED)

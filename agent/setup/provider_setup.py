@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from kernelwright.agent.providers import LIVE, OFFLINE
 from kernelwright.agent.providers.completion_cache import CachingProvider
-from kernelwright.agent.providers.endpoint import Endpoint, Patience
+from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy
 from kernelwright.agent.providers.fallback import Choice, FallbackProvider
 from kernelwright.agent.providers.policy import RETRIES_BEFORE_FALLBACK
 from kernelwright.agent.providers.provider_kind import ClientTerms, ProviderKind, find_provider
@@ -246,6 +246,6 @@ def _endpoint(choice: EndpointChoice) -> ModelEndpoint:
     )
 
 
-def _patience(count: int) -> list[Patience]:
+def _patience(count: int) -> list[RetryPolicy]:
     """The last of several is tried as long as a lone one would be."""
-    return [*[Patience(max_retries=RETRIES_BEFORE_FALLBACK)] * (count - 1), Patience()]
+    return [*[RetryPolicy(max_retries=RETRIES_BEFORE_FALLBACK)] * (count - 1), RetryPolicy()]

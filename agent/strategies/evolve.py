@@ -1,7 +1,7 @@
 """`evolve`: a population in generations; the next one is bred from fast and different kernels.
 
 The first generation is independent samples. Later ones show a few earlier kernels of the same problem and
-their scores; while nothing is right yet, the most promising failures are repaired instead. A candidate that
+their scores; while nothing is correct yet, the most promising failures are repaired instead. A candidate that
 differs from an earlier one only in comments and layout is not judged again. Every choice follows from the log
 and the assignment's seed, so a resumed run breeds on as it would have.
 """
@@ -46,14 +46,14 @@ class Evolve(Strategy):
 
     async def solve(self, work: Assignment) -> list[Attempt]:
         """Breed generation after generation; ends early when one brings no attempt at all."""
-        colony = _Colony(work, self)
+        population = _Population(work, self)
         for generation in range(self.generations):
-            if not await colony.breed(generation):
+            if not await population.breed(generation):
                 break
-        return colony.members
+        return population.members
 
 
-class _Colony:
+class _Population:
     """The attempts of one assignment so far."""
 
     def __init__(self, work: Assignment, settings: Evolve) -> None:
@@ -62,7 +62,7 @@ class _Colony:
         self._settings = settings
         self._marks: dict[str, str] = {}
         """Attempt id to the fingerprint of its code."""
-        self._verdicts: dict[str, asyncio.Task[Attempt]] = {}
+        self._evaluations: dict[str, asyncio.Task[Attempt]] = {}
 
     async def breed(self, generation: int) -> int:
         pool = self._distinct()
@@ -90,36 +90,36 @@ class _Colony:
             exemplars=() if parents and parents[0].passed else shown(self._work),
         )
         try:
-            return await self._judge(await self._work.ask(question))
+            return await self._evaluate(await self._work.ask(question))
         except NoAttemptError:
             return None
 
     def _choose(self, pool: list[Attempt], slot: int, dice: random.Random) -> list[Attempt]:
-        right = [attempt for attempt in pool if attempt.passed]
-        if right:
-            return choose(self._work, right, self._settings.parents, dice)
+        correct = [attempt for attempt in pool if attempt.passed]
+        if correct:
+            return choose(self._work, correct, self._settings.parents, dice)
         failed = sorted(pool, key=worth, reverse=True)
         return [failed[slot % len(failed)]] if failed else []
 
-    async def _judge(self, attempt: Attempt) -> Attempt:
+    async def _evaluate(self, attempt: Attempt) -> Attempt:
         code = self._work.code(attempt)
         if code is None:
             return await self._work.evaluate(attempt)
         mark = self._marks[attempt.id] = fingerprint(code)
-        if mark in self._verdicts:
-            return await self._work.evaluate(attempt, await self._verdicts[mark])
-        self._verdicts[mark] = asyncio.ensure_future(self._work.evaluate(attempt))
-        return await self._verdicts[mark]
+        if mark in self._evaluations:
+            return await self._work.evaluate(attempt, await self._evaluations[mark])
+        self._evaluations[mark] = asyncio.ensure_future(self._work.evaluate(attempt))
+        return await self._evaluations[mark]
 
 
-def choose(work: Assignment, right: list[Attempt], count: int, dice: random.Random) -> list[Attempt]:
+def choose(work: Assignment, correct: list[Attempt], count: int, dice: random.Random) -> list[Attempt]:
     """Parents: the first by a tournament of speed, each further one by speed and distance to those chosen."""
-    speed = _relative_speed(right)
-    first = max(dice.sample(right, min(TOURNAMENT, len(right))), key=lambda attempt: speed[attempt.id])
+    speed = _relative_speed(correct)
+    first = max(dice.sample(correct, min(TOURNAMENT, len(correct))), key=lambda attempt: speed[attempt.id])
     chosen = [first]
-    codes = {attempt.id: work.code(attempt) or "" for attempt in right}
-    while len(chosen) < min(count, len(right)):
-        rest = [attempt for attempt in right if attempt not in chosen]
+    codes = {attempt.id: work.code(attempt) or "" for attempt in correct}
+    while len(chosen) < min(count, len(correct)):
+        rest = [attempt for attempt in correct if attempt not in chosen]
         near = {
             attempt.id: min(distance(codes[attempt.id], codes[other.id]) for other in chosen)
             for attempt in rest
@@ -138,7 +138,7 @@ def compose(work: Assignment, parents: list[Attempt]) -> tuple[Message, ...]:
     return work.prompts.opening(work.problem, work.backend, fast)
 
 
-def _relative_speed(right: list[Attempt]) -> dict[str, float]:
-    logs = {attempt.id: math.log(attempt.speedup or 1.0) for attempt in right}
+def _relative_speed(correct: list[Attempt]) -> dict[str, float]:
+    logs = {attempt.id: math.log(attempt.speedup or 1.0) for attempt in correct}
     low, high = min(logs.values()), max(logs.values())
     return {name: (value - low) / (high - low) if high > low else 1.0 for name, value in logs.items()}

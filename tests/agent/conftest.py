@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kernelwright.agent.archive import Answer, Archive, RunLog, begin_run
+from kernelwright.agent.archive import Archive, ExtractedReply, RunLog, begin_run
 from kernelwright.agent.extraction.extract import extract
 from kernelwright.agent.records.attempt_log import Attempt, AttemptKey
 from kernelwright.agent.records.budgets import Budget
@@ -86,7 +86,7 @@ class Make:
             completed_at="2026-01-01T00:00:00+00:00",
         )
 
-    def answer(self, key: AttemptKey, text: str, **changes: object) -> Answer:
+    def answer(self, key: AttemptKey, text: str, **changes: object) -> ExtractedReply:
         request = CompletionRequest(
             model=key.model,
             messages=(
@@ -99,7 +99,9 @@ class Make:
             turn=key.turn,
         )
         completion = self.completion(text, **changes)
-        return Answer(request=request, completion=completion, extraction=extract(text, finish_reason="stop"))
+        return ExtractedReply(
+            request=request, completion=completion, extraction=extract(text, finish_reason="stop")
+        )
 
     def environment(self, device: str = "Test CPU") -> Environment:
         return Environment(

@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT))
 from kernelwright.agent.archive import Archive, RunLog, begin_run, resume_run  # noqa: E402 - after the path is set
 from kernelwright.agent.leaderboard import board  # noqa: E402
 from kernelwright.agent.leaderboard.html import write_pages  # noqa: E402
-from kernelwright.agent.records.attempt_log import AssignmentFinished  # noqa: E402
+from kernelwright.agent.records.attempt_log import AssignmentDone  # noqa: E402
 from kernelwright.evaluator import Status  # noqa: E402
 
 PROBLEMS, MODELS = 250, 4
@@ -57,7 +57,7 @@ def write(folder: Path, attempts: int, text_kib: int) -> float:
             write_one(make, log, number, words, dice, text_kib)
         for problem in problems[: PROBLEMS // 2]:
             log.append(
-                AssignmentFinished(
+                AssignmentDone(
                     at="2026-01-01T00:00:00+00:00", problem=problem.id, backend="cpp", model="m", attempts=1
                 )
             )

@@ -28,7 +28,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from kernelwright.agent.providers.endpoint import Endpoint, Patience
+from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy
 from kernelwright.agent.providers.openai_chat import OpenAIProvider
 from kernelwright.agent.providers.rate_limits import RateLimits
 from kernelwright.agent.records.messages import Completion, CompletionRequest, Message
@@ -36,7 +36,7 @@ from tests.agent.providers.scripted import ScriptedServer, Step, refused
 from tests.benchmarks.support.bare_client import answer_all
 
 PATIENCE = 3.0
-"""Patience of the client, as a multiple of a reply's mean time; what a hanging answer costs."""
+"""RetryPolicy of the client, as a multiple of a reply's mean time; what a hanging answer costs."""
 TROUBLES = (
     refused(429, Retry_After="1"),
     refused(500),
@@ -111,7 +111,7 @@ async def ask(base_url: str, options: argparse.Namespace) -> list[Completion]:
     """Every question at once, as far as the provider lets them."""
     provider = OpenAIProvider(
         Endpoint(base_url=base_url, api_key="k"),
-        patience=Patience(timeout_s=PATIENCE * options.reply_s, max_retries=12, longest_wait_s=2.0),
+        patience=RetryPolicy(timeout_s=PATIENCE * options.reply_s, max_retries=12, longest_wait_s=2.0),
         limits=RateLimits(max_concurrency=options.concurrency),
     )
     requests = [

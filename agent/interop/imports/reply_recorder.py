@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from kernelwright.agent.archive import Answer, Archive, RunLog, begin_run
+from kernelwright.agent.archive import Archive, ExtractedReply, RunLog, begin_run
 from kernelwright.agent.extraction.extract import Extraction, ExtractionOutcome, Rule, extract
 from kernelwright.agent.extraction.python_modules import read_module
 from kernelwright.agent.interop.imports.imported_reply import ImportedReply, UnreadableImport
@@ -139,7 +139,7 @@ def _backend(reply: ImportedReply, extraction: Extraction, source: ReplyDefaults
     return source.backend or guess_backend(extraction.code or reply.text) or DEFAULT_BACKEND
 
 
-def _answer(entry: RecordedReply, source: ReplyDefaults) -> Answer:
+def _answer(entry: RecordedReply, source: ReplyDefaults) -> ExtractedReply:
     key, reply = entry.key, entry.reply
     request = CompletionRequest(
         model=key.model, messages=reply.messages, problem=key.problem, backend=key.backend, sample=key.sample
@@ -155,7 +155,7 @@ def _answer(entry: RecordedReply, source: ReplyDefaults) -> Answer:
         response_id=reply.response_id,
         completed_at=reply.generated_at or now(),
     )
-    return Answer(
+    return ExtractedReply(
         request=request,
         completion=completion,
         extraction=entry.extraction,

@@ -15,7 +15,7 @@ from kernelwright.agent.providers.policy import LARGEST_REQUEST
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class HttpRequest:
     """One HTTP request."""
 
     method: str
@@ -28,26 +28,26 @@ class Question:
         """The body as a JSON object.
 
         Raises:
-            Failure: it is none; 400.
+            HttpFailure: it is none; 400.
         """
         try:
             value = json.loads(self.body)
         except (ValueError, RecursionError) as error:
-            raise Failure(400, f"the request body is not JSON: {error}", code="invalid_json") from error
+            raise HttpFailure(400, f"the request body is not JSON: {error}", code="invalid_json") from error
         if not isinstance(value, dict):
-            raise Failure(400, "the request body is not a JSON object", code="invalid_json")
+            raise HttpFailure(400, "the request body is not a JSON object", code="invalid_json")
         return value
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """One HTTP response: a JSON body, or the data of server-sent events."""
 
     body: object = None
     events: tuple[str, ...] | None = None
 
 
-class Failure(Exception):
+class HttpFailure(Exception):
     """An answer other than 200, in the form OpenAI's endpoints use."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Failure(Exception):
 class LoopbackServer:
     """Answers requests with a function, each connection in a thread of its own."""
 
-    def __init__(self, answer: Callable[[Question], Answer], *, host: str, port: int) -> None:
+    def __init__(self, answer: Callable[[HttpRequest], HttpResponse], *, host: str, port: int) -> None:
         self._answer = answer
         self._host = host
         self._port = port
@@ -98,7 +98,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 1024
     """Connections that may wait to be accepted; with the default of 5, bursts of clients wait for seconds."""
-    answer: Callable[[Question], Answer]
+    answer: Callable[[HttpRequest], HttpResponse]
 
     def __init__(self, *args: Any) -> None:  # Any: passed on to the standard library
         self._connections: set[socket.socket] = set()
@@ -148,7 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         try:
             answer = self.server.answer(self._question())
-        except Failure as failure:
+        except HttpFailure as failure:
             self._fail(failure)
             return
         if answer.events is None:
@@ -156,19 +156,19 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._stream(answer.events)
 
-    def _question(self) -> Question:
+    def _question(self) -> HttpRequest:
         length = self.headers.get("Content-Length", "0")
         if not length.isdecimal() or int(length) > LARGEST_REQUEST:
             self.close_connection = True
-            raise Failure(413, f"the request body must have a length of at most {LARGEST_REQUEST} bytes")
-        return Question(
+            raise HttpFailure(413, f"the request body must have a length of at most {LARGEST_REQUEST} bytes")
+        return HttpRequest(
             method=self.command,
             path=self.path.partition("?")[0],
             headers={name.lower(): value for name, value in self.headers.items()},
             body=self.rfile.read(int(length)),
         )
 
-    def _fail(self, failure: Failure) -> None:
+    def _fail(self, failure: HttpFailure) -> None:
         kind = {401: "authentication_error", 429: "rate_limit_error"}.get(
             failure.status, "invalid_request_error"
         )

@@ -21,7 +21,12 @@ from typing import Final
 from urllib.parse import unquote
 
 from kernelwright.agent.providers.policy import STREAM_PIECE
-from kernelwright.agent.providers.replay.loopback_server import Answer, Failure, LoopbackServer, Question
+from kernelwright.agent.providers.replay.loopback_server import (
+    HttpFailure,
+    HttpRequest,
+    HttpResponse,
+    LoopbackServer,
+)
 from kernelwright.agent.providers.replay.recordings import (
     HANDWRITTEN,
     Recording,
@@ -71,7 +76,7 @@ class ReplayServer:
         return f"{self._server.url}/v1"
 
     def start(self) -> None:
-        """Answer from now on, in threads of its own.
+        """HttpResponse from now on, in threads of its own.
 
         Raises:
             OSError: the address is taken.
@@ -91,30 +96,30 @@ class ReplayServer:
     ) -> None:
         self.stop()
 
-    def _answer(self, question: Question) -> Answer:
+    def _answer(self, question: HttpRequest) -> HttpResponse:
         if self._key is not None and question.headers.get("authorization") != f"Bearer {self._key}":
-            raise Failure(401, "incorrect API key", code="invalid_api_key")
+            raise HttpFailure(401, "incorrect API key", code="invalid_api_key")
         match question.method, question.path.rstrip("/"):
             case "GET", "/v1/models":
                 models = [
                     {"id": model, "object": "model", "owned_by": "kernelwright"} for model in self._models
                 ]
-                return Answer(body={"object": "list", "data": models})
+                return HttpResponse(body={"object": "list", "data": models})
             case "POST", "/v1/chat/completions":
                 return self._complete(question)
             case method, path:
-                raise Failure(404, f"no such endpoint: {method} {path}", code="unknown_url")
+                raise HttpFailure(404, f"no such endpoint: {method} {path}", code="unknown_url")
 
-    def _complete(self, question: Question) -> Answer:
+    def _complete(self, question: HttpRequest) -> HttpResponse:
         body = question.json()
         messages = _messages(body)
         model = body.get("model")
         if model != MODEL and model not in self._models:
-            raise Failure(404, f"the model `{model}` does not exist", code="model_not_found")
+            raise HttpFailure(404, f"the model `{model}` does not exist", code="model_not_found")
         if body.get("n") not in (None, 1):
-            raise Failure(400, "only n=1 is served; ask once for each sample", code="unsupported_value")
+            raise HttpFailure(400, "only n=1 is served; ask once for each sample", code="unsupported_value")
         if not self._free.acquire(blocking=False):
-            raise Failure(429, "too many requests at once", code="rate_limit_exceeded", retry_after_s=1)
+            raise HttpFailure(429, "too many requests at once", code="rate_limit_exceeded", retry_after_s=1)
         try:
             time.sleep(self._delay_s)
             recording = self._find(question.headers, messages)
@@ -122,9 +127,9 @@ class ReplayServer:
             self._free.release()
         reply = _Reply(recording, messages)
         if not body.get("stream"):
-            return Answer(body=reply.whole())
+            return HttpResponse(body=reply.whole())
         options = body.get("stream_options")
-        return Answer(
+        return HttpResponse(
             events=reply.chunks(
                 with_usage=isinstance(options, Mapping) and bool(options.get("include_usage"))
             )
@@ -136,7 +141,7 @@ class ReplayServer:
             self._folder, problem=turn.problem, backend=turn.backend, sample=turn.sample, turn=turn.turn
         )
         if path is None:
-            raise Failure(
+            raise HttpFailure(
                 404,
                 f"no recording for problem {turn.problem!r} with backend {turn.backend!r} "
                 f"in {self._folder.name}; choose a recorded problem, or use a live model",
@@ -145,7 +150,9 @@ class ReplayServer:
         try:
             return read_recording(path)
         except OSError as error:
-            raise Failure(500, f"cannot read a recording: {error}", code="recording_unreadable") from error
+            raise HttpFailure(
+                500, f"cannot read a recording: {error}", code="recording_unreadable"
+            ) from error
 
     def _asked(self, headers: Mapping[str, str], messages: tuple[_Message, ...]) -> _Turn:
         prompt = "\n".join(message.content for message in messages if message.role != "assistant")
@@ -229,13 +236,13 @@ def _pieces(text: str) -> list[str]:
 def _messages(body: Mapping[str, object]) -> tuple[_Message, ...]:
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
-        raise Failure(400, "messages must be a list of at least one message", code="invalid_value")
+        raise HttpFailure(400, "messages must be a list of at least one message", code="invalid_value")
     found: list[_Message] = []
     for message in messages:
         role = message.get("role") if isinstance(message, Mapping) else None
         content = message.get("content") if isinstance(message, Mapping) else None
         if not isinstance(role, str) or not isinstance(content, str):
-            raise Failure(400, "each message needs a role and a text content", code="invalid_value")
+            raise HttpFailure(400, "each message needs a role and a text content", code="invalid_value")
         found.append(_Message(role, content))
     return tuple(found)
 

@@ -10,7 +10,7 @@ from kernelwright.agent.archive.log import Placed, parse
 from kernelwright.agent.extraction.extract import ExtractionOutcome
 from kernelwright.agent.records.attempt_log import (
     AnyLine,
-    AssignmentFinished,
+    AssignmentDone,
     AttemptKey,
     CompletionRecorded,
     EvaluationRecorded,
@@ -141,7 +141,7 @@ def lines() -> list[Line]:
             attempt=KEY.attempt,
             message="it does not build with torch's own headers: main.cpp:1: error",
         ),
-        AssignmentFinished(
+        AssignmentDone(
             at=AT, problem=KEY.problem, backend="cuda", model="some/model", strategy="refine", attempts=4
         ),
         RunFinished(at=AT, end=RunEnd.BUDGET, reason="budget of $1.00 reached"),

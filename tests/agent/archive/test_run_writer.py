@@ -15,7 +15,7 @@ import pytest
 
 from kernelwright.agent.archive import Archive, ArchiveError, UnknownRun, begin_run, resume_run
 from kernelwright.agent.records.attempt_log import (
-    AssignmentFinished,
+    AssignmentDone,
     Attempt,
     CompletionRecorded,
     EvaluationRecorded,
@@ -104,7 +104,7 @@ def test_resuming_knows_what_was_spent_and_what_is_done(tmp_path: Path, make: Ma
         for sample in range(10):
             make.attempt(log, Status.PASSED if sample % 2 else None, sample=sample)
         log.append(
-            AssignmentFinished(
+            AssignmentDone(
                 at=log.archive.started(log.run).at,
                 problem="p",
                 backend="b",

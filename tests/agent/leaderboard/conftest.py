@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kernelwright.agent.archive import Answer, Archive, RunLog
+from kernelwright.agent.archive import Archive, ExtractedReply, RunLog
 from kernelwright.agent.extraction.extract import extract
 from kernelwright.agent.records.messages import Completion, CompletionRequest, Message, Usage
 from kernelwright.evaluator import (
@@ -110,7 +110,7 @@ class Planter:
             completed_at=self.text("2026-01-01T00:00:00+00:00"),
         )
         found = extract(reply, finish_reason="stop")
-        answer = Answer(
+        answer = ExtractedReply(
             request=request,
             completion=completion,
             extraction=found,

@@ -13,7 +13,7 @@ from kernelwright.agent.prompting.hardware_facts import Hardware, find_target
 from kernelwright.agent.prompting.prompts import (
     ProblemFacts,
     Setting,
-    Shown,
+    ShownKernel,
     TemplatePrompts,
     installed_prompts,
 )
@@ -336,7 +336,7 @@ def test_task_prompts() -> None:
     agrees_with_golden(
         "task_small_bf16", prompts(dtype=Dtype.BF16, shapes="small").render_task(PROBLEM, backend("cpp"))
     )
-    shown: list[Shown] = [
+    shown: list[ShownKernel] = [
         Exemplar(code=CODE, evaluation=EVALUATIONS["passed_memory"]),
         Exemplar(code=CODE, evaluation=EVALUATIONS["passed_untimed"].model_copy(update={"problem": "other"})),
     ]

@@ -9,13 +9,13 @@ from contextlib import ExitStack
 import pytest
 
 from kernelwright.agent.providers.client_pool import Clients
-from kernelwright.agent.providers.endpoint import Endpoint, Patience
+from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy
 from kernelwright.agent.providers.policy import CONNECTIONS
 from kernelwright.agent.records.messages import ProviderError
 
 
 def clients(base_url: str = "http://127.0.0.1:1/v1") -> Clients:
-    return Clients(Endpoint(base_url=base_url), Patience())
+    return Clients(Endpoint(base_url=base_url), RetryPolicy())
 
 
 def test_no_client_has_more_in_flight_than_is_cheap_to_look_through() -> None:

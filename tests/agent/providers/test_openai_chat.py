@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kernelwright.agent.providers.endpoint import Endpoint, Patience
+from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy
 from kernelwright.agent.providers.openai_chat import OpenAIProvider
 from kernelwright.agent.providers.prices import PriceTable, TablePrice
 from kernelwright.agent.providers.provider_state import Retrying
@@ -26,7 +26,7 @@ from kernelwright.agent.records.messages import (
 from kernelwright.agent.runner.events import event_line
 from tests.agent.providers.scripted import OK, Script, ScriptedServer, Step, refused, troubled
 
-QUICK = Patience(timeout_s=60, connect_s=30, max_retries=6, first_wait_s=0.005, longest_wait_s=0.05)
+QUICK = RetryPolicy(timeout_s=60, connect_s=30, max_retries=6, first_wait_s=0.005, longest_wait_s=0.05)
 PRICES = PriceTable(
     (TablePrice(("good-*",), Decimal(3), Decimal("0.3"), Decimal(15), batch=Decimal("0.5"), as_of="now"),)
 )
@@ -52,7 +52,7 @@ def provider(
     server: ScriptedServer,
     *,
     stream: bool = True,
-    patience: Patience = QUICK,
+    patience: RetryPolicy = QUICK,
     limits: RateLimits | None = None,
 ) -> OpenAIProvider:
     endpoint = Endpoint(
@@ -62,7 +62,7 @@ def provider(
 
 
 async def ask(
-    script: Script, *requests: CompletionRequest, stream: bool = True, patience: Patience = QUICK
+    script: Script, *requests: CompletionRequest, stream: bool = True, patience: RetryPolicy = QUICK
 ) -> tuple[list[Completion | ProviderError], ScriptedServer]:
     async with ScriptedServer(script) as server:
         ours = provider(server, stream=stream, patience=patience)
@@ -87,7 +87,7 @@ def completion(*sequence: Step, stream: bool = True) -> Completion:
     return answer
 
 
-def failure(*sequence: Step, stream: bool = True, patience: Patience = QUICK) -> ProviderError:
+def failure(*sequence: Step, stream: bool = True, patience: RetryPolicy = QUICK) -> ProviderError:
     (answer,), _ = run(ask(steps(*sequence), stream=stream, patience=patience))
     assert isinstance(answer, ProviderError), answer
     assert "\n" not in str(answer)
@@ -162,11 +162,11 @@ def test_passing_trouble_is_retried(trouble: Step, stream: bool) -> None:
 
 
 def test_a_reply_that_hangs_is_given_up_and_asked_again() -> None:
-    patience = Patience(timeout_s=4, max_retries=2, first_wait_s=0.01)
+    patience = RetryPolicy(timeout_s=4, max_retries=2, first_wait_s=0.01)
     (answer,), server = run(ask(steps(Step(kind="hang"), OK), patience=patience))
     assert isinstance(answer, Completion)
     assert answer.retries == 1
-    patience = Patience(timeout_s=0.3, max_retries=2, first_wait_s=0.01)
+    patience = RetryPolicy(timeout_s=0.3, max_retries=2, first_wait_s=0.01)
     (answer,), server = run(ask(steps(Step(kind="hang")), patience=patience))
     assert isinstance(answer, ProviderError)
     assert "no complete reply in time" in str(answer)
@@ -337,7 +337,7 @@ def test_a_refused_provider_asks_less_at_once() -> None:
 
         async with ScriptedServer(script) as server:
             ours = provider(
-                server, limits=RateLimits(max_concurrency=64), patience=Patience(30, 5, 60, 0.05, 0.3)
+                server, limits=RateLimits(max_concurrency=64), patience=RetryPolicy(30, 5, 60, 0.05, 0.3)
             )
             await asyncio.gather(*(ours.complete(request(str(number))) for number in range(64)))
             assert ours.state.concurrency < 64
@@ -348,7 +348,9 @@ def test_a_refused_provider_asks_less_at_once() -> None:
 
 
 async def storm(count: int, concurrency: int, *, stream: bool) -> None:
-    patience = Patience(timeout_s=300, connect_s=120, max_retries=12, first_wait_s=0.01, longest_wait_s=0.2)
+    patience = RetryPolicy(
+        timeout_s=300, connect_s=120, max_retries=12, first_wait_s=0.01, longest_wait_s=0.2
+    )
     async with ScriptedServer(troubled(seed=1, share=0.3)) as server:
         server.keep_requests = False
         ours = provider(

@@ -12,7 +12,12 @@ from typing import Any
 
 import pytest
 
-from kernelwright.agent.providers.replay.loopback_server import Answer, Failure, LoopbackServer, Question
+from kernelwright.agent.providers.replay.loopback_server import (
+    HttpFailure,
+    HttpRequest,
+    HttpResponse,
+    LoopbackServer,
+)
 from kernelwright.agent.service.client import (
     EvaluationCancelled,
     ServiceClient,
@@ -37,7 +42,7 @@ RIGHT = Candidate(source=source(), backend="cpp")
 
 
 @contextmanager
-def answering(answer: Callable[[Question], Answer]) -> Iterator[str]:
+def answering(answer: Callable[[HttpRequest], HttpResponse]) -> Iterator[str]:
     server = LoopbackServer(answer, host="127.0.0.1", port=0)
     server.start()
     try:
@@ -141,9 +146,9 @@ def test_an_answer_that_breaks_off_is_asked_for_again() -> None:
 def test_a_wish_for_patience_is_heeded() -> None:
     asked: list[str] = []
 
-    def answer(question: Question) -> Answer:
+    def answer(question: HttpRequest) -> HttpResponse:
         asked.append(question.path)
-        raise Failure(429, "the queue is full", retry_after_s=100)
+        raise HttpFailure(429, "the queue is full", retry_after_s=100)
 
     with answering(answer) as url, pytest.raises(TimeUp, match="answers 429"):
         ServiceClient(url).evaluate(PROBLEM.id, RIGHT, timeout_s=10)
@@ -154,19 +159,19 @@ def test_lost_connections_and_restarts_do_not_reach_the_caller() -> None:
     asked: list[str] = []
     verdict = evaluation(PROBLEM, RIGHT, EvaluationConfig(), Status.PASSED).model_dump(mode="json")
 
-    def answer(question: Question) -> Answer:
+    def answer(question: HttpRequest) -> HttpResponse:
         asked.append(question.method)
         match len(asked):
             case 1:
-                raise Failure(503, "restarting", retry_after_s=0)
+                raise HttpFailure(503, "restarting", retry_after_s=0)
             case 2:
-                return Answer(body={"id": "a" * 64, "state": "queued"})
+                return HttpResponse(body={"id": "a" * 64, "state": "queued"})
             case 3:
                 raise ConnectionResetError
             case 4:
-                raise Failure(404, "pruned meanwhile")
+                raise HttpFailure(404, "pruned meanwhile")
             case _:
-                return Answer(body={"id": "a" * 64, "state": "finished", "evaluation": verdict})
+                return HttpResponse(body={"id": "a" * 64, "state": "finished", "evaluation": verdict})
 
     with answering(answer) as url:
         found = ServiceClient(url).evaluate(PROBLEM.id, RIGHT, timeout_s=60)

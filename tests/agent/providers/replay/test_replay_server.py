@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelwright.agent.providers.endpoint import Endpoint, Patience
+from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy
 from kernelwright.agent.providers.openai_chat import OpenAIProvider
 from kernelwright.agent.providers.replay.recording_provider import RecordingProvider
 from kernelwright.agent.providers.replay.recordings import (
@@ -113,7 +113,7 @@ def answers(
 ) -> list[Any]:
     async def all_of_them() -> list[Any]:
         endpoint = Endpoint(name="replay", base_url=server.base_url, api_key=key, stream=stream)
-        provider = OpenAIProvider(endpoint, patience=Patience(max_retries=2, first_wait_s=0.01))
+        provider = OpenAIProvider(endpoint, patience=RetryPolicy(max_retries=2, first_wait_s=0.01))
         try:
             asked: list[Coroutine[Any, Any, Completion]] = [provider.complete(one) for one in requests]
             return await asyncio.gather(*asked, return_exceptions=True)
