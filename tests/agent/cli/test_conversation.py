@@ -85,7 +85,7 @@ def test_a_conversation_is_repaired_made_faster_rolled_back_and_bounded(
     asked = [archive.messages(found[0, turn].completion) for turn in range(6)]
     assert "does not compile" in asked[1][-1].content and "expected" in asked[1][-1].content
     assert "Only some elements are wrong: check edges" in asked[2][-1].content
-    assert "Your module is right, and runs at" in asked[3][-1].content
+    assert "Your module is correct, and runs at" in asked[3][-1].content
     # The naive loops take about ten times as long as those that replace them.
     assert speed(found[0, 3]) > speed(found[0, 2])
     # What made it worse is not shown; the last question goes on from the best, and says what was tried.
