@@ -25,6 +25,7 @@ LONG: Final = MappingProxyType(
         "tests/agent/leaderboard/html/test_browser.py": 80,
         "tests/agent/cli/test_conversation.py": 60,
         "tests/evaluator/driver/test_problem_inspector.py": 50,
+        "tests/test_docs.py": 50,
         "tests/agent/cli/test_run.py": 35,
         "tests/agent/cli/test_live_endpoint.py": 35,
         "tests/evaluator/referee/test_timer.py": 30,

@@ -194,13 +194,16 @@ def test_every_python_snippet_compiles_and_names_what_exists() -> None:
                     assert attribute in kernelwright.__all__, f"{name(one.page)}: kw.{attribute}"
 
 
-def test_marked_python_snippets_run() -> None:
+def test_marked_python_snippets_run(tmp_path: Path, shared_cache: Path) -> None:
+    (tmp_path / "kernelwright").symlink_to(shared_cache)
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     ran = [one for one in snippets("python") if one.mark == "run"]
     assert ran
     for one in ran:
         done = subprocess.run(
             [sys.executable, "-c", one.text],
             cwd=ROOT,
+            env=environment,
             capture_output=True,
             text=True,
             timeout=300,
