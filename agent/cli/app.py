@@ -10,7 +10,7 @@ import typer
 
 from kernelwright.agent.cli.evaluation import doctor, evaluate, serve, verify
 from kernelwright.agent.cli.library import (
-    attempts,
+    attempts_command,
     cache,
     export,
     import_replies,
@@ -117,9 +117,14 @@ _add(
     "--host 0.0.0.0 --port 80 --retain 30d",
 )
 _add("doctor", doctor.doctor, EVALUATE, "", "--json")
-for name, group in (("runs", runs), ("attempts", attempts), ("kernels", kernels), ("problems", problems)):
+for name, group in {
+    "runs": runs,
+    "attempts": attempts_command,
+    "kernels": kernels,
+    "problems": problems,
+    "cache": cache,
+}.items():
     app.add_typer(group.app, name=name, rich_help_panel=INSPECT)
-app.add_typer(cache.app, name="cache", rich_help_panel=INSPECT)
 _add("show", kernels.show, INSPECT, is_alias=True)
 _add(
     *("prompt", prompt.prompt, INSPECT),

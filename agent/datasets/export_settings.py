@@ -12,7 +12,7 @@ from kernelwright.evaluator import Record, Status
 
 
 class Reasoning(StrEnum):
-    """The thoughts a model wrote before its answer: left out, or kept between marks."""
+    """The thoughts a model wrote before its answer: left out, or written between marks."""
 
     DROP = "drop"
     KEEP = "keep"

@@ -9,11 +9,11 @@ NEAR_SHARE: Final = 0.9
 RUN_TOKENS: Final = 5
 """Tokens of a run."""
 SKETCH_HASHES: Final = 256
-"""Hashes kept of a source; the estimate of a share near 0.9 is good to 0.02 (its standard error)."""
+"""Hashes in the sketch of a source; the estimate of a share near 0.9 is good to 0.02 (its standard error)."""
 SKETCH_BANDS: Final = 8
 """Classes of hashes by which candidates for a near repeat are looked up."""
 BAND_SOURCES: Final = 64
-"""Most sources kept under one band; a band that all share distinguishes nothing."""
+"""Most sources listed under one band; a band that all share distinguishes nothing."""
 NAMES_TOLD: Final = 8
 """Most known names that the error of a misspelt filter lists."""
 

@@ -1,6 +1,6 @@
 """Finds the candidate in a model's reply, and states the rule that found it, or why there is none.
 
-What is returned as code always parses, defines `ModelNew` at its top level and encodes as UTF-8. Only the
+Extracted code always parses, defines `ModelNew` at its top level and encodes as UTF-8. Only the
 answer counts: what lies behind the end of the model's reasoning, or everything when it did not mark any. In
 it the last complete block with a `ModelNew` wins; drafts before it are passed over. A reply cut by its
 length limit yields code only from a complete block, never from one that was still being written.
@@ -106,7 +106,7 @@ class Extraction(Record):
 
     @property
     def status(self) -> Status | None:
-        """The status of an attempt that ends here; None when there is code to judge."""
+        """The status of an attempt that ends here; None when there is code to evaluate."""
         match self.outcome:
             case ExtractionOutcome.CODE:
                 return None

@@ -62,7 +62,7 @@ class ProviderKind(Record):
     origin: ClassVar[str] = ""
     """Recorded as the origin of replies that no model gave just now."""
     bulk: ClassVar[str] = ""
-    """Name of the provider that answers the same requests in bulk; its `open_jobs` is called."""
+    """Name of the provider that sends the same requests in bulk; its `open_jobs` is called."""
 
     @contextmanager
     def serve(self, endpoint: Endpoint, tell: Callable[[str], None]) -> Iterator[Endpoint]:
@@ -80,7 +80,7 @@ class ProviderKind(Record):
     def open_jobs(
         self, folder: Path, endpoint: Endpoint, prices: PriceTable, key: Callable[[CompletionRequest], str]
     ) -> BatchJobs:
-        """Requests sent in bulk: kept in `folder`, told apart by `key`."""
+        """Requests sent in bulk: saved in `folder`, told apart by `key`."""
         raise NotImplementedError
 
 

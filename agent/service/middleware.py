@@ -38,7 +38,7 @@ class RequestBounds:
 
 
 class Tokens:
-    """The bearer tokens that open the service; only their hashes are kept."""
+    """The bearer tokens that open the service; only their hashes are saved."""
 
     def __init__(self, tokens: Sequence[str]) -> None:
         self._digests = tuple(_digest(token) for token in tokens)

@@ -21,7 +21,9 @@ COMPLAINTS: Final = 20
 COMPLAINT_CHARACTERS: Final = 500
 """Characters of one error."""
 FAILURE_CHARACTERS: Final = 4000
-"""Characters kept of the message of a failed evaluation."""
+"""Characters saved of the message of a failed evaluation."""
+MOST_CONNECTIONS: Final = 2048
+"""Connections to the service that may be open at once, where the file limit allows them."""
 
 STARTS: Final = 3
 """Times an evaluation is begun whose service dies during it before it fails."""

@@ -1,4 +1,4 @@
-"""The bodies of all answers: evaluations, problems, health, pages, and refusals (RFC 9457)."""
+"""The bodies of all responses: evaluations, problems, health, pages, and refusals (RFC 9457)."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class StoredEvaluation(Record):
 
 
 class Store:
-    """The one writer of a state folder."""
+    """The only writer of a state folder."""
 
     def __init__(self, folder: Path) -> None:
         """Open or create it.

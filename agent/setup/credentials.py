@@ -1,4 +1,4 @@
-"""Where a live model is and what opens it: the only reader of keys and addresses from the environment."""
+"""Addresses and keys of live models; the only reader of them in the environment."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def _without_secret(address: str) -> str:
     """
     if "@" in urlsplit(address).netloc:
         raise ValueError(
-            "holds a user or a password, and addresses are kept with runs; "
+            "holds a user or a password, and addresses are saved with runs; "
             f"put the key into {KEY_VARIABLES[0]} or the variable that key_env names"
         )
     return address
 
 
 Address = Annotated[str, AfterValidator(_without_secret)]
-"""Of an endpoint, to be kept: without secrets."""
+"""Address of an endpoint, without secrets, so that it may be saved."""
 
 
 def _first_set(names: Sequence[str]) -> str | None:

@@ -7,8 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from kernelwright.agent.datasets import Exported, find_exporter
-from kernelwright.agent.setup.setting_errors import explain
-from kernelwright.agent.setup.usage_error import UsageError
+from kernelwright.agent.setup.usage_error import UsageError, explain
 from kernelwright.agent.workspace import Workspace
 
 

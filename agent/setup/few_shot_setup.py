@@ -1,4 +1,4 @@
-"""Kept kernels for prompts to show: chosen when a run begins, read again whenever it goes on."""
+"""Saved kernels for prompts to show: chosen when a run begins, read again whenever it goes on."""
 
 from __future__ import annotations
 
@@ -32,15 +32,13 @@ _LOG: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FewShotSelection:
-    """What kernels are to be chosen for."""
-
     problems: Sequence[Problem]
     backends: Sequence[str]
     config: EvaluationConfig
     count: int
     """Kernels for each problem."""
     own: bool
-    """Whether a problem's own kernels may be among them."""
+    """True if a problem's own kernels may be among them."""
 
 
 def choose(workspace: Workspace, lesson: FewShotSelection, cache: Path | None) -> dict[str, tuple[str, ...]]:
@@ -51,8 +49,8 @@ def choose(workspace: Workspace, lesson: FewShotSelection, cache: Path | None) -
     """
     if lesson.count == 0:
         return {}
-    kept = workspace.kernels(lambda _, error: _LOG.warning("left out: %s", error))
-    kernels = [kernel for kernel in kept if usable(kernel, lesson.config)]
+    saved = workspace.kernels(lambda _, error: _LOG.warning("left out: %s", error))
+    kernels = [kernel for kernel in saved if usable(kernel, lesson.config)]
     sources = {problem.sha: problem for problem in _sources(workspace.archive(), lesson.problems, kernels)}
     chosen: dict[str, tuple[str, ...]] = {}
     with Evaluator(cache=cache) as evaluator:
@@ -98,7 +96,7 @@ def _exemplar(kernel: Kernel) -> Exemplar:
 
 
 def _sources(archive: Archive, given: Sequence[Problem], kernels: Iterable[Kernel]) -> Iterator[Problem]:
-    """Problems that kept kernels may be for: installed ones, those of their runs, and those at hand."""
+    """Problems that saved kernels may be for: installed ones, those of their runs, and those at hand."""
     yield from map(read_problem, find_problems([installed_problems()]))
     runs = {kernel.record.provenance.run for kernel in kernels} & set(archive.runs())
     for run in sorted(name for name in runs if name is not None):

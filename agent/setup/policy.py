@@ -9,6 +9,3 @@ EXPERIMENT_ATTEMPTS: Final = 8
 
 MOST_EXPERIMENT_ATTEMPTS: Final = 64
 """Replies a strategy of an experiment is laid out for where only tokens or money bound it."""
-
-MOST_CONNECTIONS: Final = 2048
-"""Connections to the service that may be open at once, where the file limit allows them."""

@@ -18,8 +18,7 @@ from kernelwright.agent.setup.few_shot_setup import FewShotSelection, choose
 from kernelwright.agent.setup.problem_lookup import read_problems
 from kernelwright.agent.setup.provider_setup import models_of, resolve
 from kernelwright.agent.setup.run_settings import RunSettings, parse_settings, to_toml
-from kernelwright.agent.setup.setting_errors import explain
-from kernelwright.agent.setup.usage_error import UsageError
+from kernelwright.agent.setup.usage_error import UsageError, explain
 from kernelwright.agent.strategies import Independent, Strategy, find_strategy
 from kernelwright.agent.workspace import Workspace
 from kernelwright.evaluator import EvaluationConfig, Problem, Sanitize, find_backend
@@ -49,7 +48,7 @@ class PreparedRun:
 
 @dataclass(frozen=True, slots=True)
 class RunPlace:
-    """Where a process keeps runs, kernels and caches."""
+    """Folders of runs, kernels and caches."""
 
     workspace: Path
     cache: Path | None = None
@@ -113,9 +112,9 @@ def _begin(place: RunPlace, archive: Archive, given: RunSettings) -> PreparedRun
 
 
 def keeping(config: EvaluationConfig) -> EvaluationConfig:
-    """The policy of evaluations whose kernels are kept: what passed is sanitized, unless that is off.
+    """The policy of evaluations whose kernels are saved: what passed is sanitized, unless that is off.
 
-    Where a tool is missing or fails, the score says so and why.
+    If a tool is missing or fails, the score says so and why.
     """
     left_open = config.sanitize is Sanitize.AUTO
     return config.model_copy(update={"sanitize": Sanitize.ON}) if left_open else config

@@ -1,14 +1,16 @@
-"""Finds problems by what people call them: a file, a folder, an id, or an unmistakable part of one."""
+"""Finds problems by file, folder, id or unambiguous part of an id, and the references of saved kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
 from kernelwright import agent
+from kernelwright.agent.archive import Archive, ArchiveError
 from kernelwright.agent.setup.usage_error import UsageError
+from kernelwright.agent.workspace import Kernel
 from kernelwright.evaluator import Problem, ProblemError, find_backend, find_problems, read_problem
 
 GPU_SIZED: Final = "these sizes are made for a GPU and take long on a CPU; --shapes small is quicker"
@@ -37,10 +39,10 @@ def read_problems(names: Sequence[str]) -> list[Problem]:
 
 
 def one_problem(name: str) -> Problem:
-    """The one problem a name means.
+    """Return the problem that a name means.
 
     Raises:
-        UsageError: it means none or several.
+        UsageError: the name fits none or several.
     """
     problems = read_problems([name])
     if len(problems) != 1:
@@ -48,8 +50,27 @@ def one_problem(name: str) -> Problem:
     return problems[0]
 
 
+def find_references(archive: Archive, kernels: Iterable[Kernel], names: Sequence[str]) -> dict[str, Problem]:
+    """Map source hashes to problems: those named, and those that the kernels' runs used.
+
+    Raises:
+        UsageError, ProblemError: a name fits no problem.
+    """
+    found = {problem.sha: problem for problem in read_problems(names)}
+    for kernel in kernels:
+        run = kernel.record.provenance.run
+        if kernel.record.problem_sha in found or run is None:
+            continue
+        try:
+            found |= {problem.sha: problem for problem in archive.problems(run).values()}
+        except (ArchiveError, OSError):
+            # Runs are not tracked in git; a kernel outlives the run that made it.
+            continue
+    return found
+
+
 def are_meant_for_gpus(problems: Sequence[Problem], backends: Sequence[str], shapes: str | None) -> bool:
-    """Whether sizes made for a GPU are about to be run on a CPU though smaller ones are there."""
+    """True if sizes made for a GPU are about to run on a CPU although smaller ones exist."""
     on_cpu = any(find_backend(backend).device == "cpu" for backend in backends)
     return on_cpu and shapes is None and any("small" in problem.shapes for problem in problems)
 

@@ -49,7 +49,7 @@ def open_prompts(
 def known_facts(
     problems: Iterable[Problem], config: EvaluationConfig, cache: Path | None
 ) -> dict[str, ProblemFacts]:
-    """What prompts can say of each problem's sizes; where that cannot be told they say nothing of them.
+    """Collect facts for prompts on each problem's sizes; problems whose facts cannot be found are left out.
 
     Raises:
         ConfigError: the policy cannot be.

@@ -27,8 +27,7 @@ from kernelwright.agent.runner import ModelChoice
 from kernelwright.agent.setup.cost_limits import prices_of
 from kernelwright.agent.setup.credentials import api_key, base_url, key_in, key_variable
 from kernelwright.agent.setup.run_settings import EndpointChoice, RunSettings
-from kernelwright.agent.setup.setting_errors import explain
-from kernelwright.agent.setup.usage_error import UsageError
+from kernelwright.agent.setup.usage_error import UsageError, explain
 from kernelwright.evaluator import gpus
 
 _LOG: Final = logging.getLogger(__name__)

@@ -14,8 +14,7 @@ from pydantic import AfterValidator, Field, JsonValue, ValidationError
 from kernelwright.agent.records.budgets import Budget
 from kernelwright.agent.records.messages import Sampling
 from kernelwright.agent.setup.credentials import Address
-from kernelwright.agent.setup.setting_errors import explain, unknown
-from kernelwright.agent.setup.usage_error import UsageError
+from kernelwright.agent.setup.usage_error import UsageError, explain, unknown
 from kernelwright.evaluator import EvaluationConfig, Record, plugins
 
 

@@ -22,7 +22,7 @@ Backend = Annotated[
         "--backend",
         "-b",
         metavar="NAME",
-        help="How it is written. Default: guessed from the source.",
+        help="Backend of the candidate. Default: guessed from the source.",
         autocompletion=completion.backends,
     ),
 ]

@@ -15,7 +15,7 @@ from kernelwright.agent.cli.terminal.options import option
 from kernelwright.agent.setup.usage_error import UsageError
 
 if TYPE_CHECKING:
-    from kernelwright.agent.setup.service_setup import ReadyService
+    from kernelwright.agent.service.service_setup import ReadyService
 
 TOKEN_VARIABLE: Final = "KERNELWRIGHT_SERVICE_TOKEN"
 _SERVICE, _CLIENTS = "Service", "Limits of clients"
@@ -96,7 +96,7 @@ def serve(
     interface, /healthz and /metrics are for machines.
     """
     _need_extra()
-    from kernelwright.agent.setup.service_setup import ServiceSettings, serve_until_signal
+    from kernelwright.agent.service.service_setup import ServiceSettings, serve_until_signal
 
     tokens = read_tokens(os.environ.get(TOKEN_VARIABLE, ""))
     is_open = _check_reach(host, tokens, insecure_no_token)

@@ -43,7 +43,7 @@ def verify(
     problem). References come from --problem and from the runs that made the kernels. Exit status 1 means
     that at least one is different or damaged, 3 that none could be evaluated.
     """
-    from kernelwright.agent.setup.reference_lookup import find_references
+    from kernelwright.agent.setup.problem_lookup import find_references
     from kernelwright.agent.workspace import Workspace
     from kernelwright.evaluator import Evaluator
 

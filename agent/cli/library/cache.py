@@ -1,4 +1,4 @@
-"""`kernelwright cache`: builds, baselines and replies kept for next time, shown by size and removed."""
+"""`kernelwright cache`: builds, baselines and replies saved for next time, shown by size and removed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ import typer
 from kernelwright.agent.cli.library.runs import Yes, confirm, folder_bytes, megabytes
 from kernelwright.agent.cli.terminal import completion, options
 from kernelwright.agent.cli.terminal.failures import say
-from kernelwright.agent.setup.setting_errors import unknown
-from kernelwright.agent.setup.usage_error import UsageError
+from kernelwright.agent.setup.usage_error import UsageError, unknown
 
-app = typer.Typer(no_args_is_help=True, help="Show and remove what is kept for next time.")
+app = typer.Typer(no_args_is_help=True, help="Show and remove what is saved for next time.")
 
 KINDS: Final = MappingProxyType(
     {

@@ -151,7 +151,7 @@ def _settings(context: typer.Context, exporter: Exporter, given: dict[str, objec
     """The settings of a format, in a type of its own; an option that it would ignore is refused."""
     from pydantic import ValidationError
 
-    from kernelwright.agent.setup.setting_errors import explain
+    from kernelwright.agent.setup.usage_error import explain
 
     heeded = exporter.settings.model_fields.keys() & given.keys()
     if "filters" not in heeded:

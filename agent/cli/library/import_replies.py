@@ -104,7 +104,7 @@ class ImportedRow:
 
     @property
     def status(self) -> Status | None:
-        """How it ended; None when it waits to be evaluated."""
+        """Status of the evaluation or extraction; None while it waits to be evaluated."""
         return self.attempt.status or self.taken.extraction.status
 
     def is_good(self, *, evaluated: bool) -> bool:

@@ -72,7 +72,7 @@ def show(kernel: KernelName, workspace: options.Workspace = Path(), json: option
     """Show a saved kernel: its conversation, its source, its score and where it came from."""
     from kernelwright.agent.archive import ArchiveError
     from kernelwright.agent.cli.evaluation.evaluation_card import card
-    from kernelwright.agent.cli.library.attempts import print_conversation
+    from kernelwright.agent.cli.library.attempts_command import print_conversation
     from kernelwright.agent.cli.terminal.console import out, plain, print_source
     from kernelwright.agent.workspace import Workspace
 
@@ -117,7 +117,7 @@ def remove_kernels(kernels: KernelNames, workspace: options.Workspace = Path(), 
 
 def _conversation(archive: Archive, kernel: Kernel) -> list[dict[str, str]]:
     from kernelwright.agent.archive import ArchiveError
-    from kernelwright.agent.cli.library.attempts import conversation
+    from kernelwright.agent.cli.library.attempts_command import conversation
 
     made = kernel.record.provenance
     if made.run is None or made.run not in archive.runs():

@@ -22,7 +22,7 @@ def package(
     """Write an installable package of kernels: source, reference, score and a test for each."""
     from kernelwright.agent.cli.terminal.console import out as console
     from kernelwright.agent.interop.package_writer import PackageName, UnusablePackage, write_package
-    from kernelwright.agent.setup.reference_lookup import find_references
+    from kernelwright.agent.setup.problem_lookup import find_references
     from kernelwright.agent.workspace import Workspace
 
     place = Workspace(workspace)

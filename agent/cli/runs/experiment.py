@@ -11,8 +11,7 @@ import typer
 from kernelwright.agent.cli.runs import run_options as shared
 from kernelwright.agent.cli.terminal import completion, options
 from kernelwright.agent.setup import policy
-from kernelwright.agent.setup.setting_errors import unknown
-from kernelwright.agent.setup.usage_error import UsageError
+from kernelwright.agent.setup.usage_error import UsageError, unknown
 
 if TYPE_CHECKING:
     from kernelwright.agent.leaderboard import Entry

@@ -25,7 +25,7 @@ MODELS: Final = MappingProxyType(
         "evaluation.limits": ("evaluator/schema/config.py", "Limits"),
     }
 )
-"""Where the settings below a path are declared."""
+"""File and class that declare the settings below a path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ class DeclaredSetting:
 
     @property
     def is_flag(self) -> bool:
-        """Whether it is true or false."""
+        """True if the value is a boolean."""
         return self.annotation.startswith("bool")
 
     @property
     def is_list(self) -> bool:
-        """Whether it holds several values."""
+        """True if the setting takes several values."""
         return self.annotation.startswith("tuple")
 
     @property
@@ -59,7 +59,7 @@ class DeclaredSetting:
 
 
 def declared(path: str) -> DeclaredSetting:
-    """What is declared of the setting at a path, such as `evaluation.math`."""
+    """Find the declaration of the setting at a path, such as `evaluation.math`."""
     model, _, name = path.rpartition(".")
     return _fields(*MODELS[model])[name]
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from kernelwright.agent.setup.setting_errors import unknown
-from kernelwright.agent.setup.usage_error import UsageError
+from kernelwright.agent.setup.usage_error import UsageError, unknown
 
 _SECONDS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _ENDPOINT_FIELDS: Final = ("base_url", "model", "key_env")
@@ -39,7 +38,7 @@ def absolute(text: str) -> str:
 
 
 def passes(backward: bool) -> str:
-    """What one call computes."""
+    """Name the passes that one call computes."""
     return "forward_backward" if backward else "forward"
 
 

@@ -37,7 +37,7 @@ BULK, OUTPUT = "Batch API", "Output"
 
 @dataclass(frozen=True, slots=True)
 class SettingOption:
-    """How a setting is spelt on the command line."""
+    """A setting as a command-line option."""
 
     flags: str
     panel: str

@@ -58,7 +58,6 @@ class _Wait:
 
     @property
     def is_long(self) -> bool:
-        """Whether it was worth a line of its own."""
         return self.of.lasts_s >= LONG_WAIT_S
 
     def line(self) -> str:
@@ -106,7 +105,7 @@ class ProgressView:
             self._console.print(line, soft_wrap=not self._console.is_terminal)
 
     def _is_known(self, event: events.Event) -> bool:
-        """Whether it says again that a model is not asked any more, or that a provider is waited for."""
+        """True if an earlier line already reported the lost model or the wait for its provider."""
         match event:
             case Retrying():
                 wait = self._waits.get(event.provider)

@@ -1,4 +1,4 @@
-"""What has come of a run so far, counted from its events: the line above the attempts in flight."""
+"""Counts the events of a run, for the line above the attempts in flight."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RunCounters:
     """Assignments, by earlier processes too."""
     judges: bool = True
     bulk: events.Waiting | None = None
-    """How a run that asks in bulk stands."""
+    """Progress of the batches of a run that asks in bulk."""
     asked: int = 0
     judged: int = 0
     passed: int = 0
@@ -26,7 +26,7 @@ class RunCounters:
     unpriced: int = 0
     tokens: int = 0
     done_here: int = 0
-    """Replies or verdicts that this process waited for."""
+    """Replies or evaluations that this process waited for."""
     under_way: set[tuple[str, str, str, str]] = field(default_factory=set)
     """Assignments that this process has done something for."""
     finished_here: int = 0
@@ -53,7 +53,7 @@ class RunCounters:
         self.done_here += not (self.judges or event.recorded)
 
     def judge(self, event: events.Judged) -> None:
-        """Count a verdict."""
+        """Count an evaluation."""
         self.judged += 1
         self.passed += event.status == "PASSED"
         self.done_here += not event.recorded

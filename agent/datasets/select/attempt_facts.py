@@ -65,7 +65,7 @@ class AttemptFacts:
     """True when the tools ran, or had nothing to run on."""
     is_flawed: bool
     is_wanted: bool = True
-    """False for a turn that a filter refuses, kept because its conversation may be wanted."""
+    """False for a turn that a filter refuses, included because its conversation may be wanted."""
 
     @property
     def passed(self) -> bool:

@@ -205,7 +205,7 @@ def _about(rows: AttemptRows) -> str:
 
 
 def _boards(rows: AttemptRows) -> dict[str, Board]:
-    """The standings over everything and, where right kernels are of several tracks, over each of them."""
+    """The standings over everything and, if correct kernels are of several tracks, over each of them."""
     seen = {row.track for row in rows.judged if row.speedup is not None}
     tracks = [track for track in TRACKS if track in seen and len(seen) > 1]
     return {"all": board_of(rows), **{track: board_of(rows, track=track) for track in tracks}}

@@ -19,9 +19,9 @@ from kernelwright.agent.service.evaluation_queue import (
 )
 from kernelwright.agent.service.metrics import DrainRate
 from kernelwright.agent.service.policy import LONGEST_RETRY_S, STARTS
+from kernelwright.agent.service.service_setup import evaluator_label
 from kernelwright.agent.service.store import EvaluationState, Store, StoreError
 from kernelwright.agent.service.submission import AskedLimits, Content
-from kernelwright.agent.setup.service_setup import judge_of
 from kernelwright.evaluator import Candidate, EvaluationConfig, Limits, MachineError, Status, source_sha
 from tests.agent.service.standin import PROBLEM, Running, StandIn, evaluation, source
 
@@ -48,7 +48,7 @@ def test_a_client_may_lower_every_limit() -> None:
 
 
 def test_a_verdict_is_of_its_evaluator_and_hardware() -> None:
-    judge = judge_of(["cpu", "cpu"])
+    judge = evaluator_label(["cpu", "cpu"])
     assert source_sha() in judge and judge.endswith(f", {this_cpu().name}")
     assert content().id(judge) != content().id(f"{judge} of another kind")
 

@@ -1,4 +1,4 @@
-"""The HTTP interface: routes and their answers; it evaluates nothing."""
+"""The HTTP interface: routes and their responses; it evaluates nothing."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def _add_looks(
 
     @app.get("/healthz/live", status_code=204)
     async def live() -> Response:
-        """204 while the service answers at all."""
+        """204 while the service responds at all."""
         return Response(status_code=204)
 
     @app.get("/metrics", dependencies=bearer, responses=_refusals(401))

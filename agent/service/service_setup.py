@@ -13,14 +13,14 @@ from typing import Final
 
 from kernelwright.agent.prompting.hardware_facts import this_cpu
 from kernelwright.agent.records.provenance import versions
-from kernelwright.agent.service.app import Front, create_app
+from kernelwright.agent.service import policy
 from kernelwright.agent.service.evaluation_queue import EvaluationQueue
+from kernelwright.agent.service.http_app import Front, create_app
 from kernelwright.agent.service.middleware import LOOPBACK_NAMES, RequestBounds, Tokens
 from kernelwright.agent.service.server import Service, ServiceLimits
 from kernelwright.agent.service.service_workers import ServiceWorkers, kinds
 from kernelwright.agent.service.store import Store
 from kernelwright.agent.service.submission import ProblemRegistry
-from kernelwright.agent.setup import policy
 from kernelwright.agent.setup.problem_lookup import read_problems
 from kernelwright.agent.setup.usage_error import UsageError
 from kernelwright.evaluator import (
@@ -95,18 +95,18 @@ def serve_until_signal(settings: ServiceSettings, on_ready: Callable[[ReadyServi
         listener = stack.enter_context(listen(settings.host, settings.port))
         store = stack.enter_context(closing(Store(settings.state)))
         evaluator = stack.enter_context(Evaluator(cache=settings.cache, idle_referees=max(2, len(devices))))
-        desk = EvaluationQueue(
+        queue = EvaluationQueue(
             store,
-            evaluator=judge_of(devices),
+            evaluator=evaluator_label(devices),
             workers=of_kind,
             places=settings.places,
         )
-        workers = ServiceWorkers(desk, evaluator.evaluate, devices)
-        app = create_app(desk, workers, catalogue, _front(settings))
+        workers = ServiceWorkers(queue, evaluator.evaluate, devices)
+        app = create_app(queue, workers, catalogue, _front(settings))
         limits = ServiceLimits(drain_s=settings.drain_s, connections=room_for_connections())
         host, port = listener.getsockname()[:2]
-        on_ready(ReadyService(host, port, len(problems), tuple(devices), desk.queued))
-        Service(app, desk, workers, limits=limits).answer(listener)
+        on_ready(ReadyService(host, port, len(problems), tuple(devices), queue.queued))
+        Service(app, queue, workers, limits=limits).answer(listener)
 
 
 def choose_devices(wanted: Sequence[str], at_once: int | None) -> list[str]:
@@ -156,13 +156,13 @@ def room_for_connections() -> int:
     return min(policy.MOST_CONNECTIONS, most // 2)
 
 
-def judge_of(devices: Sequence[str]) -> str:
+def evaluator_label(devices: Sequence[str]) -> str:
     """Version and hardware behind the scores; those of others are not comparable."""
     known = {f"cuda:{gpu.index}": gpu.name for gpu in gpus()}
     hardware = sorted({known.get(device) or this_cpu().name for device in devices})
     found = versions()
-    told = [f"{name} {found.get(name, 'unknown')}" for name in ("kernelwright", "torch")]
-    return ", ".join([*told, f"evaluator {source_sha()}", *hardware])
+    named = [f"{name} {found.get(name, 'unknown')}" for name in ("kernelwright", "torch")]
+    return ", ".join([*named, f"evaluator {source_sha()}", *hardware])
 
 
 def _front(settings: ServiceSettings) -> Front:
