@@ -50,7 +50,7 @@ def render(board: Board) -> RenderableType:
         told = "; ".join(f"{name(problem)} ({name(flaws)})" for problem, flaws in flawed.items())
         parts.append(Text(f"{FLAWED} {told}", style="dim"))
     if board.unjudged:
-        parts.append(Text(f"{board.unjudged} replies wait to be judged and count nowhere", style="yellow"))
+        parts.append(Text(f"{board.unjudged} replies wait to be evaluated and count nowhere", style="yellow"))
     return Group(*parts)
 
 

@@ -157,7 +157,7 @@ class StreamReader:
         try:
             self.feed(b"\n\n")
         except (MalformedReply, ValueError, RecursionError):
-            # What is complete is paid for and kept, whatever is broken behind it.
+            # A finished reply is paid for and returned, even if later bytes are broken.
             if not self._finish_reason:
                 raise
         if not self._chunks and self._stray:

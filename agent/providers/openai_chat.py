@@ -158,7 +158,7 @@ class OpenAIProvider:
                 async for data in reply.iter_bytes():
                     reader.feed(data)
             except failures():
-                # What is complete is paid for and kept, even if the connection broke behind it.
+                # A finished reply is paid for and returned, even if the connection broke after it.
                 if not reader.is_finished:
                     raise
         return reader.finish()

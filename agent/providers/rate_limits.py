@@ -90,7 +90,7 @@ class _QueuedTry:
 class Limiter:
     """Slots for one provider, on one event loop.
 
-    Additive increase, multiplicative decrease, judged over windows of half the concurrency: when more than
+    Additive increase, multiplicative decrease, decided over windows of half the concurrency: when more than
     `TOLERATED_REFUSALS` of it were 429s the concurrency falls by that share, at most to half; otherwise it
     rises, by an eighth of the way to where it fell last. Refusals of tries that began before a fall are not
     held against it twice. A burst of refusals that ask for a wait gets the wait, and lowers nothing unless it

@@ -141,7 +141,7 @@ def _announce(ready: ReadyService) -> None:
     name = f"[{ready.host}]" if ":" in ready.host else ready.host
     places = [f"{device} x{count}" for device, count in Counter(ready.devices).items()]
     waiting = f", {ready.queued} evaluations wait" if ready.queued else ""
-    print(f"judging {ready.problems} problems on {', '.join(places)}{waiting}; Ctrl-C drains")
+    print(f"evaluating {ready.problems} problems on {', '.join(places)}{waiting}; Ctrl-C drains")
     print(f"http://{name}:{ready.port}   # interface: http://{name}:{ready.port}/docs", flush=True)
     form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=form)

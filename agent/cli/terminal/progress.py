@@ -132,7 +132,7 @@ class ProgressView:
                 tally.reply(event)
                 self._show(event)
             case events.Judged():
-                tally.judge(event)
+                tally.evaluation(event)
                 self._flights.pop(event.of.attempt, None)
             case _:
                 self._show(event)
@@ -142,7 +142,7 @@ class ProgressView:
             case events.Asking():
                 self._tally.begin(event.of)
                 self._set(event.of, "asking")
-            case events.Replied() if self._tally.judges:
+            case events.Replied() if self._tally.evaluates:
                 self._set(event.of, "queued for evaluation")
             case events.Judging():
                 self._tally.begin(event.of)

@@ -16,11 +16,11 @@ class RunCounters:
     assignments: int = 0
     finished: int = 0
     """Assignments, by earlier processes too."""
-    judges: bool = True
+    evaluates: bool = True
     bulk: events.Waiting | None = None
     """Progress of the batches of a run that asks in bulk."""
     asked: int = 0
-    judged: int = 0
+    evaluated: int = 0
     passed: int = 0
     cost_usd: float = 0.0
     unpriced: int = 0
@@ -50,11 +50,11 @@ class RunCounters:
         self.tokens += event.usage.prompt_tokens + event.usage.completion_tokens
         self.cost_usd += event.cost_usd or 0.0
         self.unpriced += event.cost_usd is None
-        self.done_here += not (self.judges or event.recorded)
+        self.done_here += not (self.evaluates or event.recorded)
 
-    def judge(self, event: events.Judged) -> None:
+    def evaluation(self, event: events.Judged) -> None:
         """Count an evaluation."""
-        self.judged += 1
+        self.evaluated += 1
         self.passed += event.status == "PASSED"
         self.done_here += not event.recorded
 
@@ -62,11 +62,12 @@ class RunCounters:
         """Everything counted so far, on one line."""
         spent = time.monotonic() - self.started
         bulk, left = self.bulk, self.assignments - self.finished
+        evaluated = f"{self.evaluated} evaluated, {self.passed} passed"
         parts = [
             f"{bulk.answered + bulk.failed}/{bulk.requests} questions"
             if bulk
             else f"{self.finished}/{self.assignments} problems",
-            f"{self.judged} judged, {self.passed} passed" if self.judges else f"{self.asked} replies",
+            evaluated if self.evaluates else f"{self.asked} replies",
             f"{self.tokens:,} tokens",
         ]
         if self.cost_usd:

@@ -74,7 +74,7 @@ def sketch(source: str) -> Sketch:
     tokens = _TOKEN.findall(_ESCAPED_BREAK.sub(" ", normalised(source)))
     own = _own_names(tokens)
     order: dict[str, str] = {}
-    # What follows a dot is a field of something, even where a variable has the same name.
+    # A name after a dot is a field, even if a variable has the same name.
     is_own = [token in own and before != "." for before, token in zip(["", *tokens], tokens, strict=False)]
     both = list(zip(tokens, is_own, strict=True))
     renamed = [order.setdefault(token, f"${len(order)}") if mine else token for token, mine in both]

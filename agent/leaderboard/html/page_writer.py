@@ -151,7 +151,7 @@ def _comparisons(archive: Archive, rows: AttemptRows, asked: tuple[str, str] | N
         compare_runs(rows.judged, before, after, same_baselines=share_baselines(archive, before, after))
         for before, after in ([asked] if asked else []) + pairs
     ]
-    # What was asked for comes first, then the newest with anything to compare.
+    # Requested runs come first, then the newest with anything to compare.
     first, rest = (found[:1], found[1:]) if asked else ([], found)
     return first + sorted(rest, key=lambda comparison: not _compares(comparison))
 

@@ -1,9 +1,9 @@
-"""A small loopback server that speaks the OpenAI chat-completions protocol and answers from recordings.
+"""A small loopback server that speaks the OpenAI chat-completions protocol and replies from recordings.
 
-Which recording: the request headers `X-Kernelwright-Problem`, `-Backend`, `-Sample` and `-Turn`, which our
-own client sends; without them the problem and backend named in the prompt, and the number of assistant
-messages. It samples nothing, so sampling parameters change nothing. Token counts are estimates, and the same
-every time.
+Request headers of our own client choose the recording: `X-Kernelwright-Problem`, `-Backend`, `-Sample` and
+`-Turn`. Without them the problem and backend named in the prompt do, and the number of assistant messages.
+It samples nothing, so sampling parameters change nothing. Token counts are estimates, and the same every
+time.
 """
 
 from __future__ import annotations

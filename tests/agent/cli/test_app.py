@@ -1,4 +1,4 @@
-"""What every command shares: help, version, exit codes, and one line for every failure."""
+"""Features of every command: help, version, exit codes, and one line for every failure."""
 
 from __future__ import annotations
 

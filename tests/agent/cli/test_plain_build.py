@@ -1,4 +1,4 @@
-"""What a run keeps also builds where nobody has lean headers."""
+"""Saved kernels also build without lean headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a watcher of a run is shown: counts that survive a resume, and why nothing moves."""
+"""Progress of a run on the terminal: counts that survive a resume, and why nothing moves."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_resumed_run_counts_what_was_finished_before() -> None:
 def test_only_what_this_process_did_tells_the_rate_and_the_time_left() -> None:
     old = [replied(1, recorded=True), judged(1, recorded=True), finished(1)]
     recalled = shown(follow(opened(), *old))
-    assert "1 judged, 1 passed" in recalled
+    assert "1 evaluated, 1 passed" in recalled
     assert "a minute" not in recalled
     assert "left" not in recalled
     done = shown(follow(opened(), *old, events.Asking(name(2)), replied(2), judged(2), finished(2)))

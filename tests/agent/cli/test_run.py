@@ -1,4 +1,4 @@
-"""Whole runs through the command line: the replay server, the real client, the real evaluator."""
+"""Complete runs through the command line: the replay server, the real client, the real evaluator."""
 
 from __future__ import annotations
 

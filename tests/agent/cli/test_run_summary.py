@@ -1,4 +1,4 @@
-"""What a run's last lines say: what it cost as far as that is known, and the command that goes on with it."""
+"""The last lines of a run: its cost as far as that is known, and the command that goes on with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run keeps was sanitized where the tools exist; a kernel that reads out of bounds is not kept."""
+"""Saved kernels were sanitized where the tools exist; a kernel that reads out of bounds is not saved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When two sources mean the same, and how different two are."""
+"""Equality of sources, and the difference between two."""
 
 from __future__ import annotations
 

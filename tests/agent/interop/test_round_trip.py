@@ -17,7 +17,7 @@ PROBLEMS = {
     24: ("a, b, c", "torch.relu(a * b + c)", "relu.cpp"),
     26: ("x, mask", "x.masked_fill(mask, -2.5)", "fill.cpp"),
 }
-"""What `forward` takes, what it answers, and the kernel's file beside this one, by number."""
+"""Inputs of `forward`, its outputs, and the kernel's file beside this one, by number."""
 SOURCES = Path(__file__).parent / "sources"
 
 PLAIN = """# sample {sample}

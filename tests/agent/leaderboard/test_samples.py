@@ -1,4 +1,4 @@
-"""What counts as an independent sample: what was drawn, however often the completion cache repeats it."""
+"""Independent samples are the drawn ones, however often the completion cache repeats it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.agent.conftest import Make
 
 PASSES = (True, False, False)
-"""Which of three samples is right."""
+"""The correct one of three samples."""
 
 
 def run(make: Make, folder: Path, *, cached: bool, turns: int = 1, fresh_turns: int = 0) -> None:

@@ -22,7 +22,7 @@ USAGE = {
 
 @dataclass(frozen=True)
 class Step:
-    """How one request is answered."""
+    """The response to one request."""
 
     kind: str = "ok"
     """`ok`, `status`, `drop`, `hang`, `malformed`, `deep`, `html`, `cut`, `empty`, `cut_behind`,

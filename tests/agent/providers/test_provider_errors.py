@@ -1,4 +1,4 @@
-"""What is said of a failed try, and what is not."""
+"""Messages about failed tries, and what they leave out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is sent, by the interface's own description and against it, is never answered by a 5xx."""
+"""No request, valid or invalid by the interface's own description, gets a 5xx response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was accepted outlives the service, and memory does not grow with it."""
+"""Accepted evaluations outlive the service, and memory does not grow with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run says it cost is the sum of what its replies used, to the cent; bounds hold to one reply."""
+"""The reported cost of a run is the sum over its replies, to the cent; bounds hold to one reply."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def step(body: dict[str, Any], tries: int) -> Step:
 
 
 def exact(usage: Usage) -> Decimal:
-    """What a reply costs by the table above, in dollars."""
+    """The cost of a reply by the table above, in dollars."""
     fresh = usage.prompt_tokens - usage.cached_tokens
     millionths = fresh * Decimal("1.75") + usage.cached_tokens * Decimal("0.175")
     return (millionths + usage.completion_tokens * Decimal("14.03")) / 1_000_000
