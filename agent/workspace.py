@@ -1,7 +1,7 @@
 """Layout of a workspace: `runs/` (logs, not tracked) and `generated/` (saved kernels, tracked in git).
 
-A kept kernel is a folder named by its hash, `generated/<backend>/<problem>/<kernel>/`, with `kernel.py` and
-`score.json`: whole evaluations and where the kernel came from. Equal contents are equal bytes.
+A saved kernel is a folder named by its hash, `generated/<backend>/<problem>/<kernel>/`, with `kernel.py` and
+`score.json`: whole evaluations and the kernel's provenance. Equal contents are equal bytes.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from kernelwright.evaluator import Candidate, Evaluation, Record, Status
 SCHEMA_VERSION: Final = 1
 ID_DIGITS: Final = 12
 NAMED: Final = 5
-"""Known kernels that are named when one is not known."""
+"""Known kernels that the message about an unknown one lists."""
 
 _SOURCE: Final = "kernel.py"
 _SCORE: Final = "score.json"
 
 
 class UnknownKernel(ArchiveError):
-    """No kept kernel of that name; the message lists close ones."""
+    """No saved kernel has that name; the message lists close ones."""
 
 
 class Provenance(Record):
@@ -42,7 +42,7 @@ class Provenance(Record):
     model: str | None = None
     """The model as asked for."""
     answered_by: str | None = None
-    """The model the endpoint says answered."""
+    """The model the endpoint reports."""
     strategy: str | None = None
     sample: int | None = None
     turn: int | None = None
@@ -54,7 +54,7 @@ class Provenance(Record):
 
 
 class KernelRecord(Record):
-    """`score.json` of a kept kernel."""
+    """`score.json` of a saved kernel."""
 
     schema_version: int = SCHEMA_VERSION
     sha: str
@@ -72,7 +72,7 @@ class KernelRecord(Record):
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kept kernel."""
+    """A saved kernel."""
 
     id: str
     folder: Path
@@ -86,7 +86,7 @@ class Kernel:
 
 
 class Workspace:
-    """One root with everything below it."""
+    """The folders below one root."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -94,7 +94,7 @@ class Workspace:
         self.generated = root / "generated"
 
     def archive(self, on_damage: Callable[[str], None] | None = None) -> Archive:
-        """The runs of this workspace; with `on_damage`, which is told, damaged lines are passed over."""
+        """Return the archive of runs; with `on_damage`, damaged lines are reported to it and skipped."""
         return Archive(self.runs, on_damage)
 
     def keep(
@@ -105,9 +105,9 @@ class Workspace:
         *,
         builds_plainly: bool | None = None,
     ) -> Kernel:
-        """Keep a kernel that passed, or add a score to one that is kept.
+        """Save a kernel that passed, or add a score to a saved one.
 
-        Of two scores under one policy on one hardware the better stays, so keeping twice changes nothing.
+        Of two scores under one policy on one hardware the better stays, so saving twice changes nothing.
 
         Raises:
             ValueError: it did not pass, or the evaluation is of other source.
@@ -115,17 +115,17 @@ class Workspace:
         """
         sha = Candidate(source=source, backend=evaluation.backend).sha
         if evaluation.status is not Status.PASSED or evaluation.candidate_sha != sha:
-            raise ValueError(f"only what passed is kept; {evaluation.status} of {evaluation.candidate_sha}")
+            raise ValueError(f"only what passed is saved; {evaluation.status} of {evaluation.candidate_sha}")
         place = self.generated / evaluation.backend / evaluation.problem.rpartition("/")[2]
-        folder, kept = _folder(place, sha, evaluation.problem_sha)
+        folder, saved = _folder(place, sha, evaluation.problem_sha)
         record = KernelRecord(
             sha=sha,
             backend=evaluation.backend,
             problem=evaluation.problem,
             problem_sha=evaluation.problem_sha,
-            provenance=kept.provenance if kept else provenance,
-            builds_plainly=kept.builds_plainly if kept and builds_plainly is None else builds_plainly,
-            scores=_merge((*kept.scores, evaluation) if kept else (evaluation,)),
+            provenance=saved.provenance if saved else provenance,
+            builds_plainly=saved.builds_plainly if saved and builds_plainly is None else builds_plainly,
+            scores=_merge((*saved.scores, evaluation) if saved else (evaluation,)),
         )
         folder.mkdir(parents=True, exist_ok=True)
         _write(folder / _SOURCE, source)
@@ -133,10 +133,10 @@ class Workspace:
         return Kernel(id=folder.name, folder=folder, source=source, record=record)
 
     def kernels(self, on_damage: Callable[[Path, ArchiveError], None] | None = None) -> Iterator[Kernel]:
-        """All kept kernels, by backend, problem and id; with `on_damage`, damaged ones are passed over.
+        """Yield the saved kernels, sorted by folder; with `on_damage`, damaged ones are reported and skipped.
 
         Raises:
-            ArchiveError: a kernel is damaged or newer than this program, and nobody asked to hear of it.
+            ArchiveError: a kernel is damaged or newer than this program, and `on_damage` is None.
         """
         for path in sorted(self.generated.glob(f"*/*/*/{_SCORE}")):
             try:
@@ -149,7 +149,7 @@ class Workspace:
                 yield kernel
 
     def kernel(self, name: str) -> Kernel:
-        """The kept kernel that an id or the unmistakable beginning of one names.
+        """Return the saved kernel with this id or unique prefix of an id.
 
         Raises:
             UnknownKernel: none, or more than one.
@@ -195,7 +195,7 @@ def _policy(evaluation: Evaluation) -> tuple[str, ...]:
 
 
 def _worth(evaluation: Evaluation) -> tuple[float, float]:
-    # The lower end of the interval first: a lucky, wide measurement does not replace a sure one.
+    # The lower end of the interval first: a lucky, noisy measurement does not replace a precise one.
     low = evaluation.measurement.interval.low if evaluation.measurement else 0.0
     return low, evaluation.speedup or 0.0
 

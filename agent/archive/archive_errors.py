@@ -4,12 +4,12 @@ from __future__ import annotations
 
 
 class ArchiveError(Exception):
-    """The archive cannot be read or written as it is: damaged, newer than this program, or in use."""
+    """The archive cannot be read or written: damaged, newer than this program, or in use."""
 
 
 class UnknownRun(ArchiveError):
-    """No run of that name; the message lists those there are."""
+    """No run has that name; the message lists the known ones."""
 
 
 class MisplacedRun(ArchiveError):
-    """A folder holds the run of another name: it was copied or renamed."""
+    """A folder holds a run of another name: it was copied or renamed."""

@@ -1,7 +1,7 @@
-"""Folds a log into attempts: every reply with the latest evaluation of it, in the order the replies came.
+"""Folds a log into attempts: every reply with its latest evaluation, in the order of the replies.
 
-Two passes in bounded memory: the first remembers where the latest evaluation of each attempt begins, the
-second streams the replies, each once. The long texts are not touched.
+Two passes in bounded memory: the first stores the offset of the latest evaluation of each attempt, the second
+streams the replies, each once. Long texts are not read.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from kernelwright.agent.archive.log import Placed, parse, read_lines
 from kernelwright.agent.records.attempt_log import AnyLine, Attempt, CompletionRecorded, EvaluationRecorded
 
 # How this program writes an evaluation's line; inside a JSON string the quotes would be escaped. A line in
-# any other layout is parsed to see what it is.
+# any other layout is parsed.
 _EVALUATION: Final = re.compile(rb'"kind":"evaluation","attempt":"([0-9a-f]+)"')
 
 
 def fold(path: Path, on_damage: Callable[[str], None] | None = None) -> Iterator[Attempt]:
-    """The attempts of one log; with `on_damage`, which hears of it, damaged lines are passed over.
+    """Yield the attempts of one log; with `on_damage`, damaged lines are reported to it and skipped.
 
     Raises:
-        ArchiveError: a line is damaged or newer than this program, and nobody asked to hear of it.
+        ArchiveError: a line is damaged or newer than this program, and `on_damage` is None.
     """
     parser = _Parser(path, is_lenient=on_damage is not None)
     latest: dict[str, Placed] = {}
     for line in read_lines(path):
-        attempt = _judged(line, parser)
+        attempt = _evaluated(line, parser)
         if attempt is not None:
             latest[attempt] = Placed(offset=line.offset, number=line.number, data=b"")
     seen: set[str] = set()
@@ -44,16 +44,17 @@ def fold(path: Path, on_damage: Callable[[str], None] | None = None) -> Iterator
                 yield Attempt(completion=completion)
                 continue
             file.seek(place.offset)
-            verdict = parser.parse(Placed(offset=place.offset, number=place.number, data=file.readline()))
+            evaluation = parser.parse(Placed(offset=place.offset, number=place.number, data=file.readline()))
             yield Attempt(
-                completion=completion, evaluation=verdict if isinstance(verdict, EvaluationRecorded) else None
+                completion=completion,
+                evaluation=evaluation if isinstance(evaluation, EvaluationRecorded) else None,
             )
     if on_damage is not None and parser.damaged:
-        on_damage(parser.told())
+        on_damage(parser.summary())
 
 
 class _Parser:
-    """Reads lines; a lenient one keeps count of those that cannot be read."""
+    """Parses lines; a lenient parser collects errors instead of raising them."""
 
     def __init__(self, path: Path, *, is_lenient: bool) -> None:
         self.damaged: dict[int, ArchiveError] = {}
@@ -70,13 +71,13 @@ class _Parser:
             self.damaged[line.number] = error
             return None
 
-    def told(self) -> str:
+    def summary(self) -> str:
         first = self.damaged[min(self.damaged)]
         more = f"; and {len(self.damaged) - 1} more" if len(self.damaged) > 1 else ""
         return f"left out: {first}{more}"
 
 
-def _judged(line: Placed, parser: _Parser) -> str | None:
+def _evaluated(line: Placed, parser: _Parser) -> str | None:
     match = _EVALUATION.search(line.data)
     if match is not None:
         return match[1].decode()

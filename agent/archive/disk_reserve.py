@@ -1,4 +1,4 @@
-"""Space set aside on the disk, so that replies which are already paid for fit when it is full."""
+"""Disk space reserved for replies that are already paid for."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 
 class DiskReserve:
-    """A file of no use, dropped when its space is needed."""
+    """A placeholder file, deleted when its space is needed."""
 
     def __init__(self, path: Path) -> None:
         self.is_dropped = False
-        """True once the disk was found full; whoever writes should come to an end."""
+        """True once the disk was full; writers should stop."""
         self._path = path
         self._guard = threading.Lock()
         try:
@@ -30,10 +30,10 @@ class DiskReserve:
             path.unlink(missing_ok=True)
 
     def spend(self, write: Callable[[], T]) -> T:
-        """Write; on a full disk drop the ballast and write again.
+        """Write; on a full disk release the reserve and write again.
 
         Raises:
-            OSError: there was no room even so, or something else is wrong.
+            OSError: the disk is still full, or another error.
         """
         try:
             return write()
@@ -50,5 +50,5 @@ class DiskReserve:
             self._path.unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Give the space back."""
+        """Release the reserved space."""
         self._path.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""One append-only file of JSON lines: read as a stream, written by one process, repaired when torn.
+"""One append-only file of JSON lines: read as a stream, written by one process, repaired if torn.
 
 A line is one `write` on a file opened for appending, so a killed writer leaves it whole or torn at the very
-end. Synced lines survive a power cut. What a full disk leaves of a line is cut off again.
+end. Synced lines survive a power cut. A line that a full disk cut short is truncated.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Torn:
 
 
 def read_lines(path: Path) -> Iterator[Placed]:
-    """Stream the complete lines; one that a writer has not finished yet is not seen."""
+    """Yield the complete lines; an unfinished last line is ignored."""
     offset = 0
     with path.open("rb") as file:
         for number, data in enumerate(file, 1):
@@ -90,7 +90,7 @@ class LogFile:
         self._size = os.fstat(self._file).st_size
 
     def append(self, data: bytes) -> int:
-        """Add one line, newline included, and return where it begins; `sync` makes it last.
+        """Append one line, newline included, and return its offset; call `sync` to make it durable.
 
         Raises:
             OSError: disk full or device failure; the log is as it was before.
@@ -109,12 +109,12 @@ class LogFile:
             return offset
 
     def sync(self) -> None:
-        """Wait until everything appended is on the disk; threads that wait at once share the wait."""
+        """Flush everything appended to the disk; concurrent calls share the wait."""
         if self._sync:
             os.fdatasync(self._file)
 
     def line_at(self, offset: int) -> Placed:
-        """The line that begins at an offset which `append` or a scan gave."""
+        """Read the line at an offset that `append` or a scan returned."""
         data = b""
         while not data.endswith(b"\n"):
             block = os.pread(self._file, 4096, offset + len(data))
@@ -125,7 +125,7 @@ class LogFile:
         return Placed(offset=offset, number=0, data=data)
 
     def repair(self, aside: Path) -> list[Torn]:
-        """Make the last line whole: move half-written ones into the folder `aside`, end a complete one."""
+        """Repair the end: move half-written lines into the folder `aside`, terminate a complete one."""
         torn: list[Torn] = []
         while self._size:
             start, tail = self._last_line()
@@ -137,7 +137,7 @@ class LogFile:
         return torn
 
     def close(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         os.close(self._file)
 
     def _last_line(self) -> tuple[int, bytes]:

@@ -24,7 +24,7 @@ from kernelwright.evaluator import Status
 
 @dataclass(slots=True)
 class IndexedAttempt:
-    """One attempt, as little of it as will do."""
+    """The fields of an attempt that a run needs in memory."""
 
     problem: str
     completion: int
@@ -35,34 +35,34 @@ class IndexedAttempt:
     speedup: float | None = None
     kept: bool = False
     refused: bool = False
-    """True when it passed and yet is not to be saved."""
+    """True if it passed but is not saved."""
 
 
 class Index:
-    """Fed every line in order, it answers without reading the log again. A few hundred bytes an attempt."""
+    """State folded from every line in order; a few hundred bytes an attempt."""
 
     def __init__(self) -> None:
         self.attempts: dict[str, IndexedAttempt] = {}
         self.finished: set[tuple[str, str, str, str]] = set()
-        """Problem, backend, model and strategy of the assignments that need nothing more."""
+        """Problem, backend, model and strategy of the finished assignments."""
         self._tokens = [0, 0, 0, 0]
         """Prompt, completion, reasoning and cached."""
         self.remembered = 0
         """Replies that came from the completion cache."""
         self.unpriced = 0
-        """Replies whose cost nobody knows."""
+        """Replies of unknown cost."""
         self.bounds = Budget()
-        """Limits that were set anew when the run was resumed."""
+        """Limits that resumes of the run have set."""
         self._cost_usd = Decimal(0)
         self._earlier_s = 0.0
         self._session_began = ""
         self._last = ""
 
     def observe(self, line: AnyLine, offset: int) -> None:
-        """Take one more line into account."""
+        """Update the index with one line."""
         match line:
             case CompletionRecorded() if line.attempt in self.attempts:
-                # No writer of ours repeats a reply: two copies of a log were put together. It was paid once.
+                # Only a concatenation of two copies of a log repeats a reply. It was paid once.
                 pass
             case CompletionRecorded():
                 self.attempts[line.attempt] = IndexedAttempt(sys.intern(line.key.problem), offset)
@@ -98,7 +98,7 @@ class Index:
         )
 
     def spent(self) -> Spent:
-        """Totals of the whole run so far; seconds count only while a process worked on it."""
+        """Return the totals of the run; seconds count only while a process worked on it."""
         return Spent(
             attempts=len(self.attempts),
             tokens=self._tokens[0] + self._tokens[1],
@@ -107,7 +107,7 @@ class Index:
         )
 
     def best(self) -> dict[str, float]:
-        """The best speedup of each problem that has one."""
+        """Return the best speedup of each problem."""
         found: dict[str, float] = {}
         for seen in self.attempts.values():
             if seen.passed and seen.speedup is not None:
@@ -133,12 +133,12 @@ class Index:
             began, last = datetime.fromisoformat(self._session_began), datetime.fromisoformat(self._last)
             return max(0.0, (last - began).total_seconds())
         except (ValueError, TypeError):
-            # A damaged time costs what it says, not the run.
+            # A damaged time must not end the run.
             return 0.0
 
 
 def cost_of(completion: CompletionRecorded) -> Spent:
-    """Cost of one reply; an unknown price counts as nothing."""
+    """Cost of one reply; an unknown price counts as 0."""
     usage, cost_usd = completion.usage, completion.cost_usd
     return Spent(
         attempts=1,

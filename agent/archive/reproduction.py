@@ -1,4 +1,4 @@
-"""Compares two evaluations of one kernel: is the score reproduced?"""
+"""Compares two evaluations of one kernel."""
 
 from __future__ import annotations
 
@@ -21,31 +21,30 @@ class ReproductionOutcome(StrEnum):
 
 
 class Reproduction(Record):
-    """One kernel's score, then and now."""
+    """Comparison of a kernel's saved score with a new one."""
 
     kernel: str
     problem: str
     outcome: ReproductionOutcome
     why: str
-    """One line for people."""
     before: Evaluation | None
-    """None where its score cannot be read."""
+    """None if its score cannot be read."""
     after: Evaluation | None = None
-    """None where it could not be judged again."""
+    """None if it could not be evaluated again."""
 
 
 def compare(kernel: str, before: Evaluation, after: Evaluation) -> Reproduction:
-    """Compare a kept score with a new one of the same kernel."""
+    """Compare a saved score with a new one of the same kernel."""
     outcome, why = _decide(before, after)
     if before.evaluator_sha and before.evaluator_sha != after.evaluator_sha:
-        why += "; the judge has changed since"
+        why += "; the evaluator has changed since"
     return Reproduction(
         kernel=kernel, problem=before.problem, outcome=outcome, why=why, before=before, after=after
     )
 
 
 def not_comparable(kernel: str, before: Evaluation, why: str) -> Reproduction:
-    """A kernel that could not be judged again here."""
+    """Report a kernel that could not be evaluated again on this machine."""
     return Reproduction(
         kernel=kernel,
         problem=before.problem,
@@ -56,7 +55,7 @@ def not_comparable(kernel: str, before: Evaluation, why: str) -> Reproduction:
 
 
 def damaged(kernel: str, why: str, problem: str = "-") -> Reproduction:
-    """A kernel that is no longer what was scored."""
+    """Report a kernel whose files differ from those scored."""
     return Reproduction(
         kernel=kernel, problem=problem, outcome=ReproductionOutcome.DAMAGED, why=why, before=None
     )

@@ -1,4 +1,4 @@
-"""Reads runs: their ids, lines, attempts and texts. Changes nothing, and may read while a run is written."""
+"""Reads runs: their ids, lines, attempts and texts. Read-only; safe while a run is written."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TEXTS: Final = "texts"
 
 
 def refuse_misplaced(line: AnyLine, folder: Path) -> None:
-    """Refuse a log's first line in a folder that another run's name belongs to.
+    """Raise if a log's first line names another run than its folder does.
 
     Raises:
         MisplacedRun: the ids of its attempts, and the texts they name, belong to another folder.
@@ -40,12 +40,12 @@ def refuse_misplaced(line: AnyLine, folder: Path) -> None:
 
 
 class Archive:
-    """All runs below one folder, a folder each."""
+    """All runs below one folder."""
 
     def __init__(self, folder: Path, on_damage: Callable[[str], None] | None = None) -> None:
         """Point at a folder, which need not exist yet.
 
-        With `on_damage`, which hears of them, damaged lines cost only themselves; without it they raise.
+        With `on_damage`, damaged lines are reported to it and skipped; without it they raise.
         """
         self.folder = folder
         self._on_damage = on_damage
@@ -56,7 +56,7 @@ class Archive:
         return sorted(name for name in names if not name.startswith("."))
 
     def find(self, name: str | None = None) -> str:
-        """The run that an id or the unmistakable beginning of one names; the newest run for None.
+        """Return the run with this id or unique prefix of an id; None means the newest.
 
         Raises:
             UnknownRun: none, or more than one.
@@ -75,11 +75,10 @@ class Archive:
         )
 
     def log_path(self, run: str) -> Path:
-        """The log of a run."""
         return self.folder / run / LOG
 
     def lines(self, run: str) -> Iterator[AnyLine]:
-        """Every line of a run, as a stream.
+        """Iterate over the lines of a run.
 
         Raises:
             ArchiveError: a line is damaged or newer than this program.
@@ -88,13 +87,13 @@ class Archive:
         return (parse(line, path) for line in read_lines(path))
 
     def attempts(self, run: str | None = None) -> Iterator[Attempt]:
-        """Every reply with its latest evaluation, of one run or of all, as a stream; no attempt comes twice.
+        """Yield every reply with its latest evaluation, of one run or of all, each attempt once.
 
         Raises:
             ArchiveError: a line is damaged or newer than this program, or a folder holds another's run.
         """
         for name in self.runs() if run is None else [run]:
-            if self._is_at_home(name):
+            if self._is_in_place(name):
                 yield from fold(self.log_path(name), self._on_damage)
 
     def started(self, run: str) -> RunStarted:
@@ -108,7 +107,7 @@ class Archive:
             raise ArchiveError(f"{self.log_path(run)} does not begin with the start of a run")
         return first
 
-    def _is_at_home(self, run: str) -> bool:
+    def _is_in_place(self, run: str) -> bool:
         first = next(read_lines(self.log_path(run)), None)
         try:
             if first is not None:
@@ -119,12 +118,12 @@ class Archive:
             self._on_damage(f"left out: {error}")
             return False
         except ArchiveError:
-            # Who reads on says it.
+            # The caller reads the log and reports it.
             return True
         return True
 
     def problems_used(self, run: str) -> dict[str, ProblemUsed]:
-        """The problems as a run recorded them, by id; none where its first line is passed over.
+        """Return a run's recorded problems by id; none if its first line was skipped.
 
         Raises:
             ArchiveError: its log does not begin as a log does.
@@ -138,14 +137,14 @@ class Archive:
             return {}
 
     def problems(self, run: str) -> dict[str, Problem]:
-        """A run's problems as they were when it began, by id."""
+        """Return a run's problems as they were when it began, by id."""
         return {
             used.id: problem_from_source(self.text(run, used.source), used.id)
             for used in self.started(run).problems
         }
 
     def text(self, run: str, text: Text) -> str:
-        """A text that a line of the run holds or names.
+        """Return a text that a line of the run holds or names.
 
         Raises:
             ArchiveError: its file is missing or damaged.
@@ -153,7 +152,6 @@ class Archive:
         return TextStore(self.folder / run / TEXTS).get(text)
 
     def messages(self, completion: CompletionRecorded) -> tuple[Message, ...]:
-        """The prompt, as it was sent."""
         run = completion.key.run
         return tuple(
             Message(role=message.role, content=self.text(run, message.content))
@@ -161,11 +159,10 @@ class Archive:
         )
 
     def reply(self, completion: CompletionRecorded) -> str:
-        """The reply's text."""
         return self.text(completion.key.run, completion.reply)
 
     def reasoning(self, completion: CompletionRecorded) -> str:
-        """The reasoning sent beside the reply; empty where there was none."""
+        """The reasoning sent beside the reply; empty if there was none."""
         return self.text(completion.key.run, completion.reasoning)
 
     def code(self, attempt: Attempt) -> str | None:
@@ -174,7 +171,7 @@ class Archive:
         return None if code is None else self.text(attempt.key.run, code)
 
     def evaluation(self, attempt: Attempt) -> Evaluation | None:
-        """The whole of the latest evaluation; None until it was judged.
+        """Return the whole of the latest evaluation; None until evaluated.
 
         Raises:
             ArchiveError: it is missing, damaged, or of a form this version does not read.
@@ -188,5 +185,5 @@ class Archive:
             reason = error.errors(include_url=False, include_context=False)[0]["msg"]
             raise ArchiveError(
                 f"the evaluation of attempt {attempt.id} of run {attempt.key.run} cannot be read ({reason}); "
-                "restore it from a copy of the run, or judge the attempt again"
+                "restore it from a copy of the run, or evaluate the attempt again"
             ) from None

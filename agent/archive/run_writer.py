@@ -1,4 +1,4 @@
-"""Writes one run: begins or resumes it, and adds to its log the moment something happened."""
+"""Writes one run: begins or resumes it, and appends to its log."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from kernelwright.agent.records.provenance import git_commit, now, run_stamp, ve
 from kernelwright.evaluator import Evaluation, Problem, Record, sha256_text
 
 SETTINGS: Final = "settings.toml"
-"""Copy of a run's settings for people; the log's first line is what counts."""
+"""Copy of a run's settings for people; programs read the log's first line."""
 
 TORN: Final = "torn"
 """Folder of a run that holds half-written lines a killed writer left."""
@@ -49,7 +49,7 @@ TORN: Final = "torn"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractedReply:
-    """A reply, what was asked, and what extraction made of it."""
+    """A reply with its request and its extraction."""
 
     request: CompletionRequest
     completion: Completion
@@ -63,7 +63,7 @@ class ExtractedReply:
 def begin_run(
     archive: Archive, plan: str, problems: Sequence[Problem], *, settings: str = "", sync: bool = True
 ) -> RunLog:
-    """Begin a new run; it exists only once its first line is whole.
+    """Begin a new run; its folder appears once the first line is complete.
 
     Raises:
         OSError: the folder cannot be written.
@@ -97,7 +97,7 @@ def begin_run(
 def resume_run(
     archive: Archive, name: str | None = None, *, bounds: Budget | None = None, sync: bool = True
 ) -> RunLog:
-    """Go on with a run: lock it, mend its last line, and read what it holds; `bounds` replace its limits.
+    """Resume a run, the newest by default: lock, repair and index its log; `bounds` replace its limits.
 
     Raises:
         UnknownRun: no such run.
@@ -128,14 +128,14 @@ class RunLog:
 
     @property
     def is_disk_full(self) -> bool:
-        """True once only the space set aside made a write possible; begin nothing new then."""
+        """True once a write needed the reserved space; then begin nothing new."""
         return self._reserve.is_dropped
 
     def append(self, line: AnyLine) -> None:
-        """Add a line; it is on the disk when this returns.
+        """Append a line; it is on the disk when this returns.
 
         Raises:
-            ArchiveError: a second reply for an attempt, or a verdict without a reply.
+            ArchiveError: a second reply for an attempt, or an evaluation without a reply.
             OSError: disk full or device failure; the log is as it was before.
         """
         with self._guard:
@@ -145,19 +145,19 @@ class RunLog:
         # Outside the lock: the threads of a busy run wait for the disk together.
         self._log.sync()
 
-    def record_completion(self, key: AttemptKey, answer: ExtractedReply) -> Attempt:
-        """Record a reply, before anything else is done with it.
+    def record_completion(self, key: AttemptKey, reply: ExtractedReply) -> Attempt:
+        """Record a reply before anything else is done with it.
 
         Raises:
             ArchiveError: the log already holds a reply for this key.
         """
-        request, completion, found = answer.request, answer.completion, answer.extraction
+        request, completion, found = reply.request, reply.completion, reply.extraction
         line = CompletionRecorded(
             at=now(),
             attempt=key.attempt,
             key=key,
-            parents=answer.parents,
-            exemplars=answer.exemplars,
+            parents=reply.parents,
+            exemplars=reply.exemplars,
             request_sha=sha256_text(_json(request)),
             prompt=tuple(
                 StoredMessage(role=message.role, content=self._put(message.content))
@@ -180,8 +180,8 @@ class RunLog:
             rule=found.rule,
             notes=found.notes,
             code=self._put(found.code) if found.code else None,
-            license=answer.license,
-            origin=answer.origin,
+            license=reply.license,
+            origin=reply.origin,
         )
         self.append(line)
         return Attempt(completion=line)
@@ -203,7 +203,7 @@ class RunLog:
         return replace(attempt, evaluation=line)
 
     def find(self, attempt_id: str) -> Attempt | None:
-        """The recorded attempt; None when it has no reply."""
+        """Return the recorded attempt; None if it has no reply."""
         seen = self.index.attempts.get(attempt_id)
         if seen is None:
             return None
@@ -216,7 +216,7 @@ class RunLog:
         return Attempt(completion=completion, evaluation=evaluation)
 
     def close(self) -> None:
-        """Give the run's lock and the space set aside back."""
+        """Release the run's lock and the reserved space."""
         self._reserve.remove()
         self._log.close()
 
@@ -247,7 +247,7 @@ class RunLog:
     def _refuse_if_out_of_order(self, line: AnyLine) -> None:
         known = self.index.attempts
         if isinstance(line, CompletionRecorded) and line.attempt in known:
-            raise ArchiveError(f"run {self.run} already holds a reply for {line.key}; it is kept")
+            raise ArchiveError(f"run {self.run} already holds a reply for {line.key}; the recorded one stays")
         if isinstance(line, EvaluationRecorded | KernelKept | KernelRefused) and line.attempt not in known:
             raise ArchiveError(f"run {self.run} holds no reply for attempt {line.attempt}")
 

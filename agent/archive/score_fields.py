@@ -1,4 +1,4 @@
-"""The few fields of an evaluation that its line carries."""
+"""The fields of an evaluation that its log line holds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kernelwright.evaluator import Evaluation
 
 
 def score(evaluation: Evaluation) -> Score:
-    """Everything a view needs without opening the whole evaluation."""
+    """Select the fields that views need."""
     measured, limits = evaluation.measurement, evaluation.plausibility
     return Score(
         status=evaluation.status,

@@ -1,7 +1,6 @@
 """Long texts in files named by their hash, written once and whole.
 
-A text is complete under its name or absent: it is written beside, synced, and renamed. The line that names it
-is written later, so a line never points at half a text.
+A text is complete or absent. The line that names it is written later, so a line never names half a text.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from kernelwright.agent.records.atomic_file import write_whole
 from kernelwright.agent.records.attempt_log import INLINE_BYTES, Text, TextRef
 
 PENDING = "pending"
-"""Folder of half-written texts; whoever holds the run's lock may empty it."""
+"""Folder of half-written texts; only the holder of the run's lock may empty it."""
 
 
 class TextStore:
@@ -25,10 +24,10 @@ class TextStore:
         self._sync = sync
 
     def put(self, text: str) -> Text:
-        """Keep a text: short ones as they are, long ones (and broken Unicode) in a file.
+        """Store a text: short ones inline, long ones (and invalid Unicode) in a file.
 
         Raises:
-            OSError: disk full or not writable; nothing half-written keeps its name.
+            OSError: disk full or not writable; no half-written text has its name.
         """
         data = text.encode("utf-8", "surrogatepass")
         if len(data) <= INLINE_BYTES and _is_unicode(data):
@@ -40,7 +39,7 @@ class TextStore:
         return ref
 
     def get(self, text: Text) -> str:
-        """The text itself, checked against its hash.
+        """Return the text, checked against its hash.
 
         Raises:
             ArchiveError: the file is missing or not what was written.
@@ -57,11 +56,10 @@ class TextStore:
         return data.decode("utf-8", "surrogatepass")
 
     def path(self, ref: TextRef) -> Path:
-        """The path of a long text."""
         return self.folder / ref.sha[:2] / f"{ref.sha}.txt"
 
     def discard_pending(self) -> None:
-        """Remove what a killed writer left half-written; only for the holder of the run's lock."""
+        """Remove half-written texts of a killed writer; requires the run's lock."""
         for leftover in (self.folder / PENDING).glob("*"):
             leftover.unlink()
 

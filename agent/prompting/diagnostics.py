@@ -1,4 +1,4 @@
-"""Reads what compilers and Python say: the first real error, and the candidate's lines it points at."""
+"""Parses compiler and Python output: the first root error and the candidate's lines it points at."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ class SourceLine:
     number: int
     text: str
     marked: bool
-    """True where the error points at it."""
+    """True if the error points at it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The first real error of a log, and how many more there are."""
+    """The first root error of a log and the number of others."""
 
     message: str
     place: str = ""
     """File and line as the tool names them, without folders."""
     source: tuple[SourceLine, ...] = ()
-    """The candidate's lines around it; empty when it lies elsewhere."""
+    """The candidate's lines around it; empty if the error is elsewhere."""
     quoted: str = ""
-    """The line the compiler itself shows, where the candidate has none like it."""
+    """The line the compiler quotes, if the candidate has no such line."""
     notes: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     """The next different errors."""
@@ -63,7 +63,7 @@ class Diagnosis:
 
 
 def read_compiler_log(log: str, code: str) -> Diagnosis | None:
-    """The cause of a failed build; None when the log names no error.
+    """Find the cause of a failed build; None if the log names no error.
 
     Errors in the candidate's own sources come before those in headers, which they usually cause.
     """
@@ -86,7 +86,7 @@ def read_compiler_log(log: str, code: str) -> Diagnosis | None:
 
 
 def read_traceback(text: str, code: str) -> Diagnosis | None:
-    """The last exception of a traceback, with the candidate's line that led to it; None without one."""
+    """Find the last exception of a traceback and the candidate's line that led to it."""
     lines = text.splitlines()
     frames = [(index, match) for index, line in enumerate(lines) if (match := _FRAME.match(line))]
     if not frames:
@@ -105,7 +105,7 @@ def read_traceback(text: str, code: str) -> Diagnosis | None:
 
 
 def read_kernel_error(text: str, code: str) -> Diagnosis | None:
-    """The error of a kernel language's compiler about a Python function; None for other text."""
+    """Find the error of a kernel language's compiler in a Python function; None for other text."""
     lines = text.splitlines()
     for index, line in enumerate(lines):
         matches = (pointer.fullmatch(line.strip()) for pointer in _error_pointers())
@@ -140,13 +140,13 @@ def _quoted_function(lines: list[str], code: str) -> Diagnosis | None:
 
 
 def shortened(text: str, limit: int = LONGEST_DIAGNOSTIC) -> str:
-    """One line without folders in its paths, cut to a length."""
+    """Join a text into one line without folders in its paths, cut to a length."""
     line = _PATH.sub("", " ".join(text.split()))
     return line if len(line) <= limit else f"{line[: limit - 3]}..."
 
 
 def tail(text: str, *, lines: int, characters: int) -> str:
-    """The end of a text, whole lines where they fit, paths without folders."""
+    """Return the end of a text, in whole lines if they fit, paths without folders."""
     kept = "\n".join(text.strip("\n").splitlines()[-lines:])
     return _PATH.sub("", kept[-characters:])
 

@@ -1,7 +1,4 @@
-"""Turns an evaluation into the facts a model can act on: short, and complete enough for the next try.
-
-The words are in `prompts/feedback.md.j2`; here is only what they are about.
-"""
+"""Selects the facts of an evaluation that a model can act on; the text is in `prompts/feedback.md.j2`."""
 
 from __future__ import annotations
 
@@ -80,7 +77,7 @@ class WrongValues:
 
     @property
     def is_slight(self) -> bool:
-        """True where it looks like rounding rather than a mistake: within some thousand times the limit."""
+        """True if the error resembles rounding: many elements, within 5000 times the limit."""
         return self.error_ratio < 5000 * self.limit_ratio and self.share > 0.01
 
 
@@ -118,14 +115,14 @@ class ResourceUse:
     shared_bytes: int
     stack_bytes: int
     threads: int | None
-    """Threads of a multiprocessor that the registers suffice for; None where its registers are not known."""
+    """Threads of a multiprocessor that the registers allow; None if its registers are unknown."""
     most_threads: int | None
     """Threads that a multiprocessor has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Findings of the hardware counters of one kernel; None and empty where there is nothing to act on."""
+    """Findings of the hardware counters of one kernel; None and empty if there is nothing to act on."""
 
     name: str
     milliseconds: float
@@ -158,17 +155,17 @@ class Feedback:
     kernels: tuple[Ran, ...]
     """Kernels that ran, the longest first; empty without a trace."""
     taken: tuple[ResourceUse, ...]
-    """Resources of compiled kernels; empty where the libraries do not say."""
+    """Resources of compiled kernels; empty if unknown."""
     counted: tuple[Counted, ...]
-    """Hardware counters; empty where they are not to be had."""
+    """Hardware counters; empty if not measured."""
     track: str
-    """`own`, `mixed`, `library` or empty: whose kernels did the work."""
+    """`own`, `mixed`, `library` or empty: origin of the kernels that ran."""
     flags: tuple[str, ...]
     """Changes that builds made to the candidate's flags."""
 
 
 def collect(evaluation: Evaluation, code: str | None, hardware: Hardware | None = None) -> Feedback:
-    """The facts of an evaluation; `code` is the candidate's source, if the reply held one."""
+    """Collect the facts of an evaluation; `code` is the candidate's source, if the reply held one."""
     source = code or ""
     verification, sanitization = evaluation.verification, evaluation.sanitization
     mismatch = verification.mismatch if verification else None
@@ -244,7 +241,7 @@ def _resident(registers: int, hardware: Hardware | None) -> int | None:
 
 
 def plain_name(mangled: str) -> str:
-    """The name in a mangled one, without namespaces, arguments and template arguments."""
+    """Demangle a name, without namespaces, arguments and template arguments."""
     place, found = re.match(r"_ZN?", mangled), mangled
     at = place.end() if place else len(mangled)
     while length := _LENGTH.match(mangled, at):

@@ -1,7 +1,7 @@
 """Chooses saved kernels to show for a problem: those of problems with similar operators and shapes.
 
-A small, honest measure: what a problem's source calls, read from its text, and how large its largest input
-is. It knows nothing of what a kernel does inside, and a problem's own kernels are left out unless asked for.
+Similarity compares the calls in the problems' sources and the sizes of their largest inputs, not the kernels
+themselves. A problem's own kernels are left out by default.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _PLUMBING: Final = frozenset(
         *("normal_", "uniform_"),
     }
 )
-"""Calls that say nothing about the work."""
-_LIGHT: Final = frozenset(_ARITHMETIC.values()) - {"matmul"}
+"""Calls that do no arithmetic."""
+_CHEAP: Final = frozenset(_ARITHMETIC.values()) - {"matmul"}
 _ASIDE: Final = frozenset(("get_inputs", "get_init_inputs"))
 
 
@@ -50,12 +50,12 @@ class Traits:
 
     operators: frozenset[str]
     shape: tuple[int, ...] | None
-    """Of the largest input; None where it is not known."""
+    """Shape of the largest input; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A kept kernel and the problem it is for."""
+    """A saved kernel and its problem."""
 
     kernel: Kernel
     problem: Problem
@@ -63,14 +63,14 @@ class Known:
 
 
 def traits(problem: Problem, description: ProblemSignature | None) -> Traits:
-    """A problem's traits; `description` has its shapes."""
+    """Return a problem's traits; `description` has its shapes."""
     inputs = description.inputs if description else ()
     largest = max(inputs, key=lambda one: one.elements, default=None)
     return Traits(operators=_operators(problem.source), shape=largest.shape if largest else None)
 
 
 def likeness(one: Traits, other: Traits) -> float:
-    """Similarity of two problems, 0 to 1; 0 where they share no substantial operator."""
+    """Return the similarity of two problems, 0 to 1; 0 if they share no substantial operator."""
     union = one.operators | other.operators
     shared = sum(map(_weight, one.operators & other.operators))
     operators = shared / sum(map(_weight, union)) if union else 0.0
@@ -80,7 +80,7 @@ def likeness(one: Traits, other: Traits) -> float:
 
 
 def usable(kernel: Kernel, config: EvaluationConfig) -> bool:
-    """True where a kernel shows what this policy asks for: its own work, timed, in the same precision."""
+    """True if a kernel does its own work and was timed in the precision of `config`."""
     best = kernel.best
     own = best.attribution is None or best.attribution.track != "library"
     return (
@@ -93,7 +93,7 @@ def usable(kernel: Kernel, config: EvaluationConfig) -> bool:
 def nearest(
     problem: Problem, mine: Traits, known: Iterable[Known], count: int, *, own: bool = False
 ) -> list[Kernel]:
-    """The kernels of the most alike problems, most alike first, one a problem: its fastest."""
+    """Return the fastest kernel of each of the most similar problems, most similar first."""
     fastest: dict[str, Known] = {}
     for one in known:
         if not own and is_same(problem, one.problem):
@@ -112,7 +112,7 @@ def nearest(
 
 
 def is_same(one: Problem, other: Problem) -> bool:
-    """True where two problems are one: the same id, or sources that differ in comments and layout alone."""
+    """True if two problems have the same id, or sources that differ only in comments and layout."""
     return one.id == other.id or one.sha == other.sha or fingerprint(one.source) == fingerprint(other.source)
 
 
@@ -136,7 +136,7 @@ def _nodes(body: Sequence[ast.stmt]) -> Iterable[ast.AST]:
 
 
 def _weight(operator: str) -> float:
-    return 0.25 if operator in _LIGHT else 1.0
+    return 0.25 if operator in _CHEAP else 1.0
 
 
 def _shape_likeness(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> float:

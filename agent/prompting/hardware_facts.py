@@ -26,7 +26,7 @@ _SIMD: Final = (
 
 
 class Hardware(Record):
-    """One target; None where nobody knows."""
+    """One target; None for unknown values."""
 
     kind: Literal["cpu", "cuda"]
     name: str
@@ -48,7 +48,7 @@ class Hardware(Record):
     advice: tuple[str, ...] = ()
 
     def peak_tflops(self, math: Math) -> float | None:
-        """The rate that matters for a matmul under this precision policy."""
+        """Return the peak rate of a matmul under this precision policy."""
         return self.peak.get(math.value)
 
 
@@ -56,11 +56,11 @@ class Hardware(Record):
 class _Target:
     hardware: Hardware
     match: tuple[str, ...]
-    """Parts of the names that drivers give it; the longest that fits decides."""
+    """Parts of the names that drivers report; the longest match decides."""
 
 
 def read_targets(prompts: Path) -> dict[str, Hardware]:
-    """The table of known targets, by the short name `--target` takes.
+    """Read the table of known targets, by the short name `--target` takes.
 
     Raises:
         ConfigError: the table is missing or malformed.
@@ -69,7 +69,7 @@ def read_targets(prompts: Path) -> dict[str, Hardware]:
 
 
 def find_target(name: str, prompts: Path) -> Hardware:
-    """A target by its short name.
+    """Return a target by its short name.
 
     Raises:
         ConfigError: unknown name; the message lists the known ones.
@@ -83,16 +83,16 @@ def find_target(name: str, prompts: Path) -> Hardware:
 
 
 def this_machine(kind: Literal["cpu", "cuda"], prompts: Path) -> Hardware:
-    """The device of this kind here; for a GPU that the table does not know, what its driver says.
+    """Return this machine's device; a GPU missing from the table is described by its driver.
 
     Raises:
-        ConfigError: no GPU answers; the message names the way out.
+        ConfigError: no GPU found; the message names the way out.
     """
     return this_cpu() if kind == "cpu" else _this_gpu(prompts)
 
 
 def this_cpu() -> Hardware:
-    """This processor as `/proc` and `/sys` describe it, without peaks and bandwidth."""
+    """Describe this processor from `/proc` and `/sys`, without peaks and bandwidth."""
     info = _read(Path("/proc/cpuinfo"))
     name = re.search(r"^model name\s*:\s*(.+)$", info, re.MULTILINE)
     flags = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", info, re.MULTILINE)

@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import Final
 
 SOURCE_CONTEXT: Final = 2
-"""Source lines shown before and behind the one an error points at."""
+"""Source lines shown before and after the line of an error."""
 LONGEST_DIAGNOSTIC: Final = 400
 """Characters of a compiler message."""
 COMPILER_NOTES: Final = 2
 """Compiler notes shown with an error."""
 LAUNCH_BOUND_MS: Final = 0.02
-"""Milliseconds below which a GPU kernel spends its time on being launched."""
+"""Milliseconds below which launch overhead dominates a GPU kernel."""
 WRONG_ELEMENTS: Final = 6
 """Wrong elements shown."""
 FINDINGS: Final = 4
 """Findings of the static checks shown."""
 KERNELS: Final = 4
-"""Kernels named of those that ran."""
+"""Kernels listed of those that ran."""
 KERNELS_COUNTED: Final = 2
 """Kernels whose hardware counters are shown."""
 WIDEST_SECTORS: Final = 16.5
-"""Sectors that a contiguous access takes at most, with 16 bytes a thread."""
+"""Most sectors of a contiguous access with 16 bytes a thread."""
 BANK_CONFLICTS: Final = 0.1
 """Share of bank conflicts above which they are mentioned."""
 OUTPUT_LINES: Final = 15
@@ -29,8 +29,8 @@ OUTPUT_LINES: Final = 15
 OUTPUT_CHARACTERS: Final = 1500
 """Characters of a process's output shown."""
 TENSORS_LISTED: Final = 12
-"""Tensors of one kind that are listed; the rest is a sum."""
+"""Tensors of one kind listed; the rest is summed up."""
 OPERATORS_SHARE: Final = 0.7
-"""Weight of operators in the similarity of problems; shapes have the rest."""
+"""Weight of operators in the similarity of problems; shapes weigh the rest."""
 LEAST_SIMILARITY: Final = 0.1
-"""Similarity of operators below which a kernel teaches nothing."""
+"""Similarity of operators below which a kernel is not shown."""

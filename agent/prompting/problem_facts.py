@@ -10,7 +10,7 @@ from kernelwright.evaluator import ProblemSignature, TensorFacts
 
 
 def facts_of(description: ProblemSignature) -> ProblemFacts | None:
-    """The facts of a description; None where it holds none."""
+    """Return the facts of a description; None if it has none."""
     facts = ProblemFacts(
         inputs=_listed(description.inputs),
         outputs=_listed(description.outputs),

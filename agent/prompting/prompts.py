@@ -1,7 +1,7 @@
-"""Renders what is sent to a model from the templates in `prompts/`; no word of it is written here.
+"""Renders messages to models from the templates in `prompts/`; no prompt text is written here.
 
-What is the same for every problem of a run (contract, guide, target, worked example) is the system message,
-so that endpoints which cache prompt prefixes charge for it once.
+The part shared by every problem of a run (contract, guide, target, worked example) is the system message, so
+that endpoints which cache prompt prefixes charge for it once.
 """
 
 from __future__ import annotations
@@ -50,14 +50,10 @@ class ShownKernel(Protocol):
     """A measured kernel that a prompt shows."""
 
     @property
-    def code(self) -> str:
-        """Its source."""
-        ...
+    def code(self) -> str: ...
 
     @property
-    def evaluation(self) -> Evaluation:
-        """Its score."""
-        ...
+    def evaluation(self) -> Evaluation: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +87,6 @@ class TemplatePrompts:
             Message(role="user", content=self.render_task(problem, row, exemplars)),
         )
 
-    def feedback(self, evaluation: Evaluation, code: str | None, worse: Evaluation | None = None) -> str:
-        return self.render_feedback(evaluation, code, worse)
-
     def render_system(self, backend: Backend) -> str:
         """Contract, scoring, the backend's guide, the target and a worked example."""
         return self._render(
@@ -111,7 +104,7 @@ class TemplatePrompts:
         )
 
     def render_task(self, problem: Problem, backend: Backend, exemplars: Sequence[ShownKernel] = ()) -> str:
-        """The problem, what is known of it, and kernels to learn from."""
+        """The problem, its known facts, and kernels to learn from."""
         config, facts = self._setting.config, self._setting.facts.get(problem.id)
         return self._render(
             TASK,
@@ -123,10 +116,7 @@ class TemplatePrompts:
             kernels=[_kernel(shown) for shown in exemplars],
         )
 
-    def render_feedback(
-        self, evaluation: Evaluation, code: str | None, worse: Evaluation | None = None
-    ) -> str:
-        """The result of a candidate, and the next step."""
+    def feedback(self, evaluation: Evaluation, code: str | None, worse: Evaluation | None = None) -> str:
         hardware = self._setting.hardware.get(find_backend(evaluation.backend).device)
         return self._render(
             FEEDBACK,

@@ -1,4 +1,4 @@
-"""Writes a file so that it is seen complete or not at all."""
+"""Atomic writes: a file is complete or absent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def write_whole(path: Path, data: bytes, *, pending: Path | None = None, sync: bool = False) -> None:
-    """Write beside the file and rename; equal content is left alone.
+    """Write a temporary file and rename it.
 
     `pending` is a folder of the same file system to write in, by default the file's own; with `sync` the
     data is on the disk when this returns.

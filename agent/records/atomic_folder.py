@@ -1,4 +1,4 @@
-"""A folder that appears whole, under its name, or not at all."""
+"""Atomic folders: complete under their name, or absent."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from kernelwright.evaluator import ConfigError
 
 
 class UnusableExport(ConfigError):
-    """An export that cannot be made as asked; the message names the way out."""
+    """An export cannot be made as requested; the message names the way out."""
 
 
 @dataclass(slots=True)
 class Pending:
-    """A folder that nobody sees yet."""
+    """A folder under a temporary name."""
 
     path: Path
     is_wanted: bool = True
-    """False when it is to vanish again."""
+    """False discards the folder at the end."""
 
 
 @contextmanager
 def appearing(out: Path) -> Iterator[Pending]:
-    """A folder to fill; it takes the name `out`, which is new or of an empty folder, at the end.
+    """Yield a temporary folder and rename it to `out`, a new or empty folder, at the end.
 
     Raises:
         UnusableExport: the folder holds something.

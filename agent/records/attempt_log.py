@@ -1,4 +1,4 @@
-"""The lines of the attempts log: what happened in a run, in the order it happened.
+"""The lines of the attempts log: the events of a run in order.
 
 Lines are small: a text beyond `INLINE_BYTES` lies in a file of its own, named by its hash. Nothing here reads
 or writes; `kernelwright.agent.archive` does.
@@ -35,7 +35,7 @@ class TextRef(Record):
 
 
 Text: TypeAlias = str | TextRef
-"""A short text itself, or where a long one lies."""
+"""A short text itself, or the reference to a long one."""
 
 
 class StoredMessage(Record):
@@ -46,7 +46,7 @@ class StoredMessage(Record):
 
 
 class AttemptKey(Record):
-    """Identity of an attempt: asking again for the same key is the same attempt."""
+    """Identity of an attempt; requests with equal keys are the same attempt."""
 
     run: str
     problem: str
@@ -94,22 +94,22 @@ class RunStarted(Line):
     """The settings (TOML) the plan was read from, as the user wrote them."""
     problems: tuple[ProblemUsed, ...] = ()
     versions: dict[str, str] = {}
-    """Versions of this program and of what it stands on."""
+    """Versions of this program and its dependencies."""
     git_commit: str | None = None
     """The checkout's commit, `-dirty` appended when it had changes; None outside a checkout."""
 
 
 class RunResumed(Line):
-    """Another process goes on with the run."""
+    """Another process resumes the run."""
 
     kind: Literal["run_resumed"] = "run_resumed"
     versions: dict[str, str] = {}
     bounds: Budget = Budget()
-    """Limits of the whole run that hold from here on, in place of those it had."""
+    """Limits of the whole run from here on; they replace earlier ones."""
 
 
 class CompletionRecorded(Line):
-    """A reply arrived; it is paid for, whatever comes of it."""
+    """A reply arrived and is paid for."""
 
     kind: Literal["completion"] = "completion"
     attempt: str
@@ -118,7 +118,7 @@ class CompletionRecorded(Line):
     parents: tuple[str, ...] = ()
     """Attempts whose kernels the prompt showed."""
     exemplars: tuple[str, ...] = ()
-    """Kept kernels of other problems that the prompt showed."""
+    """Saved kernels of other problems that the prompt showed."""
     request_sha: str
     """Content address of model, messages and sampling."""
     prompt: tuple[StoredMessage, ...]
@@ -129,10 +129,10 @@ class CompletionRecorded(Line):
     usage: Usage = Usage()
     cost_usd: float | None = None
     cached: bool = False
-    """True when it came from the completion cache: the tokens are the first asking's, the cost is 0."""
+    """True if it came from the completion cache; tokens are of the first request, the cost is 0."""
     provider: str
     answered_by: str
-    """The model the endpoint says answered."""
+    """The model the endpoint reports."""
     seconds: float
     retries: int = 0
     response_id: str = ""
@@ -152,7 +152,7 @@ class CompletionRecorded(Line):
 
 
 class Score(Record):
-    """The fields of an evaluation that views need; the whole is stored beside the log."""
+    """Fields of an evaluation that views need; the whole evaluation is stored beside the log."""
 
     status: Status
     stage: Stage
@@ -175,7 +175,7 @@ class Score(Record):
     speed_of_light: float | None = None
     sanitized: bool = False
     contended: bool = False
-    """True where something else slowed the baseline down while it was timed."""
+    """True if other work slowed the baseline down while it was timed."""
     flaws: tuple[str, ...] = ()
     """Flaws of the problem that its check found."""
     fatal: tuple[str, ...] = ()
@@ -195,7 +195,7 @@ class EvaluationRecorded(Line):
     evaluation: Text
     """The whole `Evaluation`, JSON."""
     reused_from: str | None = None
-    """The attempt of this run with the same candidate, which was evaluated instead."""
+    """The attempt of this run whose evaluation of the same candidate this is."""
 
 
 class ProviderFailed(Line):
@@ -249,16 +249,16 @@ class AssignmentDone(Line):
     backend: str
     model: str
     strategy: str = ""
-    """Empty in logs older than this field: such an assignment is gone through again, from the log."""
+    """Empty in logs older than this field: such an assignment is repeated from the log."""
     attempts: int
 
 
 class RunEnd(StrEnum):
-    """Why a run stopped."""
+    """The reason a run stopped."""
 
     COMPLETE = "complete"
     ASKED = "asked"
-    """Nothing was to be evaluated: the replies are there, or on their way."""
+    """Evaluation is left to a later process; replies are recorded or pending."""
     BUDGET = "budget"
     INTERRUPTED = "interrupted"
     INCOMPLETE = "incomplete"
@@ -268,7 +268,7 @@ class RunEnd(StrEnum):
 
 
 class RunFinished(Line):
-    """A run stopped in an orderly way; a log without one was cut off."""
+    """A run stopped in an orderly way; without this line it was killed."""
 
     kind: Literal["run_finished"] = "run_finished"
     end: RunEnd
@@ -312,17 +312,15 @@ class Attempt:
 
     @property
     def id(self) -> str:
-        """The attempt's id."""
         return self.completion.attempt
 
     @property
     def key(self) -> AttemptKey:
-        """The key it was requested with."""
         return self.completion.key
 
     @property
     def status(self) -> Status | None:
-        """Its status; None until it was evaluated."""
+        """None until evaluated."""
         return self.evaluation.score.status if self.evaluation else None
 
     @property
@@ -332,5 +330,4 @@ class Attempt:
 
     @property
     def passed(self) -> bool:
-        """True when its candidate is correct."""
         return self.status is Status.PASSED

@@ -1,8 +1,7 @@
 """Budgets, and the ledger that stops a run in time.
 
-An attempt is let in only while it surely fits beside those in flight, so at most one overshoots. What an
-attempt will cost is not known before: the ledger expects the most that any has cost so far (or a bound it is
-given), and while it knows nothing it lets them in one by one.
+An attempt is admitted only while it fits beside those in flight, so at most one overshoots. The ledger
+expects each to cost the most that any has cost so far (or a given bound); until then it admits one at a time.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Budget(Record):
     """Wall time a process may work on the run, in seconds."""
 
     def with_limits(self, others: Budget) -> Budget:
-        """These limits, where `others` sets none in their place."""
+        """Return these limits, replaced by those that `others` sets."""
         return self.model_copy(update={name: limit for name, limit in others if limit is not None})
 
 
@@ -62,7 +61,7 @@ class Spent:
 
 
 class BudgetReachedError(Exception):
-    """A budget is spent; the message says which."""
+    """A budget is spent; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +93,9 @@ class Ledger:
         return self._spent + Spent(seconds=self._clock() - self._began)
 
     async def admit(self, bound_tokens: int | None = None) -> Hold:
-        """Wait until one more attempt fits; give its place back by `release`.
+        """Wait until one more attempt fits; `release` returns its place.
 
-        `bound_tokens` is the most the attempt can use, where that is known.
+        `bound_tokens` is the most the attempt can use, if known.
 
         Raises:
             BudgetReachedError: the budget is spent.
@@ -122,7 +121,7 @@ class Ledger:
                 raise BudgetReachedError(f"budget of {_amount(name, limit)} reached")
 
     def book(self, cost: Spent, *, typical: bool = True) -> None:
-        """Count what a reply cost; one that is not typical (a remembered one) tells nothing of others."""
+        """Count the cost of a reply; an atypical one (from the cache) does not inform expectations."""
         self._spent += cost
         if not typical:
             return
@@ -132,13 +131,13 @@ class Ledger:
         )
 
     def release(self, hold: Hold) -> None:
-        """Give an admitted attempt's place back: it cost nothing, or was booked."""
+        """Return an admitted attempt's place, after its cost, if any, was booked."""
         self._in_flight -= 1
         self._held -= hold.expected
         self.wake()
 
     def wake(self) -> None:
-        """Let those who wait look again."""
+        """Make waiting callers of `admit` check again."""
         self._changed.set()
 
     def _expected(self, bound_tokens: int | None) -> Spent:

@@ -20,7 +20,6 @@ class Sampling(Record):
     """Sampling parameters; None leaves the endpoint's default."""
 
     temperature: float | None = Field(default=None, ge=0)
-    """Sampling temperature."""
     top_p: float | None = None
     max_tokens: int | None = Field(default=None, ge=1)
     """Most tokens of a reply, thoughts included."""
@@ -57,7 +56,7 @@ class Usage(Record):
     cached_tokens: int = 0
     """Prompt tokens the endpoint had cached; part of `prompt_tokens`."""
     estimated: bool = False
-    """True when the endpoint counted nothing and these are our own estimates."""
+    """True when the endpoint counted nothing and these are estimates."""
 
 
 class Completion(Record):
@@ -65,12 +64,12 @@ class Completion(Record):
 
     provider: str
     model: str
-    """The model the endpoint says answered."""
+    """The model the endpoint reports."""
     text: str
     reasoning: str = ""
-    """`reasoning_content`, where the endpoint sends it apart."""
+    """`reasoning_content`, if the endpoint sends it separately."""
     finish_reason: str
-    """As the endpoint said it; `unknown` when it said nothing in an otherwise complete reply."""
+    """As reported by the endpoint; `unknown` if a complete reply has none."""
     usage: Usage = Usage()
     cost_usd: float | None = None
     """None when the price table does not know the model."""
@@ -81,11 +80,11 @@ class Completion(Record):
     completed_at: str
     """UTC, ISO 8601."""
     cached: bool = False
-    """True when it came from the completion cache: the usage is the first run's, the cost is nothing."""
+    """True when it came from the completion cache: the usage is of the first request, the cost is 0."""
 
 
 class ProviderError(Exception):
-    """A provider could not answer after its retries; never scored as the model's failure."""
+    """A provider sent no reply after its retries; never scored as the model's failure."""
 
     def __init__(self, message: str, *, fatal: bool = False) -> None:
         super().__init__(message)
@@ -99,16 +98,13 @@ class Provider(Protocol):
     @property
     def name(self) -> str:
         """The provider's name in records."""
-        ...
 
     async def complete(self, request: CompletionRequest) -> Completion:
-        """Answer one request; cancellation stops it.
+        """Complete one request; cancellation stops it.
 
         Raises:
-            ProviderError: no answer after the retries, or a refusal for good (bad key, unknown model).
+            ProviderError: no reply after the retries, or a permanent refusal (bad key, unknown model).
         """
-        ...
 
     async def close(self) -> None:
         """Release connections."""
-        ...

@@ -23,7 +23,7 @@ def run_stamp() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Versions of this program and of what it stands on, found without importing any of it."""
+    """Return the versions of this program and its dependencies without importing them."""
     found = {"python": platform.python_version()}
     for name in _DISTRIBUTIONS:
         try:
@@ -34,7 +34,7 @@ def versions() -> dict[str, str]:
 
 
 def git_commit(folder: Path) -> str | None:
-    """The commit of a checkout, `-dirty` appended when it has changes; None of any other folder."""
+    """Return the commit of a checkout, `-dirty` appended if it has changes; None for other folders."""
     if not (folder / ".git").exists():
         return None
     try:

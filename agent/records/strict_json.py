@@ -1,4 +1,4 @@
-"""JSON that every reader takes: no NaN, no infinity, no lone surrogates.
+"""JSON that every reader accepts: no NaN, no infinity, no lone surrogates.
 
 Numbers that JSON lacks become the strings `NaN`, `Infinity` and `-Infinity`, which pydantic reads back.
 """
@@ -13,13 +13,13 @@ from kernelwright.evaluator import Record
 
 
 def strict_json(value: object, *, indent: int | None = None) -> str:
-    """A record, or what JSON is made of, as text in ASCII."""
+    """Serialize a record or a JSON value as ASCII text."""
     held = value.model_dump(mode="json") if isinstance(value, Record) else value
     return json.dumps(plain(held), allow_nan=False, indent=indent)
 
 
 def plain(value: object) -> object:
-    """The same value with nothing in it that strict JSON cannot say."""
+    """Replace every value that strict JSON cannot represent."""
     match value:
         case float() if not math.isfinite(value):
             return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -1,7 +1,7 @@
-"""An estimate of how many tokens a text is, without any tokenizer.
+"""Token estimates without a tokenizer.
 
-Good to about a fifth for English and for source code under today's byte-pair vocabularies; used for budgets,
-rate limits and the replay server's usage, never where an endpoint has counted itself.
+Accurate to about a fifth for English and source code under today's byte-pair vocabularies; used for budgets,
+rate limits and the replay server's usage, never if the endpoint reports a count.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _PIECES: Final = re.compile(
 
 
 def estimate_tokens(text: str) -> int:
-    """Tokens of a text, by counting pieces.
+    """Estimate the tokens of a text.
 
     A run of letters counts one token for every started six, digits one for every started three, a single
     space nothing (it joins the next word), other white space one, each symbol or character beyond ASCII one.

@@ -1,4 +1,4 @@
-"""One assignment, as its strategy sees it: where to ask and to judge, with everything recorded behind it."""
+"""One assignment as its strategy sees it: requests and evaluations, recorded in the log."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class RunContext:
     keeper: KernelKeeper
     workers: WorkerPool
     room: asyncio.Semaphore
-    """Places for attempts between being asked and being taken up by a worker."""
+    """Places for attempts between their request and their evaluation."""
     exemplars: Mapping[str, tuple[Exemplar, ...]]
     """By `shown_for`."""
     slots: asyncio.Semaphore
-    """Questions at once."""
+    """Concurrent requests."""
 
 
 class TaskAssignment:
@@ -43,7 +43,7 @@ class TaskAssignment:
 
     def __init__(self, context: RunContext, task: Task, problem: Problem) -> None:
         self.is_complete = True
-        """False once something is left that a resume should try again."""
+        """False once something is left for a resume to try again."""
         self._context = context
         self._task = task
         self._problem = problem
@@ -75,7 +75,7 @@ class TaskAssignment:
         return self._key(sample, turn).attempt in self._context.log.index.attempts
 
     async def ask(self, question: Question) -> Attempt:
-        """The recorded reply, or a new one."""
+        """Return the recorded reply, or request one."""
         key = self._key(question.sample, question.turn)
         asked = PendingQuestion(key, self._task.model, question, self._ledger)
         recorded = self._context.requester.recall(asked)
@@ -90,16 +90,16 @@ class TaskAssignment:
             raise
 
     async def evaluate(self, attempt: Attempt, twin: Attempt | None = None) -> Attempt:
-        """The recorded verdict, or a new one; what passed is kept."""
+        """Return the recorded evaluation, or make one; save the kernel if it passed."""
         try:
-            judged = await self._evaluate_once(attempt, twin)
+            evaluated = await self._evaluate_once(attempt, twin)
         except NoAttemptError:
             self.is_complete = False
             raise
         finally:
             self._leave(attempt.id)
-        await self._context.keeper.keep(judged)
-        return judged
+        await self._context.keeper.keep(evaluated)
+        return evaluated
 
     def messages(self, attempt: Attempt) -> tuple[Message, ...]:
         return self._context.log.archive.messages(attempt.completion)
@@ -113,7 +113,7 @@ class TaskAssignment:
     def evaluation(self, attempt: Attempt) -> Evaluation:
         evaluation = self._context.log.archive.evaluation(attempt)
         if evaluation is None:
-            raise NoAttemptError(f"attempt {attempt.id} was not judged")
+            raise NoAttemptError(f"attempt {attempt.id} was not evaluated")
         return evaluation
 
     def _key(self, sample: int, turn: int) -> AttemptKey:
@@ -135,7 +135,7 @@ class TaskAssignment:
             self._refuse_if_skipped()
             return await self._context.requester.ask(asked, self._context.slots)
         except (ProblemError, ConfigError) as error:
-            # The prompt cannot be made for this problem; the others may still be asked about.
+            # The prompt cannot be made for this problem; other problems are unaffected.
             self._leave(asked.key.attempt)
             await self._context.evaluator.skip(self._problem.id, str(error))
             raise NoAttemptError(str(error)) from None

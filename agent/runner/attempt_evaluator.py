@@ -1,4 +1,4 @@
-"""Evaluates replies in the worker threads, each candidate once; a failing machine is never scored."""
+"""Evaluates replies in the worker threads, each candidate once; machine failures are never scored."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Case:
     attempt: Attempt
     code: str | None
     begun: Callable[[], None]
-    """Called in the event loop when a worker takes the case up."""
+    """Called in the event loop when a worker begins."""
 
 
 class AttemptEvaluator:
@@ -65,7 +65,7 @@ class AttemptEvaluator:
         self.failures = 0
         """Replies that could not be evaluated."""
         self.skipped: dict[str, str] = {}
-        """Problem id to the reason why it cannot be evaluated."""
+        """Problem id to the reason it cannot be evaluated."""
         self._log = log
         self._config = config
         self._evaluate = evaluate
@@ -74,42 +74,42 @@ class AttemptEvaluator:
         self._strikes: Counter[str] = Counter()
         """Failures by problem."""
         self._failing: set[str] = set()
-        """Problems, or attempts where it was the machine, that failed since the last verdict."""
+        """Problems (attempts, if the machine failed) that failed since the last evaluation."""
         self._running: set[str] = set()
         self._under_way: dict[tuple[str, str], asyncio.Task[Attempt]] = {}
         self._evaluated: dict[tuple[str, str], str] = {}
-        """Problem and candidate to the attempt that was judged; of this process, whose hardware is one."""
+        """Problem and candidate to the evaluated attempt; of this process, so of one hardware."""
 
     @property
     def in_flight(self) -> int:
-        """Evaluations going on right now."""
+        """Evaluations in progress."""
         return len(self._running)
 
     def refusal(self, problem: str) -> str:
-        """Why nothing more of a problem is judged, and need not be asked for; empty where it is."""
+        """Return the reason a problem is neither requested nor evaluated any more; empty if it is."""
         if self._strikes[problem] >= EVALUATOR_STRIKES:
             return f"the evaluator failed {EVALUATOR_STRIKES} times on {problem}"
         return self.skipped.get(problem, "")
 
     async def evaluate(self, case: Case, workers: WorkerPool) -> Attempt:
-        """Evaluate and record; the same candidate for the same problem gets the verdict it got before.
+        """Evaluate and record; an equal candidate for the same problem reuses its evaluation.
 
         Raises:
-            NoAttemptError: the evaluator failed, it cannot be judged, or nothing is to be judged now.
+            NoAttemptError: the evaluator failed, the problem is refused, or evaluation is left for later.
             OSError: the log cannot be written.
         """
         if case.code is None:
             return await self._record(case.attempt, without_code(case, self._config))
         if self._evaluate is None:
-            raise NoAttemptError("left to be judged later")
+            raise NoAttemptError("left to be evaluated later")
         candidate = Candidate(source=case.code, backend=case.attempt.key.backend)
         place = case.problem.sha, candidate.sha
         if place in self._under_way:
             case.begun()
             return await self.reuse(case.attempt, await asyncio.shield(self._under_way[place]))
-        judged = self._log.find(self._evaluated.get(place, ""))
-        if judged is not None:
-            return await self.reuse(case.attempt, judged)
+        known = self._log.find(self._evaluated.get(place, ""))
+        if known is not None:
+            return await self.reuse(case.attempt, known)
         self._under_way[place] = asyncio.ensure_future(self._put(case, candidate, self._evaluate, workers))
         try:
             evaluated = await self._under_way[place]
@@ -122,11 +122,11 @@ class AttemptEvaluator:
         """Give an attempt the evaluation of another with the same candidate."""
         evaluation = self._log.archive.evaluation(twin)
         if evaluation is None:
-            raise NoAttemptError(f"attempt {twin.id} was not judged")
+            raise NoAttemptError(f"attempt {twin.id} was not evaluated")
         return await self._record(attempt, evaluation, reused_from=twin.id)
 
     def report(self, attempt: Attempt, *, recorded: bool) -> None:
-        """Tell the observer of an evaluation."""
+        """Emit the event of an evaluation."""
         if attempt.evaluation is None:
             return
         line = attempt.evaluation
@@ -142,7 +142,7 @@ class AttemptEvaluator:
         )
 
     async def skip(self, problem: str, message: str) -> None:
-        """Give up a problem that cannot be evaluated with these settings."""
+        """Record that a problem cannot be evaluated with these settings."""
         if problem not in self.skipped:
             self.skipped[problem] = message
             line = ProblemSkipped(at=now(), problem=problem, message=message)
@@ -214,16 +214,16 @@ class AttemptEvaluator:
     async def _record(
         self, attempt: Attempt, evaluation: Evaluation, *, reused_from: str | None = None
     ) -> Attempt:
-        judged = await asyncio.to_thread(
+        evaluated = await asyncio.to_thread(
             self._log.record_evaluation, attempt, evaluation, reused_from=reused_from
         )
         self._stop.set_if_full(self._log)
-        self.report(judged, recorded=False)
-        return judged
+        self.report(evaluated, recorded=False)
+        return evaluated
 
 
 def without_code(case: Case, config: EvaluationConfig) -> Evaluation:
-    """The verdict on a reply that held no candidate; the evaluator is not troubled with it."""
+    """Build the evaluation of a reply without a candidate; the evaluator is not called."""
     line = case.attempt.completion
     return Evaluation(
         status=Status(line.outcome),
@@ -242,5 +242,5 @@ def _tell(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None
     try:
         loop.call_soon_threadsafe(callback)
     except RuntimeError:
-        # The loop is closed: the process is ending and nobody watches any more.
+        # The loop is closed: the process is ending and no observer is left.
         return

@@ -1,9 +1,8 @@
-"""Works through a run: every assignment of its plan, side by side, until done, spent, broken or interrupted.
+"""Works through a run: every assignment of its plan, concurrently, until done, spent, broken or interrupted.
 
-Replies are awaited in one event loop, evaluations run in worker threads, and a bounded room between them
-keeps the asking from running far ahead. What happened is in the log before it counts, so a run that was
-killed at any point goes on where it was: its strategies run again from the start, and the log answers what
-it knows.
+Replies are awaited in one event loop, evaluations run in worker threads, and a bounded backlog between them
+limits requests. Everything is logged before it counts, so a killed run resumes: its strategies run again from
+the start, and recorded attempts come from the log.
 """
 
 from __future__ import annotations
@@ -37,35 +36,35 @@ def ignore(event: events.Event) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRunner:
-    """A run, and all it needs to be worked through."""
+    """A run and its dependencies."""
 
     log: RunLog
     workspace: Workspace
     providers: Mapping[str, Provider] | None
-    """By the name of the model they are to be asked for; None asks nobody, and works with what there is."""
+    """By model name; None sends no requests and works with recorded replies."""
     evaluate: Evaluate | None
-    """Evaluates one candidate; called in several threads at once. None leaves that to a later process."""
+    """Evaluates one candidate; called in several threads. None leaves evaluation to a later process."""
     prompts: Prompts
     builds_plainly: BuildsPlainly | None = None
-    """Says whether a kernel also builds with torch's own headers; None where nobody can."""
+    """Rebuilds a kernel with torch's own headers; None if that is impossible here."""
     exemplars: Mapping[str, tuple[Exemplar, ...]] = field(default_factory=dict)
-    """Kept kernels that openings show, by `plan.shown_for`."""
+    """Saved kernels that openings show, by `plan.shown_for`."""
     completions: int = 8
-    """Questions at once."""
+    """Concurrent requests."""
     evaluators: int = 1
-    """Evaluations at once."""
+    """Concurrent evaluations."""
     backlog: int = 8
-    """Replies that may wait for their evaluation before no more are requested."""
+    """Most replies that wait for evaluation before requests pause."""
     on_event: Callable[[events.Event], None] = ignore
     """Called in the thread that runs the batch."""
 
     def run(self) -> events.RunSummary:
-        """Work until the run stops, and say how it ended.
+        """Work until the run stops; return its summary.
 
-        Ctrl-C once: nothing more is asked, what is in flight is waited for and recorded. Twice: at once.
+        The first Ctrl-C stops new requests and waits for work in flight; the second ends the process.
 
         Raises:
-            KeyboardInterrupt: interrupted twice; the log is whole and the run can be resumed.
+            KeyboardInterrupt: interrupted twice; the log is intact and the run can be resumed.
             OSError: the log or `generated/` cannot be written; what was recorded is safe.
             ValueError: the plan names a model that has no provider.
         """
@@ -73,8 +72,6 @@ class BatchRunner:
 
 
 class _RunProcess:
-    """One process's work on a run."""
-
     def __init__(self, batch: BatchRunner) -> None:
         log = batch.log
         self._batch = batch
@@ -90,7 +87,7 @@ class _RunProcess:
         self._requester = Requester(log, batch.providers, self._ledger, self._stop, self._emit)
         self._evaluator = AttemptEvaluator(log, self._plan.config, batch.evaluate, self._stop, self._emit)
         self._waiting = {seen.problem for seen in log.index.attempts.values() if seen.evaluation is None}
-        """Problems with replies still to be evaluated; a spent budget does not stop that."""
+        """Problems with unevaluated replies; a spent budget does not stop their evaluation."""
         self._complete = True
 
     async def work(self) -> events.RunSummary:
@@ -216,10 +213,7 @@ class _RunProcess:
             return RunEnd.COMPLETE, ""
         if self._batch.evaluate is None and not self._requester.failures:
             return RunEnd.ASKED, ""
-        return RunEnd.INCOMPLETE, self._what_is_left()
-
-    def _what_is_left(self) -> str:
         if self._batch.providers is None:
-            return f"{self._requester.missing} replies are still to come"
+            return RunEnd.INCOMPLETE, f"{self._requester.missing} replies are still to come"
         failed = f"{self._requester.failures} questions got no reply and {self._evaluator.failures} replies"
-        return f"{failed} no verdict; a resume tries them again"
+        return RunEnd.INCOMPLETE, f"{failed} no evaluation; a resume tries them again"

@@ -1,7 +1,7 @@
-"""Asks in bulk: all samples of a plan go to the Batch API, and replies are recorded as they come back.
+"""Sends all samples of a plan to the Batch API and records the replies as they arrive.
 
-That takes hours, so a process need not stay: what was asked lies in the run's folder before it is sent, and
-another process goes on from there, days later. Replies are judged by whoever works on the run afterwards.
+That takes hours, so the process may end: requests are saved in the run's folder before they are sent, and
+another process can collect them days later. A later process evaluates the replies.
 """
 
 from __future__ import annotations
@@ -39,28 +39,28 @@ from kernelwright.agent.strategies import Exemplar, Independent, Prompts, Questi
 from kernelwright.evaluator import ConfigError, Problem, ProblemError
 
 FOLDER: Final = "bulk"
-"""Folder of a run that holds what was asked in bulk."""
+"""Folder of a run that holds its batch requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkRunner:
-    """A run of independent samples, asked through the Batch API."""
+    """A run of independent samples, requested through the Batch API."""
 
     log: RunLog
     jobs: BatchJobs
     """Made with `attempt_of(log.run, strategy)` as its key, in the folder `FOLDER` of the run."""
     prompts: Prompts
     exemplars: Mapping[str, tuple[Exemplar, ...]] = field(default_factory=dict)
-    """Kept kernels that openings show, by `plan.shown_for`."""
+    """Saved kernels that openings show, by `plan.shown_for`."""
     on_event: Callable[[Event], None]
     poll_s: float = 60.0
     waits: bool = True
-    """True: wait until every reply has come; False: look once and return."""
+    """True waits for every reply; False polls once and returns."""
 
     def run(self) -> RunSummary:
-        """Submit what was not submitted, and collect what is there.
+        """Submit missing requests and collect finished replies.
 
-        Ctrl-C once: batches under way go on without us, and are found again.
+        Ctrl-C ends the process; submitted batches continue and are found again.
 
         Raises:
             KeyboardInterrupt: interrupted twice.
@@ -71,13 +71,11 @@ class BulkRunner:
 
 
 def attempt_of(run: str, strategy: str) -> Callable[[CompletionRequest], str]:
-    """Names a request in batches by its attempt, so that it is the same one whatever its prompt became."""
+    """Return the function that names a batch request by its attempt, independent of its prompt."""
     return lambda request: _key(run, strategy, request).attempt
 
 
 class _BulkProcess:
-    """One process's work on a bulk run."""
-
     def __init__(self, bulk: BulkRunner) -> None:
         self._bulk = bulk
         self._log = bulk.log
@@ -91,7 +89,7 @@ class _BulkProcess:
         self._wake = asyncio.Event()
         self._skipped: dict[str, str] = {}
         self._refused: dict[str, str] = {}
-        """Attempt id to why it will never be answered."""
+        """Attempt id to the reason it gets no reply."""
 
     async def work(self) -> RunSummary:
         everything = list(tasks(self._plan))

@@ -30,21 +30,21 @@ class AttemptName:
 
     @classmethod
     def of(cls, key: AttemptKey) -> AttemptName:
-        """The name of a key."""
+        """Build the name from a key."""
         return cls(key.attempt, key.problem, key.backend, key.model, key.strategy, key.sample, key.turn)
 
 
 @dataclass(frozen=True, slots=True)
 class RunOpened:
-    """A run begins or goes on."""
+    """A run begins or resumes."""
 
     run_id: str
     assignments: int
     """Problem, backend and model combinations."""
     finished: int
-    """Of these, done by an earlier process."""
+    """Assignments that an earlier process finished."""
     attempts_planned: int
-    """Most attempts the run makes, budgets aside."""
+    """Most attempts the run makes, ignoring budgets."""
     resumed_attempts: int
     """Replies that the log already holds."""
     judges: bool = True
@@ -102,7 +102,7 @@ class Replied:
 
     @classmethod
     def to(cls, attempt: Attempt, *, recorded: bool) -> Replied:
-        """The event of an attempt's reply."""
+        """Build the event of an attempt's reply."""
         line = attempt.completion
         return cls(
             of=AttemptName.of(line.key),
@@ -118,7 +118,7 @@ class Replied:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Bulk jobs were looked after; their replies take hours."""
+    """Bulk jobs were polled; their replies take hours."""
 
     requests: int
     answered: int
@@ -126,7 +126,7 @@ class Waiting:
     statuses: tuple[str, ...]
     """The endpoint's statuses of the batches under way."""
     trouble: str = ""
-    """Why nothing could be learnt this time."""
+    """Error of the last poll, if it failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class Judging:
 
 @dataclass(frozen=True, slots=True)
 class StageEntered:
-    """An evaluation goes on to its next stage."""
+    """An evaluation enters its next stage."""
 
     of: AttemptName
     stage: Stage
@@ -186,7 +186,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A kernel went to `generated/`."""
+    """A kernel was saved to `generated/`."""
 
     of: AttemptName
     kernel: str
@@ -211,7 +211,7 @@ class BudgetReached:
 
 @dataclass(frozen=True, slots=True)
 class Interrupting:
-    """The user asked to stop; what is in flight is waited for."""
+    """The user asked to stop; work in flight is finished."""
 
     replies: int
     evaluations: int
@@ -230,17 +230,17 @@ class RunSummary:
     passed: int = 0
     kept: int = 0
     provider_failures: int = 0
-    """In this process."""
+    """Of this process."""
     evaluator_failures: int = 0
-    """In this process."""
+    """Of this process."""
     to_come: int = 0
-    """Replies that batches may still bring."""
+    """Replies still pending in batches."""
     skipped: dict[str, str] = field(default_factory=dict)
-    """Problem id to why it was skipped."""
+    """Problem id to the reason it was skipped."""
     cost_usd: Decimal = Decimal(0)
-    """Of the replies whose cost is known."""
+    """Cost of the replies whose price is known."""
     unpriced: int = 0
-    """Replies whose cost nobody knows."""
+    """Replies of unknown cost."""
     budget: Budget = field(default_factory=Budget)
     """The run's limits, those set by a resume included."""
     remembered: int = 0

@@ -1,4 +1,4 @@
-"""Saves kernels that passed: to `generated/`, with a line in the log."""
+"""Saves kernels that passed to `generated/`, each with a line in the log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BuildsPlainly: TypeAlias = Callable[[Evaluation], FullHeaderBuild]
 
 
 class KernelKeeper:
-    """Keeps kernels one at a time. Lives in one event loop."""
+    """Saves kernels one at a time. Lives in one event loop."""
 
     def __init__(
         self,
@@ -37,18 +37,13 @@ class KernelKeeper:
         self._turn = asyncio.Lock()
 
     async def keep(self, attempt: Attempt) -> None:
-        """Keep an attempt that passed, unless it is kept already or another's verdict was reused for it.
+        """Save the kernel of an attempt that passed, unless it is saved or its evaluation was reused.
 
-        What does not build with torch's own headers is refused. Where keeping fails the run stops; a resume
-        keeps it then.
+        A kernel that does not build with torch's own headers is refused. A failure to save stops the run; a
+        resume tries again.
         """
-        judged = attempt.evaluation
-        if (
-            not attempt.passed
-            or judged is None
-            or judged.reused_from is not None
-            or self._is_settled(attempt)
-        ):
+        line = attempt.evaluation
+        if not attempt.passed or line is None or line.reused_from is not None or self._is_settled(attempt):
             return
         plain = await asyncio.to_thread(self._build, attempt)
         async with self._turn:
@@ -60,7 +55,7 @@ class KernelKeeper:
                 if error.errno in (errno.ENOSPC, errno.EDQUOT):
                     self._stop.set_full(self._workspace.generated)
                 else:
-                    self._stop.set(RunEnd.BROKEN, f"cannot keep a kernel: {error}")
+                    self._stop.set(RunEnd.BROKEN, f"cannot save a kernel: {error}")
                 return
         self._emit(event)
 
@@ -101,7 +96,7 @@ class KernelKeeper:
 
 
 def provenance(attempt: Attempt) -> Provenance:
-    """The provenance of an attempt's kernel."""
+    """Build the provenance of an attempt's kernel."""
     line, key = attempt.completion, attempt.key
     return Provenance(
         run=key.run,

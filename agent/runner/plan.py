@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import Field, ValidationError
 
-from kernelwright.agent.archive import Archive, ArchiveError, RunLog, begin_run, resume_run
+from kernelwright.agent.archive import Archive, ArchiveError, RunLog, begin_run
 from kernelwright.agent.records.budgets import Budget
 from kernelwright.agent.records.messages import Sampling
 from kernelwright.agent.strategies import AnyStrategy
@@ -15,18 +15,18 @@ from kernelwright.evaluator import EvaluationConfig, Problem, Record, find_backe
 
 
 class ModelChoice(Record):
-    """A model to ask, and how."""
+    """A model and its sampling parameters."""
 
     name: str
     sampling: Sampling = Sampling()
     license: str | None = None
-    """Licence of this model's output, as far as the user states it."""
+    """Licence of this model's output, if the user states it."""
     origin: str = ""
-    """Origin of replies that no model gives: handwritten recordings, imported files."""
+    """Origin of replies that no model wrote: handwritten recordings, imported files."""
 
 
 class Plan(Record):
-    """Every problem, with every backend, given to every model."""
+    """The product of problems, backends, models and strategies."""
 
     problems: tuple[str, ...] = Field(min_length=1)
     """Problem ids, in the order to work on them."""
@@ -34,20 +34,20 @@ class Plan(Record):
     models: tuple[ModelChoice, ...] = Field(min_length=1)
     strategy: AnyStrategy
     others: tuple[AnyStrategy, ...] = ()
-    """Further strategies, each given the same as the first; an experiment compares them."""
+    """Further strategies, each given the same work as the first, for comparison."""
     config: EvaluationConfig = EvaluationConfig()
     budget: Budget = Budget()
-    """Of the whole run."""
+    """Limits of the whole run."""
     problem_budget: Budget = Budget()
-    """Of each assignment."""
+    """Limits of each assignment."""
     plain_build: bool = True
-    """True where a kernel must build with torch's own headers to be kept."""
+    """True if only kernels that build with torch's own headers are saved."""
     exemplars: dict[str, tuple[str, ...]] = {}
-    """Kept kernels that openings show, by `shown_for`; chosen when the run began."""
+    """Saved kernels that openings show, by `shown_for`; chosen when the run began."""
     prices: dict[str, str] = {}
     """Price of each model when the run began, with its source; models of unknown price are missing."""
     seed: int = 0
-    """Seeds what strategies choose at random; sent to no model."""
+    """Seed of the strategies' random choices; not sent to models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def shown_for(problem: str, backend: str) -> str:
 
 
 def tasks(plan: Plan) -> Iterator[Task]:
-    """The assignments of a plan, problem by problem."""
+    """Iterate over the assignments of a plan, problem by problem."""
     return (
         Task(problem=problem, backend=backend, model=model, strategy=strategy)
         for problem in dict.fromkeys(plan.problems)
@@ -82,7 +82,7 @@ def tasks(plan: Plan) -> Iterator[Task]:
 
 
 def seed_of(plan: Plan, task: Task) -> int:
-    """A seed of an assignment's own; strategies that are compared share it."""
+    """Derive the seed of an assignment; compared strategies share it."""
     parts = (str(plan.seed), task.problem, task.backend, task.model.name)
     return int(sha256_text("\0".join(parts))[:12], 16)
 
@@ -108,18 +108,8 @@ def begin(archive: Archive, plan: Plan, problems: Sequence[Problem], *, settings
     return begin_run(archive, plan.model_dump_json(), used, settings=settings)
 
 
-def resume(archive: Archive, run: str | None = None, *, bounds: Budget | None = None) -> RunLog:
-    """Go on with a run, the newest by default; `bounds` replace limits of its budget.
-
-    Raises:
-        UnknownRun: no such run.
-        ArchiveError: in use by another process, damaged, or newer than this program.
-    """
-    return resume_run(archive, run, bounds=bounds)
-
-
 def budget_of(log: RunLog) -> Budget:
-    """The budget of a whole run: as planned, but for limits given on resume.
+    """Return the budget of a whole run, including limits set by resumes.
 
     Raises:
         ArchiveError: its plan cannot be read by this version.
@@ -128,7 +118,7 @@ def budget_of(log: RunLog) -> Budget:
 
 
 def read_plan(archive: Archive, run: str) -> Plan:
-    """The plan a run began with.
+    """Read the plan a run began with.
 
     Raises:
         ArchiveError: it cannot be read by this version.

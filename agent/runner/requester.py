@@ -1,4 +1,4 @@
-"""Asks models: within the budgets, so many at once, and records each reply the moment it arrives."""
+"""Sends requests to models within the budgets and records each reply on arrival."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from kernelwright.agent.strategies import AssignmentSpentError, NoAttemptError, 
 
 @dataclass(frozen=True, slots=True)
 class PendingQuestion:
-    """One question on its way: what it is, whom it goes to, and which budget of its own it counts against."""
+    """A question with its model and the budget of its assignment."""
 
     key: AttemptKey
     model: ModelChoice
@@ -57,7 +57,7 @@ class Requester:
         self.failures = 0
         """Questions without a reply."""
         self.missing = 0
-        """Questions that nobody was asked, because nobody is to be."""
+        """Questions not sent because the run has no providers."""
         self.in_flight = 0
         self._log = log
         self._providers = providers
@@ -67,18 +67,18 @@ class Requester:
         self._emit = emit
         self._strikes: dict[str, int] = {}
         self._gone: dict[str, str] = {}
-        """Model to why it is not asked again."""
+        """Model to the reason it gets no more requests."""
 
     def recall(self, asked: PendingQuestion) -> Attempt | None:
-        """The attempt, if an earlier process recorded its reply."""
+        """Return the attempt if an earlier process recorded its reply."""
         attempt = self._log.find(asked.key.attempt)
         if attempt is not None:
             _book(asked.ledger, attempt)
-            self._report(attempt, recorded=True)
+            self._emit(Replied.to(attempt, recorded=True))
         return attempt
 
     async def ask(self, asked: PendingQuestion, slots: asyncio.Semaphore) -> Attempt:
-        """Ask, record and report.
+        """Request a reply, record it and emit its event.
 
         Raises:
             NoAttemptError: no reply, a spent budget, or the run is stopping.
@@ -97,18 +97,18 @@ class Requester:
         finally:
             for ledger, hold in holds:
                 ledger.release(hold)
-        self._report(attempt, recorded=False)
+        self._emit(Replied.to(attempt, recorded=False))
         return attempt
 
     def refuse_if_over(self, model: str) -> None:
-        """Raise unless a question may still be asked.
+        """Raise if no further request may be sent.
 
         Raises:
-            NoAttemptError: the run is stopping, the model has failed too often, or nobody is to be asked.
+            NoAttemptError: the run is stopping, the model has failed too often, or there are no providers.
         """
         if self._providers is None:
             self.missing += 1
-            raise NoAttemptError("nobody is asked")
+            raise NoAttemptError("no provider to ask")
         if self._stop.is_asking_over:
             raise NoAttemptError(self._stop.reason)
         if model in self._gone:
@@ -159,12 +159,9 @@ class Requester:
         if all(name in self._gone for name in self._known):
             self._stop.set(RunEnd.BROKEN, "; ".join(dict.fromkeys(self._gone.values())))
 
-    def _report(self, attempt: Attempt, *, recorded: bool) -> None:
-        self._emit(Replied.to(attempt, recorded=recorded))
-
 
 def request_of(key: AttemptKey, model: ModelChoice, messages: tuple[Message, ...]) -> CompletionRequest:
-    """The request of an attempt."""
+    """Build the request of an attempt."""
     sampling = model.sampling
     if sampling.seed is not None:
         # One seed for all would make every independent sample the same reply.
@@ -183,14 +180,14 @@ def request_of(key: AttemptKey, model: ModelChoice, messages: tuple[Message, ...
 def record_reply(
     log: RunLog, asked: PendingQuestion, request: CompletionRequest, completion: Completion
 ) -> Attempt:
-    """Write down a reply and what it holds.
+    """Extract the candidate of a reply and record both.
 
     Raises:
-        ArchiveError: the log holds one already.
+        ArchiveError: the log already holds a reply.
         OSError: the log cannot be written.
     """
     found = extract(completion.text, finish_reason=completion.finish_reason, reasoning=completion.reasoning)
-    answer = ExtractedReply(
+    reply = ExtractedReply(
         request=request,
         completion=completion,
         extraction=found,
@@ -199,7 +196,7 @@ def record_reply(
         license=asked.model.license,
         origin=asked.model.origin,
     )
-    return log.record_completion(asked.key, answer)
+    return log.record_completion(asked.key, reply)
 
 
 def _book(ledger: Ledger, attempt: Attempt) -> None:

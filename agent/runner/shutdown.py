@@ -1,4 +1,4 @@
-"""Ends a run's process: hears Ctrl-C, writes the last line and sums the run up."""
+"""Ends a run's process: handles signals, writes the last line and summarizes the run."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class RunFailure:
 
     replies: int = 0
     """Questions without a reply."""
-    verdicts: int = 0
+    evaluations: int = 0
     """Replies that could not be evaluated."""
     to_come: int = 0
-    """Questions that were asked, or are to be, by others than this process."""
+    """Questions whose replies other processes collect."""
     skipped: Mapping[str, str] = field(default_factory=dict)
-    """Problem id to why it was skipped."""
+    """Problem id to the reason it was skipped."""
 
 
 def close_run(log: RunLog, end: RunEnd, reason: str, trouble: RunFailure) -> RunSummary:
-    """Write a run's last line, and sum up everything its log holds.
+    """Write a run's last line and summarize its log.
 
     Raises:
         OSError: the log cannot be written.
@@ -46,7 +46,7 @@ def close_run(log: RunLog, end: RunEnd, reason: str, trouble: RunFailure) -> Run
         passed=sum(seen.passed for seen in index.attempts.values()),
         kept=sum(seen.kept for seen in index.attempts.values()),
         provider_failures=trouble.replies,
-        evaluator_failures=trouble.verdicts,
+        evaluator_failures=trouble.evaluations,
         to_come=trouble.to_come,
         skipped=dict(trouble.skipped),
         cost_usd=spent.cost_usd,
@@ -61,9 +61,9 @@ def close_run(log: RunLog, end: RunEnd, reason: str, trouble: RunFailure) -> Run
 
 @contextmanager
 def interrupts(stop: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C, SIGTERM and a lost terminal ask to stop; the second one stops.
+    """Call `stop` on the first Ctrl-C, SIGTERM or SIGHUP; raise KeyboardInterrupt on the second.
 
-    Under `nohup` a lost terminal asks nothing. Only the main thread can be asked.
+    SIGHUP stays ignored under `nohup`. Only the main thread receives signals.
     """
     loop = asyncio.get_running_loop()
     asked = False

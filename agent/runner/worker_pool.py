@@ -1,4 +1,4 @@
-"""A few threads that evaluate, and their way back into the event loop.
+"""Threads that evaluate and return results to the event loop.
 
 They are daemons, so that a second Ctrl-C ends the process without waiting for an evaluation.
 """
@@ -23,17 +23,17 @@ class _Job:
 
 
 class WorkerPool:
-    """Runs evaluations, each in a thread of its own turn.
+    """Runs evaluations in a fixed number of threads.
 
-    What is opened for a problem serves one evaluation at a time and stays for a while: problems of late come
-    first, those at work last, and otherwise who came first.
+    An opened problem serves one evaluation at a time and stays open for a while: recently evaluated problems
+    come first, those being evaluated last, otherwise in order of arrival.
     """
 
     def __init__(self, count: int) -> None:
         self._changed = threading.Condition()
         self._jobs: list[_Job] = []
-        self._at_work: Counter[str] = Counter()
-        self._of_late: list[str] = []
+        self._running: Counter[str] = Counter()
+        self._recent: list[str] = []
         self._remembered = max(2, count)
         self._closed = False
         for number in range(count):
@@ -49,7 +49,7 @@ class WorkerPool:
         return await done
 
     def close(self) -> None:
-        """Let every thread end after what is waiting."""
+        """End every thread once the waiting jobs are done."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -61,9 +61,9 @@ class WorkerPool:
             except BaseException as error:  # noqa: BLE001 - carried to the loop, which raises it there
                 result = error
             with self._changed:
-                self._at_work[job.topic] -= 1
-                self._of_late = [*(each for each in self._of_late if each != job.topic), job.topic]
-                del self._of_late[: -self._remembered]
+                self._running[job.topic] -= 1
+                self._recent = [*(each for each in self._recent if each != job.topic), job.topic]
+                del self._recent[: -self._remembered]
             _settle(job, result)
 
     def _next(self) -> _Job | None:
@@ -71,17 +71,16 @@ class WorkerPool:
             while True:
                 self._jobs = [job for job in self._jobs if not job.done.cancelled()]
                 if self._jobs:
-                    # The first of those that are equal.
                     job = min(self._jobs, key=self._order)
                     self._jobs.remove(job)
-                    self._at_work[job.topic] += 1
+                    self._running[job.topic] += 1
                     return job
                 if self._closed:
                     return None
                 self._changed.wait()
 
     def _order(self, job: _Job) -> tuple[bool, bool]:
-        return self._at_work[job.topic] > 0, job.topic not in self._of_late
+        return self._running[job.topic] > 0, job.topic not in self._recent
 
 
 def _settle(job: _Job, result: Evaluation | BaseException) -> None:
@@ -96,5 +95,5 @@ def _settle(job: _Job, result: Evaluation | BaseException) -> None:
     try:
         job.loop.call_soon_threadsafe(unless_gone)
     except RuntimeError:
-        # The loop is closed: the process is ending, and what was not recorded is judged on resume.
+        # The loop is closed: the process is ending, and a resume evaluates what was not recorded.
         return

@@ -10,9 +10,8 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from kernelwright.agent.archive import Archive, RunLog
+from kernelwright.agent.archive import Archive, RunLog, resume_run
 from kernelwright.agent.runner import Plan, begin, read_plan
-from kernelwright.agent.runner import resume as resume_log
 from kernelwright.agent.setup.cost_limits import prices_known, refuse_unpriced
 from kernelwright.agent.setup.few_shot_setup import FewShotSelection, choose
 from kernelwright.agent.setup.problem_lookup import read_problems
@@ -143,7 +142,7 @@ def _go_on(archive: Archive, run: str, changed: RunSettings) -> PreparedRun:
         read_plan(archive, run),
         settings,
         tuple(archive.problems(run).values()),
-        lambda: resume_log(archive, run, bounds=changed.budget),
+        lambda: resume_run(archive, run, bounds=changed.budget),
         run,
     )
 

@@ -20,21 +20,21 @@ from kernelwright.evaluator import ConfigError, plugins
 
 
 def strategy_names() -> tuple[str, ...]:
-    """The names `--strategy` takes, ours first; nothing is loaded."""
+    """Return the names `--strategy` takes, built-in ones first; nothing is loaded."""
     return tuple(plugins("strategies"))
 
 
 def strategy_type(name: str) -> type[Strategy]:
-    """The strategy of a name that a record holds, the import of replies included.
+    """Return the strategy of a recorded name, `imported` included.
 
     Raises:
-        ConfigError: there is none of that name here.
+        ConfigError: no strategy has that name.
     """
     return Imported if name == Imported.model_fields["name"].default else find_strategy(name)
 
 
 def attempts_are_one_sample(name: str) -> bool:
-    """True where all attempts of a run at a problem are one sample, as of strategies unknown here."""
+    """True if all attempts at a problem are one sample; assumed of unknown strategies."""
     try:
         return strategy_type(name).independent is Independent.ASSIGNMENT
     except ConfigError:
@@ -51,7 +51,7 @@ def _load(value: object) -> object:
 
 
 AnyStrategy: TypeAlias = Annotated[SerializeAsAny[Strategy], BeforeValidator(_load)]
-"""A strategy as plans hold it: validated and written by its own class, which `name` finds."""
+"""A strategy in a plan, validated and serialized by the class that `name` selects."""
 
 __all__ = [
     "AnyStrategy",

@@ -14,12 +14,12 @@ from kernelwright.evaluator import Evaluation, Problem
 class NoAttemptError(Exception):
     """A question got no evaluated attempt: no reply, a spent budget, a broken machine, an interrupt.
 
-    Whoever raised it has recorded and reported why; a strategy ends that line of work and returns.
+    The reason is already recorded and reported; a strategy ends that line of work and returns.
     """
 
 
 class AssignmentSpentError(NoAttemptError):
-    """The assignment's own budget is spent; a resume would change nothing."""
+    """The assignment's own budget is spent; a resume changes nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +29,11 @@ class Question:
     sample: int
     turn: int
     compose: Callable[[], tuple[Message, ...]]
-    """Makes the messages; not called when the log already holds the reply."""
+    """Builds the messages; not called if the log already holds the reply."""
     parents: tuple[str, ...] = ()
     """Attempts whose kernels the messages show."""
     exemplars: tuple[str, ...] = ()
-    """Kept kernels of other problems that the messages show."""
+    """Saved kernels of other problems that the messages show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,30 +43,28 @@ class Exemplar:
     code: str
     evaluation: Evaluation
     kernel: str = ""
-    """Id of the kept kernel; empty for an attempt of this run."""
+    """Id of the saved kernel; empty for an attempt of this run."""
 
 
 class Prompts(Protocol):
-    """Renders what is sent to a model; the text itself lies in `prompts/`."""
+    """Renders messages to a model from `prompts/`."""
 
     def opening(
         self, problem: Problem, backend: str, exemplars: Sequence[Exemplar] = ()
     ) -> tuple[Message, ...]:
         """The messages that begin a conversation; the last one is the user's."""
-        ...
 
     def feedback(self, evaluation: Evaluation, code: str | None, worse: Evaluation | None = None) -> str:
-        """Feedback on a reply; `worse` is a later try that was given up for this one."""
-        ...
+        """Feedback on a reply; `worse` is a later attempt that was discarded for this one."""
 
 
 def opening(work: Assignment) -> tuple[Message, ...]:
-    """The messages that begin every conversation of an assignment."""
+    """Render the messages that begin every conversation of an assignment."""
     return work.prompts.opening(work.problem, work.backend, work.exemplars)
 
 
 def shown(work: Assignment) -> tuple[str, ...]:
-    """The kept kernels that an opening shows."""
+    """Return the ids of the saved kernels that an opening shows."""
     return tuple(exemplar.kernel for exemplar in work.exemplars)
 
 
@@ -74,62 +72,46 @@ class Assignment(Protocol):
     """One problem, given to one model with one backend."""
 
     @property
-    def problem(self) -> Problem:
-        """The problem to make faster."""
-        ...
+    def problem(self) -> Problem: ...
 
     @property
-    def backend(self) -> str:
-        """The backend to write the kernel with."""
-        ...
+    def backend(self) -> str: ...
 
     @property
     def seed(self) -> int:
         """Seeds every random choice; differs between assignments and is the same after a resume."""
-        ...
 
     @property
-    def prompts(self) -> Prompts:
-        """The prompts of the run."""
-        ...
+    def prompts(self) -> Prompts: ...
 
     @property
     def exemplars(self) -> tuple[Exemplar, ...]:
-        """Kept kernels that every opening shows."""
-        ...
+        """Saved kernels that every opening shows."""
 
     def has(self, sample: int, turn: int) -> bool:
-        """True when the log holds that reply already."""
-        ...
+        """True if the log already holds that reply."""
 
     async def ask(self, question: Question) -> Attempt:
-        """A reply, recorded; `judge` must follow.
+        """Return a recorded reply; `evaluate` must follow.
 
         Raises:
-            NoAttemptError: none came.
+            NoAttemptError: there is no reply.
         """
-        ...
 
     async def evaluate(self, attempt: Attempt, twin: Attempt | None = None) -> Attempt:
-        """The attempt, evaluated; `twin` is a judged one whose candidate means the same.
+        """Evaluate an attempt; `twin` is an evaluated one with an equivalent candidate.
 
         Raises:
-            NoAttemptError: it could not be judged.
+            NoAttemptError: it could not be evaluated.
         """
-        ...
 
     def messages(self, attempt: Attempt) -> tuple[Message, ...]:
-        """The prompt it answered, as it was sent."""
-        ...
+        """Return the prompt as it was sent."""
 
-    def reply(self, attempt: Attempt) -> str:
-        """The reply's text."""
-        ...
+    def reply(self, attempt: Attempt) -> str: ...
 
     def code(self, attempt: Attempt) -> str | None:
         """The candidate's source; None when the reply held none."""
-        ...
 
     def evaluation(self, attempt: Attempt) -> Evaluation:
         """The whole evaluation of an evaluated attempt."""
-        ...

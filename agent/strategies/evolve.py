@@ -2,8 +2,8 @@
 
 The first generation is independent samples. Later ones show a few earlier kernels of the same problem and
 their scores; while nothing is correct yet, the most promising failures are repaired instead. A candidate that
-differs from an earlier one only in comments and layout is not judged again. Every choice follows from the log
-and the assignment's seed, so a resumed run breeds on as it would have.
+differs from an earlier one only in comments and layout is not evaluated again. Every choice follows from the
+log and the assignment's seed, so a resumed run makes the same choices.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pydantic import Field
 from kernelwright.agent.extraction.fingerprint import distance, fingerprint
 from kernelwright.agent.records.attempt_log import Attempt
 from kernelwright.agent.records.messages import Message
+from kernelwright.agent.strategies.attempt_order import worth
 from kernelwright.agent.strategies.base import Assignment, Exemplar, NoAttemptError, Question, opening, shown
-from kernelwright.agent.strategies.ranking import worth
 from kernelwright.agent.strategies.refine import answered
 from kernelwright.agent.strategies.strategy import Strategy
 
@@ -45,7 +45,7 @@ class Evolve(Strategy):
         return self.model_copy(update={"population": population, "generations": -(-attempts // population)})
 
     async def solve(self, work: Assignment) -> list[Attempt]:
-        """Breed generation after generation; ends early when one brings no attempt at all."""
+        """Breed the generations; end early if one yields no attempt."""
         population = _Population(work, self)
         for generation in range(self.generations):
             if not await population.breed(generation):
@@ -54,8 +54,6 @@ class Evolve(Strategy):
 
 
 class _Population:
-    """The attempts of one assignment so far."""
-
     def __init__(self, work: Assignment, settings: Evolve) -> None:
         self.members: list[Attempt] = []
         self._work = work
@@ -113,7 +111,7 @@ class _Population:
 
 
 def choose(work: Assignment, correct: list[Attempt], count: int, dice: random.Random) -> list[Attempt]:
-    """Parents: the first by a tournament of speed, each further one by speed and distance to those chosen."""
+    """Choose parents: the first by a tournament of speed, others by speed and distance to those chosen."""
     speed = _relative_speed(correct)
     first = max(dice.sample(correct, min(TOURNAMENT, len(correct))), key=lambda attempt: speed[attempt.id])
     chosen = [first]
@@ -129,7 +127,7 @@ def choose(work: Assignment, correct: list[Attempt], count: int, dice: random.Ra
 
 
 def compose(work: Assignment, parents: list[Attempt]) -> tuple[Message, ...]:
-    """The next question: the opening, a repair of a failure, or a request to beat correct kernels."""
+    """Compose the next question: the opening, a repair of a failure, or a request to beat correct kernels."""
     if not parents:
         return opening(work)
     if not parents[0].passed:

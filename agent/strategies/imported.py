@@ -1,4 +1,4 @@
-"""`imported`: evaluates replies that the log holds already; sends no request."""
+"""`imported`: evaluates replies that the log already holds; sends no request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernelwright.agent.strategies.strategy import Independent, Strategy
 
 
 class Imported(Strategy):
-    """Replies made elsewhere, numbered as samples; only an import plans it, so it is not registered."""
+    """Evaluates imported replies, numbered as samples; not registered, since only an import plans it."""
 
     name: Literal["imported"] = "imported"
     samples: int = Field(default=1, ge=1)

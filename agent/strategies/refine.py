@@ -1,7 +1,7 @@
-"""`refine`: a conversation in turns; each reply is judged and the model is told what came of it.
+"""`refine`: a conversation in turns; each reply is evaluated and the model gets feedback.
 
-The conversation keeps its best reply. A turn that does worse than a right one is rolled back: the next
-question goes on from the best, and says what was tried. A reply without code is not shown again.
+The conversation continues from its best reply: a turn worse than a correct one is rolled back, and the next
+question mentions it. A reply without code is not shown again.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pydantic import Field
 
 from kernelwright.agent.records.attempt_log import Attempt
 from kernelwright.agent.records.messages import Message
+from kernelwright.agent.strategies.attempt_order import best_of, worth
 from kernelwright.agent.strategies.base import Assignment, NoAttemptError, Question, opening, shown
-from kernelwright.agent.strategies.ranking import best_of, worth
 from kernelwright.agent.strategies.strategy import Independent, Strategy
 
 
@@ -66,7 +66,7 @@ class Refine(Strategy):
 
 
 def next_messages(work: Assignment, history: list[Attempt]) -> tuple[Message, ...]:
-    """The messages after these attempts of one conversation; a function of the log alone."""
+    """Compose the messages after these attempts of one conversation, from the log alone."""
     best = best_of(history)
     if best is None:
         return opening(work)
@@ -79,7 +79,7 @@ def next_messages(work: Assignment, history: list[Attempt]) -> tuple[Message, ..
 
 
 def answered(work: Assignment, attempt: Attempt, worse: Attempt | None = None) -> tuple[Message, ...]:
-    """The conversation up to an attempt with code, and what to say to it."""
+    """Compose the conversation up to an attempt with code, and the feedback on it."""
     said = Message(role="assistant", content=spoken(work.reply(attempt)))
     feedback = work.prompts.feedback(
         work.evaluation(attempt), work.code(attempt), work.evaluation(worse) if worse else None
@@ -88,7 +88,7 @@ def answered(work: Assignment, attempt: Attempt, worse: Attempt | None = None) -
 
 
 def _asked_again(work: Assignment, history: list[Attempt]) -> tuple[Message, ...]:
-    # The question that got no code is put again with a word on that, however often it got none.
+    # The question that got no code is asked again with feedback, however often it got none.
     first = history[-1]
     for attempt in reversed(history):
         if attempt.completion.code is not None:
@@ -100,6 +100,6 @@ def _asked_again(work: Assignment, history: list[Attempt]) -> tuple[Message, ...
 
 
 def spoken(reply: str) -> str:
-    """A reply without the thoughts before it, which models are not shown again; valid Unicode, not empty."""
+    """Strip the reasoning before a reply; the result is valid Unicode and not empty."""
     said = reply.rpartition("</think>")[2].strip() or reply
     return said.encode("utf-8", "replace").decode()

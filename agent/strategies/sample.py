@@ -1,4 +1,4 @@
-"""`sample`: one question, asked independently so many times."""
+"""`sample`: one question, asked several times independently."""
 
 from __future__ import annotations
 
@@ -8,13 +8,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field
 
 from kernelwright.agent.records.attempt_log import Attempt
-from kernelwright.agent.strategies.base import (
-    Assignment,
-    NoAttemptError,
-    Question,
-    opening,
-    shown,
-)
+from kernelwright.agent.strategies.base import Assignment, NoAttemptError, Question, opening, shown
 from kernelwright.agent.strategies.strategy import Independent, Strategy
 
 

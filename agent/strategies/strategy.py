@@ -19,10 +19,10 @@ from kernelwright.evaluator import ConfigError, Record, load_plugin
 
 
 class Independent(StrEnum):
-    """The smallest unit of work that owes nothing to its siblings."""
+    """The smallest unit of independent work."""
 
     ATTEMPT = "attempt"
-    """Every attempt answers the opening: it may be requested in bulk, and counts as a sample of its own."""
+    """Every attempt follows from the opening: it can be requested in bulk, and counts as one sample."""
     SAMPLE = "sample"
     """Turns of one sample build on each other."""
     ASSIGNMENT = "assignment"
@@ -37,7 +37,7 @@ class Strategy(Record):
 
     independent: ClassVar[Independent] = Independent.ASSIGNMENT
     asks: ClassVar[bool] = True
-    """False for one that only evaluates replies which the log holds."""
+    """False if it only evaluates replies that the log holds."""
 
     @property
     def planned(self) -> int:
@@ -45,23 +45,23 @@ class Strategy(Record):
         raise NotImplementedError
 
     def within(self, attempts: int) -> Self:
-        """The same settings, laid out to spend a budget of so many attempts at each problem."""
+        """The same settings, adapted to a budget of attempts at each problem."""
         raise NotImplementedError
 
     async def solve(self, work: Assignment) -> list[Attempt]:
-        """Make attempts until the settings or the budget end it; returns those that were evaluated.
+        """Make attempts until the settings or the budget end it; return the evaluated ones.
 
         Must choose by the log and `work.seed` alone: after a crash it runs again from the start, and
-        `work.ask` answers from the log what was asked before.
+        `work.ask` returns recorded replies from the log.
         """
         raise NotImplementedError
 
 
 def find_strategy(name: str) -> type[Strategy]:
-    """The strategy of a name, as registered.
+    """Return the registered strategy of a name.
 
     Raises:
-        ConfigError: there is none, or what is registered is no strategy.
+        ConfigError: no strategy is registered under it.
     """
     found = load_plugin("strategies", name)
     if isinstance(found, type) and issubclass(found, Strategy):

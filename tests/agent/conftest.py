@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from kernelwright.agent.archive import Archive, ExtractedReply, RunLog, begin_run
+from kernelwright.agent.archive import Archive, ExtractedReply, RunLog, begin_run, resume_run
 from kernelwright.agent.extraction.extract import extract
 from kernelwright.agent.records.attempt_log import Attempt, AttemptKey
 from kernelwright.agent.records.budgets import Budget
 from kernelwright.agent.records.messages import Completion, CompletionRequest, Message, ProviderError, Usage
-from kernelwright.agent.runner import BatchRunner, ModelChoice, Plan, RunSummary, begin, resume
+from kernelwright.agent.runner import BatchRunner, ModelChoice, Plan, RunSummary, begin
 from kernelwright.agent.runner.events import Event
 from kernelwright.agent.strategies import Exemplar
 from kernelwright.agent.strategies.sample import Sample
@@ -288,7 +288,7 @@ class Bench:
         return begin(self.workspace.archive(), plan, [MAKE.problem(name) for name in plan.problems])
 
     def resume(self, run: str | None = None) -> RunLog:
-        return resume(self.workspace.archive(), run)
+        return resume_run(self.workspace.archive(), run)
 
     def batch(self, log: RunLog, provider: ScriptedProvider, **changes: Any) -> BatchRunner:
         def judging(

@@ -83,4 +83,4 @@ def test_a_changed_judge_is_said() -> None:
     same = compare("k", before, before)
     other = compare("k", before, before.model_copy(update={"evaluator_sha": "new"}))
     assert same.outcome is other.outcome is ReproductionOutcome.REPRODUCED
-    assert "judge" not in same.why and other.why.endswith("; the judge has changed since")
+    assert "evaluator" not in same.why and other.why.endswith("; the evaluator has changed since")

@@ -26,7 +26,7 @@ def counted(*kernels: KernelCounters) -> Evaluation:
 
 
 def test_a_slow_kernel_is_told_what_it_waits_for() -> None:
-    text = prompts().render_feedback(counted(SLOW), None)
+    text = prompts().feedback(counted(SLOW), None)
     assert "Counters of `tiled_product<float, 64>` (410 µs with cold caches)" in text
     assert "in percent of the peak: arithmetic and issue 34, DRAM 81." in text
     assert "25 % of the warps a multiprocessor can hold were active." in text
@@ -46,4 +46,4 @@ def test_without_counters_nothing_is_said_of_them() -> None:
     nothing = EVALUATIONS["passed_memory"].model_copy(
         update={"counters": Counters(ran=False, reason="no ncu")}
     )
-    assert "Counters" not in prompts().render_feedback(nothing, None)
+    assert "Counters" not in prompts().feedback(nothing, None)

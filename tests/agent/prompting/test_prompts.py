@@ -346,14 +346,12 @@ def test_task_prompts() -> None:
 @pytest.mark.parametrize("name", EVALUATIONS)
 def test_feedback_prompts(name: str) -> None:
     has_code = EVALUATIONS[name].status not in (Status.NO_CODE, Status.TRUNCATED)
-    agrees_with_golden(
-        f"feedback/{name}", prompts().render_feedback(EVALUATIONS[name], CODE if has_code else None)
-    )
+    agrees_with_golden(f"feedback/{name}", prompts().feedback(EVALUATIONS[name], CODE if has_code else None))
 
 
 @pytest.mark.parametrize("name", ["passed_memory", "wrong_shape"])
 def test_feedback_after_a_later_try_was_given_up(name: str) -> None:
-    text = prompts().render_feedback(EVALUATIONS["passed_near_the_limit"], CODE, EVALUATIONS[name])
+    text = prompts().feedback(EVALUATIONS["passed_near_the_limit"], CODE, EVALUATIONS[name])
     agrees_with_golden(f"feedback/given_up_for_better_than_{name}", text)
 
 
@@ -365,7 +363,7 @@ def test_feedback_is_short() -> None:
     noisy = EVALUATIONS["compile_error"].builds[0].model_copy(update={"log": LOG * 5000})
     loud = evaluation(Status.RUNTIME_ERROR, detail="x" * 100_000, output_tail="y" * 100_000, builds=(noisy,))
     failed = EVALUATIONS["compile_error"].model_copy(update={"builds": (noisy,)})
-    assert all(len(prompts().render_feedback(one, CODE)) < 4000 for one in (loud, failed))
+    assert all(len(prompts().feedback(one, CODE)) < 4000 for one in (loud, failed))
 
 
 def test_prompts_are_what_strategies_expect() -> None:

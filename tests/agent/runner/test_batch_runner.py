@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from kernelwright.agent.archive import resume_run
 from kernelwright.agent.records.attempt_log import (
-    AssignmentFinished,
+    AssignmentDone,
     EvaluatorFailed,
     KernelKept,
     ProblemSkipped,
@@ -23,7 +24,7 @@ from kernelwright.agent.records.attempt_log import (
 )
 from kernelwright.agent.records.budgets import Budget
 from kernelwright.agent.records.messages import ProviderError, Sampling
-from kernelwright.agent.runner import ModelChoice, resume
+from kernelwright.agent.runner import ModelChoice
 from kernelwright.agent.runner import events as seen
 from kernelwright.agent.runner.events import event_line
 from kernelwright.agent.strategies.refine import Refine
@@ -57,7 +58,7 @@ def test_every_sample_of_every_problem_and_model_is_asked_judged_and_kept(bench,
     assert len(kernels) == summary.kept == len(lines_of(bench, KernelKept)) == 8
     assert {kernel.record.provenance.license for kernel in kernels} == {"MIT", None}
     assert {kernel.record.provenance.origin for kernel in kernels} == {"", "a recording"}
-    assert len(lines_of(bench, AssignmentFinished)) == 4
+    assert len(lines_of(bench, AssignmentDone)) == 4
     assert [line.end for line in lines_of(bench, RunFinished)] == [RunEnd.COMPLETE]
 
 
@@ -289,7 +290,7 @@ def test_a_spent_budget_can_be_raised_and_stays_so(bench, scripted, says) -> Non
     provider = scripted(lambda request: says(f"PASSED 2 {request.problem} {request.sample}"))
     plan = bench.plan(4, strategy=Sample(samples=10), budget=Budget(attempts=13, tokens=10**9))
     bench.run(plan, provider)
-    with resume(bench.workspace.archive(), bounds=Budget(attempts=15)) as log:
+    with resume_run(bench.workspace.archive(), bounds=Budget(attempts=15)) as log:
         raised = bench.batch(log, provider).run()
     assert (raised.end, raised.attempts) == (RunEnd.BUDGET, 15)
     assert raised.budget == Budget(attempts=15, tokens=10**9)
@@ -327,7 +328,7 @@ def test_events_tell_the_story_in_order_and_as_json(bench, scripted, says) -> No
         "StageEntered",
         "Judged",
         "Kept",
-        "AssignmentFinished",
+        "AssignmentDone",
         "RunClosed",
     ]
     told = [json.loads(event_line(event)) for event in bench.events]

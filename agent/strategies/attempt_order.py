@@ -1,4 +1,4 @@
-"""Orders attempts by their worth as a starting point."""
+"""Order of attempts by merit as a starting point."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _STAGES: Final = tuple(Stage)
 
 
 def worth(attempt: Attempt) -> tuple[bool, float, bool, int]:
-    """Orders attempts: right ones by speedup, then those with code by how far they came.
+    """Return the sort key of an attempt: correct ones by speedup, then those with code by the stage reached.
 
-    One that cheats comes no further than one that was rejected.
+    A candidate that cheats ranks like a rejected one.
     """
     if attempt.evaluation is None:
         return False, 0.0, False, -1
@@ -24,5 +24,5 @@ def worth(attempt: Attempt) -> tuple[bool, float, bool, int]:
 
 
 def best_of(attempts: list[Attempt]) -> Attempt | None:
-    """The best attempt, the earliest among equals; None of none."""
+    """Return the best attempt, the earliest among equals; None if there is none."""
     return max(attempts, key=worth, default=None)
