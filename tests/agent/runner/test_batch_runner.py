@@ -328,7 +328,7 @@ def test_events_tell_the_story_in_order_and_as_json(bench, scripted, says) -> No
         "StageEntered",
         "Judged",
         "Kept",
-        "AssignmentDone",
+        "AssignmentFinished",
         "RunClosed",
     ]
     told = [json.loads(event_line(event)) for event in bench.events]
