@@ -164,7 +164,7 @@ class Workspace:
         close = get_close_matches(name, [folder.name for folder in folders], n=NAMED, cutoff=0.0)
         known = f"it holds {len(folders)}: {', '.join(close)}" if close else "it holds none"
         more = ", ..." if len(folders) > len(close) > 0 else ""
-        raise UnknownKernel(f"no kept kernel {name!r} below {self.generated}; {known}{more}")
+        raise UnknownKernel(f"no saved kernel {name!r} below {self.generated}; {known}{more}")
 
 
 def _folder(place: Path, sha: str, problem_sha: str) -> tuple[Path, KernelRecord | None]:

@@ -116,7 +116,7 @@ def test_an_unknown_or_unclear_name_is_said(tmp_path: Path, make: Make) -> None:
     place = Workspace(tmp_path)
     for number in range(3):
         place.keep(make.code(number), make.evaluation(source=make.code(number)), FROM)
-    with pytest.raises(UnknownKernel, match="no kept kernel 'zz'"):
+    with pytest.raises(UnknownKernel, match="no saved kernel 'zz'"):
         place.kernel("zz")
     with pytest.raises(UnknownKernel, match="could be"):
         place.kernel("")

@@ -56,4 +56,4 @@ def test_a_run_records_what_it_showed_and_refuses_to_go_on_without(
         if path.is_file():
             path.unlink()
     gone = kernelwright("run", "--resume", "last")
-    assert (gone.exit_code, f"no kept kernel '{kept}'" in gone.stderr) == (2, True), gone.output
+    assert (gone.exit_code, f"no saved kernel '{kept}'" in gone.stderr) == (2, True), gone.output

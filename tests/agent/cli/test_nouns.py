@@ -59,7 +59,7 @@ def test_a_run_its_failed_attempt_and_its_kernel_can_be_looked_at_and_removed(
     [
         (("runs", "show", "nosuch"), "no run 'nosuch'"),
         (("attempts", "show", "nosuch"), "no attempt 'nosuch'"),
-        (("kernels", "show", "nosuch"), "no kept kernel 'nosuch'"),
+        (("kernels", "show", "nosuch"), "no saved kernel 'nosuch'"),
         (("cache", "rm", "build", "--yes"), "no kind of cache 'build'; did you mean builds"),
     ],
 )
