@@ -46,7 +46,7 @@ def _find(name: str, generated: Path) -> Path:
         return fits[0]
     if fits:
         raise ConfigError(f"{name!r} could be {', '.join(str(folder) for folder in fits)}")
-    raise ConfigError(f"no kept kernel {name!r} below {generated}; it holds {len(folders)}")
+    raise ConfigError(f"no saved kernel {name!r} below {generated}; it holds {len(folders)}")
 
 
 def _load(module_name: str, path: Path) -> type[Any]:  # Any: see above

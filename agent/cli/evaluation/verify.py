@@ -50,19 +50,21 @@ def verify(
     place = Workspace(workspace)
     chosen, comparisons = _chosen(place, kernels)
     references = find_references(place.archive(say_once()), chosen, problem or ["all"])
-    with Evaluator(cache=cache) as evaluator:
-        for number, kernel in enumerate(chosen, 1):
-            if is_watched():
-                place_of = f"{number}/{len(chosen)}  {kernel.id}  {plain(kernel.record.problem)}"
-                notes().print(place_of, style="dim")
-            comparison = _evaluate_again(kernel, references, evaluator)
-            comparisons.append(comparison)
-            if keep and comparison.after is not None and comparison.after.status == "PASSED":
-                place.keep(kernel.source, comparison.after, kernel.record.provenance)
-    if json:
-        print(json_module.dumps([entry.model_dump(mode="json") for entry in comparisons], indent=2))
-    else:
-        _print(comparisons, workspace)
+    try:
+        with Evaluator(cache=cache) as evaluator:
+            for number, kernel in enumerate(chosen, 1):
+                if is_watched():
+                    place_of = f"{number}/{len(chosen)}  {kernel.id}  {plain(kernel.record.problem)}"
+                    notes().print(place_of, style="dim")
+                comparison = _evaluate_again(kernel, references, evaluator)
+                comparisons.append(comparison)
+                if keep and comparison.after is not None and comparison.after.status == "PASSED":
+                    place.keep(kernel.source, comparison.after, kernel.record.provenance)
+    finally:  # an interrupt loses nothing that was measured
+        if json:
+            print(json_module.dumps([entry.model_dump(mode="json") for entry in comparisons], indent=2))
+        else:
+            _print(comparisons, workspace)
     raise _exit(comparisons)
 
 
