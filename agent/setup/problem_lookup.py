@@ -7,7 +7,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
-from kernelwright import agent
 from kernelwright.agent.archive import Archive, ArchiveError
 from kernelwright.agent.setup.usage_error import UsageError
 from kernelwright.agent.workspace import Kernel
@@ -17,8 +16,8 @@ GPU_SIZED: Final = "these sizes are made for a GPU and take long on a CPU; --sha
 
 
 def installed_problems() -> Path:
-    """The folder of reference problems: inside the installed package, or beside it in a checkout."""
-    return Path(agent.__file__).parents[1] / "reference_problems"
+    """The folder of reference problems: beside `agent`, in a checkout and in an installed package."""
+    return Path(__file__).parents[2] / "reference_problems"
 
 
 def read_problems(names: Sequence[str]) -> list[Problem]:

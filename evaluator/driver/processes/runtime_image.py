@@ -22,7 +22,10 @@ _CONTESTANT_PARTS = ("ipc", "contestant", "devices")
 _INSIDE = Path("/kernelwright")
 
 _CONTESTANT_MAIN = "from kernelwright.evaluator.contestant.executor import main"
-_REFEREE_MAIN = "from kernelwright.evaluator.referee.entry import main"
+_REFEREE_MAIN = (
+    "from kernelwright.evaluator.referee.pid_offset import step_aside; step_aside(); "
+    "from kernelwright.evaluator.referee.server import main"
+)
 
 
 class RuntimeImage:

@@ -1,8 +1,7 @@
-"""Where the referee's process starts: takes a process number no contestant has, then serves."""
+"""Gives the referee a process number that no contestant has, before torch is imported."""
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 
@@ -23,14 +22,3 @@ def step_aside() -> None:
     pid = os.fork()
     if pid:
         sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-
-
-def main() -> None:
-    """Step aside, import torch, serve."""
-    step_aside()
-    gc.disable()  # what is imported stays
-    from kernelwright.evaluator.referee.server import main as serve
-
-    gc.freeze()
-    gc.enable()
-    serve()
