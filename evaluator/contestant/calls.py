@@ -36,14 +36,14 @@ _FINE = Collected(kind="", complaint="")
 
 @dataclass(slots=True)
 class CallLayout:
-    """Where the arguments and outputs of `count` calls lie; views are made once, outside any timing."""
+    """Places of the arguments and outputs of `count` calls; views are made once, outside any timing."""
 
     arguments: list[Call]
     outputs: list[list[torch.Tensor]]
     output_tree: Tree
     output_slots: list[Slot]
     device: torch.device
-    """Where the model lives; the slots may lie elsewhere."""
+    """Device of the model; the slots may lie elsewhere."""
     private: Callable[[int], Call] | None
     """Makes arguments in allocations of exactly their size, where sanitizers see an overrun."""
     renewed: Callable[[int], Call] | None
@@ -51,7 +51,7 @@ class CallLayout:
     backward: Backward | None
     """The gradients asked for; then each call's positional arguments end with leaves and cotangents."""
     shared: frozenset[int]
-    """Where memory begins that is the referee's: what lies in it may be gone once the calls are over."""
+    """Start addresses of the referee's memory: what lies in it may be gone once the calls are over."""
     made: list[Call] = field(default_factory=list)
     """Arguments made ahead for the next run."""
 

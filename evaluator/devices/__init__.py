@@ -32,7 +32,7 @@ class Device(Protocol):
 
     @property
     def torch_device(self) -> torch.device:
-        """Where tensors of this device live."""
+        """The `torch.device` of its tensors."""
 
     def allocate(self, size: int) -> Block:
         """New memory to share, `size` bytes, zeroed."""

@@ -38,7 +38,7 @@ class Gpu:
     uuid: str
     """Such as `GPU-8a1b2c3d-...`."""
     bus: str
-    """Where it is plugged in, such as `00000000:18:00.0`."""
+    """PCI bus address, such as `00000000:18:00.0`."""
 
 
 @cache

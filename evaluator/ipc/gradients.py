@@ -16,7 +16,7 @@ from torch import nn
 from kernelwright.evaluator.ipc.tensor_tree import flatten
 
 OUTPUT = "output"
-"""Where the call's own value lies in the answer, beside the gradients."""
+"""Key of the call's own value in the answer, beside the gradients."""
 _WRAPPED = "_orig_mod."
 """Prefix that torch.compile adds to names."""
 

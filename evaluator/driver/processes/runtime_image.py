@@ -66,7 +66,7 @@ class RuntimeImage:
         return folder
 
     def seen(self, path: Path) -> Path:
-        """Where a sandboxed process sees a path below the root."""
+        """Translate a path below the root into the sandbox's own."""
         if self._tier is not SandboxTier.BUBBLEWRAP:
             return path
         return _INSIDE / path.relative_to(self.root)

@@ -181,7 +181,7 @@ class OutputWatch:
         return torch.cat(found), most
 
     def unsettled(self) -> torch.Tensor | None:
-        """Where whole numbers changed; None where most did."""
+        """Mark whole numbers that changed; None if most did."""
         mask = self._changed
         if self._scale is not None or not mask.numel() or float(mask.float().mean()) > MAX_UNSETTLED:
             return None

@@ -34,7 +34,7 @@ class Baselines:
 
     eager: CallBuffers
     queued: bool
-    """Whether its calls can be queued ahead of the clock."""
+    """True if its calls can be queued ahead of the clock."""
     facts: BaselineFacts
     """Of calls in that way: launching them is only in the times of others."""
     count: int
@@ -46,7 +46,7 @@ class Baselines:
     """Relative standard deviation between processes whose calls are not queued, though they can be; measured
     when the first candidate is met that cannot queue its own."""
     launching_compared: bool = False
-    """Whether that was tried."""
+    """True once that was tried."""
 
     def restore_queue(self) -> None:
         """Undo limits from memory that was short beside one candidate."""

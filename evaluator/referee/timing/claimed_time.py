@@ -27,7 +27,7 @@ class Batch:
     count: int
     """Scored calls."""
     queued: bool = False
-    """Whether calls wait in the device's queue for their inputs: launching them is not in their time."""
+    """True if calls wait in the device's queue for their inputs: launching them is not in their time."""
     lead: int = 0
     """Unscored calls before them, verified like all others: they hide how slowly a GPU's host begins."""
 

@@ -31,7 +31,7 @@ class Schedule:
     max_turns: int
     call_timeout_s: float
     single_calls: bool = True
-    """Whether calls are timed one by one too, to find merged work; trusted workers merge none."""
+    """True if calls are timed one by one too, to find merged work; trusted workers merge none."""
 
 
 class InterleavedTimer:

@@ -145,7 +145,7 @@ CONTENDED_FACTOR: Final = 1.05
 CONTENDED_SPREADS: Final = 3
 """Spreads of its turns alone allowed on top."""
 RECHECK_IN_SECOND_PROCESS: Final = {"cpu": False, "cuda": True}
-"""Whether inconsistent claims are timed again in another process: on a CPU, whose tolerance grows with its
+"""Inconsistent claims are timed again in another process: on a CPU, whose tolerance grows with its
 noise, starting a process takes longer than timing one."""
 
 # Statistics.

@@ -54,7 +54,7 @@ class TimedInputs:
         self.trials = bases
         self._starts = starts
         self.inputs_stay = inputs_stay
-        """Whether a call must leave its inputs as they are."""
+        """True if a call must leave its inputs as they are."""
         self._fresh = fresh
         self._secret = secret
         leaves = [trial.arguments.leaves for trial in bases]

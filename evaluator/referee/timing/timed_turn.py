@@ -38,7 +38,7 @@ class TurnRunner:
         self._queued = queued
         self._call_timeout_s = call_timeout_s
         self._memory_was_read = False
-        """Whether the system lets the referee read the memory of processes."""
+        """True if the system lets the referee read the memory of processes."""
 
     def run(self, buffers: CallBuffers, recipe: InputRecipe, *, lead: int) -> tuple[Turn, list[torch.Tensor]]:
         """Warm up, freeze, publish inputs and poison outputs, thaw, run, freeze, withdraw, collect, copy.
@@ -97,7 +97,7 @@ class _TurnMemory:
             OutputSnapshot(buffers.worker, buffers.output_slots, self._count, secret) if on_host else None
         )
         self.was_read = False
-        """Whether the process's own memory could be read."""
+        """True if the process's own memory could be read."""
         self.published_ms = self.withdrawn_ms = 0.0
 
     def publish(self) -> None:

@@ -49,7 +49,7 @@ class ModelSpec:
     """Later messages call it by this name."""
     seed: int
     vary: bool
-    """Whether constant parameters are moved off their constants."""
+    """True if constant parameters are moved off their constants."""
     state: dict[str, torch.Tensor] | None = None
     """The reference's state to load afterwards."""
     compiled: bool = False
