@@ -263,7 +263,7 @@ class TrialPool:
         return draw
 
     def starts(self) -> Starts:
-        """Draws that timed calls start from: those whose terms cancel, if they may, since the limit is tightest there.
+        """Draw what timed calls start from: terms that cancel, if they may; the limit is tightest there.
 
         Inputs near known ones could be answered from them: by derivatives, or by narrower arithmetic for the
         small difference. Sign and magnitude are secret, so none is near another.

@@ -145,8 +145,8 @@ CONTENDED_FACTOR: Final = 1.05
 CONTENDED_SPREADS: Final = 3
 """Spreads of its turns alone allowed on top."""
 RECHECK_IN_SECOND_PROCESS: Final = {"cpu": False, "cuda": True}
-"""Inconsistent claims are timed again in another process: on a CPU, whose tolerance grows with its
-noise, starting a process takes longer than timing one."""
+"""Inconsistent claims are timed again in another process; not on a CPU, whose tolerance grows with its
+noise, and where starting a process takes longer than timing one."""
 
 # Statistics.
 RESAMPLES: Final = 2000
