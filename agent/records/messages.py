@@ -20,7 +20,9 @@ class Sampling(Record):
     """Sampling parameters; None leaves the endpoint's default."""
 
     temperature: float | None = Field(default=None, ge=0)
+    """Sampling temperature of the model."""
     top_p: float | None = None
+    """Share of probability that tokens are sampled from."""
     max_tokens: int | None = Field(default=None, ge=1)
     """Most tokens of a reply, thoughts included."""
     seed: int | None = None

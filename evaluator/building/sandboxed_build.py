@@ -31,7 +31,7 @@ from kernelwright.evaluator.sandbox.isolation.mounts import SYSTEM
 from kernelwright.evaluator.schema.config import SandboxTier
 from kernelwright.evaluator.schema.errors import MachineError
 
-_SCRIPT: Final = Path(__file__).with_name("build_script.py")
+_SCRIPT: Final = Path(__file__).resolve().with_name("build_script.py")
 _OUT_OF_RESOURCES: Final = re.compile(
     r"Killed signal terminated|cc1plus: out of memory|virtual memory exhausted|No space left on device"
     r"|std::bad_alloc|Resource temporarily unavailable|Cannot allocate memory"

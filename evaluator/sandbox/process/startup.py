@@ -27,7 +27,7 @@ from kernelwright.evaluator.schema.config import SandboxTier
 from kernelwright.evaluator.schema.errors import MachineError
 
 SYS_ADMIN = 21
-INIT = Path(__file__).with_name("init.py")
+INIT = Path(__file__).resolve().with_name("init.py")
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,7 +181,7 @@ def test_models_of_one_run_may_have_endpoints_of_their_own(
     [
         ("http://localhost:1/v1", "is not one of base_url=…, model=…, key_env=…"),
         ("model=m", "names no base_url"),
-        ("base_url=localhost", "--fallback: must match"),
+        ("base_url=localhost", "--fallback base_url: must match"),
     ],
 )
 def test_a_fallback_that_is_none_is_said(
