@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from kernelwright.agent.cli.evaluation import doctor, evaluate, serve, verify
-from kernelwright.agent.cli.library import (
+from kernelwright.agent.cli.results import (
     attempts_command,
     cache,
     export,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kernelwright.agent.cli.library.kernels import KernelNames
+from kernelwright.agent.cli.results.kernels import KernelNames
 from kernelwright.agent.cli.terminal import options
 from kernelwright.agent.setup.usage_error import UsageError
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from kernelwright.agent.cli.library.runs import find_run
+from kernelwright.agent.cli.results.runs import find_run
 from kernelwright.agent.cli.terminal import completion, options
 from kernelwright.agent.cli.terminal.failures import did_pass, say_once
 from kernelwright.agent.cli.terminal.options import option

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelwright.agent.cli.library.runs import find_run
+from kernelwright.agent.cli.results.runs import find_run
 from kernelwright.agent.cli.terminal import completion, options
 from kernelwright.agent.cli.terminal.failures import say_once
 

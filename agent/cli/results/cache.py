@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from kernelwright.agent.cli.library.runs import Yes, confirm, folder_bytes, megabytes
+from kernelwright.agent.cli.results.runs import Yes, confirm, folder_bytes, megabytes
 from kernelwright.agent.cli.terminal import completion, options
 from kernelwright.agent.cli.terminal.failures import say
 from kernelwright.agent.setup.usage_error import UsageError, unknown

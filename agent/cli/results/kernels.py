@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelwright.agent.cli.library.runs import Yes, confirm
+from kernelwright.agent.cli.results.runs import Yes, confirm
 from kernelwright.agent.cli.terminal import completion, options
 from kernelwright.agent.cli.terminal.failures import say, say_once
 
@@ -72,7 +72,7 @@ def show(kernel: KernelName, workspace: options.Workspace = Path(), json: option
     """Show a saved kernel: its conversation, its source, its score and where it came from."""
     from kernelwright.agent.archive import ArchiveError
     from kernelwright.agent.cli.evaluation.evaluation_card import card
-    from kernelwright.agent.cli.library.attempts_command import print_conversation
+    from kernelwright.agent.cli.results.attempts_command import print_conversation
     from kernelwright.agent.cli.terminal.console import out, plain, print_source
     from kernelwright.agent.workspace import Workspace
 
@@ -117,7 +117,7 @@ def remove_kernels(kernels: KernelNames, workspace: options.Workspace = Path(), 
 
 def _conversation(archive: Archive, kernel: Kernel) -> list[dict[str, str]]:
     from kernelwright.agent.archive import ArchiveError
-    from kernelwright.agent.cli.library.attempts_command import conversation
+    from kernelwright.agent.cli.results.attempts_command import conversation
 
     made = kernel.record.provenance
     if made.run is None or made.run not in archive.runs():
