@@ -8,13 +8,30 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from kernelwright.evaluator.schema.problem import (Problem, find_problems, read_problem)
 
 FOLDER = Path(__file__).parents[2] / "reference_problems"
 PROBLEMS = [read_problem(path) for path in find_problems([FOLDER])]
-LARGEST_BYTES = 2 << 30
+LARGEST_BYTES = 6 << 30
+ROUNDINGS = 1000.0
+"""Errors of the coarsest type among inputs, weights and outputs that an output may be apart, relative to its size."""
+ALLOWED = dict.fromkeys(
+    (
+        "attention/document_mask_causal",
+        "decode/paged_grouped",
+        "decode/ragged_grouped",
+        "moe/capacity_grouped_matmul",
+        "sampling/speculative_residual",
+    ),
+    {"reads_part_of_input"},
+) | {
+    "decode/append_and_attend": {"reads_part_of_input", "mutates_input"},
+    "optimizers/adamw_in_place": {"mutates_input", "ignores_input"},  # one counter cannot be put in another order
+    "norms/batch_norm_residual_train": {"ignores_parameter"},
+}
+"""Problems in which one input says which parts of another count, or whose calls change inputs or buffers."""
 
 every_problem = pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.id)
 every_shape = pytest.mark.parametrize("shapes", ["small", "odd"])
@@ -31,10 +48,14 @@ def module_constants(problem: Problem) -> dict[str, Any]:
     }
 
 
-def test_there_are_at_least_thirty_problems_in_three_levels_with_unique_ids():
-    ids = [problem.id for problem in PROBLEMS]
-    assert len(set(ids)) == len(ids) >= 30
-    assert {problem_id.partition("/")[0] for problem_id in ids} == {"level1", "level2", "level3"}
+def test_there_are_at_least_120_problems_with_unique_names():
+    names = [problem.name for problem in PROBLEMS]
+    assert len(set(names)) == len(names) >= 120
+
+
+def test_an_id_names_the_family(tmp_path):
+    families = {path.name for path in FOLDER.iterdir() if path.is_dir()}
+    assert {problem.id.partition("/")[0] for problem in PROBLEMS} == families
 
 
 @every_problem
@@ -55,7 +76,7 @@ def test_a_problem_has_a_small_shape_and_an_odd_one(problem):
 @every_shape
 @every_problem
 def test_an_answer_is_finite_spread_repeatable_and_depends_on_everything(problem, shapes, load, flaws):
-    assert flaws(load(problem, shapes)) == set()
+    assert flaws(load(problem, shapes)) - ALLOWED.get(problem.id, set()) == set()
 
 
 @every_shape
@@ -64,12 +85,14 @@ def test_double_precision_agrees_with_single(problem, shapes, load, answer):
     loaded = load(problem, shapes)
     model, inputs = loaded.model(), loaded.inputs()
     single = answer(model, inputs)
+    kept = [*single, *(x for x in tree_leaves(inputs) if isinstance(x, torch.Tensor)), *model.parameters()]
+    error = ROUNDINGS * max(torch.finfo(x.dtype).eps for x in kept if x.is_floating_point())
     double = answer(model.double(), tree_map(lambda x: x.double() if x.is_floating_point() else x, inputs))
     for a, b in zip(single, double, strict=True):
         if b.is_floating_point():
-            assert b.dtype == torch.float64
+            b = b.double()
             scale = b.square().mean().sqrt().item()
-            torch.testing.assert_close(a.double(), b, rtol=1e-4, atol=1e-4 * scale)
+            torch.testing.assert_close(a.double(), b, rtol=error, atol=error * scale)
         else:
             assert torch.equal(a, b)
 
