@@ -17,8 +17,9 @@ Ask models for kernels, as `kernelwright run` does::
     print(batch.summary.passed, [kernel.id for kernel in batch.kernels])
 
 Read what was produced: `Workspace(folder)` gives `kernels()` and `archive()`; `board(archive.attempts())`
-ranks; `export("sft", Path("data"), workspace=folder)` writes training data; `load_kernel("3f2a")` gives the
-class of a saved kernel; `verifiers.load_environment("kernelwright")` finds `load_environment`.
+ranks; `export("sft", Path("data"), workspace=folder)` writes training data; `screen_kernel("3f2a")` reports
+on a saved kernel, which is foreign code, and `load_kernel("3f2a", sandbox=True)` runs it;
+`verifiers.load_environment("kernelwright")` finds `load_environment`.
 
 Errors are `UsageError` and `ConfigError` (mend the call), `ProblemError` (mend the
 problem), `MachineError` (mend the machine), `ProviderError` and `ArchiveError`; all failures of the evaluator
@@ -66,22 +67,8 @@ if TYPE_CHECKING:
         find_problems,
         load_kernel,
         read_problem,
+        screen_kernel,
     )
-
-_AGENT = (
-    *("Archive", "ArchiveError", "Batch", "Board", "Budget", "Kernel", "ProviderError", "RunSettings"),
-    *(
-        "Sampling",
-        "UnknownKernel",
-        "UnknownRun",
-        "UsageError",
-        "Workspace",
-        "board",
-        "export",
-        "load_environment",
-    ),
-    "run_batch",
-)
 
 __all__ = [
     "Archive",
@@ -89,33 +76,37 @@ __all__ = [
     "Batch",
     "Board",
     "Budget",
+    "Kernel",
+    "ProviderError",
+    "RunSettings",
+    "Sampling",
+    "UnknownKernel",
+    "UnknownRun",
+    "UsageError",
+    "Workspace",
+    "board",
+    "export",
+    "load_environment",
+    "run_batch",
+]
+_AGENT = frozenset(__all__)
+__all__ += [
     "Candidate",
     "ConfigError",
     "Evaluation",
     "EvaluationConfig",
     "Evaluator",
     "EvaluatorError",
-    "Kernel",
     "Limits",
     "MachineError",
     "Problem",
     "ProblemError",
-    "ProviderError",
-    "RunSettings",
-    "Sampling",
     "Status",
-    "UnknownKernel",
-    "UnknownRun",
-    "UsageError",
-    "Workspace",
-    "board",
     "evaluate",
-    "export",
     "find_problems",
-    "load_environment",
     "load_kernel",
     "read_problem",
-    "run_batch",
+    "screen_kernel",
 ]
 
 if not TYPE_CHECKING:
@@ -123,9 +114,8 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(
-            import_module("kernelwright.agent" if name in _AGENT else "kernelwright.evaluator"), name
-        )
+        home = "kernelwright.agent" if name in _AGENT else "kernelwright.evaluator"
+        return getattr(import_module(home), name)
 
     def __dir__() -> list[str]:
         return __all__

@@ -7,18 +7,29 @@ A saved kernel is a folder named by its hash, `generated/<backend>/<problem>/<ke
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
+from glob import escape
 from pathlib import Path
 from typing import Final
 
 from pydantic import ValidationError
 
 from kernelwright.agent.archive import Archive, ArchiveError
-from kernelwright.agent.records.atomic_file import write_whole
+from kernelwright.agent.records.score_policy import policy_of
 from kernelwright.agent.records.strict_json import plain
-from kernelwright.evaluator import Candidate, Evaluation, Record, Status
+from kernelwright.evaluator import (
+    Candidate,
+    Evaluation,
+    KernelScreening,
+    Record,
+    Status,
+    screen_source,
+    write_whole,
+)
 
 SCHEMA_VERSION: Final = 1
 ID_DIGITS: Final = 12
@@ -67,7 +78,7 @@ class KernelRecord(Record):
     builds_plainly: bool | None = None
     """True when it also builds with torch's own headers; None when that was not checked."""
     scores: tuple[Evaluation, ...]
-    """The best for each hardware and policy, in that order; never empty."""
+    """The latest of each policy; never empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +91,16 @@ class Kernel:
     record: KernelRecord
 
     @property
-    def best(self) -> Evaluation:
-        """The score with the highest speedup."""
-        return max(self.record.scores, key=lambda score: score.speedup or 0.0)
+    def score(self) -> Evaluation:
+        """The score to show: of those against most baselines the latest."""
+        scores = self.record.scores
+        return max(scores, key=lambda score: (len(policy_of(score).baselines), score.evaluated_at))
+
+    def screening(self) -> KernelScreening:
+        """A report on what it is before it is used: foreign code."""
+        origin = self.record.provenance.model_dump(mode="json")
+        candidate = Candidate(source=self.source, backend=self.record.backend)
+        return screen_source(candidate, self.record.sha, self.record.scores, origin)
 
 
 class Workspace:
@@ -107,7 +125,7 @@ class Workspace:
     ) -> Kernel:
         """Save a kernel that passed, or add a score to a saved one.
 
-        Of two scores under one policy on one hardware the better stays, so saving twice changes nothing.
+        Of two scores under one policy the later stays, not the luckier one; other policies' scores stay too.
 
         Raises:
             ValueError: it did not pass, or the evaluation is of other source.
@@ -132,6 +150,30 @@ class Workspace:
         _write(folder / _SCORE, _json(record))
         return Kernel(id=folder.name, folder=folder, source=source, record=record)
 
+    def replace_scores(self, kernel: Kernel, evaluation: Evaluation) -> None:
+        """Put a score in the place of those of the same task on the same hardware, whatever their policy.
+
+        Raises:
+            OSError: `generated/` cannot be written.
+        """
+        self._write_record(kernel, (*_others(kernel, evaluation), evaluation))
+
+    def drop_scores(self, kernel: Kernel, evaluation: Evaluation) -> None:
+        """Remove the scores that this evaluation contradicts, and a kernel that has no other.
+
+        Raises:
+            OSError: `generated/` cannot be written.
+        """
+        scores = _others(kernel, evaluation) if evaluation.environment else ()
+        if scores:
+            self._write_record(kernel, scores)
+        else:
+            shutil.rmtree(kernel.folder)
+
+    def _write_record(self, kernel: Kernel, scores: tuple[Evaluation, ...]) -> None:
+        record = _read_record(kernel.folder).model_copy(update={"scores": _merge(scores)})
+        _write(kernel.folder / _SCORE, _json(record))
+
     def kernels(self, on_damage: Callable[[Path, ArchiveError], None] | None = None) -> Iterator[Kernel]:
         """Yield the saved kernels, sorted by folder; with `on_damage`, damaged ones are reported and skipped.
 
@@ -147,6 +189,16 @@ class Workspace:
                 on_damage(path.parent, error)
             else:
                 yield kernel
+
+    def fastest(self, evaluation: Evaluation) -> Evaluation | None:
+        """The best saved score of the evaluation's problem under its policy; damaged kernels are left out."""
+        policy, name = policy_of(evaluation), evaluation.problem.rpartition("/")[2]
+        found: list[Evaluation] = []
+        for path in sorted(self.generated.glob(f"*/{escape(name)}/*/{_SCORE}")):
+            with suppress(ArchiveError):
+                found += [score for score in _read_record(path.parent).scores if policy_of(score) == policy]
+        same = [score for score in found if score.problem_sha == evaluation.problem_sha]
+        return max(same, key=lambda score: score.speedup or 0.0, default=None)
 
     def kernel(self, name: str) -> Kernel:
         """Return the saved kernel with this id or unique prefix of an id.
@@ -180,24 +232,16 @@ def _folder(place: Path, sha: str, problem_sha: str) -> tuple[Path, KernelRecord
 
 
 def _merge(scores: tuple[Evaluation, ...]) -> tuple[Evaluation, ...]:
-    best: dict[tuple[str, ...], Evaluation] = {}
-    for score in scores:
-        known = best.setdefault(_policy(score), score)
-        if _worth(score) > _worth(known):
-            best[_policy(score)] = score
-    return tuple(best[policy] for policy in sorted(best))
+    latest: dict[str, Evaluation] = {}
+    for score in sorted(scores, key=lambda score: score.evaluated_at):
+        latest[policy_of(score).model_dump_json()] = score
+    return tuple(latest[policy] for policy in sorted(latest))
 
 
-def _policy(evaluation: Evaluation) -> tuple[str, ...]:
-    hardware = evaluation.environment.device_name if evaluation.environment else ""
-    config = evaluation.config
-    return hardware, config.shapes or "", config.dtype, config.math, config.passes
-
-
-def _worth(evaluation: Evaluation) -> tuple[float, float]:
-    # The lower end of the interval first: a lucky, noisy measurement does not replace a precise one.
-    low = evaluation.measurement.interval.low if evaluation.measurement else 0.0
-    return low, evaluation.speedup or 0.0
+def _others(kernel: Kernel, evaluation: Evaluation) -> tuple[Evaluation, ...]:
+    task = policy_of(evaluation).task
+    scores = _read_record(kernel.folder).scores
+    return tuple(score for score in scores if policy_of(score).task != task)
 
 
 def _read(folder: Path) -> Kernel:

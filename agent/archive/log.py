@@ -20,8 +20,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from kernelwright.agent.archive.archive_errors import ArchiveError
 from kernelwright.agent.archive.policy import BLOCK_BYTES
-from kernelwright.agent.records.atomic_file import write_whole
 from kernelwright.agent.records.attempt_log import SCHEMA_VERSION, AnyLine
+from kernelwright.evaluator import write_whole
 
 _LINE: TypeAdapter[AnyLine] = TypeAdapter(AnyLine)
 

@@ -71,7 +71,9 @@ class Index:
                 seen = self.attempts[line.attempt]
                 seen.evaluation = offset
                 seen.passed = line.score.status is Status.PASSED
-                seen.speedup = line.score.speedup
+                seen.speedup = None if line.score.unfit else line.score.speedup
+                if line.confirms:
+                    seen.kept = seen.refused = False
             case AssignmentDone():
                 self.finished.add((line.problem, line.backend, line.model, line.strategy))
             case KernelKept():

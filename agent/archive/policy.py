@@ -8,5 +8,3 @@ RESERVED_BYTES: Final = 16 << 20
 """Bytes reserved while a run is written: room for some hundred replies in flight."""
 BLOCK_BYTES: Final = 1 << 16
 """Bytes read at once in search of the last line of a log."""
-DETAIL_CHARACTERS: Final = 300
-"""Characters of an evaluation's detail that its log line holds."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
+from kernelwright.agent.records.score_policy import policy_of, slower, unfit
 from kernelwright.evaluator import Evaluation, Record, Status
 
-SAME: Final = ("device", "passes", "shapes", "dtype", "math")
-"""Policy fields that two scores must share to be compared; devices by kind, not by number."""
+REMARKED: Final = ("torch", "sandbox", "evaluator")
+"""Fields of a policy that a second evaluation may change; the others make two scores incomparable."""
+
+UNSURE: Final = (Status.TIMED_OUT, Status.OUT_OF_MEMORY)
+"""Failures that a busy machine can cause; any other stands at once."""
 
 
 class ReproductionOutcome(StrEnum):
@@ -18,6 +22,9 @@ class ReproductionOutcome(StrEnum):
     DIFFERENT = "different"
     DAMAGED = "damaged"
     NOT_COMPARABLE = "not comparable"
+    RESCORED = "rescored"
+    SLOWER = "slower"
+    FAILED = "failed"
 
 
 class Reproduction(Record):
@@ -61,31 +68,60 @@ def damaged(kernel: str, why: str, problem: str = "-") -> Reproduction:
     )
 
 
+def rescore(kernel: str, before: Evaluation, after: Evaluation) -> Reproduction:
+    """Decide whether a new score, perhaps of another policy, takes the place of a saved one."""
+    measured = after.measurement
+    if after.status is not Status.PASSED:
+        outcome, why = ReproductionOutcome.FAILED, f"{after.status}: {after.detail}".rstrip(": ")
+    elif why := unfit(after):
+        outcome, why = ReproductionOutcome.NOT_COMPARABLE, f"passed; {why}"
+    elif why := slower(after):
+        outcome = ReproductionOutcome.SLOWER
+    else:
+        then = f"; {before.speedup:.2f}× before" if before.speedup is not None else ""
+        now = f"{measured.speedup:.2f}× over {measured.against}" if measured else "not timed"
+        outcome, why = ReproductionOutcome.RESCORED, now + then
+    return Reproduction(
+        kernel=kernel, problem=before.problem, outcome=outcome, why=why, before=before, after=after
+    )
+
+
+def needs_another(found: Reproduction) -> bool:
+    """Return whether a second evaluation must agree before this is said."""
+    after = found.after
+    if after is None or found.outcome in (ReproductionOutcome.REPRODUCED, ReproductionOutcome.RESCORED):
+        return False
+    return after.status in UNSURE or (after.status is Status.PASSED and _is_about_time(found, after))
+
+
+def after_another(first: Reproduction, second: Reproduction) -> Reproduction:
+    """Report the second of two evaluations, with what the first said."""
+    return second.model_copy(update={"why": f"{second.why}; evaluated twice, the first time: {first.why}"})
+
+
+def _is_about_time(found: Reproduction, after: Evaluation) -> bool:
+    return found.outcome is not ReproductionOutcome.NOT_COMPARABLE or bool(unfit(after))
+
+
 def _decide(before: Evaluation, after: Evaluation) -> tuple[ReproductionOutcome, str]:
     if before.problem_sha != after.problem_sha:
         return ReproductionOutcome.NOT_COMPARABLE, "the problem's source has changed"
     if after.status is not Status.PASSED:
         return ReproductionOutcome.DIFFERENT, f"{after.status}: {after.detail}".rstrip(": ")
-    then, now = before.environment, after.environment
-    if then is None or now is None or then.device_name != now.device_name:
-        there = then.device_name if then else "an unknown device"
-        here = now.device_name if now else "an unknown device"
-        return ReproductionOutcome.NOT_COMPARABLE, f"passed; was measured on {there}, this is {here}"
-    changed = [name for name in SAME if _policy(before, name) != _policy(after, name)]
-    if changed:
-        return ReproductionOutcome.NOT_COMPARABLE, f"passed under another policy: {', '.join(changed)}"
-    return _decide_speed(before, after)
+    changed = policy_of(after).differences(policy_of(before))
+    told = "".join(f"; {text}" for name, text in changed.items() if name in REMARKED)
+    if why := unfit(after):
+        return ReproductionOutcome.NOT_COMPARABLE, f"passed; {why}"
+    if blocking := [text for name, text in changed.items() if name not in REMARKED]:
+        return ReproductionOutcome.NOT_COMPARABLE, f"passed under another policy: {'; '.join(blocking)}{told}"
+    outcome, why = _decide_speed(before, after)
+    return outcome, f"{why}{told}"
 
 
 def _decide_speed(before: Evaluation, after: Evaluation) -> tuple[ReproductionOutcome, str]:
     then, now = before.measurement, after.measurement
     if then is None or now is None:
         return ReproductionOutcome.REPRODUCED, "passed; its speed was not measured both times"
-    if then.against != now.against and now.against not in then.baselines:
-        return (
-            ReproductionOutcome.NOT_COMPARABLE,
-            f"passed; speedup was against {then.against}, now {now.against}",
-        )
     slack = (then.noise_floor or 0.0) + (now.noise_floor or 0.0)
     apart = max(now.interval.low - then.interval.high, then.interval.low - now.interval.high)
     seen = f"{then.speedup:.2f}× then, {now.speedup:.2f}× now"
@@ -95,8 +131,3 @@ def _decide_speed(before: Evaluation, after: Evaluation) -> tuple[ReproductionOu
         ReproductionOutcome.DIFFERENT,
         f"{seen}; the intervals are {apart:.2f} apart, noise explains {slack:.2f}",
     )
-
-
-def _policy(evaluation: Evaluation, name: str) -> str:
-    value = str(getattr(evaluation.config, name))
-    return value.partition(":")[0] if name == "device" else value

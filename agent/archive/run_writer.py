@@ -17,7 +17,6 @@ from kernelwright.agent.archive.disk_reserve import DiskReserve
 from kernelwright.agent.archive.log import LogFile, parse, read_lines
 from kernelwright.agent.archive.log_index import Index
 from kernelwright.agent.archive.run_reader import LOG, TEXTS, Archive, refuse_misplaced
-from kernelwright.agent.archive.score_fields import score
 from kernelwright.agent.archive.text_store import TextStore
 from kernelwright.agent.extraction.extract import Extraction
 from kernelwright.agent.records.attempt_log import (
@@ -38,6 +37,7 @@ from kernelwright.agent.records.attempt_log import (
 from kernelwright.agent.records.budgets import Budget
 from kernelwright.agent.records.messages import Completion, CompletionRequest
 from kernelwright.agent.records.provenance import git_commit, now, run_stamp, versions
+from kernelwright.agent.records.score import Score
 from kernelwright.evaluator import Evaluation, Problem, Record, sha256_text
 
 SETTINGS: Final = "settings.toml"
@@ -187,7 +187,12 @@ class RunLog:
         return Attempt(completion=line)
 
     def record_evaluation(
-        self, attempt: Attempt, evaluation: Evaluation, *, reused_from: str | None = None
+        self,
+        attempt: Attempt,
+        evaluation: Evaluation,
+        *,
+        reused_from: str | None = None,
+        confirms: bool = False,
     ) -> Attempt:
         """Record an evaluation; a later one on the same attempt replaces it in every view."""
         text = _json(evaluation)
@@ -195,9 +200,10 @@ class RunLog:
             at=now(),
             attempt=attempt.id,
             evaluation_sha=sha256_text(text),
-            score=score(evaluation),
+            score=Score.of(evaluation),
             evaluation=self._put(text),
             reused_from=reused_from,
+            confirms=confirms,
         )
         self.append(line)
         return replace(attempt, evaluation=line)

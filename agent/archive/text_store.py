@@ -9,8 +9,8 @@ import hashlib
 from pathlib import Path
 
 from kernelwright.agent.archive.archive_errors import ArchiveError
-from kernelwright.agent.records.atomic_file import write_whole
 from kernelwright.agent.records.attempt_log import INLINE_BYTES, Text, TextRef
+from kernelwright.evaluator import write_whole
 
 PENDING = "pending"
 """Folder of half-written texts; only the holder of the run's lock may empty it."""

@@ -109,7 +109,13 @@ _add(
     "my_kernel.py -p my_problem.py --shapes small --no-time",
     "- -p 23_swish -b cpp --json < my_kernel.py",
 )
-_add("verify", verify.verify, EVALUATE, "", "3f2a --keep", "--problem my_problems --json")
+_add(
+    *("verify", verify.verify, EVALUATE),
+    "",
+    "3f2a --keep",
+    "--workers 4 --results verified.jsonl",
+)
+kernels.app.command("rescore", help=_paragraphs(verify.rescore))(verify.rescore)
 _add(
     *("serve", serve.serve, EVALUATE),
     "",

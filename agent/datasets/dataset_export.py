@@ -13,7 +13,6 @@ from kernelwright.agent.archive import Archive
 from kernelwright.agent.datasets.export_settings import DatasetSettings
 from kernelwright.agent.datasets.exporter import Exported
 from kernelwright.agent.datasets.select.archive_reader import ArchiveReader
-from kernelwright.agent.datasets.select.attempt_facts import AttemptFacts
 from kernelwright.agent.datasets.select.attempt_stage import AttemptStage
 from kernelwright.agent.datasets.write.columns import DatasetTable
 from kernelwright.agent.datasets.write.dataset_card import CardFacts, card, manifest
@@ -21,9 +20,10 @@ from kernelwright.agent.datasets.write.message_texts import MessageTexts
 from kernelwright.agent.datasets.write.row_emitter import RowEmitter
 from kernelwright.agent.datasets.write.row_files import RowFiles
 from kernelwright.agent.records.atomic_folder import appearing
+from kernelwright.agent.records.attempt_view import AttemptView
 from kernelwright.evaluator import Record
 
-RowWriter: TypeAlias = Callable[[RowEmitter, str, list[AttemptFacts]], None]
+RowWriter: TypeAlias = Callable[[RowEmitter, str, list[AttemptView]], None]
 """Writes the rows of one problem: emitter, split, attempts."""
 
 
@@ -59,7 +59,7 @@ class DatasetExporter:
 
     def _fill(self, archive: Archive, folder: Path, settings: DatasetSettings, exported: Exported) -> None:
         files = RowFiles(folder, self.tables, exported.rows, parquet=settings.parquet)
-        with AttemptStage(folder / "stage.sqlite") as stage:
+        with AttemptStage(folder / "stage.sqlite", takes_slower=settings.slower) as stage:
             reader = ArchiveReader(archive, self, settings, stage, exported)
             reader.read()
             with files:

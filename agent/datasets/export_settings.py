@@ -78,6 +78,8 @@ class DatasetSettings(Record):
     """Share of problems in the test split."""
     seed: int = 0
     """Selects the problems of the test split."""
+    slower: bool = False
+    """Use passes that are slower than the baseline as examples, too."""
     parquet: bool = False
     """Write Parquet beside JSON Lines."""
     decontaminate: tuple[str, ...] = ()
@@ -96,7 +98,8 @@ class DatasetSettings(Record):
         words += ["--pair-by", self.pairing.value]
         for path in self.decontaminate:
             words += ["--decontaminate", path]
-        return shlex.join([*words, *(["--parquet"] if self.parquet else [])])
+        words += [f"--{name}" for name in ("slower", "parquet") if getattr(self, name)]
+        return shlex.join(words)
 
 
 _REPEATED: Final = {

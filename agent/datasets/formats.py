@@ -6,7 +6,6 @@ from typing import Final
 
 from kernelwright.agent.datasets.dataset_export import DatasetExporter
 from kernelwright.agent.datasets.export_settings import Pairing
-from kernelwright.agent.datasets.select.attempt_facts import AttemptFacts
 from kernelwright.agent.datasets.select.near_duplicates import sketch
 from kernelwright.agent.datasets.select.preference_pairs import Pair, pairs_of
 from kernelwright.agent.datasets.write import columns
@@ -19,33 +18,34 @@ from kernelwright.agent.datasets.write.dataset_rows import (
 )
 from kernelwright.agent.datasets.write.row_emitter import REPEAT, RowEmitter
 from kernelwright.agent.datasets.write.trajectories import TrajectoryTurn, conversations, trajectory_rows
+from kernelwright.agent.records.attempt_view import AttemptView
 
 
-def _write_sft(work: RowEmitter, split: str, attempts: list[AttemptFacts]) -> None:
+def _write_sft(work: RowEmitter, split: str, attempts: list[AttemptView]) -> None:
     work.leave_out("failed", sum(facts.failed for facts in attempts))
     for facts in work.examples(attempts):
-        work.put(split, sft_rows(work.texts, facts, work.stage.attempt(facts.ordinal)))
+        work.put(split, sft_rows(work.texts, facts, work.stage.attempt(facts)))
 
 
-def _write_unpaired(work: RowEmitter, split: str, attempts: list[AttemptFacts]) -> None:
+def _write_unpaired(work: RowEmitter, split: str, attempts: list[AttemptView]) -> None:
     for kind in (work.examples, work.failures):
         for facts in kind(attempts):
-            work.put(split, {"unpaired": unpaired_row(work.texts, facts, work.stage.attempt(facts.ordinal))})
+            work.put(split, {"unpaired": unpaired_row(work.texts, facts, work.stage.attempt(facts))})
 
 
-def _write_preference(work: RowEmitter, split: str, attempts: list[AttemptFacts]) -> None:
+def _write_preference(work: RowEmitter, split: str, attempts: list[AttemptView]) -> None:
     fit = [*work.examples(attempts), *work.failures(attempts)]
     by_prompt = work.settings.pairing is Pairing.PROMPT
-    paired: set[int] = set()
+    paired: set[str] = set()
     written = 0
     for pair in pairs_of(fit, lambda facts: facts.prompt if by_prompt else ""):
         if written == work.settings.pairs:
             break
-        asked = pair.chosen.ordinal if by_prompt else _opening(attempts, pair)
+        asked = pair.chosen if by_prompt else _opening(attempts, pair)
         if asked is None:
             continue
-        both = work.stage.attempt(pair.chosen.ordinal), work.stage.attempt(pair.rejected.ordinal)
-        new = {pair.chosen.ordinal, pair.rejected.ordinal} - paired
+        both = work.stage.attempt(pair.chosen), work.stage.attempt(pair.rejected)
+        new = {pair.chosen.attempt, pair.rejected.attempt} - paired
         prompt = work.texts.prompt(work.stage.attempt(asked))
         work.put(split, {"preference": preference_row(work.texts, pair, prompt, both)}, len(new))
         paired |= new
@@ -55,18 +55,16 @@ def _write_preference(work: RowEmitter, split: str, attempts: list[AttemptFacts]
         work.exported.hint = "--pair-by problem also pairs answers to different prompts of one problem"
 
 
-def _opening(attempts: list[AttemptFacts], pair: Pair) -> int | None:
+def _opening(attempts: list[AttemptView], pair: Pair) -> AttemptView | None:
     """The attempt whose prompt opened the conversations of a problem and backend."""
     same = (pair.chosen.problem_sha, pair.chosen.backend)
-    return next(
-        (one.ordinal for one in attempts if one.turn == 0 and (one.problem_sha, one.backend) == same), None
-    )
+    return next((one for one in attempts if one.turn == 0 and (one.problem_sha, one.backend) == same), None)
 
 
-def _write_rl(work: RowEmitter, split: str, attempts: list[AttemptFacts]) -> None:
+def _write_rl(work: RowEmitter, split: str, attempts: list[AttemptView]) -> None:
     asked: set[tuple[str, str]] = set()
     for facts in attempts:
-        attempt = work.stage.attempt(facts.ordinal)
+        attempt = work.stage.attempt(facts)
         if facts.turn or attempt.completion.parents:
             work.leave_out("not the beginning of a conversation")
         elif (facts.backend, facts.prompt) in asked:
@@ -76,14 +74,14 @@ def _write_rl(work: RowEmitter, split: str, attempts: list[AttemptFacts]) -> Non
             work.put(split, {"rl": rl_row(work.texts, facts, attempt)})
 
 
-def _write_trajectories(work: RowEmitter, split: str, attempts: list[AttemptFacts]) -> None:
+def _write_trajectories(work: RowEmitter, split: str, attempts: list[AttemptView]) -> None:
     repeats = work.repeats()
     for conversation in conversations(attempts):
         if not any(facts.is_wanted for facts in conversation):
             work.leave_out("filter: no turn is wanted", len(conversation))
             continue
         turns = [
-            TrajectoryTurn(facts, work.stage.attempt(facts.ordinal), work.stage.doubt(facts))
+            TrajectoryTurn(facts, work.stage.attempt(facts), work.stage.doubt(facts))
             for facts in conversation
         ]
         said = "\n".join(work.texts.code(turn.attempt) or work.texts.reply(turn.attempt) for turn in turns)
@@ -94,9 +92,9 @@ def _write_trajectories(work: RowEmitter, split: str, attempts: list[AttemptFact
             work.put(split, {"trajectories": row}, len(row["turns"]))
 
 
-def _write_attempts(work: RowEmitter, split: str, attempts: list[AttemptFacts]) -> None:
+def _write_attempts(work: RowEmitter, split: str, attempts: list[AttemptView]) -> None:
     for facts in attempts:
-        attempt, doubt = work.stage.attempt(facts.ordinal), work.stage.doubt(facts)
+        attempt, doubt = work.stage.attempt(facts), work.stage.doubt(facts)
         work.put(split, {"attempts": attempt_row(work.texts, facts, attempt, doubt)})
 
 

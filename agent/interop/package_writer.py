@@ -15,6 +15,10 @@ from kernelwright.agent.workspace import Kernel
 from kernelwright.evaluator import BACKENDS, Problem, Record
 
 NAME: Final = re.compile(r"[A-Za-z]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+NAME_CHARACTERS: Final = 60
+"""Characters of a problem's name in the name of a kernel's module."""
+CELL_CHARACTERS: Final = 120
+"""Characters of a cell in the table of kernels."""
 RESERVED: Final = frozenset(
     {"agent", "evaluator", "kernelwright", "ninja", "numpy", "pytest", "tests", "torch"}
 )
@@ -103,11 +107,13 @@ def _name_error(wanted: PackageName) -> str:
 
 def _write_kernel(folder: Path, kernel: Kernel, reference: Problem) -> None:
     folder.mkdir(parents=True)
-    (folder / "__init__.py").write_text(f'"""Kernel {kernel.id} for {kernel.record.problem}."""\n', "utf-8")
+    # A problem's id is text of others: as a literal it cannot end the docstring and go on as code.
+    (folder / "__init__.py").write_text(f"{f'Kernel {kernel.id} for {kernel.record.problem}.'!a}\n", "utf-8")
     (folder / "kernel.py").write_bytes(kernel.source.encode("utf-8", "surrogatepass"))
     (folder / "reference.py").write_text(reference.source, "utf-8")
     record = kernel.record.model_dump(mode="json")
     (folder / "score.json").write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", "utf-8")
+    (folder / "screening.txt").write_text(f"{kernel.screening()}\n", "utf-8")
 
 
 def _facts(kernel: Kernel) -> dict[str, object]:
@@ -116,13 +122,14 @@ def _facts(kernel: Kernel) -> dict[str, object]:
         "problem": kernel.record.problem,
         "backend": kernel.record.backend,
         "device": BACKENDS[kernel.record.backend].device,
-        "speedup": kernel.best.speedup,
+        "speedup": kernel.score.speedup,
         "license": kernel.record.provenance.license,
     }
 
 
 def _name(kernel: Kernel) -> str:
     stem = re.sub(r"\W+", "_", kernel.record.problem.rpartition("/")[2]).lower()
+    stem = stem[:NAME_CHARACTERS]
     return f"k{stem}_{kernel.id[:12]}" if stem[:1].isdigit() else f"{stem}_{kernel.id[:12]}"
 
 
@@ -133,18 +140,22 @@ def _literal(facts: Mapping[str, Mapping[str, object]]) -> str:
 
 def _fill(path: Path, template: str, **values: str) -> None:
     text = (_SKELETON / template).read_text("utf-8")
-    for name, value in values.items():
-        text = text.replace(f"@{name}@", value)
+    text = re.sub("@([A-Z]+)@", lambda found: values[found[1]], text)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, "utf-8")
 
 
 def _row(name: str, kernel: Kernel) -> str:
-    best, origin = kernel.best, kernel.record.provenance
+    best, origin = kernel.score, kernel.record.provenance
     speed = f"{best.speedup:.2f}×" if best.speedup is not None else "not measured"
     if best.measurement:
         interval = best.measurement.interval
         speed += f" ({interval.low:.2f}–{interval.high:.2f}, against {best.measurement.against})"
     device = best.environment.device_name if best.environment else "unknown"
     cells = (name, kernel.record.problem, speed, device, origin.model, origin.license or "not stated")
-    return f"| {' | '.join(str(cell or '-').replace('|', '/') for cell in cells)} |"
+    return f"| {' | '.join(_cell(str(cell or '-')) for cell in cells)} |"
+
+
+def _cell(text: str) -> str:
+    """Text of others in a table of Markdown: on one line, without marks that mean something there."""
+    return re.sub(r"[^\w .,:;/+×–()-]", "_", " ".join(text.split()))[:CELL_CHARACTERS]

@@ -8,7 +8,8 @@ sample. Shares and means are over problems, each weighing the same, however many
 
 from __future__ import annotations
 
-from kernelwright.evaluator import Dtype, Math, Passes, Record
+from kernelwright.agent.records.score_policy import ScorePolicy
+from kernelwright.evaluator import Record
 
 
 class Estimate(Record):
@@ -47,17 +48,12 @@ class Quartiles(Record):
     high: float
 
 
-class Standing(Record):
+class Standing(ScorePolicy):
     """The subject of an entry; ranks compare entries that share all but model and strategy."""
 
     model: str
     strategy: str
     backend: str
-    hardware: str
-    math: Math
-    dtype: Dtype
-    shapes: str | None
-    passes: Passes = Passes.FORWARD
 
 
 class Entry(Record):
@@ -74,6 +70,8 @@ class Entry(Record):
     solved: int
     """Problems with a correct kernel."""
     attempts: int
+    per_problem: float
+    """Mean attempts of a problem; more attempts find faster kernels."""
     samples: int
     statuses: dict[str, int]
     fast_p: tuple[FastP, ...]
@@ -115,20 +113,17 @@ class Best(Record):
     track: str | None
     is_doubted: bool = False
     """Not sanitized, though the tools exist on this hardware."""
-    is_contended: bool = False
-    """Measured while something else slowed the baseline down."""
+    unfit: str = ""
+    """The reason why its measured speedup is not compared."""
+    is_confirmed: bool = False
+    """Measured again after it was the best of several."""
 
 
-class ProblemEntry(Record):
+class ProblemEntry(ScorePolicy):
     """One problem, over all models and strategies, with one backend on one hardware under one policy."""
 
     problem: str
     backend: str
-    hardware: str
-    math: Math
-    dtype: Dtype
-    shapes: str | None
-    passes: Passes = Passes.FORWARD
     attempts: int
     passed: int
     flaws: tuple[str, ...] = ()
@@ -140,6 +135,7 @@ class Board(Record):
     """A whole leaderboard."""
 
     entries: tuple[Entry, ...]
+    """By backend and policy, those with most attempts first; then by rank."""
     problems: tuple[ProblemEntry, ...]
     attempts: int
     """Evaluated attempts."""

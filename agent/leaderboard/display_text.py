@@ -35,20 +35,6 @@ def name(text: str) -> str:
     return line if len(line) <= NAME_CHARACTERS else f"{line[: NAME_CHARACTERS - 1]}…"
 
 
-def speed(value: float | None, low: float | None = None, high: float | None = None) -> str:
-    """A speedup and, where there is one, its interval."""
-    if value is None:
-        return "–"
-    return f"{value:.2f}×" if low is None or high is None else f"{value:.2f}× ({low:.2f}–{high:.2f})"
-
-
-def milliseconds(value: float) -> str:
-    """A time per call, with three figures."""
-    return (
-        f"{value * 1000:.3g} µs" if value < 1 else f"{value:.3g} ms" if value < 1000 else f"{value:,.0f} ms"
-    )
-
-
 def short(value: float | None) -> float | None:
     """A number with the five figures that are worth their bytes."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.5g}")

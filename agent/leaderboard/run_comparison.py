@@ -1,18 +1,24 @@
 """Compares two runs problem by problem; pure.
 
-It compares the best correct kernels of one problem with one backend on one hardware under one policy. A
-difference counts only where the 95 % intervals of the two speedups do not overlap.
+It compares the best correct kernels of one problem with one backend under one policy, each the best of
+equally many attempts: the first ones of the run that made more. A difference counts only where the 95 %
+intervals of the two speedups do not overlap.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
+from typing import TypeAlias
 
-from kernelwright.agent.leaderboard.rows import AttemptRow
 from kernelwright.agent.leaderboard.standings import fastest, place
-from kernelwright.evaluator import Dtype, Math, Passes, Record
+from kernelwright.agent.records.attempt_view import AttemptView
+from kernelwright.agent.records.score_policy import ScorePolicy
+from kernelwright.evaluator import Record
+
+MeasureAgain: TypeAlias = Callable[[AttemptView], AttemptView]
+"""Measures the kernel of an attempt again; without an interval where it does not pass any more."""
 
 
 class Change(StrEnum):
@@ -22,6 +28,7 @@ class Change(StrEnum):
     NEWLY_LOST = "newly lost"
     BETTER = "better"
     WORSE = "worse"
+    IDENTICAL = "identical"
     WITHIN_NOISE = "within noise"
     UNSOLVED = "unsolved in both"
     NOT_COMPARABLE = "not comparable"
@@ -36,21 +43,20 @@ class RunSide(Record):
     speedup: float | None = None
     low: float | None = None
     high: float | None = None
+    is_confirmed: bool = False
+    """Measured again after it was the best of several."""
     attempts: int
-    """Evaluated attempts."""
+    """Evaluated attempts that were compared."""
+    made: int
+    """Evaluated attempts that the run made."""
     passed: int
 
 
-class Difference(Record):
+class Difference(ScorePolicy):
     """One problem in both runs."""
 
     problem: str
     backend: str
-    hardware: str
-    math: Math
-    dtype: Dtype
-    shapes: str | None
-    passes: Passes = Passes.FORWARD
     change: Change
     why: str
     """One line for people."""
@@ -70,20 +76,25 @@ class RunComparison(Record):
 
 
 def compare_runs(
-    rows: Iterable[AttemptRow], before: str, after: str, *, same_baselines: bool = False
+    rows: Iterable[AttemptView],
+    before: str,
+    after: str,
+    *,
+    equal_attempts: bool = True,
+    again: MeasureAgain | None = None,
 ) -> RunComparison:
     """Compare the results of two runs on the same problems.
 
-    `same_baselines` says that both runs timed the same baselines, so that a speedup against the fastest means
-    the same in both; without it, speedups against different baselines are not compared.
+    Without `equal_attempts` the best of all attempts are compared, however many either run made. With `again`
+    two kernels are better or worse only if a second measurement of both says so.
     """
-    sides: defaultdict[tuple[str, ...], dict[str, list[AttemptRow]]] = defaultdict(dict)
+    sides: defaultdict[tuple[str, str, ScorePolicy], dict[str, list[AttemptView]]] = defaultdict(dict)
     for row in rows:
         if row.run in (before, after):
             sides[(row.problem, *place(row))].setdefault(row.run, []).append(row)
     found = [
-        _difference(of_runs.get(before, []), of_runs.get(after, []), same_baselines)
-        for _, of_runs in sorted(sides.items())
+        _difference(of, sides[of].get(before, []), sides[of].get(after, []), equal_attempts, again)
+        for of in sorted(sides, key=lambda of: (*of[:2], str(of[2])))
     ]
     seen = Counter(difference.change for difference in found)
     order = list(Change)
@@ -95,25 +106,30 @@ def compare_runs(
     )
 
 
-def _difference(before: list[AttemptRow], after: list[AttemptRow], same_baselines: bool) -> Difference:
-    of = (before or after)[0]
-    change, why = _decide(before, after, same_baselines)
+def _difference(
+    of: tuple[str, str, ScorePolicy],
+    before: list[AttemptView],
+    after: list[AttemptView],
+    equal_attempts: bool,
+    again: MeasureAgain | None,
+) -> Difference:
+    problem, backend, policy = of
+    most = min(len(before), len(after)) if equal_attempts and before and after else None
+    change, why = _decide(before[:most], after[:most], again)
     return Difference(
-        problem=of.problem,
-        backend=of.backend,
-        hardware=of.hardware or "",
-        math=of.policy.math,
-        dtype=of.policy.dtype,
-        shapes=of.policy.shapes,
-        passes=of.policy.passes,
+        problem=problem,
+        backend=backend,
+        **dict(policy),
         change=change,
         why=why,
-        before=_side(before),
-        after=_side(after),
+        before=_side(before, most),
+        after=_side(after, most),
     )
 
 
-def _decide(before: list[AttemptRow], after: list[AttemptRow], same_baselines: bool) -> tuple[Change, str]:
+def _decide(
+    before: list[AttemptView], after: list[AttemptView], again: MeasureAgain | None
+) -> tuple[Change, str]:
     if not before or not after:
         return Change.NOT_COMPARABLE, f"only the {'second' if after else 'first'} run tried it on these terms"
     shas = {row.problem_sha for row in before} | {row.problem_sha for row in after}
@@ -122,10 +138,20 @@ def _decide(before: list[AttemptRow], after: list[AttemptRow], same_baselines: b
     then, now = fastest(before), fastest(after)
     if then is None or now is None:
         return _solved(then, now)
-    return _faster(then, now, same_baselines)
+    if then.candidate and then.candidate == now.candidate:
+        return Change.IDENTICAL, "the same kernel"
+    change, why = _faster(then, now)
+    if change not in (Change.BETTER, Change.WORSE):
+        return change, why
+    if again is None:
+        is_lucky = any(row.passed and not row.is_confirmed for row in (then, now)) and len(before + after) > 2
+        return change, f"{why}{'; a best of several, not measured again' if is_lucky else ''}"
+    first, second = again(then), again(now)
+    change, second_why = _faster(first, second)
+    return change, f"{_times(first)} and {_times(second)} when measured again: {second_why}"
 
 
-def _solved(then: AttemptRow | None, now: AttemptRow | None) -> tuple[Change, str]:
+def _solved(then: AttemptView | None, now: AttemptView | None) -> tuple[Change, str]:
     if now is not None:
         return Change.NEWLY_SOLVED, f"nothing was right; now {_times(now)}"
     if then is not None:
@@ -133,11 +159,11 @@ def _solved(then: AttemptRow | None, now: AttemptRow | None) -> tuple[Change, st
     return Change.UNSOLVED, "nothing is right in either run"
 
 
-def _faster(then: AttemptRow, now: AttemptRow, same_baselines: bool) -> tuple[Change, str]:
+def _faster(then: AttemptView, now: AttemptView) -> tuple[Change, str]:
+    if unfit := now.unfit or then.unfit:
+        return Change.NOT_COMPARABLE, f"right in both; {unfit}"
     if then.low is None or then.high is None or now.low is None or now.high is None:
         return Change.NOT_COMPARABLE, "right in both; its speed was not measured both times"
-    if not same_baselines and then.against != now.against:
-        return Change.NOT_COMPARABLE, f"speedup was against {then.against}, now {now.against}"
     if now.low > then.high:
         return Change.BETTER, f"the intervals are {now.low - then.high:.2f} apart"
     if now.high < then.low:
@@ -145,23 +171,18 @@ def _faster(then: AttemptRow, now: AttemptRow, same_baselines: bool) -> tuple[Ch
     return Change.WITHIN_NOISE, "the intervals meet"
 
 
-def _times(row: AttemptRow) -> str:
+def _times(row: AttemptView) -> str:
+    if not row.passed:
+        return row.ended
     return "right, not timed" if row.low is None else f"{row.speedup or 1.0:.2f}×"
 
 
-def _side(rows: list[AttemptRow]) -> RunSide | None:
+def _side(rows: list[AttemptView], most: int | None) -> RunSide | None:
     if not rows:
         return None
-    best = fastest(rows)
-    counts = {"attempts": len(rows), "passed": sum(row.speedup is not None for row in rows)}
-    if best is None:
-        return RunSide(**counts)
-    return RunSide(
-        model=best.model,
-        strategy=best.strategy,
-        attempt=best.attempt,
-        speedup=best.speedup,
-        low=best.low,
-        high=best.high,
-        **counts,
-    )
+    compared = rows[:most]
+    best = fastest(compared)
+    counts = {"attempts": len(compared), "made": len(rows)}
+    counts["passed"] = sum(row.speedup is not None for row in compared)
+    names = ("model", "strategy", "attempt", "speedup", "low", "high", "is_confirmed")
+    return RunSide(**counts, **({name: getattr(best, name) for name in names} if best else {}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from kernelwright.agent.leaderboard.board_records import (
     AtK,
@@ -18,7 +18,7 @@ from kernelwright.agent.leaderboard.board_records import (
     Standing,
 )
 from kernelwright.agent.leaderboard.policy import SAMPLE_COUNTS, SPEEDUP_POINTS
-from kernelwright.agent.leaderboard.rows import AttemptRow, AttemptRows, of_track, read_rows
+from kernelwright.agent.leaderboard.rows import AttemptRows, of_track, read_rows
 from kernelwright.agent.leaderboard.statistics import (
     Interval,
     best_at_k,
@@ -31,6 +31,8 @@ from kernelwright.agent.leaderboard.statistics import (
     ranks,
 )
 from kernelwright.agent.records.attempt_log import Attempt
+from kernelwright.agent.records.attempt_view import AttemptView
+from kernelwright.agent.records.score_policy import ScorePolicy
 from kernelwright.agent.strategies import attempts_are_one_sample
 from kernelwright.evaluator import Status, sha256_text
 
@@ -48,32 +50,54 @@ def board(
 
 def board_of(rows: AttemptRows, *, samples: int = 1000, seed: int = 0, track: str | None = None) -> Board:
     """The same from rows that were read already."""
-    groups: defaultdict[tuple[str, ...], list[AttemptRow]] = defaultdict(list)
-    problems: defaultdict[tuple[str, ...], list[AttemptRow]] = defaultdict(list)
-    for row in rows.judged if track is None else of_track(rows.judged, track):
-        groups[(*place(row), row.model, row.strategy)].append(row)
-        problems[(*place(row), row.problem)].append(row)
-    unranked = [_entry(groups[group], samples=samples, seed=seed) for group in sorted(groups)]
+    judged = rows.judged if track is None else of_track(rows.judged, track)
+    tables: defaultdict[tuple[str, ScorePolicy], list[AttemptView]] = defaultdict(list)
+    for row in judged:
+        tables[place(row)].append(row)
+    # Most used first.
+    order = sorted(tables, key=lambda of: (of[0], -len(tables[of]), str(of[1])))
+    groups = [(of, _grouped(tables[of], lambda row: (row.model, row.strategy))) for of in order]
+    problems = [_grouped(tables[of], lambda row: row.problem) for of in order]
     return Board(
-        entries=tuple(_ranked(unranked)),
-        problems=tuple(_problem(problems[problem]) for problem in sorted(problems)),
+        entries=tuple(
+            entry
+            for of, members in groups
+            for entry in _ranked([_entry(of, group, samples=samples, seed=seed) for group in members])
+        ),
+        problems=tuple(
+            _problem(of, group) for of, table in zip(order, problems, strict=True) for group in table
+        ),
         attempts=len(rows.judged),
         unjudged=rows.unjudged,
     )
 
 
-def place(row: AttemptRow) -> tuple[str, str, str]:
-    """Backend, hardware and policy, which comparable scores share."""
-    return row.backend, row.hardware or "", str(row.policy)
+def place(row: AttemptView) -> tuple[str, ScorePolicy]:
+    """Backend and policy, which comparable scores share."""
+    return row.backend, row.policy
 
 
-def fastest(rows: Iterable[AttemptRow]) -> AttemptRow | None:
-    """The correct row to show first; unsanitized ones come last where the tools exist."""
+def unlike(of: Standing | ProblemEntry, first: Standing | ProblemEntry) -> str:
+    """The policy of a table in words, as far as it differs from the first one's."""
+    return "; ".join(of.policy.differences(first.policy).values())
+
+
+def _grouped(
+    rows: Iterable[AttemptView], key: Callable[[AttemptView], str | tuple[str, str]]
+) -> list[list[AttemptView]]:
+    groups: defaultdict[str | tuple[str, str], list[AttemptView]] = defaultdict(list)
+    for row in rows:
+        groups[key(row)].append(row)
+    return [group for _, group in sorted(groups.items())]
+
+
+def fastest(rows: Iterable[AttemptView]) -> AttemptView | None:
+    """The correct row to show first; unsanitized ones, where the tools exist, and unfit ones come last."""
     correct = [row for row in rows if row.speedup is not None]
-    return max(correct, key=lambda row: (not row.is_doubted, row.speedup or 0.0), default=None)
+    return max(correct, key=lambda row: (not row.is_doubted, not row.unfit, row.speedup or 0.0), default=None)
 
 
-def _entry(rows: list[AttemptRow], *, samples: int, seed: int) -> Entry:
+def _entry(of: tuple[str, ScorePolicy], rows: list[AttemptView], *, samples: int, seed: int) -> Entry:
     by_problem = _by_problem(rows)
     best = [_best(of_problem) for of_problem in by_problem.values()]
     solved = [speedup for speedup in best if speedup is not None]
@@ -86,14 +110,15 @@ def _entry(rows: list[AttemptRow], *, samples: int, seed: int) -> Entry:
     hits = [[fast_p([speedup], p) for speedup in best] for p in SPEEDUP_POINTS]
     around, *shares = bootstrap([logs, *hits], samples=samples, seed=seed)
     return Entry(
-        of=_standing(rows[0]),
+        of=Standing(model=rows[0].model, strategy=rows[0].strategy, backend=of[0], **dict(of[1])),
         rank=0,
         problems=len(by_problem),
         problem_set=sha256_text("\0".join(sorted(by_problem)))[:8],
         solved=len(solved),
         attempts=len(rows),
+        per_problem=len(rows) / len(by_problem),
         samples=sum(map(len, by_problem.values())),
-        statuses=_counts(row.status.value for row in rows),
+        statuses=_counts(row.ended for row in rows),
         fast_p=tuple(
             FastP(p=p, per_attempt=_per_attempt(rows, p), best=_estimate(mean(hit), share))
             for p, hit, share in zip(SPEEDUP_POINTS, hits, shares, strict=True)
@@ -117,8 +142,8 @@ def _entry(rows: list[AttemptRow], *, samples: int, seed: int) -> Entry:
     )
 
 
-def _doubted(rows: list[AttemptRow]) -> int:
-    by_problem: defaultdict[str, list[AttemptRow]] = defaultdict(list)
+def _doubted(rows: list[AttemptView]) -> int:
+    by_problem: defaultdict[str, list[AttemptView]] = defaultdict(list)
     for row in rows:
         by_problem[row.problem].append(row)
     best = [max(of_one, key=lambda row: row.speedup or 0.0) for of_one in by_problem.values()]
@@ -126,37 +151,30 @@ def _doubted(rows: list[AttemptRow]) -> int:
 
 
 def _ranked(entries: list[Entry]) -> list[Entry]:
-    """Entries with their ranks, best first, boards by backend, hardware and policy.
+    """The entries of one table with their ranks, best first.
 
     An entry with an unsanitized best kernel, where the tools exist, is not first beside one without.
     """
-    boards: defaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
-    for entry in entries:
-        of = entry.of
-        boards[of.backend, of.hardware, of.math, of.dtype, of.shapes or "", of.passes].append(entry)
-    ranked: list[Entry] = []
-    for of_board in sorted(boards):
-        members = sorted(boards[of_board], key=lambda entry: -entry.geomean.value)
-        checked = [entry for entry in members if not entry.doubted]
-        among_checked = zip(checked, ranks([_interval(entry.geomean) for entry in checked]), strict=True)
-        among_all = zip(members, ranks([_interval(entry.geomean) for entry in members]), strict=True)
-        named = [entry.model_copy(update={"rank": rank}) for entry, rank in among_checked]
-        named += [
-            entry.model_copy(update={"rank": max(rank, 2 if checked else 1)})
-            for entry, rank in among_all
-            if entry.doubted
-        ]
-        ranked += sorted(named, key=lambda entry: (entry.rank, -entry.geomean.value))
-    return ranked
+    members = sorted(entries, key=lambda entry: -entry.geomean.value)
+    checked = [entry for entry in members if not entry.doubted]
+    among_checked = zip(checked, ranks([_interval(entry.geomean) for entry in checked]), strict=True)
+    among_all = zip(members, ranks([_interval(entry.geomean) for entry in members]), strict=True)
+    named = [entry.model_copy(update={"rank": rank}) for entry, rank in among_checked]
+    named += [
+        entry.model_copy(update={"rank": max(rank, 2 if checked else 1)})
+        for entry, rank in among_all
+        if entry.doubted
+    ]
+    return sorted(named, key=lambda entry: (entry.rank, -entry.geomean.value))
 
 
-def _by_problem(rows: list[AttemptRow]) -> dict[str, list[float | None]]:
+def _by_problem(rows: list[AttemptView]) -> dict[str, list[float | None]]:
     """Each problem's samples, as the best speedup of each; None where no attempt of it passed.
 
     A sample all of whose replies were remembered is the one it repeats: k of n must be n that were drawn.
     """
     joint = {name for name in {row.strategy for row in rows} if attempts_are_one_sample(name)}
-    made: defaultdict[tuple[str, str, int], list[AttemptRow]] = defaultdict(list)
+    made: defaultdict[tuple[str, str, int], list[AttemptView]] = defaultdict(list)
     for row in rows:
         whole = row.strategy in joint
         made[row.problem, row.run, 0 if whole else row.sample].append(row)
@@ -172,7 +190,7 @@ def _by_problem(rows: list[AttemptRow]) -> dict[str, list[float | None]]:
     return {problem: list(samples.values()) for problem, samples in sorted(found.items())}
 
 
-def _is_repeat(sample: list[AttemptRow]) -> bool:
+def _is_repeat(sample: list[AttemptView]) -> bool:
     return all(row.is_remembered for row in sample)
 
 
@@ -185,7 +203,7 @@ def _log(speedup: float | None) -> float:
     return 0.0 if speedup is None else math.log(speedup)
 
 
-def _per_attempt(rows: list[AttemptRow], p: float) -> float:
+def _per_attempt(rows: list[AttemptView], p: float) -> float:
     attempts: defaultdict[str, list[float | None]] = defaultdict(list)
     for row in rows:
         attempts[row.problem].append(row.speedup)
@@ -202,7 +220,7 @@ def _at_k(problems: list[list[float | None]]) -> Iterable[AtK]:
         yield AtK(k=k, passed=mean(right), speedup=math.exp(mean(logs)))
 
 
-def _quartiles(rows: list[AttemptRow]) -> Quartiles | None:
+def _quartiles(rows: list[AttemptView]) -> Quartiles | None:
     values = sorted(
         row.speed_of_light for row in rows if row.status is Status.PASSED and row.speed_of_light is not None
     )
@@ -225,30 +243,12 @@ def _interval(estimate: Estimate) -> Interval | None:
     return Interval(low=estimate.low, high=estimate.high)
 
 
-def _standing(row: AttemptRow) -> Standing:
-    return Standing(
-        model=row.model,
-        strategy=row.strategy,
-        backend=row.backend,
-        hardware=row.hardware or "",
-        math=row.policy.math,
-        dtype=row.policy.dtype,
-        shapes=row.policy.shapes,
-        passes=row.policy.passes,
-    )
-
-
-def _problem(rows: list[AttemptRow]) -> ProblemEntry:
-    of = _standing(rows[0])
+def _problem(of: tuple[str, ScorePolicy], rows: list[AttemptView]) -> ProblemEntry:
     best = fastest(rows)
     return ProblemEntry(
         problem=rows[0].problem,
-        backend=of.backend,
-        hardware=of.hardware,
-        math=of.math,
-        dtype=of.dtype,
-        shapes=of.shapes,
-        passes=of.passes,
+        backend=of[0],
+        **dict(of[1]),
         attempts=len(rows),
         passed=sum(row.speedup is not None for row in rows),
         flaws=tuple(dict.fromkeys(flaw for row in rows for flaw in row.flaws)),
@@ -256,16 +256,6 @@ def _problem(rows: list[AttemptRow]) -> ProblemEntry:
     )
 
 
-def _best_kernel(row: AttemptRow) -> Best:
-    return Best(
-        model=row.model,
-        strategy=row.strategy,
-        run=row.run,
-        attempt=row.attempt,
-        speedup=row.speedup or 1.0,
-        low=row.low,
-        high=row.high,
-        track=row.track,
-        is_doubted=row.is_doubted,
-        is_contended=row.is_contended,
-    )
+def _best_kernel(row: AttemptView) -> Best:
+    shared = {name: getattr(row, name) for name in Best.model_fields}
+    return Best(**shared | {"speedup": row.speedup or 1.0})

@@ -6,9 +6,10 @@ import csv
 import io
 from typing import Final
 
-from kernelwright.agent.leaderboard.board_records import Board, Entry, Estimate, Quartiles, Standing
+from kernelwright.agent.leaderboard.board_records import Board, Entry, Estimate, Quartiles
 from kernelwright.agent.leaderboard.display_text import visible
 from kernelwright.agent.leaderboard.policy import SAMPLE_COUNTS, SPEEDUP_POINTS
+from kernelwright.agent.records.score_policy import ScorePolicy
 from kernelwright.agent.records.strict_json import strict_json
 from kernelwright.evaluator import Status
 
@@ -18,6 +19,7 @@ _PLAIN: Final = (
     "problem_set",
     "solved",
     "attempts",
+    "per_problem",
     "samples",
     "geomean_solved",
     "doubted",
@@ -31,9 +33,9 @@ _FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 TRACKS: Final = ("own", "mixed", "library", "unknown")
 
 COLUMNS: Final = (
-    "rank",
-    *Standing.model_fields,
-    *("problems", "problem_set", "solved", "attempts", "samples"),
+    *("rank", "policy"),
+    *("model", "strategy", "backend", *ScorePolicy.model_fields),
+    *("problems", "problem_set", "solved", "attempts", "per_problem", "samples"),
     *("geomean", "geomean_low", "geomean_high", "geomean_solved"),
     *(f"fast_{p:g}{end}" for p in SPEEDUP_POINTS for end in ("", "_low", "_high", "_per_attempt")),
     *(f"{kind}_at_{k}" for k in SAMPLE_COUNTS for kind in ("pass", "best")),
@@ -61,9 +63,14 @@ def to_csv(board: Board) -> str:
 
 
 def _line(entry: Entry) -> dict[str, object]:
-    named = entry.of.model_dump(mode="json")
+    named = entry.of.model_dump(mode="json") | {
+        "policy": entry.of.id,
+        "baselines": " ".join(entry.of.baselines),
+    }
     # Names come from outside, and this may be printed to a terminal.
-    line: dict[str, object] = {key: _cell(value) if value else value for key, value in named.items()}
+    line: dict[str, object] = {
+        key: _cell(value) if type(value) is str else value for key, value in named.items()
+    }
     line |= {name: getattr(entry, name) for name in (*_PLAIN, *_SPENT)}
     line |= {"geomean": entry.geomean.value} | _around("geomean", entry.geomean)
     for point in entry.fast_p:

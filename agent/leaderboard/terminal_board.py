@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from kernelwright.agent.leaderboard.board_records import Best, Board, Entry, ProblemEntry, Standing
 from kernelwright.agent.leaderboard.display_text import name
 from kernelwright.agent.leaderboard.fitted_table import FittingTable
-from kernelwright.agent.leaderboard.run_comparison import Change, Difference, RunComparison, RunSide
-from kernelwright.evaluator import Passes
+from kernelwright.agent.leaderboard.run_comparison import Change, RunComparison, RunSide
+from kernelwright.agent.leaderboard.standings import unlike
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -19,32 +19,42 @@ LEGEND = (
     "mean: geometric, of each problem's best speedup, failures as 1.0, with its 95 % interval over "
     "problems · solved mean: the same over solved problems · pass@k: chance that one of k samples is "
     "right · light: median share of the speed of light of what is right · "
-    "#: whoever overlaps with the leader's interval shares its rank"
+    "#: whoever overlaps with the leader's interval shares its rank · tries: attempts a problem; more find "
+    "faster kernels"
 )
 DOUBTED = (
     "†: a best kernel was not sanitized, though the tools exist on this hardware; it comes behind the others"
 )
-CONTENDED = "‡: measured while something else slowed the baseline; its time alone was used"
+UNFIT = "‡: correct, but its measurement was disturbed or incomplete: it counts as 1.00×"
+UNCONFIRMED = "~: the best of several measurements, not measured again"
 FLAWED = "§: vetting calls the problem flawed, so that scores on it say little:"
 
 
 def render(board: Board) -> RenderableType:
-    """Everything, a board for each backend, hardware and policy."""
+    """Everything, a table for each backend and policy."""
     from rich.console import Group
     from rich.text import Text
 
     parts: list[RenderableType] = []
-    for place, members in groupby(board.entries, key=_place):
+    first: dict[str, Standing] = {}
+    for (backend, policy), members in groupby(
+        board.entries, key=lambda entry: (entry.of.backend, entry.of.policy)
+    ):
         entries = list(members)
-        problems = [entry for entry in board.problems if _place_of_problem(entry) == place]
-        parts.append(Text(" · ".join(map(name, place)), style="bold"))
+        problems = [one for one in board.problems if (one.backend, one.policy) == (backend, policy)]
+        parts.append(Text(f"{name(backend)} · {name(str(policy))}", style="bold"))
+        if differs := unlike(entries[0].of, first.setdefault(backend, entries[0].of)):
+            parts.append(Text(f"not to be compared with the first table: {name(differs)}", style="yellow"))
         for table in (_standings(entries), _costs(entries), _statuses(entries), _problems(problems)):
             parts += [table, Text()]
     parts.append(Text(LEGEND, style="dim"))
     if any(entry.doubted for entry in board.entries):
         parts.append(Text(DOUBTED, style="dim"))
-    if any(entry.best and entry.best.is_contended for entry in board.problems):
-        parts.append(Text(CONTENDED, style="dim"))
+    bests = [(entry, entry.best) for entry in board.problems if entry.best]
+    if any(best.unfit for _, best in bests):
+        parts.append(Text(UNFIT, style="dim"))
+    if any(_is_unconfirmed(entry, best) for entry, best in bests):
+        parts.append(Text(UNCONFIRMED, style="dim"))
     flawed = {entry.problem: ", ".join(entry.flaws) for entry in board.problems if entry.flaws}
     if flawed:
         told = "; ".join(f"{name(problem)} ({name(flaws)})" for problem, flaws in flawed.items())
@@ -69,11 +79,11 @@ def render_comparison(comparison: RunComparison) -> RenderableType:
     for kind, count in comparison.counts.items():
         counts.append(" · " if counts else "")
         counts.append(f"{count} {kind}", style=colours.get(kind, "") if count else "dim")
-    places = {" · ".join(_terms(row)) for row in comparison.differences}
+    places = {f"{row.backend} · {row.policy}" for row in comparison.differences}
     is_mixed = len(places) > 1
     table = FittingTable(["problem", *(["on"] if is_mixed else []), "change", "before>", "after>", "why"])
     for row in comparison.differences:
-        where = [" · ".join(_terms(row))] if is_mixed else []
+        where = [f"{row.backend} · {row.policy}"] if is_mixed else []
         cells = [row.problem, *where, row.change, _told(row.before), _told(row.after), row.why]
         table.add_row(*cells, styles=[*[""] * (1 + len(where)), colours.get(row.change, "")])
     heading = Text(f"{comparison.before} → {comparison.after}", style="bold")
@@ -86,19 +96,20 @@ def _told(side: RunSide | None) -> str:
         return "not tried"
     if side.speedup is None:
         return f"0/{side.attempts} right"
-    return f"{side.speedup:.2f}× {_between(side.low, side.high)}"
+    return f"{side.speedup:.2f}× {_between(side.low, side.high)} of {side.attempts}"
 
 
 def _standings(entries: list[Entry]) -> FittingTable:
     points = [f"fast_{point.p:g}" for point in entries[0].fast_p]
     table = FittingTable(
-        ["#>", "model", "strategy", *(f"{point}>" for point in points), "mean>", "interval>"]
+        ["#>", "model", "strategy", "tries>", *(f"{point}>" for point in points), "mean>", "interval>"]
     )
     for entry in entries:
         table.add_row(
             f"{entry.rank}{'†' if entry.doubted else ''}",
             entry.of.model,
             entry.of.strategy,
+            f"{entry.per_problem:.3g}",
             *(f"{point.best.value:.0%}" for point in entry.fast_p),
             f"{entry.geomean.value:.2f}×",
             _between(entry.geomean.low, entry.geomean.high),
@@ -149,15 +160,20 @@ def _problems(entries: list[ProblemEntry]) -> FittingTable:
             f"{entry.problem}{'§' if entry.flaws else ''}",
             best.model if best else "-",
             f"{entry.passed}/{entry.attempts}",
-            f"{best.speedup:.2f}×{_marks(best)}" if best else "-",
+            f"{best.speedup:.2f}×{_marks(entry, best)}" if best else "-",
             _between(best.low, best.high) if best else "-",
             (best.track or "-") if best else "-",
         )
     return table
 
 
-def _marks(best: Best) -> str:
-    return ("†" if best.is_doubted else "") + ("‡" if best.is_contended else "")
+def _marks(entry: ProblemEntry, best: Best) -> str:
+    marks = {"†": best.is_doubted, "‡": bool(best.unfit), "~": _is_unconfirmed(entry, best)}
+    return "".join(mark for mark, is_meant in marks.items() if is_meant)
+
+
+def _is_unconfirmed(entry: ProblemEntry, best: Best) -> bool:
+    return entry.passed > 1 and best.low is not None and not best.is_confirmed
 
 
 def _between(low: float | None, high: float | None) -> str:
@@ -171,18 +187,3 @@ def _price(entry: Entry) -> str:
         return "-"
     unknown = "$ unknown, " if entry.cost_usd else ""
     return f"{unknown}{entry.tokens_per_solved:,.0f} tok"
-
-
-def _place(entry: Entry) -> tuple[str, ...]:
-    return _terms(entry.of)
-
-
-def _place_of_problem(entry: ProblemEntry) -> tuple[str, ...]:
-    return _terms(entry)
-
-
-def _terms(of: Standing | ProblemEntry | Difference) -> tuple[str, ...]:
-    precision = of.math if of.dtype == "as_is" else f"{of.math} on {of.dtype}"
-    parts = [of.backend, of.hardware, precision]
-    parts += [f"shapes {of.shapes}"] if of.shapes else []
-    return (*parts, *(["with gradients"] if of.passes is Passes.FORWARD_BACKWARD else []))

@@ -9,6 +9,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Final
 
+from kernelwright.agent.prompting.foreign_text import stripped
 from kernelwright.agent.prompting.policy import COMPILER_NOTES, LONGEST_DIAGNOSTIC, SOURCE_CONTEXT
 from kernelwright.evaluator import BACKENDS
 
@@ -141,13 +142,13 @@ def _quoted_function(lines: list[str], code: str) -> Diagnosis | None:
 
 def shortened(text: str, limit: int = LONGEST_DIAGNOSTIC) -> str:
     """Join a text into one line without folders in its paths, cut to a length."""
-    line = _PATH.sub("", " ".join(text.split()))
+    line = _PATH.sub("", " ".join(stripped(text).split()))
     return line if len(line) <= limit else f"{line[: limit - 3]}..."
 
 
 def tail(text: str, *, lines: int, characters: int) -> str:
     """Return the end of a text, in whole lines if they fit, paths without folders."""
-    kept = "\n".join(text.strip("\n").splitlines()[-lines:])
+    kept = "\n".join(stripped(text).strip("\n").splitlines()[-lines:])
     return _PATH.sub("", kept[-characters:])
 
 

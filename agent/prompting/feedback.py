@@ -96,6 +96,12 @@ class Speed:
     """Time at the target's peak rates."""
     fraction: float | None
     """Share of the roofline, 0 to about 1."""
+    is_dense: bool
+    """The roofline is that of all work, though the problem masks some, which may be skipped."""
+    ahead: str
+    """The fastest baseline or saved kernel, where it is faster; empty otherwise."""
+    ahead_by: float
+    """How many times faster that is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +170,16 @@ class Feedback:
     """Changes that builds made to the candidate's flags."""
 
 
-def collect(evaluation: Evaluation, code: str | None, hardware: Hardware | None = None) -> Feedback:
-    """Collect the facts of an evaluation; `code` is the candidate's source, if the reply held one."""
+def collect(
+    evaluation: Evaluation,
+    code: str | None,
+    hardware: Hardware | None = None,
+    saved: Evaluation | None = None,
+) -> Feedback:
+    """Collect the facts of an evaluation; `code` is the candidate's source, if the reply held one.
+
+    `saved` is the fastest saved kernel of the problem under the same policy.
+    """
     source = code or ""
     verification, sanitization = evaluation.verification, evaluation.sanitization
     mismatch = verification.mismatch if verification else None
@@ -176,7 +190,7 @@ def collect(evaluation: Evaluation, code: str | None, hardware: Hardware | None 
         diagnosis=_diagnosis(evaluation, source),
         output_tail=tail(evaluation.output_tail, lines=OUTPUT_LINES, characters=OUTPUT_CHARACTERS),
         wrong=_wrong_values(mismatch) if mismatch else None,
-        speed=_speed(evaluation, evaluation.measurement, hardware) if evaluation.measurement else None,
+        speed=_speed(evaluation, evaluation.measurement, hardware, saved) if evaluation.measurement else None,
         rules=tuple(finding for finding in evaluation.findings if finding.fatal)[:FINDINGS],
         sanitizer=_reports(sanitization) if sanitization else (),
         kernels=_ran(evaluation.attribution.kernels) if evaluation.attribution else (),
@@ -301,7 +315,9 @@ def _wrong_values(mismatch: Mismatch) -> WrongValues:
     )
 
 
-def _speed(evaluation: Evaluation, measured: Measurement, hardware: Hardware | None) -> Speed:
+def _speed(
+    evaluation: Evaluation, measured: Measurement, hardware: Hardware | None, saved: Evaluation | None
+) -> Speed:
     median_ms = measured.candidate.median_ms
     bound, roofline_ms = _roofline(evaluation, hardware)
     fraction = evaluation.plausibility.speed_of_light if evaluation.plausibility else None
@@ -309,6 +325,11 @@ def _speed(evaluation: Evaluation, measured: Measurement, hardware: Hardware | N
         fraction = roofline_ms / median_ms
     if hardware is not None and hardware.kind == "cuda" and median_ms < LAUNCH_BOUND_MS:
         bound = Bound.LAUNCH
+    faster = {name: 1 / times for name, times in measured.speedups.items() if times > 0}
+    if saved is not None and saved.speedup is not None and measured.speedup > 0:
+        faster[f"a saved {saved.backend} kernel"] = saved.speedup / measured.speedup
+    ahead = max(faster, key=lambda name: faster[name], default="")
+    is_behind = bool(ahead) and faster[ahead] > 1
     return Speed(
         speedup=measured.speedup,
         low=measured.interval.low,
@@ -319,6 +340,9 @@ def _speed(evaluation: Evaluation, measured: Measurement, hardware: Hardware | N
         bound=bound,
         roofline_ms=roofline_ms,
         fraction=fraction,
+        is_dense=evaluation.plausibility.dense if evaluation.plausibility else False,
+        ahead=ahead if is_behind else "",
+        ahead_by=faster[ahead] if is_behind else 1.0,
     )
 
 

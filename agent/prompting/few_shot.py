@@ -14,6 +14,7 @@ from typing import Final
 
 from kernelwright.agent.extraction.fingerprint import fingerprint
 from kernelwright.agent.prompting.policy import LEAST_SIMILARITY, OPERATORS_SHARE
+from kernelwright.agent.records.score_policy import slower, unfit
 from kernelwright.agent.workspace import Kernel
 from kernelwright.evaluator import EvaluationConfig, Problem, ProblemSignature, parse_python
 
@@ -80,12 +81,13 @@ def likeness(one: Traits, other: Traits) -> float:
 
 
 def usable(kernel: Kernel, config: EvaluationConfig) -> bool:
-    """True if a kernel does its own work and was timed in the precision of `config`."""
-    best = kernel.best
+    """True if a kernel does its own work, was timed in the precision of `config`, and is not slower."""
+    best = kernel.score
     own = best.attribution is None or best.attribution.track != "library"
     return (
         own
         and best.speedup is not None
+        and not (slower(best) or unfit(best))
         and (best.config.math, best.config.dtype) == (config.math, config.dtype)
     )
 
@@ -99,8 +101,8 @@ def nearest(
         if not own and is_same(problem, one.problem):
             continue
         best = fastest.setdefault(one.problem.sha, one)
-        if (one.kernel.best.speedup or 0.0, one.kernel.id) > (
-            best.kernel.best.speedup or 0.0,
+        if (one.kernel.score.speedup or 0.0, one.kernel.id) > (
+            best.kernel.score.speedup or 0.0,
             best.kernel.id,
         ):
             fastest[one.problem.sha] = one

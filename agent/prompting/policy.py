@@ -28,6 +28,8 @@ OUTPUT_LINES: Final = 15
 """Lines of a process's output shown."""
 OUTPUT_CHARACTERS: Final = 1500
 """Characters of a process's output shown."""
+EXEMPLAR_CHARACTERS: Final = 30_000
+"""Characters shown of another kernel: twice the longest of the saved ones."""
 TENSORS_LISTED: Final = 12
 """Tensors of one kind listed; the rest is summed up."""
 OPERATORS_SHARE: Final = 0.7

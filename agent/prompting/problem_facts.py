@@ -15,6 +15,8 @@ def facts_of(description: ProblemSignature) -> ProblemFacts | None:
         inputs=_listed(description.inputs),
         outputs=_listed(description.outputs),
         parameters=_listed(description.parameters),
+        changed=description.changed,
+        constant=description.constant,
         bytes_moved=description.bytes_moved,
         flops=description.flops,
     )

@@ -6,14 +6,16 @@ that endpoints which cache prompt prefixes charge for it once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from kernelwright.agent.prompting.feedback import collect
+from kernelwright.agent.prompting.foreign_text import bounded, fenced, in_code, stripped
 from kernelwright.agent.prompting.hardware_facts import Hardware
 from kernelwright.agent.records.messages import Message
+from kernelwright.agent.strategies import Exemplar
 from kernelwright.evaluator import (
     Backend,
     ConfigError,
@@ -40,20 +42,14 @@ class ProblemFacts(Record):
     outputs: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
     """Such as `weight: float32[3072, 4096]`."""
+    changed: tuple[str, ...] = ()
+    """Inputs and buffers that a call changes, such as `keys` or `norm.running_mean`."""
+    constant: tuple[str, ...] = ()
+    """Inputs that are the same in every draw."""
     bytes_moved: int | None = None
     """Compulsory bytes: inputs and parameters read once, outputs written once."""
     flops: int | None = None
     """Of products, convolutions and attention."""
-
-
-class ShownKernel(Protocol):
-    """A measured kernel that a prompt shows."""
-
-    @property
-    def code(self) -> str: ...
-
-    @property
-    def evaluation(self) -> Evaluation: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +64,8 @@ class Setting:
     """Software on the target, such as torch and CUDA."""
     facts: Mapping[str, ProblemFacts] = field(default_factory=dict)
     """By problem id."""
+    fastest: Callable[[Evaluation], Evaluation | None] = lambda evaluation: None
+    """Finds the fastest saved kernel of an evaluation's problem under its policy."""
 
 
 class TemplatePrompts:
@@ -79,7 +77,7 @@ class TemplatePrompts:
         self._environment: Environment | None = None
 
     def opening(
-        self, problem: Problem, backend: str, exemplars: Sequence[ShownKernel] = ()
+        self, problem: Problem, backend: str, exemplars: Sequence[Exemplar] = ()
     ) -> tuple[Message, ...]:
         row = find_backend(backend)
         return (
@@ -103,7 +101,7 @@ class TemplatePrompts:
             },
         )
 
-    def render_task(self, problem: Problem, backend: Backend, exemplars: Sequence[ShownKernel] = ()) -> str:
+    def render_task(self, problem: Problem, backend: Backend, exemplars: Sequence[Exemplar] = ()) -> str:
         """The problem, its known facts, and kernels to learn from."""
         config, facts = self._setting.config, self._setting.facts.get(problem.id)
         return self._render(
@@ -120,7 +118,7 @@ class TemplatePrompts:
         hardware = self._setting.hardware.get(find_backend(evaluation.backend).device)
         return self._render(
             FEEDBACK,
-            feedback=collect(evaluation, code, hardware),
+            feedback=collect(evaluation, code, hardware, self._setting.fastest(evaluation)),
             worse=collect(worse, None, hardware) if worse else None,
         )
 
@@ -155,6 +153,7 @@ class TemplatePrompts:
                 autoescape=False,
             )
             environment.filters.update(number=_number, bytes=_bytes, count=_count, milliseconds=_milliseconds)
+            environment.filters.update(fenced=fenced, code=in_code, stripped=stripped)
             self._environment = environment
         return self._environment
 
@@ -168,9 +167,9 @@ def installed_prompts() -> Path:
     return Path(__file__).parents[2] / "prompts"
 
 
-def _kernel(shown: ShownKernel) -> dict[str, object]:
+def _kernel(shown: Exemplar) -> dict[str, object]:
     facts = collect(shown.evaluation, shown.code)
-    return {"code": shown.code, "problem": shown.evaluation.problem, "speed": facts.speed}
+    return {"code": bounded(shown.code), "problem": shown.evaluation.problem, "speed": facts.speed}
 
 
 def _roofline(facts: ProblemFacts, hardware: Hardware | None, config: EvaluationConfig) -> dict[str, object]:
@@ -187,11 +186,14 @@ def _roofline(facts: ProblemFacts, hardware: Hardware | None, config: Evaluation
 
 def _tidy(text: str) -> str:
     lines: list[str] = []
-    in_code = False
+    fence = ""
     for line in text.split("\n"):
         line = line.rstrip()
-        in_code ^= line.startswith("```")
-        if line or in_code or (lines and lines[-1]):
+        if fence:
+            fence = "" if line == fence else fence
+        elif line.startswith("```"):
+            fence = line[: len(line) - len(line.lstrip("`"))]
+        if line or fence or (lines and lines[-1]):
             lines.append(line)
     return "\n".join(lines).strip("\n") + "\n"
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from kernelwright.agent.records.atomic_file import write_whole
 from kernelwright.agent.records.messages import Completion, CompletionRequest, Provider
-from kernelwright.evaluator import Record, sha256_text
+from kernelwright.evaluator import Record, sha256_text, write_whole
 
 _LOG = logging.getLogger(__name__)
 

@@ -40,3 +40,6 @@ SMALLEST_COST: Final = Decimal("1e-9")
 """Costs are stored to a billionth of a dollar: a float carries that exactly, so sums agree to the cent."""
 BATCH_FACTOR: Final = Decimal("0.5")
 """Factor on listed prices under the Batch API."""
+
+MAX_MAILBOX_BYTES: Final = 4_000_000
+"""Bytes of a reply in a mailbox; the longest replies of models are a tenth of it."""

@@ -12,24 +12,12 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from kernelwright.agent.providers.policy import BATCH_FACTOR, HIGHEST_PRICE, SMALLEST_COST
 from kernelwright.agent.records.messages import ProviderError, Usage
 
 TABLE: Final = Path(__file__).with_name("prices.toml")
-
-
-class Price(Protocol):
-    """The price of one model."""
-
-    def cost_usd(self, usage: Usage, *, batch: bool = False) -> Decimal:
-        """The cost of a usage, to a billionth of a dollar; `batch` under the Batch API."""
-        ...
-
-    def __str__(self) -> str:
-        """The price and its source in words, as a run records it."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +33,7 @@ class TablePrice:
     as_of: str
 
     def cost_usd(self, usage: Usage, *, batch: bool = False) -> Decimal:
+        """The cost of a usage, to a billionth of a dollar; `batch` under the Batch API."""
         cached = min(usage.cached_tokens, usage.prompt_tokens)
         dollars = (
             (usage.prompt_tokens - cached) * self.input
@@ -92,7 +81,7 @@ class PriceTable:
     is_listed: bool = False
     """True: models of no row are looked up in the installed list."""
 
-    def find(self, *models: str, url: str = "") -> Price | None:
+    def find(self, *models: str, url: str = "") -> TablePrice | ListedPrice | None:
         """The price of the first of these names that has one, at the endpoint with this address."""
         for model in models:
             for price in self.prices:

@@ -15,7 +15,8 @@ from pydantic import Field
 from kernelwright.agent.extraction.extract import ExtractionOutcome
 from kernelwright.agent.records.budgets import Budget
 from kernelwright.agent.records.messages import Sampling, Usage
-from kernelwright.evaluator import Dtype, Math, Passes, Record, Stage, Status, sha256_text
+from kernelwright.agent.records.score import Score
+from kernelwright.evaluator import Record, Status, sha256_text
 
 SCHEMA_VERSION: Final = 1
 """Raised when a line changes so that an older reader would misunderstand it."""
@@ -151,39 +152,6 @@ class CompletionRecorded(Line):
     """Origin of a reply that no model gave: a handwritten recording, an imported file."""
 
 
-class Score(Record):
-    """Fields of an evaluation that views need; the whole evaluation is stored beside the log."""
-
-    status: Status
-    stage: Stage
-    detail: str = ""
-    problem_sha: str
-    candidate_sha: str
-    shapes: str | None = None
-    dtype: Dtype
-    math: Math
-    passes: Passes = Passes.FORWARD
-    hardware: str | None = None
-    """Name of the device; None when the candidate never reached one."""
-    speedup: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    low: float | None = Field(default=None, ge=0)
-    high: float | None = Field(default=None, ge=0)
-    """95 % interval of the speedup."""
-    against: str | None = None
-    candidate_ms: float | None = None
-    track: str | None = None
-    speed_of_light: float | None = None
-    sanitized: bool = False
-    contended: bool = False
-    """True if other work slowed the baseline down while it was timed."""
-    flaws: tuple[str, ...] = ()
-    """Flaws of the problem that its check found."""
-    fatal: tuple[str, ...] = ()
-    """Screening rules that rejected it."""
-    seconds: float = 0.0
-    """Wall time of all stages."""
-
-
 class EvaluationRecorded(Line):
     """An evaluation of an attempt; a later one on the same attempt replaces it in every view."""
 
@@ -196,6 +164,8 @@ class EvaluationRecorded(Line):
     """The whole `Evaluation`, JSON."""
     reused_from: str | None = None
     """The attempt of this run whose evaluation of the same candidate this is."""
+    confirms: bool = False
+    """True for a second evaluation of the best of several attempts."""
 
 
 class ProviderFailed(Line):

@@ -120,7 +120,7 @@ class Ledger:
             if spent >= limit:
                 raise BudgetReachedError(f"budget of {_amount(name, limit)} reached")
 
-    def book(self, cost: Spent, *, typical: bool = True) -> None:
+    def book(self, cost: Spent, *, typical: bool) -> None:
         """Count the cost of a reply; an atypical one (from the cache) does not inform expectations."""
         self._spent += cost
         if not typical:

@@ -11,8 +11,8 @@ from typing import TypeAlias
 from kernelwright.agent.archive import RunLog
 from kernelwright.agent.records.attempt_log import Attempt, EvaluatorFailed, ProblemSkipped, RunEnd
 from kernelwright.agent.records.provenance import now
+from kernelwright.agent.records.score_policy import unfit
 from kernelwright.agent.runner.events import (
-    AttemptName,
     EvaluatorTrouble,
     Event,
     Judged,
@@ -20,7 +20,7 @@ from kernelwright.agent.runner.events import (
     Skipped,
     StageEntered,
 )
-from kernelwright.agent.runner.policy import EVALUATOR_STRIKES, LONGEST_MESSAGE
+from kernelwright.agent.runner.policy import EVALUATOR_STRIKES, LONGEST_MESSAGE, MEASURED_AGAIN
 from kernelwright.agent.runner.stop_conditions import StopConditions
 from kernelwright.agent.runner.worker_pool import WorkerPool
 from kernelwright.agent.strategies import NoAttemptError
@@ -118,12 +118,29 @@ class AttemptEvaluator:
         self._evaluated[place] = evaluated.id
         return evaluated
 
+    async def confirm(self, case: Case, workers: WorkerPool) -> Attempt | None:
+        """Evaluate a candidate that passed once more and record that; None where the machine is too busy.
+
+        Raises:
+            NoAttemptError: the evaluator failed, or evaluation is left for later.
+            OSError: the log cannot be written.
+        """
+        if case.code is None or self._evaluate is None:
+            raise NoAttemptError("left to be evaluated later")
+        candidate = Candidate(source=case.code, backend=case.attempt.key.backend)
+        for _ in range(MEASURED_AGAIN):
+            evaluation = await self._run(case, candidate, self._evaluate, workers)
+            if not unfit(evaluation):
+                return await self._record(case.attempt, evaluation, confirms=True)
+        return None
+
     async def reuse(self, attempt: Attempt, twin: Attempt) -> Attempt:
         """Give an attempt the evaluation of another with the same candidate."""
         evaluation = self._log.archive.evaluation(twin)
         if evaluation is None:
             raise NoAttemptError(f"attempt {twin.id} was not evaluated")
-        return await self._record(attempt, evaluation, reused_from=twin.id)
+        confirms = twin.evaluation is not None and twin.evaluation.confirms
+        return await self._record(attempt, evaluation, reused_from=twin.id, confirms=confirms)
 
     def report(self, attempt: Attempt, *, recorded: bool) -> None:
         """Emit the event of an evaluation."""
@@ -132,11 +149,12 @@ class AttemptEvaluator:
         line = attempt.evaluation
         self._emit(
             Judged(
-                of=AttemptName.of(attempt.key),
+                of=attempt.key,
                 status=line.score.status,
                 speedup=line.score.speedup,
                 detail=line.score.detail,
                 reused=line.reused_from is not None,
+                confirms=line.confirms,
                 recorded=recorded,
             )
         )
@@ -152,8 +170,13 @@ class AttemptEvaluator:
     async def _put(
         self, case: Case, candidate: Candidate, evaluate: Evaluate, workers: WorkerPool
     ) -> Attempt:
+        return await self._record(case.attempt, await self._run(case, candidate, evaluate, workers))
+
+    async def _run(
+        self, case: Case, candidate: Candidate, evaluate: Evaluate, workers: WorkerPool
+    ) -> Evaluation:
         loop = asyncio.get_running_loop()
-        name = AttemptName.of(case.attempt.key)
+        name = case.attempt.key
 
         def begin() -> None:
             self._running.add(name.attempt)
@@ -170,10 +193,9 @@ class AttemptEvaluator:
             return evaluate(case.problem, candidate, self._config, enter)
 
         try:
-            evaluation = await self._guarded(case, workers, work)
+            return await self._guarded(case, workers, work)
         finally:
             self._running.discard(name.attempt)
-        return await self._record(case.attempt, evaluation)
 
     async def _guarded(self, case: Case, workers: WorkerPool, work: Callable[[], Evaluation]) -> Evaluation:
         problem = case.problem.id
@@ -203,7 +225,7 @@ class AttemptEvaluator:
             self._failing.add(problem)
         line = EvaluatorFailed(at=now(), attempt=attempt.id, message=message)
         await asyncio.to_thread(self._log.append, line)
-        self._emit(EvaluatorTrouble(AttemptName.of(attempt.key), message))
+        self._emit(EvaluatorTrouble(attempt.key, message))
         if len(self._failing) >= EVALUATOR_STRIKES:
             # One problem alone may be what it cannot deal with; it does not end what others have begun.
             self._stop.set(
@@ -212,10 +234,15 @@ class AttemptEvaluator:
         return NoAttemptError(message)
 
     async def _record(
-        self, attempt: Attempt, evaluation: Evaluation, *, reused_from: str | None = None
+        self,
+        attempt: Attempt,
+        evaluation: Evaluation,
+        *,
+        reused_from: str | None = None,
+        confirms: bool = False,
     ) -> Attempt:
         evaluated = await asyncio.to_thread(
-            self._log.record_evaluation, attempt, evaluation, reused_from=reused_from
+            self._log.record_evaluation, attempt, evaluation, reused_from=reused_from, confirms=confirms
         )
         self._stop.set_if_full(self._log)
         self.report(evaluated, recorded=False)

@@ -131,6 +131,7 @@ class _RunProcess:
                 self._stop,
                 self._emit,
                 batch.builds_plainly if self._plan.plain_build else None,
+                keeps_slower=self._plan.keep_slower,
             ),
             workers=workers,
             exemplars=batch.exemplars,
@@ -169,6 +170,8 @@ class _RunProcess:
         self._emit(events.AssignmentStarted(*task.key))
         assignment = TaskAssignment(context, task, self._problems[task.problem])
         attempts = await task.strategy.solve(assignment)
+        if self._plan.confirm:
+            attempts = await assignment.confirm_best(attempts)
         skipped = task.problem in self._evaluator.skipped
         if assignment.is_complete and not skipped:
             line = AssignmentDone(

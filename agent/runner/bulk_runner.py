@@ -19,7 +19,6 @@ from kernelwright.agent.records.budgets import Ledger
 from kernelwright.agent.records.messages import CompletionRequest, ProviderError
 from kernelwright.agent.records.provenance import now
 from kernelwright.agent.runner.events import (
-    AttemptName,
     Event,
     Interrupting,
     ProviderTrouble,
@@ -180,7 +179,7 @@ class _BulkProcess:
                 self._refused[key.attempt] = message = result.error[:LONGEST_MESSAGE]
                 line = ProviderFailed(at=now(), attempt=key.attempt, key=key, message=message)
                 self._log.append(line)
-                self._bulk.on_event(ProviderTrouble(AttemptName.of(key), message))
+                self._bulk.on_event(ProviderTrouble(key, message))
             return
         question = Question(
             sample=key.sample,

@@ -17,24 +17,6 @@ from kernelwright.evaluator import Record, Stage, Status
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptName:
-    """The attempt that an event is about."""
-
-    attempt: str
-    problem: str
-    backend: str
-    model: str
-    strategy: str
-    sample: int
-    turn: int
-
-    @classmethod
-    def of(cls, key: AttemptKey) -> AttemptName:
-        """Build the name from a key."""
-        return cls(key.attempt, key.problem, key.backend, key.model, key.strategy, key.sample, key.turn)
-
-
-@dataclass(frozen=True, slots=True)
 class RunOpened:
     """A run begins or resumes."""
 
@@ -81,14 +63,14 @@ class AssignmentFinished:
 class Asking:
     """A model is being asked."""
 
-    of: AttemptName
+    of: AttemptKey
 
 
 @dataclass(frozen=True, slots=True)
 class Replied:
     """A reply arrived and is recorded."""
 
-    of: AttemptName
+    of: AttemptKey
     extraction: str
     """`CODE`, `NO_CODE` or `TRUNCATED`."""
     rule: str
@@ -105,7 +87,7 @@ class Replied:
         """Build the event of an attempt's reply."""
         line = attempt.completion
         return cls(
-            of=AttemptName.of(line.key),
+            of=line.key,
             extraction=line.outcome,
             rule=line.rule,
             seconds=line.seconds,
@@ -133,14 +115,14 @@ class Waiting:
 class Judging:
     """An evaluation begins."""
 
-    of: AttemptName
+    of: AttemptKey
 
 
 @dataclass(frozen=True, slots=True)
 class StageEntered:
     """An evaluation enters its next stage."""
 
-    of: AttemptName
+    of: AttemptKey
     stage: Stage
 
 
@@ -148,7 +130,7 @@ class StageEntered:
 class Judged:
     """An evaluation is recorded."""
 
-    of: AttemptName
+    of: AttemptKey
     status: Status
     speedup: float | None
     detail: str
@@ -156,13 +138,15 @@ class Judged:
     """True when the same candidate had been evaluated before in this run."""
     recorded: bool
     """True when an earlier process had recorded it."""
+    confirms: bool = False
+    """True for a second evaluation of the best of several attempts."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderTrouble:
     """No reply; nothing is scored."""
 
-    of: AttemptName
+    of: AttemptKey
     message: str
     for_good: bool = False
     """True when its model is not asked again."""
@@ -172,7 +156,7 @@ class ProviderTrouble:
 class EvaluatorTrouble:
     """The evaluator or its machine failed; nothing is scored."""
 
-    of: AttemptName
+    of: AttemptKey
     message: str
 
 
@@ -188,7 +172,7 @@ class Skipped:
 class Kept:
     """A kernel was saved to `generated/`."""
 
-    of: AttemptName
+    of: AttemptKey
     kernel: str
     folder: str
     speedup: float | None
@@ -198,7 +182,7 @@ class Kept:
 class Refused:
     """A candidate that passed is not saved."""
 
-    of: AttemptName
+    of: AttemptKey
     message: str
 
 
@@ -309,6 +293,8 @@ def event_line(event: Event) -> str:
 
 
 def _plain(value: object) -> Any:  # Any: whatever JSON can hold
+    if isinstance(value, AttemptKey):
+        return {"attempt": value.attempt, **value.model_dump(exclude={"run"})}
     if isinstance(value, Record):
         return {name: _plain(held) for name, held in value}
     if isinstance(value, Decimal):

@@ -10,7 +10,8 @@ from typing import TypeAlias
 from kernelwright.agent.archive import RunLog
 from kernelwright.agent.records.attempt_log import Attempt, KernelKept, KernelRefused, RunEnd
 from kernelwright.agent.records.provenance import now
-from kernelwright.agent.runner.events import AttemptName, Event, Kept, Refused
+from kernelwright.agent.records.score_policy import slower, unfit
+from kernelwright.agent.runner.events import Event, Kept, Refused
 from kernelwright.agent.runner.stop_conditions import StopConditions
 from kernelwright.agent.workspace import Kernel, Provenance, Workspace
 from kernelwright.evaluator import Evaluation, EvaluatorError, FullHeaderBuild
@@ -28,22 +29,28 @@ class KernelKeeper:
         stop: StopConditions,
         emit: Callable[[Event], None],
         builds_plainly: BuildsPlainly | None = None,
+        *,
+        keeps_slower: bool = False,
     ) -> None:
         self._log = log
         self._workspace = workspace
         self._stop = stop
         self._emit = emit
         self._builds_plainly = builds_plainly
+        self._keeps_slower = keeps_slower
         self._turn = asyncio.Lock()
 
     async def keep(self, attempt: Attempt) -> None:
         """Save the kernel of an attempt that passed, unless it is saved or its evaluation was reused.
 
-        A kernel that does not build with torch's own headers is refused. A failure to save stops the run; a
-        resume tries again.
+        A kernel that is slower than the fastest baseline, was measured on a busy machine, or does not build
+        with torch's own headers is refused; if a second evaluation says so, what the first one saved is
+        removed. A failure to save stops the run; a resume tries again.
         """
         line = attempt.evaluation
-        if not attempt.passed or line is None or line.reused_from is not None or self._is_settled(attempt):
+        if line is None or line.reused_from is not None or self._is_settled(attempt):
+            return
+        if not (attempt.passed or line.confirms):
             return
         plain = await asyncio.to_thread(self._build, attempt)
         async with self._turn:
@@ -64,7 +71,7 @@ class KernelKeeper:
         return seen.kept or seen.refused
 
     def _build(self, attempt: Attempt) -> FullHeaderBuild:
-        if self._builds_plainly is None:
+        if self._builds_plainly is None or not attempt.passed:
             return FullHeaderBuild(ok=None)
         try:
             return self._builds_plainly(self._read(attempt)[1])
@@ -72,13 +79,29 @@ class KernelKeeper:
             return FullHeaderBuild(ok=None, why=str(error))
 
     def _settle(self, attempt: Attempt, plain: FullHeaderBuild) -> Kept | Refused:
-        name = AttemptName.of(attempt.key)
-        if plain.ok is False:
-            message = f"it does not build with torch's own headers: {plain.why}"
+        name = attempt.key
+        if message := self._refusal(attempt, plain):
+            self._withdraw(attempt)
             self._log.append(KernelRefused(at=now(), attempt=attempt.id, message=message))
             return Refused(name, message)
         kernel = self._keep(attempt, plain)
         return Kept(name, kernel.id, str(kernel.folder), attempt.speedup)
+
+    def _refusal(self, attempt: Attempt, plain: FullHeaderBuild) -> str:
+        evaluation = self._read(attempt)[1]
+        if not attempt.passed:
+            return f"evaluated again: {evaluation.status}"
+        if why := unfit(evaluation) or ("" if self._keeps_slower else slower(evaluation)):
+            return why
+        return f"it does not build with torch's own headers: {plain.why}" if plain.ok is False else ""
+
+    def _withdraw(self, attempt: Attempt) -> None:
+        """Remove the score that an earlier evaluation of this attempt saved."""
+        source, evaluation = self._read(attempt)
+        if attempt.evaluation is not None and attempt.evaluation.confirms:
+            for kernel in self._workspace.kernels(lambda folder, error: None):
+                if kernel.source == source and kernel.record.problem_sha == evaluation.problem_sha:
+                    self._workspace.drop_scores(kernel, evaluation)
 
     def _keep(self, attempt: Attempt, plain: FullHeaderBuild) -> Kernel:
         source, evaluation = self._read(attempt)

@@ -42,6 +42,10 @@ class Plan(Record):
     """Limits of each assignment."""
     plain_build: bool = True
     """True if only kernels that build with torch's own headers are saved."""
+    keep_slower: bool = False
+    """True if kernels that are slower than the fastest baseline are saved, too."""
+    confirm: bool = True
+    """True if the best of several attempts is evaluated again before it counts."""
     exemplars: dict[str, tuple[str, ...]] = {}
     """Saved kernels that openings show, by `shown_for`; chosen when the run began."""
     prices: dict[str, str] = {}

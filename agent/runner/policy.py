@@ -8,6 +8,8 @@ PROVIDER_STRIKES: Final = 10
 """Failures in a row, without any reply in between, after which a model is not asked again."""
 EVALUATOR_STRIKES: Final = 3
 """Failures after which a problem is skipped, and problems failing in a row after which a run stops."""
+MEASURED_AGAIN: Final = 2
+"""Tries to measure the best attempt again on a machine that is busy with something else."""
 LONGEST_MESSAGE: Final = 1000
 """Characters stored of an error message; some endpoints send a web page."""
 ESTIMATE_MARGIN: Final = 1.5

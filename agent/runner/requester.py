@@ -21,7 +21,6 @@ from kernelwright.agent.records.provenance import now
 from kernelwright.agent.records.tokens import estimate_tokens
 from kernelwright.agent.runner.events import (
     Asking,
-    AttemptName,
     BudgetReached,
     Event,
     ProviderTrouble,
@@ -129,7 +128,7 @@ class Requester:
 
     async def _complete(self, asked: PendingQuestion, request: CompletionRequest) -> Completion:
         name = asked.model.name
-        self._emit(Asking(AttemptName.of(asked.key)))
+        self._emit(Asking(asked.key))
         self.in_flight += 1
         try:
             completion = await self._known[name].complete(request)
@@ -139,7 +138,7 @@ class Requester:
             self._strike(name, error.fatal, message)
             line = ProviderFailed(at=now(), attempt=asked.key.attempt, key=asked.key, message=message)
             await asyncio.to_thread(self._log.append, line)
-            self._emit(ProviderTrouble(AttemptName.of(asked.key), message, for_good=name in self._gone))
+            self._emit(ProviderTrouble(asked.key, message, for_good=name in self._gone))
             self._stop_if_hopeless()
             raise NoAttemptError(message) from None
         finally:

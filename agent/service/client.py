@@ -152,7 +152,7 @@ class ServiceClient:
         return self._ask("GET", path, deadline, wait_s=wait_s)
 
     def cancel(self, evaluation: str) -> Answer:
-        """Cancel an evaluation for all its clients; raises what `look` raises."""
+        """Withdraw this token's submission; what no token wants ends. Raises what `look` raises."""
         return self._ask("DELETE", f"{PLACE}/{evaluation}", None)
 
     def problems(self) -> list[Answer]:

@@ -15,9 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kernelwright.agent.records.strict_json import strict_json
 from kernelwright.agent.service.metrics import DrainRate, ServiceMetrics
-from kernelwright.agent.service.policy import DISK_RETRY_S, STARTS
+from kernelwright.agent.service.policy import DISK_RETRY_S, MOST_RESULTS, STARTS
 from kernelwright.agent.service.store import EvaluationState, Store, StoredEvaluation, StoreError
 from kernelwright.agent.service.submission import Content
 from kernelwright.evaluator import CancelToken, Evaluation, Stage, find_backend
@@ -39,6 +38,10 @@ class QueueFull(Exception):
     def __init__(self, retry_after_s: int) -> None:
         super().__init__(f"the queue is full; ask again in {retry_after_s} s")
         self.retry_after_s = retry_after_s
+
+
+class NotSubmitted(Exception):
+    """The client has not submitted the evaluation, or has withdrawn it."""
 
 
 class Draining(Exception):
@@ -119,8 +122,10 @@ class EvaluationQueue:
         """True once nothing more is accepted or begun."""
         return self._draining
 
-    def accept(self, content: Content, *, fresh: bool = False) -> Receipt:
+    def accept(self, content: Content, *, client: str = "", fresh: bool = False) -> Receipt:
         """Accept an evaluation; it is on the disk when this returns.
+
+        With `fresh`, content that has a result is evaluated again, up to `MOST_RESULTS` times in all.
 
         Raises:
             QueueFull, Draining, StoreError: nothing was accepted.
@@ -129,15 +134,17 @@ class EvaluationQueue:
         with self._change:
             known = self._store.find(evaluation)
             if known is not None and known.is_live:
+                self._store.join(evaluation, client)
                 return self._received(QueuedEvaluation.JOINED, known)
-            if known is not None and known.state is EvaluationState.FINISHED and not fresh:
+            again = fresh and known is not None and len(known.results) < MOST_RESULTS
+            if known is not None and known.state is EvaluationState.FINISHED and not again:
                 return self._received(QueuedEvaluation.KNOWN, known)
             if self._draining:
                 raise Draining("the service is ending; ask again once it is back")
             if self.queued >= self._places:
                 self.measures.submitted("turned away")
                 raise QueueFull(self._pace.retry_after_s())
-            entry = self._store.enqueue(evaluation, content)
+            entry = self._store.enqueue(evaluation, content, client)
             self._queues[_kind(entry)][evaluation] = None
             self._change.notify_all()
             return self._received(QueuedEvaluation.ACCEPTED, entry)
@@ -166,9 +173,7 @@ class EvaluationQueue:
         Raises:
             StoreError: the disk takes nothing and the service is ending; the next one evaluates again.
         """
-        self._end(
-            work, EvaluationState.FINISHED, verdict=strict_json(evaluation), label=evaluation.status.value
-        )
+        self._end(work, EvaluationState.FINISHED, evaluation=evaluation, label=evaluation.status.value)
 
     def fail(self, work: RunningEvaluation, kind: str, message: str) -> None:
         """Record why there is no result; raises what `finish` raises."""
@@ -185,10 +190,13 @@ class EvaluationQueue:
                 self._store.put_back(work.id)
                 del self._at_work[work.id]
 
-    def cancel(self, evaluation: str) -> EvaluationView | None:
-        """End a queued or running evaluation; others stay as they are. None if there is none.
+    def cancel(self, evaluation: str, *, client: str = "") -> EvaluationView | None:
+        """Withdraw a client's submission, and end a queued or running evaluation that no other client wants.
+
+        One that has ended stays as it is. None if there is none.
 
         Raises:
+            NotSubmitted: the client does not want it.
             StoreError: the disk takes nothing.
             MachineError: it runs and cannot be killed; it counts as cancelled.
         """
@@ -196,6 +204,11 @@ class EvaluationQueue:
             entry = self._store.find(evaluation)
             if entry is None or not entry.is_live:
                 return EvaluationView(entry) if entry else None
+            left = self._store.leave(evaluation, client)
+            if left is None:
+                raise NotSubmitted("this token has not submitted that evaluation, or has withdrawn it")
+            if left:
+                return EvaluationView(entry)
             ended = self._store.end(evaluation, EvaluationState.CANCELLED)
             self._queues[_kind(entry)].pop(evaluation, None)
             work = self._at_work.pop(evaluation, None)
@@ -288,7 +301,7 @@ class EvaluationQueue:
         state: EvaluationState,
         *,
         label: str,
-        verdict: str | None = None,
+        evaluation: Evaluation | None = None,
         failure: str | None = None,
         kind: str | None = None,
     ) -> None:
@@ -297,7 +310,7 @@ class EvaluationQueue:
             self._pace.ended(seconds)
             while not work.is_dropped:
                 try:
-                    entry = self._store.end(work.id, state, verdict=verdict, failure=failure, kind=kind)
+                    entry = self._store.end(work.id, state, evaluation=evaluation, failure=failure, kind=kind)
                 except StoreError:
                     if self._draining:
                         raise

@@ -20,6 +20,7 @@ from kernelwright.agent.service.evaluation_queue import (
     Draining,
     EvaluationQueue,
     EvaluationView,
+    NotSubmitted,
     QueuedEvaluation,
     QueueFull,
 )
@@ -110,12 +111,13 @@ def _add_evaluations(app: FastAPI, queue: EvaluationQueue, registry: ProblemRegi
         dependencies=bearer,
         responses=_answers(EvaluationAnswer, 202, 200) | _refusals(401, 408, 413, 415, 422, 429, 503),
     )
-    def submit(submission: Submission) -> Response:
+    def submit(submission: Submission, request: Request) -> Response:
         """Evaluate a candidate. The same content is one evaluation, however often it is sent.
 
         202: accepted, or the same content is queued or running. 200: it has a result already.
         """
-        receipt = queue.accept(registry.resolve(submission), fresh=submission.fresh)
+        content = registry.resolve(submission)
+        receipt = queue.accept(content, client=request.state.client, fresh=submission.fresh)
         status = 200 if receipt.taken is QueuedEvaluation.KNOWN else 202
         return _evaluation(EvaluationView(receipt.entry), status, located=True)
 
@@ -132,12 +134,15 @@ def _add_evaluations(app: FastAPI, queue: EvaluationQueue, registry: ProblemRegi
     @app.delete(
         "/v1/evaluations/{evaluation}",
         dependencies=bearer,
-        responses=_answers(EvaluationAnswer, 200) | _refusals(401, 404, 422, 503),
+        responses=_answers(EvaluationAnswer, 200) | _refusals(401, 403, 404, 422, 503),
     )
-    def cancel(evaluation: EvaluationId) -> Response:
-        """Cancel a queued or running evaluation for all its clients; an ended one stays."""
+    def cancel(evaluation: EvaluationId, request: Request) -> Response:
+        """Withdraw a token's submission. A queued or running evaluation that no token wants is cancelled.
+
+        403: this token has not submitted it, or has withdrawn. An evaluation that ended stays.
+        """
         try:
-            view = queue.cancel(evaluation)
+            view = queue.cancel(evaluation, client=request.state.client)
         except MachineError as error:
             _LOG.error("evaluation %s is cancelled, but: %s", evaluation[:12], error)
             view = queue.look(evaluation)
@@ -212,6 +217,7 @@ def _add_refusals(app: FastAPI) -> None:
     on(RequestValidationError, refuse_invalid)
     on(ProblemError, lambda error: refuse(422, "problem-refused", str(error)))
     on(ConfigError, lambda error: refuse(422, "config-refused", str(error)))
+    on(NotSubmitted, lambda error: refuse(403, "not-submitted", str(error)))
     on(QueueFull, lambda error: retry_later(429, "queue-full", str(error), error.retry_after_s))
     on(Draining, lambda error: retry_later(503, "draining", str(error), RETRY_AFTER_S))
     on(StoreError, lambda error: retry_later(503, "storage", str(error), RETRY_AFTER_S))

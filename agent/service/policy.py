@@ -27,6 +27,8 @@ MOST_CONNECTIONS: Final = 2048
 
 STARTS: Final = 3
 """Times an evaluation is begun whose service dies during it before it fails."""
+MOST_RESULTS: Final = 5
+"""Results of one content: of five the median is told, and a lucky one moves it by one rank at most."""
 DISK_RETRY_S: Final = 2.0
 """Seconds before a failed write to the disk is repeated."""
 RETRY_AFTER_S: Final = 10

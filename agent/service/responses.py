@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, Response
 from kernelwright.agent.records.strict_json import plain
 from kernelwright.agent.service.evaluation_queue import EvaluationView
 from kernelwright.agent.service.policy import COMPLAINT_CHARACTERS, COMPLAINTS
-from kernelwright.agent.service.store import EvaluationState
+from kernelwright.agent.service.store import EvaluationState, StoredResult
 from kernelwright.evaluator import Evaluation, Problem, Record, Stage
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -52,8 +52,13 @@ class EvaluationAnswer(Record):
     """Its stage, while it runs."""
     failure: EvaluationFailure | None
     """Only of a failed one; submit it again to have it tried again."""
+    results: tuple[StoredResult, ...]
+    """Every result of this content, in short; `fresh` adds one."""
     evaluation: Evaluation | None
-    """Only of a finished one. Numbers that JSON lacks are the strings `NaN`, `Infinity` and `-Infinity`."""
+    """Only of a finished one: the lower median of the results, what did not pass first.
+
+    Numbers that JSON lacks are the strings `NaN`, `Infinity` and `-Infinity`.
+    """
 
 
 class ProblemAnswer(Record):
@@ -99,6 +104,7 @@ def evaluation_text(view: EvaluationView) -> str:
         "ended_at": entry.ended_at,
         "ahead": view.ahead,
         "stage": view.stage,
+        "results": [plain(one.model_dump(mode="json")) for one in entry.results],
         "failure": {"kind": entry.failure_kind, "message": plain(entry.failure)} if entry.failure else None,
     }
     return f'{json.dumps(head)[:-1]}, "evaluation": {entry.verdict or "null"}}}'

@@ -8,6 +8,7 @@ queued and running evaluations. Usable from any thread.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import sqlite3
 import threading
@@ -19,13 +20,16 @@ from pathlib import Path
 from typing import Final
 
 from kernelwright.agent.records.provenance import now
+from kernelwright.agent.records.strict_json import strict_json
 from kernelwright.agent.service.submission import Content
 from kernelwright.evaluator import (
     Candidate,
+    Evaluation,
     EvaluationConfig,
     EvaluatorError,
     MachineError,
     Record,
+    Status,
     problem_from_source,
 )
 
@@ -40,15 +44,28 @@ CREATE TABLE IF NOT EXISTS evaluation (
   problem TEXT NOT NULL, problem_sha TEXT NOT NULL,
   backend TEXT NOT NULL, config TEXT NOT NULL, candidate TEXT,
   accepted_at TEXT NOT NULL, started_at TEXT, ended_at TEXT, ended_s REAL,
-  starts INTEGER NOT NULL DEFAULT 0, failure TEXT, failure_kind TEXT, verdict TEXT
+  starts INTEGER NOT NULL DEFAULT 0, failure TEXT, failure_kind TEXT, verdict TEXT,
+  results TEXT NOT NULL DEFAULT '[]'
 );
+CREATE TABLE IF NOT EXISTS wanted (
+  id TEXT NOT NULL, client TEXT NOT NULL, PRIMARY KEY (id, client)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS result (
+  id TEXT NOT NULL, round INTEGER NOT NULL, ended_at TEXT NOT NULL, status TEXT NOT NULL,
+  speedup REAL, low REAL, high REAL, verdict TEXT NOT NULL, PRIMARY KEY (id, round)
+) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS unfinished ON evaluation (serial) WHERE state IN ('queued', 'running');
 CREATE INDEX IF NOT EXISTS ended ON evaluation (ended_s) WHERE ended_s IS NOT NULL;
 """
 _COLUMNS: Final = (
     "id, round, state, problem, backend, accepted_at, started_at, ended_at, starts, "
-    "failure, failure_kind, verdict"
+    "failure, failure_kind, verdict, results"
 )
+_TOLD: Final = """
+SELECT verdict FROM result WHERE id = :id ORDER BY status = 'PASSED', speedup, round
+LIMIT 1 OFFSET (SELECT (count(*) - 1) / 2 FROM result WHERE id = :id)
+"""
+"""The lower median of a content's results: what did not pass counts as slowest."""
 
 
 class EvaluationState(StrEnum):
@@ -60,6 +77,19 @@ class EvaluationState(StrEnum):
     FAILED = "failed"
     """The machine or the evaluator failed, which is no result; a new submission tries again."""
     CANCELLED = "cancelled"
+
+
+class StoredResult(Record):
+    """One of the results of a content, in short."""
+
+    round: int
+    """Number of times the content had been queued."""
+    ended_at: str
+    status: Status
+    speedup: float | None
+    low: float | None
+    """Ends of the speedup's interval."""
+    high: float | None
 
 
 class StoredEvaluation(Record):
@@ -79,7 +109,9 @@ class StoredEvaluation(Record):
     failure: str | None = None
     failure_kind: str | None = None
     verdict: str | None = None
-    """The `Evaluation` as JSON text."""
+    """The `Evaluation` as JSON text: the lower median of the results."""
+    results: tuple[StoredResult, ...] = ()
+    """All results of this content, in order."""
 
     @property
     def is_live(self) -> bool:
@@ -138,8 +170,8 @@ class Store:
             config=EvaluationConfig.model_validate_json(row[4]),
         )
 
-    def enqueue(self, evaluation: str, content: Content) -> StoredEvaluation:
-        """Accept an evaluation, for the first time or again; it is on the disk when this returns.
+    def enqueue(self, evaluation: str, content: Content, client: str) -> StoredEvaluation:
+        """Accept a client's evaluation, for the first time or again; it is on the disk when this returns.
 
         Raises:
             StoreError: disk full or device failure; nothing was accepted.
@@ -151,11 +183,11 @@ class Store:
             )
             # Replaced rather than updated, so that it goes to the end of the queue.
             row = file.execute(
-                "DELETE FROM evaluation WHERE id = ? RETURNING round", (evaluation,)
+                "DELETE FROM evaluation WHERE id = ? RETURNING round, results", (evaluation,)
             ).fetchone()
             file.execute(
                 "INSERT INTO evaluation (id, round, state, problem, problem_sha, backend, config, candidate, "
-                "accepted_at) VALUES (?, ?, 'queued', ?, ?, ?, ?, ?, ?)",
+                "accepted_at, results) VALUES (?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?)",
                 (
                     evaluation,
                     (row[0] if row else 0) + 1,
@@ -165,10 +197,34 @@ class Store:
                     content.config.model_dump_json(),
                     candidate.source,
                     now(),
+                    row[1] if row else "[]",
                 ),
             )
+            file.execute("INSERT INTO wanted VALUES (?, ?)", (evaluation, client))
             found = file.execute(f"SELECT {_COLUMNS} FROM evaluation WHERE id = ?", (evaluation,)).fetchone()
         return _entry(found)
+
+    def join(self, evaluation: str, client: str) -> None:
+        """Note that another client wants a live evaluation.
+
+        Raises:
+            StoreError: disk full or device failure.
+        """
+        with self._change() as file:
+            file.execute("INSERT OR IGNORE INTO wanted VALUES (?, ?)", (evaluation, client))
+
+    def leave(self, evaluation: str, client: str) -> int | None:
+        """Note that a client withdraws from a live evaluation; return how many are left, None if it was none.
+
+        Raises:
+            StoreError: disk full or device failure.
+        """
+        with self._change() as file:
+            gone = file.execute(
+                "DELETE FROM wanted WHERE id = ? AND client = ? RETURNING 1", (evaluation, client)
+            ).fetchone()
+            (left,) = file.execute("SELECT count(*) FROM wanted WHERE id = ?", (evaluation,)).fetchone()
+        return int(left) if gone else None
 
     def begin(self, evaluation: str) -> StoredEvaluation:
         """Mark a queued evaluation as running."""
@@ -191,23 +247,31 @@ class Store:
 
     def end(
         self,
-        evaluation: str,
+        ended: str,
         state: EvaluationState,
         *,
-        verdict: str | None = None,
+        evaluation: Evaluation | None = None,
         failure: str | None = None,
         kind: str | None = None,
     ) -> StoredEvaluation:
         """Record the end of a live evaluation, and remove its candidate.
 
+        A result is kept beside the earlier ones of this content, and their lower median is what is told.
+
         Raises:
             StoreError: disk full or device failure; it is as it was.
         """
         with self._change() as file:
+            results = told = None
+            if evaluation is not None:
+                results = _add_result(file, ended, evaluation)
+                (told,) = file.execute(_TOLD, {"id": ended}).fetchone()
+            file.execute("DELETE FROM wanted WHERE id = ?", (ended,))
             row = file.execute(
-                "UPDATE evaluation SET state = ?, verdict = ?, failure = ?, failure_kind = ?, ended_at = ?, "
-                f"ended_s = ?, candidate = NULL WHERE id = ? RETURNING {_COLUMNS}",
-                (state.value, verdict, failure, kind, now(), time.time(), evaluation),
+                "UPDATE evaluation SET state = ?, verdict = ?, results = coalesce(?, results), failure = ?, "
+                "failure_kind = ?, ended_at = ?, ended_s = ?, candidate = NULL WHERE id = ? "
+                f"RETURNING {_COLUMNS}",
+                (state.value, told, results, failure, kind, now(), time.time(), ended),
             ).fetchone()
         return _entry(row)
 
@@ -225,6 +289,7 @@ class Store:
             rows = file.execute(
                 "DELETE FROM evaluation WHERE ended_s < ? RETURNING id", (before_s,)
             ).fetchall()
+            file.execute("DELETE FROM result WHERE id NOT IN (SELECT id FROM evaluation)")
             file.execute(
                 "DELETE FROM problem WHERE NOT EXISTS (SELECT 1 FROM evaluation e "
                 "WHERE e.problem_sha = problem.sha AND e.problem = problem.id AND e.candidate IS NOT NULL)"
@@ -265,5 +330,22 @@ class StoreError(EvaluatorError):
     """The disk does not take a write."""
 
 
+def _add_result(file: sqlite3.Connection, ended: str, evaluation: Evaluation) -> str:
+    """Keep a result, and return all of this content in short, as JSON text."""
+    (number,) = file.execute("SELECT round FROM evaluation WHERE id = ?", (ended,)).fetchone()
+    interval = evaluation.measurement.interval if evaluation.measurement else None
+    ends = (interval.low, interval.high) if interval else (None, None)
+    file.execute(
+        "INSERT INTO result VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (ended, number, now(), evaluation.status, evaluation.speedup, *ends, strict_json(evaluation)),
+    )
+    rows = file.execute(
+        "SELECT round, ended_at, status, speedup, low, high FROM result WHERE id = ? ORDER BY round", (ended,)
+    )
+    return json.dumps([dict(zip(StoredResult.model_fields, row, strict=True)) for row in rows])
+
+
 def _entry(row: tuple[object, ...]) -> StoredEvaluation:
-    return StoredEvaluation.model_validate(dict(zip(_COLUMNS.split(", "), row, strict=True)))
+    *given, results = row
+    names = _COLUMNS.split(", ")
+    return StoredEvaluation.model_validate(dict(zip(names, (*given, json.loads(str(results))), strict=True)))

@@ -95,7 +95,7 @@ class Submission(ClientRecord):
     """Language of the candidate: `cuda`, `triton`, `cpp` and so on."""
     config: AskedPolicy = AskedPolicy()
     fresh: StrictBool = False
-    """Evaluate again even if this content has a result; a queued or running evaluation is not doubled."""
+    """Evaluate again even if this content has a result, up to five results; their median is told."""
 
     @property
     def wanted(self) -> AskedProblem:

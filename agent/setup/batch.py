@@ -110,7 +110,7 @@ def work_through(
             check_ready(backend, work.plan.config)
     with ExitStack() as stack:
         endpoints = stack.enter_context(open_endpoints(work.settings)) if asks else None
-        prompts = prompts_for(work, place.cache) if asks else TemplatePrompts(installed_prompts())
+        prompts = prompts_for(work, place) if asks else TemplatePrompts(installed_prompts())
         exemplars = load(Workspace(place.workspace), work.plan) if asks else {}
         log = stack.enter_context(work.open_log())
         stack.enter_context(resumable("run", place, log.run))
@@ -136,7 +136,7 @@ def ask_in_bulk(place: RunPlace, work: PreparedRun, batch: SampleBatch, on_event
     _refuse_settings_without_meaning(work.settings)
     in_bulk = work.settings.model_copy(update={"provider": provider_of(work.settings).bulk})
     provider, endpoint = provider_of(in_bulk), live_endpoint(in_bulk)
-    prompts = prompts_for(work, place.cache)
+    prompts = prompts_for(work, place)
     exemplars = load(Workspace(place.workspace), work.plan)
     with work.open_log() as log, resumable("generate", place, log.run):
         jobs = provider.open_jobs(
@@ -169,15 +169,16 @@ def evaluate_recorded(place: RunPlace, log: RunLog, on_event: Watch = ignore) ->
     return _run(place, _OpenedRun(RunSettings(), log, TemplatePrompts(installed_prompts())), on_event)
 
 
-def prompts_for(work: PreparedRun, cache: Path | None) -> TemplatePrompts:
+def prompts_for(work: PreparedRun, place: RunPlace) -> TemplatePrompts:
     """The prompts of a run, with what is known of its problems.
 
     Raises:
         EvaluatorError: unknown target, or no such device here.
     """
     config, plan = work.plan.config, work.plan
-    facts = known_facts(work.problems, config, cache)
-    return open_prompts(config, plan.backends, work.settings.target, facts=facts)
+    facts = known_facts(work.problems, config, place.cache)
+    held = Workspace(place.workspace)
+    return open_prompts(config, plan.backends, work.settings.target, facts=facts, workspace=held)
 
 
 @contextmanager

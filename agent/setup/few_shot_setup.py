@@ -55,7 +55,7 @@ def choose(workspace: Workspace, lesson: FewShotSelection, cache: Path | None) -
     chosen: dict[str, tuple[str, ...]] = {}
     with Evaluator(cache=cache) as evaluator:
         known = [
-            Known(kernel, problem, traits(problem, _describe(evaluator, problem, kernel.best.config)))
+            Known(kernel, problem, traits(problem, _describe(evaluator, problem, kernel.score.config)))
             for kernel in kernels
             if (problem := sources.get(kernel.record.problem_sha)) is not None
         ]
@@ -92,7 +92,7 @@ def exemplars_for(workspace: Workspace, lesson: FewShotSelection, cache: Path | 
 
 
 def _exemplar(kernel: Kernel) -> Exemplar:
-    return Exemplar(code=kernel.source, evaluation=kernel.best, kernel=kernel.id)
+    return Exemplar(code=kernel.source, evaluation=kernel.score, kernel=kernel.id)
 
 
 def _sources(archive: Archive, given: Sequence[Problem], kernels: Iterable[Kernel]) -> Iterator[Problem]:

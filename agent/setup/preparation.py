@@ -94,6 +94,8 @@ def _begin(place: RunPlace, archive: Archive, given: RunSettings) -> PreparedRun
         budget=settings.budget,
         problem_budget=settings.problem_budget,
         plain_build=settings.plain_build,
+        keep_slower=settings.keep_slower,
+        confirm=settings.confirm,
         prices=prices_known(settings),
         exemplars=choose(Workspace(place.workspace), lesson, place.cache),
         seed=settings.seed,

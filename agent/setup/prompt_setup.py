@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from typing import Final, Literal
 from kernelwright.agent.prompting.hardware_facts import Hardware, find_target, this_machine
 from kernelwright.agent.prompting.problem_facts import facts_of
 from kernelwright.agent.prompting.prompts import ProblemFacts, Setting, TemplatePrompts, installed_prompts
+from kernelwright.agent.workspace import Workspace
 from kernelwright.evaluator import EvaluationConfig, Evaluator, EvaluatorError, Problem, find_backend
 
 _LOG: Final = logging.getLogger(__name__)
@@ -27,8 +29,11 @@ def open_prompts(
     target: str | None = None,
     *,
     facts: Mapping[str, ProblemFacts] = MappingProxyType({}),
+    workspace: Workspace | None = None,
 ) -> TemplatePrompts:
     """The prompts for these backends on a named target, or on this machine.
+
+    Feedback names the kernels saved in `workspace` that are faster.
 
     Raises:
         ConfigError: unknown backend or target, or no such device here.
@@ -43,7 +48,8 @@ def open_prompts(
         if named is not None and meant is None:
             _LOG.warning("--target %s is a GPU; prompts for %s speak of this machine's CPU", target, name)
     versions = _versions("cuda" in hardware)
-    return TemplatePrompts(folder, Setting(config=config, hardware=hardware, versions=versions, facts=facts))
+    setting = Setting(config=config, hardware=hardware, versions=versions, facts=facts)
+    return TemplatePrompts(folder, replace(setting, fastest=workspace.fastest) if workspace else setting)
 
 
 def known_facts(

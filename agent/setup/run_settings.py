@@ -98,6 +98,10 @@ class RunSettings(Record):
     """Price tables (TOML files) before the installed list; agent/providers/prices.toml shows the format."""
     evaluators: int | None = Field(default=None, ge=1, le=256)
     """Candidates evaluated at once; timing is exclusive in any case. Unset: enough to keep devices busy."""
+    keep_slower: bool = False
+    """Save kernels that are slower than the fastest baseline, too."""
+    confirm: bool = True
+    """Evaluate the best of several attempts again before it counts (the default)."""
     plain_build: bool = True
     """Save only kernels that also build with torch's own headers, half a minute each (the default)."""
     few_shot: int = Field(default=0, ge=0, le=16)

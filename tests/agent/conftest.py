@@ -127,8 +127,8 @@ class Make:
 
         return Measurement(
             candidate=timing(1.0),
-            baselines={"eager": timing(speedup)},
-            speedups={"eager": speedup},
+            baselines={"eager": timing(speedup), "compile": timing(speedup * 2)},
+            speedups={"eager": speedup, "compile": speedup * 2},
             against="eager",
             speedup=speedup,
             interval=Interval(low=low if low is not None else speedup * 0.98, high=high or speedup * 1.02),
@@ -281,6 +281,7 @@ class Bench:
             "models": (ModelChoice(name="model-a"),),
             "strategy": Sample(samples=2),
             "budget": Budget(),
+            "confirm": False,
         }
         return Plan(**{**fields, **changes})
 

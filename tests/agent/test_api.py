@@ -65,7 +65,7 @@ def test_a_batch_runs_without_a_terminal(tmp_path: Path, shared_cache: Path) -> 
     archive = kernelwright.Workspace(tmp_path).archive()
     assert archive.runs() == [batch.summary.run_id]
     assert kernelwright.board(archive.attempts()).entries[0].solved == 1
-    assert kernelwright.load_kernel(kernel.id, tmp_path).__name__ == "ModelNew"
+    assert kernelwright.load_kernel(kernel.id, tmp_path, trust=True).__name__ == "ModelNew"
     exported = kernelwright.export("attempts", tmp_path / "data", workspace=tmp_path, test=0)
     assert exported.used == 1
     with pytest.raises(kernelwright.UsageError, match="did you mean seed"):

@@ -86,7 +86,7 @@ def test_where_their_package_is_gone_their_run_is_still_read(
     assert done.returncode == 1, done.stderr
     without = kernelwright("run", "--resume", "last", PYTHONPATH="")
     assert without.returncode != 0
-    assert "no provider 'theirs'; known: openai, openai-batch, replay" in without.stderr
+    assert "no provider 'theirs'; known: mailbox, openai, openai-batch, replay" in without.stderr
     assert "theirs" in kernelwright("leaderboard", "--json", PYTHONPATH="").stdout
     with pytest.raises(Exception, match="unknown strategy 'theirs'"):
         read_plan(Workspace(tmp_path).archive(), next(iter(Workspace(tmp_path).archive().runs())))

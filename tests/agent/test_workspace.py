@@ -38,7 +38,7 @@ def test_a_kept_kernel_comes_back_with_its_score_and_origin(tmp_path: Path, make
     (found,) = place.kernels()
     assert found == kept == place.kernel(kept.id[:5])
     assert found.record.provenance == FROM
-    assert found.best == evaluation
+    assert found.score == evaluation
 
 
 def test_the_score_file_is_the_same_bytes_every_time(tmp_path: Path, make: Make) -> None:
@@ -59,7 +59,7 @@ def test_a_score_without_a_finite_end_is_json_all_the_same(tmp_path: Path, make:
     text = (kept.folder / "score.json").read_text()
     assert "Infinity" not in text.replace('"Infinity"', "")
     (found,) = Workspace(tmp_path).kernels()
-    assert found.best == score
+    assert found.score == score
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.PASSED])
@@ -74,19 +74,60 @@ def test_a_score_of_other_source_is_refused(tmp_path: Path, make: Make) -> None:
         Workspace(tmp_path).keep("other", make.evaluation(), FROM)
 
 
-def test_the_surer_score_stays_and_each_hardware_and_policy_has_its_own(tmp_path: Path, make: Make) -> None:
+def test_the_latest_score_stays_and_each_policy_has_its_own(tmp_path: Path, make: Make) -> None:
+    place = Workspace(tmp_path)
+    for minute, evaluation in enumerate(
+        (
+            make.evaluation(speedup=9.0),
+            make.evaluation(speedup=1.9),
+            make.evaluation(speedup=4.0, device="NVIDIA H200"),
+            make.evaluation(speedup=5.0, config=EvaluationConfig(baselines=("eager",))),
+            make.evaluation(speedup=3.0, config=EvaluationConfig(math=Math.TF32)),
+            make.evaluation(speedup=1.0, config=EvaluationConfig(shapes="small")),
+        )
+    ):
+        at = f"2026-01-01T00:{minute:02}:00+00:00"
+        kept = place.keep(make.code(), evaluation.model_copy(update={"evaluated_at": at}), FROM)
+    assert sorted(score.speedup or 0 for score in kept.record.scores) == [1.0, 1.9, 3.0, 4.0, 5.0]
+    assert kept.score.speedup == 1.0
+    older = make.evaluation(speedup=9.9, evaluated_at="2025-01-01T00:00:00+00:00")
+    assert 9.9 not in [score.speedup for score in place.keep(make.code(), older, FROM).record.scores]
+
+
+def test_a_new_policy_replaces_the_scores_of_its_task_on_its_hardware(tmp_path: Path, make: Make) -> None:
     place = Workspace(tmp_path)
     for evaluation in (
-        make.evaluation(speedup=2.0),
-        make.evaluation(speedup=2.4, measurement=make.measurement(2.4, low=1.1, high=9.0)),
-        make.evaluation(speedup=1.9),
+        make.evaluation(speedup=2.0, config=EvaluationConfig(trials=3)),
+        make.evaluation(speedup=3.0, config=EvaluationConfig(baselines=("eager",))),
         make.evaluation(speedup=4.0, device="NVIDIA H200"),
-        make.evaluation(speedup=3.0, config=EvaluationConfig(math=Math.TF32)),
-        make.evaluation(speedup=1.0, config=EvaluationConfig(shapes="small")),
+        make.evaluation(speedup=5.0, config=EvaluationConfig(shapes="small")),
     ):
         kept = place.keep(make.code(), evaluation, FROM)
-    assert [score.speedup for score in kept.record.scores] == [4.0, 2.0, 3.0, 1.0]
-    assert kept.best.speedup == 4.0
+    place.replace_scores(kept, make.evaluation(speedup=1.5))
+    (found,) = place.kernels()
+    assert sorted(score.speedup or 0 for score in found.record.scores) == [1.5, 4.0, 5.0]
+    place.drop_scores(found, make.evaluation(Status.WRONG_VALUES))
+    (found,) = place.kernels()
+    assert sorted(score.speedup or 0 for score in found.record.scores) == [4.0, 5.0]
+    place.drop_scores(found, make.evaluation(Status.REJECTED))
+    assert not list(place.kernels())
+
+
+def test_the_fastest_saved_kernel_is_of_the_same_problem_and_policy(tmp_path: Path, make: Make) -> None:
+    place = Workspace(tmp_path)
+    assert place.fastest(make.evaluation()) is None
+    for number, (speedup, changes) in enumerate(
+        (
+            (2.0, {}),
+            (3.0, {"backend": "cuda"}),
+            (9.0, {"config": EvaluationConfig(trials=3)}),
+            (8.0, {"problem": make.problem("level2/01_add")}),
+        )
+    ):
+        source = make.code(number)
+        place.keep(source, make.evaluation(source=source, speedup=speedup, **changes), FROM)
+    found = place.fastest(make.evaluation(speedup=1.0))
+    assert found is not None and (found.speedup, found.backend) == (3.0, "cuda")
 
 
 def test_a_taken_short_id_grows(tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelwright.agent.cli.terminal.console import milliseconds, plain
+from kernelwright.agent.cli.terminal.console import plain
+from kernelwright.agent.records.durations import milliseconds
 
 if TYPE_CHECKING:
     from kernelwright.evaluator import ProblemReport

@@ -1,71 +1,138 @@
-"""`kernelwright verify`: saved kernels evaluated again, and whether their scores hold."""
+"""`kernelwright verify` and `kernelwright kernels rescore`: saved kernels evaluated again."""
 
 from __future__ import annotations
 
 import json as json_module
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kernelwright.agent.cli.terminal import completion, options
-from kernelwright.agent.cli.terminal.console import is_watched, notes, out, plain, print_table
+from kernelwright.agent.cli.terminal.console import out, plain
 from kernelwright.agent.cli.terminal.failures import ExitCode, did_pass, say, say_once
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
+
+    from rich.text import Text
 
     from kernelwright.agent.archive.reproduction import Reproduction
+    from kernelwright.agent.runner.reevaluation import Again, Decide
     from kernelwright.agent.workspace import Kernel, Workspace
-    from kernelwright.evaluator import Evaluator, Problem
+
+Kernels = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="KERNEL...",
+        help="Kernel ids, or unique prefixes of them. Default: every saved kernel.",
+        autocompletion=completion.kernels,
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=64,
+        metavar="N",
+        help="Kernels in flight; timing is exclusive. Default: by devices and cores.",
+    ),
+]
+Results = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Append each result to FILE; kernels whose result it holds are not evaluated again.",
+        show_default=False,
+    ),
+]
 
 
 def verify(
-    kernels: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="KERNEL...",
-            help="Kernel ids, or unique prefixes of them. Default: every saved kernel.",
-            autocompletion=completion.kernels,
-        ),
-    ] = None,
+    kernels: Kernels = None,
     workspace: options.Workspace = Path(),
     problem: options.ProblemNames = None,
     keep: Annotated[
-        bool, typer.Option("--keep", metavar="", help="Add the new scores to the kernels' score logs.")
+        bool,
+        typer.Option("--keep", metavar="", help="Add the new scores of kernels that passed."),
     ] = False,
+    workers: Workers = None,
+    results: Results = None,
     cache: options.Cache = None,
     json: options.Json = False,
 ) -> None:
-    """Evaluate saved kernels again on this machine, each under the policy of its best score.
+    """Evaluate saved kernels again on this machine, each under the settings of its score.
 
-    Each is reproduced, different, damaged, or not comparable (other hardware, no such device, a changed
-    problem). References come from --problem and from the runs that made the kernels. Exit status 1 means
-    that at least one is different or damaged, 3 that none could be evaluated.
+    Each is reproduced, different, damaged, or not comparable (other hardware or policy, no such device, a
+    changed problem, a busy machine). A kernel is different only if a second evaluation agrees. References
+    come from --problem and from the runs that made the kernels. Results are printed as they come; an
+    interrupted command goes on where it was with the same --results. Exit status 1 means that at least one
+    is different or damaged, 3 that none could be evaluated.
     """
-    from kernelwright.agent.setup.problem_lookup import find_references
+    from kernelwright.agent.archive.reproduction import compare
+    from kernelwright.agent.records.score_policy import unfit
+    from kernelwright.agent.runner.reevaluation import Again
     from kernelwright.agent.workspace import Workspace
-    from kernelwright.evaluator import Evaluator
 
     place = Workspace(workspace)
-    chosen, comparisons = _chosen(place, kernels)
-    references = find_references(place.archive(say_once()), chosen, problem or ["all"])
-    try:
-        with Evaluator(cache=cache) as evaluator:
-            for number, kernel in enumerate(chosen, 1):
-                if is_watched():
-                    place_of = f"{number}/{len(chosen)}  {kernel.id}  {plain(kernel.record.problem)}"
-                    notes().print(place_of, style="dim")
-                comparison = _evaluate_again(kernel, references, evaluator)
-                comparisons.append(comparison)
-                if keep and comparison.after is not None and comparison.after.status == "PASSED":
-                    place.keep(kernel.source, comparison.after, kernel.record.provenance)
-    finally:  # an interrupt loses nothing that was measured
-        if json:
-            print(json_module.dumps([entry.model_dump(mode="json") for entry in comparisons], indent=2))
-        else:
-            _print(comparisons, workspace)
-    raise _exit(comparisons)
+    chosen, broken = _chosen(place, kernels)
+
+    def save(job: Again, found: Reproduction) -> None:
+        after = found.after
+        if keep and after is not None and after.status == "PASSED" and not unfit(after):
+            place.keep(job.kernel.source, after, job.kernel.record.provenance)
+
+    jobs = [Again(kernel, kernel.score, kernel.score.config) for kernel in chosen]
+    library = _Library(place, jobs, broken, problem or ["all"], workers, results, cache)
+    raise library.evaluate(compare, save, json=json)
+
+
+@options.with_settings(*options.POLICY)
+def rescore(
+    given: options.Given,
+    kernels: Kernels = None,
+    workspace: options.Workspace = Path(),
+    problem: options.ProblemNames = None,
+    drop: Annotated[
+        bool,
+        typer.Option("--drop", metavar="", help="Remove kernels that no longer pass or are slower."),
+    ] = False,
+    workers: Workers = None,
+    results: Results = None,
+    cache: options.Cache = None,
+    json: options.Json = False,
+) -> None:
+    """Evaluate saved kernels again under one policy, and replace their scores on this hardware.
+
+    Sizes, types, math and passes are those of a kernel's scores unless options name others; baselines, trials
+    and everything else are those of the options. A score that other work disturbed stays as it was. Kernels
+    that no longer pass, or are slower than the fastest baseline twice, are listed, and removed with --drop.
+    Results are printed and saved as they come; an interrupted command goes on where it was with the same
+    --results. Exit status 1 means that at least one kernel is not what its score says.
+    """
+    from kernelwright.agent.archive.reproduction import ReproductionOutcome
+    from kernelwright.agent.archive.reproduction import rescore as decide
+    from kernelwright.agent.runner.reevaluation import rescoring
+    from kernelwright.agent.setup.preparation import keeping
+    from kernelwright.agent.workspace import Workspace
+
+    place = Workspace(workspace)
+    chosen, broken = _chosen(place, kernels)
+
+    def save(job: Again, found: Reproduction) -> None:
+        after = found.after
+        if after is None:
+            return
+        if found.outcome in (ReproductionOutcome.SLOWER, ReproductionOutcome.FAILED) and drop:
+            place.drop_scores(job.kernel, after)
+        elif found.outcome in (ReproductionOutcome.RESCORED, ReproductionOutcome.SLOWER):
+            place.replace_scores(job.kernel, after)
+
+    jobs = rescoring(chosen, keeping(given.evaluation()), frozenset(given.flags))
+    library = _Library(place, jobs, broken, problem or ["all"], workers, results, cache)
+    raise library.evaluate(decide, save, json=json)
 
 
 def _chosen(place: Workspace, names: Sequence[str] | None) -> tuple[list[Kernel], list[Reproduction]]:
@@ -90,45 +157,107 @@ def _chosen(place: Workspace, names: Sequence[str] | None) -> tuple[list[Kernel]
     return found, broken
 
 
-def _exit(comparisons: Sequence[Reproduction]) -> typer.Exit:
-    from kernelwright.agent.archive.reproduction import ReproductionOutcome
+@dataclass(frozen=True, slots=True)
+class _Library:
+    """Saved kernels to evaluate again, and where."""
 
-    if any(
-        entry.outcome in (ReproductionOutcome.DIFFERENT, ReproductionOutcome.DAMAGED) for entry in comparisons
-    ):
+    place: Workspace
+    jobs: list[Again]
+    broken: list[Reproduction]
+    problems: list[str]
+    workers: int | None
+    results: Path | None
+    cache: Path | None
+
+    def evaluate(
+        self, decide: Decide, save: Callable[[Again, Reproduction], None], *, json: bool
+    ) -> typer.Exit:
+        """Evaluate all, print each result as it comes, and return the exit."""
+        from kernelwright.agent.runner.reevaluation import Reevaluation, ResultFile
+        from kernelwright.agent.setup.problem_lookup import find_references
+        from kernelwright.evaluator import Evaluator
+
+        kernels = [job.kernel for job in self.jobs]
+        references = find_references(self.place.archive(say_once()), kernels, self.problems)
+        found: list[Reproduction] = []
+
+        def report(job: Again | None, result: Reproduction) -> None:
+            if job is not None:
+                save(job, result)
+            found.append(result)
+            if not json:
+                out().print(_line(result), soft_wrap=True)
+
+        for result in self.broken:
+            report(None, result)
+        workers = self.workers or self._fitting()
+        try:
+            with Evaluator(cache=self.cache, idle_referees=max(2, workers)) as evaluator:
+                Reevaluation(
+                    evaluate=lambda problem, candidate, config, stop: evaluator.evaluate(
+                        problem, candidate, config, stop=stop
+                    ),
+                    references=references,
+                    decide=decide,
+                    results=ResultFile(self.results),
+                    workers=workers,
+                    on_result=report,
+                ).run(self.jobs)
+        finally:  # an interrupt loses nothing that was measured
+            if json:
+                print(json_module.dumps([entry.model_dump(mode="json") for entry in found], indent=2))
+            else:
+                self._sum_up(found)
+        return _exit(found)
+
+    def _fitting(self) -> int:
+        from kernelwright.evaluator import EvaluatorError, evaluations_at_once
+
+        backends = {job.kernel.record.backend for job in self.jobs}
+        try:
+            return evaluations_at_once("auto", backends)
+        except EvaluatorError:
+            return 1
+
+    def _sum_up(self, found: list[Reproduction]) -> None:
+        from kernelwright.agent.archive.reproduction import ReproductionOutcome
+        from kernelwright.agent.runner.reevaluation import holds
+
+        total = len(self.jobs) + len(self.broken)
+        if not total:
+            out().print(f"no kernels below {self.place.generated.resolve()}")
+            return
+        counts = Counter(result.outcome for result in found)
+        told = ", ".join(f"{counts[outcome]} {outcome}" for outcome in ReproductionOutcome if counts[outcome])
+        out().print(f"{len(found)} of {total}{': ' if told else ''}{told}{_machine(found)}", soft_wrap=True)
+        lost = [result.kernel for result in found if not holds(result)]
+        if lost:
+            out().print(f"no longer what their scores say: {' '.join(lost)}", soft_wrap=True)
+
+
+def _line(result: Reproduction) -> Text:
+    from rich.text import Text
+
+    colours = {"reproduced": "green", "rescored": "green", "not comparable": "yellow"}
+    text = plain(f"{result.kernel:<14}{result.outcome:<16}{result.problem:<36}{result.why}")
+    return Text(text, style=colours.get(result.outcome, "red"))
+
+
+def _machine(found: Sequence[Reproduction]) -> str:
+    machines = {
+        f"{where.device_name}, torch {where.torch}"
+        for result in found
+        if result.after and (where := result.after.environment)
+    }
+    return f"; on {'; '.join(sorted(machines))}" if machines else ""
+
+
+def _exit(found: Sequence[Reproduction]) -> typer.Exit:
+    from kernelwright.agent.runner.reevaluation import holds
+
+    if not all(map(holds, found)):
         return did_pass(False)
-    if comparisons and not any(entry.after for entry in comparisons):
-        say(f"0 of {len(comparisons)} could be evaluated here")
+    if found and not any(result.after for result in found):
+        say(f"0 of {len(found)} could be evaluated here")
         return typer.Exit(ExitCode.MACHINE)
     return did_pass(True)
-
-
-def _evaluate_again(kernel: Kernel, references: Mapping[str, Problem], evaluator: Evaluator) -> Reproduction:
-    from kernelwright.agent.archive.reproduction import compare, not_comparable
-    from kernelwright.evaluator import Candidate, ConfigError, MachineError, ProblemError
-
-    before, record = kernel.best, kernel.record
-    problem = references.get(record.problem_sha)
-    if problem is None:
-        is_known = any(known.id == record.problem for known in references.values())
-        why = "the problem's source has changed since" if is_known else f"nobody has {record.problem} here"
-        return not_comparable(kernel.id, before, f"{why}; name its file with --problem")
-    candidate = Candidate(source=kernel.source, backend=record.backend)
-    try:
-        # One reference may have several names; the kernel stays under its own.
-        named = problem.model_copy(update={"id": record.problem})
-        after = evaluator.evaluate(named, candidate, before.config)
-    except (MachineError, ConfigError, ProblemError) as error:
-        return not_comparable(kernel.id, before, str(error))
-    return compare(kernel.id, before, after)
-
-
-def _print(comparisons: list[Reproduction], workspace: Path) -> None:
-    if not comparisons:
-        out().print(f"no kernels below {workspace.resolve() / 'generated'}")
-        return
-    colours = {"reproduced": "green", "not comparable": "yellow"}
-    rows = [(entry.kernel, entry.problem, entry.outcome, entry.why) for entry in comparisons]
-    print_table(
-        "kernel problem outcome why", rows, [colours.get(entry.outcome, "red") for entry in comparisons]
-    )

@@ -27,12 +27,7 @@ Names = list[str] | None
 @app.command("list")
 def list_attempts(
     workspace: options.Workspace = Path(),
-    run: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RUN", help="Only this run: its id, a prefix, or `last`.", autocompletion=completion.runs
-        ),
-    ] = None,
+    run: options.RunFilter = None,
     problem: options.ProblemFilter = None,
     status: Annotated[
         Names, typer.Option(help="Only attempts that ended so, such as WRONG_VALUES; may be repeated.")

@@ -76,6 +76,10 @@ PairBy = Annotated[
 Pairs = Annotated[int, option("Most pairs of one problem.", panel=SHAPE, min=1)]
 Test = Annotated[float, option("Share of problems to hold out.", panel=SHAPE, min=0, max=1)]
 Seed = Annotated[int, option("Seed of the choice of problems that are held out.", panel=SHAPE)]
+Slower = Annotated[
+    bool,
+    option("Also passes slower than the baseline as examples.", "--slower", panel=CHOICE, metavar=""),
+]
 Parquet = Annotated[bool, option("Write Parquet, too.", "--parquet", panel=SHAPE, metavar="")]
 
 
@@ -100,6 +104,7 @@ def export(
     pairs: Pairs = 100,
     test: Test = 0.1,
     seed: Seed = 0,
+    slower: Slower = False,
     parquet: Parquet = False,
     json: options.Json = False,
 ) -> None:
@@ -137,7 +142,9 @@ def _given(options: Mapping[str, Any], runs: list[str]) -> dict[str, object]:  #
         "licenses": options["license"] or (),
         "backends": [find_backend(name).name for name in options["backend"] or ()],
     }
-    same = {name: options[name] for name in ("reasoning", "dedup", "pairs", "test", "seed", "parquet")}
+    same = {
+        name: options[name] for name in ("reasoning", "dedup", "pairs", "test", "seed", "slower", "parquet")
+    }
     return {
         **same,
         "runs": runs,

@@ -15,6 +15,7 @@ from kernelwright.agent.cli.terminal.failures import say, say_once
 
 if TYPE_CHECKING:
     from kernelwright.agent.archive import Archive
+    from kernelwright.agent.records.score_policy import ScorePolicy
     from kernelwright.agent.workspace import Kernel
 
 app = typer.Typer(no_args_is_help=True, help="List, show and remove saved kernels.")
@@ -43,8 +44,9 @@ def list_kernels(
     min_speedup: Annotated[float, typer.Option(help="Only kernels at least this fast.")] = 0.0,
     json: options.Json = False,
 ) -> None:
-    """List saved kernels, fastest first within a problem."""
-    from kernelwright.agent.cli.terminal.console import out, print_table
+    """List saved kernels, a table for each policy of their scores, fastest first within a problem."""
+    from kernelwright.agent.cli.terminal.console import out, plain, print_table
+    from kernelwright.agent.records.score_policy import policy_of
     from kernelwright.agent.workspace import Workspace
 
     kernels = [
@@ -53,9 +55,9 @@ def list_kernels(
         if (not problem or any(part in kernel.record.problem for part in problem))
         and (not backend or kernel.record.backend in backend)
         and (not model or kernel.record.provenance.model in model)
-        and (kernel.best.speedup or 0.0) >= min_speedup
+        and (kernel.score.speedup or 0.0) >= min_speedup
     ]
-    kernels.sort(key=lambda kernel: (kernel.record.problem, -(kernel.best.speedup or 0.0)))
+    kernels.sort(key=lambda kernel: (kernel.record.problem, -(kernel.score.speedup or 0.0)))
     if json:
         from kernelwright.agent.records.strict_json import strict_json
 
@@ -63,8 +65,14 @@ def list_kernels(
     elif not kernels:
         out().print(f"no such kernels below {workspace.resolve() / 'generated'}")
     else:
-        headings = "kernel problem backend >speedup >95_% against >time measured_on by"
-        print_table(headings, [list(_row(kernel)) for kernel in kernels])
+        tables: dict[ScorePolicy, list[Kernel]] = {}
+        for kernel in kernels:
+            tables.setdefault(policy_of(kernel.score), []).append(kernel)
+        for policy, members in sorted(tables.items(), key=lambda table: -len(table[1])):
+            out().print(f"{policy.id}: {plain(str(policy))}", style="bold", soft_wrap=True)
+            headings = "kernel problem backend >speedup >95_% fastest_of >time by"
+            print_table(headings, [list(_row(kernel)) for kernel in members])
+            out().print()
 
 
 @app.command("show")
@@ -90,10 +98,12 @@ def show(kernel: KernelName, workspace: options.Workspace = Path(), json: option
         print(strict_json(_summary(saved) | whole, indent=2))
         return
     print_source(saved.source)
-    out().print(card(saved.best))
+    out().print(card(saved.score))
     origin = saved.record.provenance.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     for label, value in {**origin, "folder": saved.folder}.items():
         out().print(f"{label:<13}{plain(str(value))}", soft_wrap=True)
+    for finding in saved.screening().findings:
+        out().print(f"screening    line {finding.line or '-'}: {finding.message}", soft_wrap=True)
     if said is None:
         out().print(f"conversation not here: {plain(trouble)}", soft_wrap=True)
     else:
@@ -129,21 +139,23 @@ def _conversation(archive: Archive, kernel: Kernel) -> list[dict[str, str]]:
 
 
 def _row(kernel: Kernel) -> Iterator[str]:
-    from kernelwright.agent.cli.terminal.console import milliseconds
+    from kernelwright.agent.records.durations import milliseconds
+    from kernelwright.agent.records.score_policy import unfit
 
-    best, record = kernel.best, kernel.record
+    best, record = kernel.score, kernel.record
     measured = best.measurement
     yield from (kernel.id, record.problem, record.backend)
-    yield f"{best.speedup:.2f}×" if best.speedup is not None else "-"
+    yield f"{best.speedup:.2f}×{'‡' if unfit(best) else ''}" if best.speedup is not None else "-"
     yield f"{measured.interval.low:.2f}–{measured.interval.high:.2f}" if measured else "-"
     yield ", ".join(measured.baselines) if measured else "-"
     yield milliseconds(measured.candidate.median_ms) if measured else "-"
-    yield best.environment.device_name if best.environment else "-"
     yield record.provenance.model or "-"
 
 
 def _summary(kernel: Kernel) -> dict[str, object]:
-    best = kernel.best
+    from kernelwright.agent.records.score_policy import policy_of
+
+    best = kernel.score
     measured = best.measurement
     return {
         "kernel": kernel.id,
@@ -153,6 +165,8 @@ def _summary(kernel: Kernel) -> dict[str, object]:
         "speedup": best.speedup,
         "interval": measured.interval.model_dump() if measured else None,
         "against": list(measured.baselines) if measured else None,
+        "policy": policy_of(best).id,
+        "terms": str(policy_of(best)),
         "scores": len(kernel.record.scores),
         "device": best.environment.device_name if best.environment else None,
         "folder": str(kernel.folder),

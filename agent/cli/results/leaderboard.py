@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernelwright.agent.cli.results.runs import find_run
-from kernelwright.agent.cli.terminal import completion, options
+from kernelwright.agent.cli.terminal import options
 from kernelwright.agent.cli.terminal.failures import say_once
 from kernelwright.agent.setup.usage_error import UsageError
 
@@ -18,18 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kernelwright.agent.archive import Archive
+    from kernelwright.agent.leaderboard.run_comparison import MeasureAgain
+    from kernelwright.agent.records.attempt_view import AttemptView
+    from kernelwright.evaluator import Evaluator
 
 
 def leaderboard(
     workspace: options.Workspace = Path(),
-    run: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RUN",
-            help="Only this run: its id, a unique prefix, or `last`.",
-            autocompletion=completion.runs,
-        ),
-    ] = None,
+    run: options.RunFilter = None,
     compare: Annotated[
         tuple[str, str] | None,
         typer.Option(
@@ -38,6 +34,22 @@ def leaderboard(
             show_default=False,
         ),
     ] = None,
+    all_attempts: Annotated[
+        bool,
+        typer.Option(
+            "--all-attempts",
+            metavar="",
+            help="With --compare, the best of all attempts. Default: of equally many in both runs.",
+        ),
+    ] = False,
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again",
+            metavar="",
+            help="With --compare, measure kernels again, here, before one is called better.",
+        ),
+    ] = False,
     html: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write a page that needs nothing else.", show_default=False),
@@ -55,6 +67,8 @@ def leaderboard(
         raise UsageError(f"{' and '.join(named)} exclude each other")
     if compare is not None and (csv or run is not None):
         raise UsageError(f"--compare and {'--csv' if csv else '--run'} exclude each other")
+    if compare is None and (again or all_attempts):
+        raise UsageError(f"{'--again' if again else '--all-attempts'} needs --compare RUN_A RUN_B")
     from kernelwright.agent.workspace import Workspace
 
     if not workspace.is_dir():
@@ -63,7 +77,7 @@ def leaderboard(
     if html is not None:
         _write_page(archive, html, run, compare)
     elif compare is not None:
-        _compare(archive, compare, json=json)
+        _compare(archive, compare, json=json, all_attempts=all_attempts, again=again)
     else:
         _rank(archive, find_run(archive, run) if run is not None else None, json=json, csv=csv)
 
@@ -95,24 +109,60 @@ def _print_waiting(archive: Archive, runs: Sequence[str]) -> None:
             out().print(f"{count} replies wait to be evaluated: {goes_on}", soft_wrap=True)
 
 
-def _compare(archive: Archive, runs: tuple[str, str], *, json: bool) -> None:
+def _compare(archive: Archive, runs: tuple[str, str], *, json: bool, all_attempts: bool, again: bool) -> None:
+    from contextlib import ExitStack
     from itertools import chain
 
     from kernelwright.agent.cli.terminal.console import out
     from kernelwright.agent.leaderboard import compare_runs, render_comparison
-    from kernelwright.agent.leaderboard.baselines import share_baselines
     from kernelwright.agent.leaderboard.rows import read_rows
     from kernelwright.agent.records.strict_json import strict_json
+    from kernelwright.evaluator import Evaluator
 
     before, after = _two_runs(archive, runs)
     rows = read_rows(chain(archive.attempts(before), archive.attempts(after)))
-    compared = compare_runs(
-        rows.judged, before, after, same_baselines=share_baselines(archive, before, after)
-    )
+    with ExitStack() as stack:
+        compared = compare_runs(
+            rows.judged,
+            before,
+            after,
+            equal_attempts=not all_attempts,
+            again=_measurer(archive, stack.enter_context(Evaluator())) if again else None,
+        )
     if json:
         print(strict_json(compared, indent=2))
     else:
         out().print(render_comparison(compared))
+
+
+def _measurer(archive: Archive, evaluator: Evaluator) -> MeasureAgain:
+    """Evaluates an attempt's kernel under the settings of its score."""
+    from dataclasses import replace
+
+    from kernelwright.agent.archive import ArchiveError
+    from kernelwright.agent.records.score_policy import policy_of, unfit
+    from kernelwright.evaluator import Candidate
+
+    def again(row: AttemptView) -> AttemptView:
+        attempt = next((one for one in archive.attempts(row.run) if one.id == row.attempt), None)
+        before = archive.evaluation(attempt) if attempt else None
+        source = archive.code(attempt) if attempt else None
+        if before is None or source is None:
+            raise ArchiveError(f"attempt {row.attempt} of run {row.run} is not whole")
+        candidate = Candidate(source=source, backend=row.backend)
+        after = evaluator.evaluate(archive.problems(row.run)[row.problem], candidate, before.config)
+        measured = None if after.status != "PASSED" else after.measurement
+        return replace(
+            row,
+            status=after.status,
+            policy=policy_of(after),
+            unfit=unfit(after),
+            speedup=measured.speedup if measured else None,
+            low=measured.interval.low if measured else None,
+            high=measured.interval.high if measured else None,
+        )
+
+    return again
 
 
 def _write_page(archive: Archive, file: Path, run: str | None, compare: tuple[str, str] | None) -> None:

@@ -36,27 +36,22 @@ Strategies = Annotated[
 ]
 Attempts = Annotated[
     int | None,
-    typer.Option(
+    options.option(
+        "Replies for each problem and strategy. Default: 8 where nothing else bounds them.",
         min=1,
-        help="Replies for each problem and strategy. Default: 8 where nothing else bounds them.",
-        rich_help_panel=options.BUDGET,
+        panel=options.BUDGET,
     ),
 ]
 Tokens = Annotated[
-    int | None,
-    typer.Option(min=1, help="Tokens for each problem and strategy.", rich_help_panel=options.BUDGET),
+    int | None, options.option("Tokens for each problem and strategy.", min=1, panel=options.BUDGET)
 ]
 Cost = Annotated[
-    float | None,
-    typer.Option(min=0, help="Dollars for each problem and strategy.", rich_help_panel=options.BUDGET),
+    float | None, options.option("Dollars for each problem and strategy.", min=0, panel=options.BUDGET)
 ]
 Turns = Annotated[
-    int,
-    typer.Option("--turns", "-t", min=1, help="Turns of a conversation.", rich_help_panel=options.SEARCH),
+    int, options.option("Turns of a conversation.", "--turns", "-t", min=1, panel=options.SEARCH)
 ]
-Population = Annotated[
-    int, typer.Option(min=1, help="Attempts in a generation.", rich_help_panel=options.SEARCH)
-]
+Population = Annotated[int, options.option("Attempts in a generation.", min=1, panel=options.SEARCH)]
 
 
 @options.with_settings(*COMPARED)

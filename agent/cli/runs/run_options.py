@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernelwright.agent.cli.terminal import completion
-from kernelwright.agent.cli.terminal.options import MODEL, OUTPUT, Given
+from kernelwright.agent.cli.terminal.options import MODEL, OUTPUT, Given, option
 
 if TYPE_CHECKING:
     from kernelwright.agent.runner.events import Event
@@ -26,43 +26,30 @@ Problems = Annotated[
         autocompletion=completion.problems,
     ),
 ]
-Record = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="Also save replies here, for replay.", rich_help_panel=MODEL),
-]
+Record = Annotated[Path | None, option("Also save replies here, for replay.", metavar="FOLDER", panel=MODEL)]
 Config = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE", help="Settings in TOML, such as a run's settings.toml; options win over it."
-    ),
+    option("Settings in TOML, such as a run's settings.toml; options win over it.", metavar="FILE"),
 ]
 Assignments = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "A setting, as in TOML: sampling.top_p=0.9. `run --print-config` lists them all.",
         "--set",
         metavar="NAME=VALUE",
-        help="A setting, as in TOML: sampling.top_p=0.9. `run --print-config` lists them all.",
     ),
 ]
 PrintConfig = Annotated[
-    bool,
-    typer.Option("--print-config", metavar="", help="Print all settings as TOML, explained; begin nothing."),
+    bool, option("Print all settings as TOML, explained; begin nothing.", "--print-config", metavar="")
 ]
 Resume = Annotated[
     str | None,
-    typer.Option(
-        metavar="RUN",
-        help="Resume a run: a unique prefix of its id, or `last`.",
-        autocompletion=completion.runs,
+    option(
+        "Resume a run: a unique prefix of its id, or `last`.", metavar="RUN", autocompletion=completion.runs
     ),
 ]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", metavar="", help="Print only the end.", rich_help_panel=OUTPUT)
-]
-JsonLines = Annotated[
-    bool,
-    typer.Option("--json-lines", metavar="", help="Print events as JSON Lines.", rich_help_panel=OUTPUT),
-]
+Quiet = Annotated[bool, option("Print only the end.", "--quiet", "-q", metavar="", panel=OUTPUT)]
+JsonLines = Annotated[bool, option("Print events as JSON Lines.", "--json-lines", metavar="", panel=OUTPUT)]
 
 
 def read(

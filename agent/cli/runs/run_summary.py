@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from shlex import quote
 
-from kernelwright.agent.cli.terminal.console import out, plain, seconds
+from kernelwright.agent.cli.terminal.console import out, plain
 from kernelwright.agent.leaderboard import board, render
 from kernelwright.agent.records.attempt_log import RunEnd
+from kernelwright.agent.records.durations import seconds
 from kernelwright.agent.runner import RunSummary
 from kernelwright.agent.workspace import Workspace
 

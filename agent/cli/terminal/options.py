@@ -88,6 +88,8 @@ SETTINGS: Final = MappingProxyType(
         "evaluation.sanitize": SettingOption("--sanitize", EVALUATION),
         "evaluation.counters": SettingOption("--counters/--no-counters", EVALUATION),
         "evaluation.limits": SettingOption("--limit", EVALUATION, parse_limits, metavar="NAME=VALUE"),
+        "confirm": SettingOption("--confirm/--no-confirm", EVALUATION),
+        "keep_slower": SettingOption("--keep-slower", EVALUATION),
         "plain_build": SettingOption("--plain-build/--no-plain-build", EVALUATION),
     }
 )
@@ -130,34 +132,24 @@ Problems = Annotated[
         autocompletion=completion.problems,
     ),
 ]
-ProblemName = Annotated[
-    str,
-    typer.Option(
-        "--problem",
-        "-p",
-        metavar="PROBLEM",
-        help="Problem: a file, an id, or a unique part of an id.",
-        autocompletion=completion.problems,
-    ),
-]
+
+
+def _problem(help: str) -> Any:  # Any: as typer's own
+    return option(help, "--problem", "-p", metavar="PROBLEM", autocompletion=completion.problems)
+
+
+ProblemName = Annotated[str, _problem("Problem: a file, an id, or a unique part of an id.")]
 ProblemNames = Annotated[
     list[str] | None,
-    typer.Option(
-        "--problem",
-        "-p",
-        metavar="PROBLEM",
-        help="Problems: files, folders, ids or levels; may be repeated. Default: all installed ones.",
-        autocompletion=completion.problems,
-    ),
+    _problem("Problems: files, folders, ids or levels; may be repeated. Default: all installed ones."),
 ]
 ProblemFilter = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--problem",
-        "-p",
-        metavar="PROBLEM",
-        help="Only problems whose id contains this; may be repeated.",
-        autocompletion=completion.problems,
+    list[str] | None, _problem("Only problems whose id contains this; may be repeated.")
+]
+RunFilter = Annotated[
+    str | None,
+    option(
+        "Only this run: its id, a unique prefix, or `last`.", metavar="RUN", autocompletion=completion.runs
     ),
 ]
 Out = Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder to write; new or empty.")]

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from kernelwright.agent.cli.terminal.console import colour, notes, plain, seconds
+from kernelwright.agent.cli.terminal.console import colour, notes, plain
 from kernelwright.agent.cli.terminal.run_counters import RunCounters
 from kernelwright.agent.providers.provider_state import Retrying
+from kernelwright.agent.records.attempt_log import AttemptKey
+from kernelwright.agent.records.durations import seconds
 from kernelwright.agent.runner import events
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ STATES: Final = {
 class _Flight:
     """One attempt between its question and its evaluation."""
 
-    of: events.AttemptName
+    of: AttemptKey
     state: str
     since: float
 
@@ -154,7 +156,7 @@ class ProgressView:
             case _:
                 pass
 
-    def _set(self, of: events.AttemptName, state: str) -> None:
+    def _set(self, of: AttemptKey, state: str) -> None:
         self._flights[of.attempt] = _Flight(of, state, time.monotonic())
 
     def _wait(self, event: Retrying) -> None:
@@ -223,7 +225,7 @@ def _waiting(event: events.Waiting) -> Text:
 def _evaluated(event: events.Judged) -> Text:
     turn = f"turn {event.of.turn + 1}" + (f" of sample {event.of.sample + 1}" if event.of.sample else "")
     speed = f"{event.speedup:.2f}×" if event.speedup is not None else ""
-    again = " (same code as before)" if event.reused else ""
+    again = " (same code as before)" if event.reused else " (measured again)" if event.confirms else ""
     line = f"{event.of.problem} {turn}: {speed or event.detail or 'correct, not timed'}{again}"
     return _line(event.status, colour(event.status), line)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from kernelwright.agent.cli.terminal.console import seconds
+from kernelwright.agent.records.attempt_log import AttemptKey
+from kernelwright.agent.records.durations import seconds
 from kernelwright.agent.runner import events
 
 
@@ -33,7 +34,7 @@ class RunCounters:
     """Of the finished ones, those this process has done something for: they tell how long others take."""
     started: float = field(default_factory=time.monotonic)
 
-    def begin(self, of: events.AttemptName) -> None:
+    def begin(self, of: AttemptKey) -> None:
         """Note that this process works on an assignment."""
         self.under_way.add((of.problem, of.backend, of.model, of.strategy))
 
@@ -54,8 +55,9 @@ class RunCounters:
 
     def evaluation(self, event: events.Judged) -> None:
         """Count an evaluation."""
-        self.evaluated += 1
-        self.passed += event.status == "PASSED"
+        if not event.confirms:
+            self.evaluated += 1
+            self.passed += event.status == "PASSED"
         self.done_here += not event.recorded
 
     def line(self) -> str:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from kernelwright.agent.archive import Archive, ArchiveError
 from kernelwright.agent.datasets.export_settings import DatasetSettings
 from kernelwright.agent.datasets.exporter import Exported
-from kernelwright.agent.datasets.select.attempt_facts import facts_of
 from kernelwright.agent.datasets.select.attempt_stage import AttemptStage
 from kernelwright.agent.datasets.select.filters import OF_ATTEMPTS, KnownNames, refusal
 from kernelwright.agent.datasets.select.splits import ProblemSplits, forbidden_sources
@@ -77,14 +76,7 @@ class ArchiveReader:
         if reason:
             tally.left_out[reason] += 1
             return
-        facts = facts_of(
-            self._archive,
-            attempt,
-            ordinal=tally.seen,
-            problem_sha=problem.sha if problem else "",
-            is_wanted=not refused,
-        )
-        self._stage.add(facts, attempt)
+        self._stage.add(attempt, problem_sha=problem.sha if problem else "", is_wanted=not refused)
         if not tally.runs or tally.runs[-1] != attempt.key.run:
             tally.runs.append(attempt.key.run)
 

@@ -1,6 +1,6 @@
 """A temporary database of attempts: written in the archive's order, read problem by problem.
 
-It is on the disk, so that memory holds the facts of one problem at a time.
+It is on the disk, so that memory holds the attempts of one problem at a time.
 """
 
 from __future__ import annotations
@@ -8,38 +8,47 @@ from __future__ import annotations
 import sqlite3
 import zlib
 from collections import Counter
-from dataclasses import astuple, fields
+from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
-from kernelwright.agent.datasets.select.attempt_facts import AttemptFacts, Doubt, is_lasting
 from kernelwright.agent.records.attempt_log import Attempt, CompletionRecorded, EvaluationRecorded
-from kernelwright.evaluator import Status
+from kernelwright.agent.records.attempt_view import AttemptView, view_of
 
-_COLUMNS: Final = tuple(field.name for field in fields(AttemptFacts))
-_FLAGS: Final = ("is_cheat", "is_sanitized", "is_flawed", "is_wanted")
+
+class Doubt(StrEnum):
+    """A reason not to use a pass as an example."""
+
+    NONE = ""
+    UNSANITIZED = "not sanitized where the tools exist"
+    FLAWED = "its problem is flawed"
+    CONVICTED = "the same source was convicted at another time"
+    SLOWER = "slower than the baseline"
+    UNFIT = "its measurement was disturbed or incomplete"
 
 
 class AttemptStage:
     """A context manager that removes the file at its end."""
 
-    def __init__(self, path: Path) -> None:
-        """Create the file.
+    def __init__(self, path: Path, *, takes_slower: bool = False) -> None:
+        """Create the file; with `takes_slower` a pass that is slower than the baseline is no doubt.
 
         Raises:
             OSError: the folder cannot be written.
         """
         self._path = path
+        self._takes_slower = takes_slower
         path.touch(exist_ok=False)
         self._base = sqlite3.connect(path)
         self._base.execute("PRAGMA journal_mode = OFF")
         self._base.execute("PRAGMA synchronous = OFF")
         self._base.execute("PRAGMA cache_size = -16384")
         self._base.execute("PRAGMA temp_store = FILE")
-        self._base.execute(f"CREATE TABLE facts ({', '.join(_COLUMNS)}, PRIMARY KEY (ordinal))")
         self._base.execute(
-            "CREATE TABLE attempts (ordinal INTEGER PRIMARY KEY, license, completion, evaluation)"
+            "CREATE TABLE attempts "
+            "(attempt PRIMARY KEY, problem, problem_sha, is_wanted, license, completion, evaluation)"
         )
         self._base.execute(
             "CREATE TABLE convicted (problem_sha, candidate, PRIMARY KEY (problem_sha, candidate))"
@@ -51,65 +60,67 @@ class AttemptStage:
         if attempt.evaluation is None:
             return
         score = attempt.evaluation.score
-        if is_lasting(score) and attempt.completion.code is not None:
+        if score.is_lasting and attempt.completion.code is not None:
             row = (score.problem_sha, score.candidate_sha)
             self._base.execute("INSERT OR IGNORE INTO convicted VALUES (?, ?)", row)
         if score.sanitized and score.hardware:
             self._base.execute("INSERT OR IGNORE INTO sanitizing VALUES (?)", (score.hardware,))
 
-    def add(self, facts: AttemptFacts, attempt: Attempt) -> None:
-        """Add an attempt to use."""
-        marks = ", ".join("?" * len(_COLUMNS))
-        self._base.execute(f"INSERT INTO facts VALUES ({marks})", astuple(facts))
+    def add(self, attempt: Attempt, *, problem_sha: str, is_wanted: bool) -> None:
+        """Add an attempt to use; an empty `problem_sha` means the one of its evaluation."""
         evaluation = attempt.evaluation
         packed = _pack(attempt.completion), _pack(evaluation) if evaluation else None
-        row = (facts.ordinal, attempt.completion.license or "", *packed)
-        self._base.execute("INSERT INTO attempts VALUES (?, ?, ?, ?)", row)
+        named = attempt.id, attempt.key.problem, problem_sha, is_wanted, attempt.completion.license or ""
+        self._base.execute("INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?)", (*named, *packed))
 
     def finish(self) -> None:
         """Index the rows."""
-        self._base.execute("CREATE INDEX by_problem ON facts (problem, ordinal)")
+        self._base.execute("CREATE INDEX by_problem ON attempts (problem)")
         self._base.commit()
 
     def problems(self) -> list[str]:
         """Ids of the problems of all attempts."""
-        return [row[0] for row in self._base.execute("SELECT DISTINCT problem FROM facts ORDER BY problem")]
+        return [
+            row[0] for row in self._base.execute("SELECT DISTINCT problem FROM attempts ORDER BY problem")
+        ]
 
-    def facts(self, problem: str) -> list[AttemptFacts]:
+    def views(self, problem: str) -> list[AttemptView]:
         """A problem's attempts, in the archive's order."""
-        query = f"SELECT {', '.join(_COLUMNS)} FROM facts WHERE problem = ? ORDER BY ordinal"
-        return [_unpack_facts(row) for row in self._base.execute(query, (problem,))]
-
-    def attempt(self, ordinal: int) -> Attempt:
-        """The whole attempt."""
-        query = "SELECT completion, evaluation FROM attempts WHERE ordinal = ?"
-        completion, evaluation = self._base.execute(query, (ordinal,)).fetchone()
-        return Attempt(
-            completion=CompletionRecorded.model_validate_json(zlib.decompress(completion)),
-            evaluation=EvaluationRecorded.model_validate_json(zlib.decompress(evaluation))
-            if evaluation
-            else None,
+        query = (
+            "SELECT completion, evaluation, problem_sha, is_wanted FROM attempts "
+            "WHERE problem = ? ORDER BY rowid"
         )
+        found = []
+        for completion, evaluation, sha, is_wanted in self._base.execute(query, (problem,)):
+            view = view_of(_unpack(completion, evaluation))
+            found.append(replace(view, problem_sha=sha or view.problem_sha, is_wanted=bool(is_wanted)))
+        return found
+
+    def attempt(self, view: AttemptView) -> Attempt:
+        """The whole attempt."""
+        query = "SELECT completion, evaluation FROM attempts WHERE attempt = ?"
+        return _unpack(*self._base.execute(query, (view.attempt,)).fetchone())
 
     def licenses(self) -> Counter[str]:
         """Attempts by licence; an empty name for those that state none."""
         query = "SELECT license, COUNT(*) FROM attempts GROUP BY license"
         return Counter(dict(self._base.execute(query)))
 
-    def doubt(self, facts: AttemptFacts) -> Doubt:
+    def doubt(self, view: AttemptView) -> Doubt:
         """The reason not to use a pass as an example; `NONE` for a failure."""
-        if not facts.passed:
+        if not view.passed:
             return Doubt.NONE
-        if facts.is_flawed:
+        if view.flaws:
             return Doubt.FLAWED
         convicted = "SELECT 1 FROM convicted WHERE problem_sha = ? AND candidate = ?"
-        if self._has(convicted, facts.problem_sha, facts.candidate):
+        if self._has(convicted, view.problem_sha, view.candidate):
             return Doubt.CONVICTED
-        if not facts.is_sanitized and self._has(
-            "SELECT 1 FROM sanitizing WHERE hardware = ?", facts.hardware
-        ):
+        sanitizing = "SELECT 1 FROM sanitizing WHERE hardware = ?"
+        if not view.is_settled and self._has(sanitizing, view.policy.hardware or ""):
             return Doubt.UNSANITIZED
-        return Doubt.NONE
+        if view.unfit:
+            return Doubt.UNFIT
+        return Doubt.SLOWER if view.is_slower and not self._takes_slower else Doubt.NONE
 
     def close(self) -> None:
         """Remove the file."""
@@ -132,9 +143,10 @@ def _pack(line: CompletionRecorded | EvaluationRecorded) -> bytes:
     return zlib.compress(line.model_dump_json().encode(), 1)
 
 
-def _unpack_facts(row: tuple[object, ...]) -> AttemptFacts:
-    values = dict(zip(_COLUMNS, row, strict=True))
-    values["status"] = Status(str(values["status"])) if values["status"] else None
-    for name in _FLAGS:
-        values[name] = bool(values[name])
-    return AttemptFacts(**values)  # type: ignore[arg-type]  # columns are the fields, in their order
+def _unpack(completion: bytes, evaluation: bytes | None) -> Attempt:
+    return Attempt(
+        completion=CompletionRecorded.model_validate_json(zlib.decompress(completion)),
+        evaluation=EvaluationRecorded.model_validate_json(zlib.decompress(evaluation))
+        if evaluation
+        else None,
+    )

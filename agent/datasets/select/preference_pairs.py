@@ -1,8 +1,8 @@
 """Makes pairs of attempts for preference learning; pure.
 
 A chosen attempt passed without a doubt. A rejected one failed under the same terms, or is surely slower: the
-intervals of the two speedups, measured on the same hardware under the same terms against the same baseline,
-do not overlap. An attempt is rejected once at most for each reason, so pairs grow linearly with attempts.
+intervals of the two speedups, measured under one policy, do not overlap. An attempt is rejected once at most
+for each reason, so pairs grow linearly with attempts.
 """
 
 from __future__ import annotations
@@ -12,56 +12,59 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from kernelwright.agent.datasets.select.attempt_facts import AttemptFacts
+from kernelwright.agent.records.attempt_view import AttemptView
+from kernelwright.agent.records.score_policy import ScorePolicy
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Two attempts, one better."""
 
-    chosen: AttemptFacts
-    rejected: AttemptFacts
+    chosen: AttemptView
+    rejected: AttemptView
     reason: str
     """`passed` or `faster`."""
 
 
-def is_surely_faster(one: AttemptFacts, other: AttemptFacts) -> bool:
+def is_surely_faster(one: AttemptView, other: AttemptView) -> bool:
     """Return whether the intervals do not overlap and everything else is the same."""
-    if one.low is None or other.high is None or not one.hardware:
+    if one.low is None or other.high is None or not one.policy.hardware:
         return False
     return _measured(one) == _measured(other) and one.low > other.high
 
 
-def pairs_of(attempts: Sequence[AttemptFacts], key: Callable[[AttemptFacts], object]) -> Iterator[Pair]:
+def pairs_of(attempts: Sequence[AttemptView], key: Callable[[AttemptView], object]) -> Iterator[Pair]:
     """Pairs of one problem's attempts that share a key; every pass among them is an example.
 
     Both reasons alternate, so that a limit cuts both.
     """
-    groups: dict[object, list[AttemptFacts]] = defaultdict(list)
+    groups: dict[object, list[AttemptView]] = defaultdict(list)
     for attempt in attempts:
-        groups[attempt.problem_sha, attempt.backend, attempt.terms, key(attempt)].append(attempt)
+        # A failure that reached no device has the settings of a policy, without its machine.
+        settings = attempt.policy.on(ScorePolicy())
+        groups[attempt.problem_sha, attempt.backend, settings, key(attempt)].append(attempt)
     streams = []
     for group in groups.values():
         examples = [attempt for attempt in group if attempt.passed]
-        examples.sort(key=lambda attempt: (-(attempt.low or 0.0), attempt.ordinal))
+        examples.sort(key=lambda attempt: -(attempt.low or 0.0))
         if examples:
             streams += [_correct_over_wrong(examples, group), _fast_over_slow(examples)]
     for row in zip_longest(*streams):
         yield from (pair for pair in row if pair is not None)
 
 
-def _correct_over_wrong(examples: list[AttemptFacts], group: list[AttemptFacts]) -> Iterator[Pair]:
+def _correct_over_wrong(examples: list[AttemptView], group: list[AttemptView]) -> Iterator[Pair]:
     # Running out of memory on one device says nothing about a pass on another.
-    by_hardware: dict[str, list[AttemptFacts]] = {"": examples}
+    by_hardware: dict[str | None, list[AttemptView]] = {None: examples}
     for example in examples:
-        by_hardware.setdefault(example.hardware or "unknown", []).append(example)
+        by_hardware.setdefault(example.policy.hardware or "unknown", []).append(example)
     for number, rejected in enumerate(attempt for attempt in group if attempt.failed):
-        if fits := by_hardware.get(rejected.hardware):
+        if fits := by_hardware.get(rejected.policy.hardware):
             yield Pair(fits[number % len(fits)], rejected, "passed")
 
 
-def _fast_over_slow(examples: list[AttemptFacts]) -> Iterator[Pair]:
-    comparable: dict[tuple[str, ...], list[AttemptFacts]] = defaultdict(list)
+def _fast_over_slow(examples: list[AttemptView]) -> Iterator[Pair]:
+    comparable: dict[tuple[str, ScorePolicy], list[AttemptView]] = defaultdict(list)
     for attempt in examples:
         if attempt.low is not None and attempt.high is not None:
             comparable[_measured(attempt)].append(attempt)
@@ -73,12 +76,12 @@ def _fast_over_slow(examples: list[AttemptFacts]) -> Iterator[Pair]:
                 yield Pair(group[number % count], rejected, "faster")
 
 
-def _measured(attempt: AttemptFacts) -> tuple[str, ...]:
+def _measured(attempt: AttemptView) -> tuple[str, ScorePolicy]:
     """The fields two comparable speedups share."""
-    return attempt.problem_sha, attempt.hardware, attempt.terms, attempt.against
+    return attempt.problem_sha, attempt.policy
 
 
-def _count(group: list[AttemptFacts], slower: AttemptFacts) -> int:
+def _count(group: list[AttemptView], slower: AttemptView) -> int:
     """Count the surely faster ones at the front, by bisection."""
     least, most = 0, len(group)
     while least < most:

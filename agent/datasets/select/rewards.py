@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kernelwright.agent.datasets.policy import CHEATED, CORRECT, FAILED, MOST_SPEEDUP
-from kernelwright.agent.leaderboard.rows import is_cheat
+from kernelwright.agent.records.score import fatal_rules, is_cheat
+from kernelwright.agent.records.score_policy import unfit
 from kernelwright.evaluator import Evaluation, Status
 
 
@@ -24,6 +25,5 @@ def reward(status: Status | None, fatal: tuple[str, ...], low: float | None) -> 
 
 def reward_of(evaluation: Evaluation) -> float:
     """The reward of a whole evaluation."""
-    fatal = tuple(finding.rule for finding in evaluation.findings if finding.fatal)
-    measured = evaluation.measurement
-    return reward(evaluation.status, fatal, measured.interval.low if measured else None)
+    measured = None if unfit(evaluation) else evaluation.measurement
+    return reward(evaluation.status, fatal_rules(evaluation), measured.interval.low if measured else None)

@@ -37,20 +37,28 @@ SOURCE: Final[dict[str, Feature]] = {
     "speedup_high": "float64",
     "against": "string",
     "candidate_ms": "float64",
+    "policy": "string",
     "hardware": "string",
     "math": "string",
     "dtype": "string",
     "shapes": "string",
     "passes": "string",
+    "baselines": ["string"],
+    "trials": "int64",
+    "sanitizers": "bool",
+    "is_seeded": "bool",
+    "sandbox": "string",
+    "torch": "string",
+    "threads": "int64",
+    "evaluator": "string",
+    "evaluator_sha": "string",
     "track": "string",
     "sanitized": "bool",
-    "evaluator_version": "string",
-    "evaluator_sha": "string",
-    "torch": "string",
+    "unfit": "string",
     "cuda": "string",
     "driver": "string",
 }
-"""Origin of an attempt, its licence, its measurements, and the software they were made with."""
+"""Origin of an attempt, its licence, its measurements, and the policy and software they were made with."""
 
 _PROBLEM: Final[dict[str, Feature]] = {"problem": "string", "problem_sha": "string"}
 _LENGTHS: Final[dict[str, Feature]] = {"prompt_tokens": "int64", "completion_tokens": "int64"}

@@ -28,6 +28,7 @@ ABOUT: Final = {
     "verifier": "JSON of the policy to evaluate under: kernelwright's `EvaluationConfig`",
     "rewards": "one for each turn, in order",
     "turns": "`message` is the answer's place in `messages`, `continues` that of the answer it continues",
+    "policy": "short hash of what a speedup depends on; only speedups of one policy compare",
     "doubt": "the reason not to use a pass as an example; empty for all others",
     "problem_sha": "SHA-256 of the reference's source",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from kernelwright.agent.datasets.policy import FAILED
-from kernelwright.agent.datasets.select.attempt_facts import AttemptFacts, Doubt
+from kernelwright.agent.datasets.select.attempt_stage import Doubt
 from kernelwright.agent.datasets.select.preference_pairs import Pair
 from kernelwright.agent.datasets.select.rewards import reward
 from kernelwright.agent.datasets.write.columns import SOURCE, Row
@@ -18,6 +18,7 @@ from kernelwright.agent.datasets.write.message_texts import (
 )
 from kernelwright.agent.leaderboard.display_text import without_folders
 from kernelwright.agent.records.attempt_log import Attempt
+from kernelwright.agent.records.attempt_view import AttemptView
 from kernelwright.agent.records.tokens import estimate_tokens
 
 
@@ -29,9 +30,10 @@ def source_of(texts: MessageTexts, attempt: Attempt) -> Row:
         "attempt": attempt.id,
         "origin": clean(line.origin),
         "evaluation_sha": judged.evaluation_sha if judged else None,
+        "policy": score.id if score else None,
+        "baselines": list(score.baselines) if score else [],
         "speedup_low": score.low if score else None,
         "speedup_high": score.high if score else None,
-        **texts.machine(attempt),
     }
     return {name: known[name] if name in known else _field(name, key, line, score) for name in SOURCE}
 
@@ -41,31 +43,33 @@ def _field(name: str, *holders: object) -> object:
     return value.value if isinstance(value, StrEnum) else value
 
 
-def worth(facts: AttemptFacts, attempt: Attempt, doubt: Doubt) -> float | None:
+def worth(facts: AttemptView, attempt: Attempt, doubt: Doubt) -> float | None:
     """An attempt's reward: None until it is evaluated, 0 for a doubtful pass."""
     if attempt.evaluation is None:
         return None
-    return FAILED if doubt else reward(facts.status, attempt.evaluation.score.fatal, facts.low)
+    # A slower pass is no example, and its reward says so already.
+    is_doubtful = doubt not in (Doubt.NONE, Doubt.SLOWER)
+    return FAILED if is_doubtful else reward(facts.status, facts.fatal, facts.low)
 
 
-def problem_of(facts: AttemptFacts) -> Row:
+def problem_of(facts: AttemptView) -> Row:
     """A problem by name and by content."""
     return {"problem": facts.problem, "problem_sha": facts.problem_sha}
 
 
-def sft_rows(texts: MessageTexts, facts: AttemptFacts, attempt: Attempt) -> dict[str, Row]:
+def sft_rows(texts: MessageTexts, facts: AttemptView, attempt: Attempt) -> dict[str, Row]:
     """One correct answer, as a conversation and as prompt and completion."""
     row = _answer_row(texts, facts, attempt)
     both = {name: value for name, value in row.items() if name not in ("prompt", "completion")}
     return {"messages": {"messages": [*row["prompt"], *row["completion"]], **both}, "prompt_completion": row}
 
 
-def unpaired_row(texts: MessageTexts, facts: AttemptFacts, attempt: Attempt) -> Row:
+def unpaired_row(texts: MessageTexts, facts: AttemptView, attempt: Attempt) -> Row:
     """One labelled answer."""
     return {**_answer_row(texts, facts, attempt), "label": facts.passed}
 
 
-def _answer_row(texts: MessageTexts, facts: AttemptFacts, attempt: Attempt) -> Row:
+def _answer_row(texts: MessageTexts, facts: AttemptView, attempt: Attempt) -> Row:
     prompt, completion = texts.prompt(attempt), answered(texts.reply(attempt))
     return {
         "prompt": prompt,
@@ -77,7 +81,7 @@ def _answer_row(texts: MessageTexts, facts: AttemptFacts, attempt: Attempt) -> R
     }
 
 
-def rl_row(texts: MessageTexts, facts: AttemptFacts, attempt: Attempt) -> Row:
+def rl_row(texts: MessageTexts, facts: AttemptView, attempt: Attempt) -> Row:
     """One opening prompt, and the policy that evaluates answers to it."""
     prompt = texts.prompt(attempt)
     return {
@@ -107,7 +111,7 @@ def preference_row(texts: MessageTexts, pair: Pair, prompt: list[Turn], both: tu
     }
 
 
-def attempt_row(texts: MessageTexts, facts: AttemptFacts, attempt: Attempt, doubt: Doubt) -> Row:
+def attempt_row(texts: MessageTexts, facts: AttemptView, attempt: Attempt, doubt: Doubt) -> Row:
     """Everything about one attempt."""
     line, score = attempt.completion, attempt.evaluation.score if attempt.evaluation else None
     prompt, reply = texts.prompt(attempt), texts.reply(attempt)

@@ -46,14 +46,6 @@ class MessageTexts:
         code = self._archive.code(attempt)
         return None if code is None else clean(code)
 
-    def machine(self, attempt: Attempt) -> dict[str, str | None]:
-        """The software its score was made with: evaluator, torch, CUDA and driver."""
-        judged = attempt.evaluation
-        whole = json.loads(self._archive.text(attempt.key.run, judged.evaluation)) if judged else {}
-        place = whole.get("environment") or {}
-        named = {name: whole.get(name) or None for name in ("evaluator_version", "evaluator_sha")}
-        return named | {name: place.get(name) or None for name in ("torch", "cuda", "driver")}
-
     def policy(self, run: str) -> str:
         """The policy a run evaluates under, JSON."""
         return _policy(self._archive, run)

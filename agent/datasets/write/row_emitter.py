@@ -11,13 +11,13 @@ from kernelwright.agent.datasets.export_settings import DatasetSettings, Dedup
 from kernelwright.agent.datasets.exporter import Exported
 from kernelwright.agent.datasets.policy import NEAR_SHARE
 from kernelwright.agent.datasets.select.archive_reader import DAMAGED
-from kernelwright.agent.datasets.select.attempt_facts import AttemptFacts
 from kernelwright.agent.datasets.select.attempt_stage import AttemptStage
 from kernelwright.agent.datasets.select.near_duplicates import Repeats, sketch
 from kernelwright.agent.datasets.select.splits import ProblemSplits
 from kernelwright.agent.datasets.write.columns import Row
 from kernelwright.agent.datasets.write.message_texts import MessageTexts
 from kernelwright.agent.datasets.write.row_files import RowFiles
+from kernelwright.agent.records.attempt_view import AttemptView
 
 if TYPE_CHECKING:
     from kernelwright.agent.datasets.dataset_export import DatasetExporter
@@ -46,10 +46,10 @@ class RowEmitter:
             OSError: a file cannot be written.
         """
         for problem in self.stage.problems():
-            facts = self.stage.facts(problem)
+            facts = self.stage.views(problem)
             damaged = self._damaged(facts)
             self.leave_out(DAMAGED, len(damaged))
-            whole = [one for one in facts if one.ordinal not in damaged]
+            whole = [one for one in facts if one.attempt not in damaged]
             self.format.write_rows(self, self.splits.split(problem), whole)
 
     def put(self, split: str, rows: dict[str, Row], attempts: int = 1) -> None:
@@ -63,10 +63,10 @@ class RowEmitter:
         if count:
             self.exported.left_out[reason] += count
 
-    def examples(self, attempts: list[AttemptFacts]) -> Iterator[AttemptFacts]:
+    def examples(self, attempts: list[AttemptView]) -> Iterator[AttemptView]:
         """Passes without a doubt, fastest first, without repeats."""
         passed = [facts for facts in attempts if facts.passed]
-        passed.sort(key=lambda facts: (-(facts.low or 0.0), facts.ordinal))
+        passed.sort(key=lambda facts: -(facts.low or 0.0))
         repeats = self.repeats()
         for facts in passed:
             if doubt := self.stage.doubt(facts):
@@ -74,7 +74,7 @@ class RowEmitter:
             elif self._is_new(facts, repeats):
                 yield facts
 
-    def failures(self, attempts: list[AttemptFacts]) -> Iterator[AttemptFacts]:
+    def failures(self, attempts: list[AttemptView]) -> Iterator[AttemptView]:
         """Failures, without repeats."""
         repeats = self.repeats()
         return (facts for facts in attempts if facts.failed and self._is_new(facts, repeats))
@@ -85,26 +85,26 @@ class RowEmitter:
             return None
         return Repeats(NEAR_SHARE if self.settings.dedup is Dedup.NEAR else None)
 
-    def _damaged(self, attempts: list[AttemptFacts]) -> set[int]:
+    def _damaged(self, attempts: list[AttemptView]) -> set[str]:
         damaged = [facts for facts in attempts if not self._is_whole(facts)]
         if self.format.is_conversational:
             # A conversation that lacks a turn is unusable.
             lost = {facts.conversation for facts in damaged}
             damaged = [facts for facts in attempts if facts.conversation in lost]
-        return {facts.ordinal for facts in damaged}
+        return {facts.attempt for facts in damaged}
 
-    def _is_whole(self, facts: AttemptFacts) -> bool:
-        attempt, texts = self.stage.attempt(facts.ordinal), self.texts
+    def _is_whole(self, facts: AttemptView) -> bool:
+        attempt, texts = self.stage.attempt(facts), self.texts
         try:
-            texts.prompt(attempt), texts.reply(attempt), texts.code(attempt), texts.machine(attempt)
+            texts.prompt(attempt), texts.reply(attempt), texts.code(attempt)
             if self.format.needs_reference:
                 texts.policy(facts.run), texts.reference(facts.run, facts.problem)
         except ArchiveError:
             return False
         return True
 
-    def _is_new(self, facts: AttemptFacts, repeats: Repeats | None) -> bool:
-        attempt = self.stage.attempt(facts.ordinal)
+    def _is_new(self, facts: AttemptView, repeats: Repeats | None) -> bool:
+        attempt = self.stage.attempt(facts)
         reply = self.texts.reply(attempt)
         if not reply:
             self.leave_out(SILENT)

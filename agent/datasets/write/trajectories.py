@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kernelwright.agent.datasets.select.attempt_facts import AttemptFacts, Doubt
+from kernelwright.agent.datasets.select.attempt_stage import Doubt
 from kernelwright.agent.datasets.write.columns import Row
 from kernelwright.agent.datasets.write.dataset_rows import problem_of, source_of, worth
 from kernelwright.agent.datasets.write.message_texts import (
@@ -22,20 +22,21 @@ from kernelwright.agent.datasets.write.message_texts import (
 )
 from kernelwright.agent.leaderboard.display_text import without_folders
 from kernelwright.agent.records.attempt_log import Attempt
+from kernelwright.agent.records.attempt_view import AttemptView
 
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryTurn:
     """One turn of a conversation."""
 
-    facts: AttemptFacts
+    facts: AttemptView
     attempt: Attempt
     doubt: Doubt
 
 
-def conversations(attempts: Iterable[AttemptFacts]) -> Iterator[list[AttemptFacts]]:
+def conversations(attempts: Iterable[AttemptView]) -> Iterator[list[AttemptView]]:
     """A problem's attempts, a list for each conversation, turns in order."""
-    found: dict[object, list[AttemptFacts]] = defaultdict(list)
+    found: dict[object, list[AttemptView]] = defaultdict(list)
     for attempt in attempts:
         found[attempt.problem_sha, *attempt.conversation].append(attempt)
     for turns in found.values():

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Final
 
 from kernelwright.agent.archive import Archive
-from kernelwright.agent.leaderboard.display_text import milliseconds, speed, visible, without_folders
+from kernelwright.agent.leaderboard.display_text import visible, without_folders
+from kernelwright.agent.leaderboard.evaluation_facts import facts_of
 from kernelwright.agent.leaderboard.html.syntax_colours import runs
 from kernelwright.agent.leaderboard.policy import TEXT_CHARACTERS
 from kernelwright.agent.records.attempt_log import Attempt, Text, TextRef
-from kernelwright.evaluator import Evaluation, Passes, Sanitization, sha256_text
+from kernelwright.evaluator import Evaluation, Passes, sha256_text
 
 _NUMBERS: Final = re.compile(r"\[\s+(-?[\d.eE+-]+(?:,\s+-?[\d.eE+-]+)*)\s+\]")
 
@@ -148,19 +149,8 @@ def lies(run: str, text: Text) -> str:
 
 def facts(evaluation: Evaluation, attempt: Attempt) -> Iterator[tuple[str, str]]:
     """The score in words, as label and value."""
-    yield "status", f"{evaluation.status}{f': {evaluation.detail}' if evaluation.detail else ''}"
-    measured = evaluation.measurement
-    if measured is not None:
-        if evaluation.speedup is not None:
-            low, high = measured.interval.low, measured.interval.high
-            yield "speedup", f"{speed(evaluation.speedup, low, high)} over {measured.against}"
-        times = [("candidate", measured.candidate), *measured.baselines.items()]
-        told = ", ".join(f"{label} {milliseconds(timing.median_ms)}" for label, timing in times)
-        yield "time", f"{told}; median of {measured.candidate.calls} calls, {measured.inputs} inputs"
-        if measured.noise_floor is not None:
-            yield "noise", f"±{measured.noise_floor:.2f}× with the baseline against itself"
-    yield from _checks(evaluation)
-    yield from _terms(evaluation)
+    yield "status", evaluation.status.value
+    yield from facts_of(evaluation)
     line, key = attempt.completion, attempt.key
     tokens = f"{line.usage.prompt_tokens:,} + {line.usage.completion_tokens:,} tokens"
     cost = f", ${line.cost_usd:.4f}" if line.cost_usd else ""
@@ -170,49 +160,6 @@ def facts(evaluation: Evaluation, attempt: Attempt) -> Iterator[tuple[str, str]]
     if line.origin:
         yield "origin", line.origin
     yield "attempt", f"{attempt.id} of run {key.run}"
-
-
-def _checks(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
-    checked, limits = evaluation.verification, evaluation.plausibility
-    if checked is not None and checked.error_ratio is not None:
-        yield (
-            "error",
-            f"{checked.error_ratio:.3g} times the reference's own rounding, limit {checked.limit_ratio:.3g}, "
-            f"{checked.trials} trials{', those that passed' if checked.mismatch else ''}",
-        )
-    if checked is not None and checked.other_sizes:
-        tried = checked.other_sizes.items()
-        yield "other sizes", ", ".join(f"{status} at {name}" for name, status in tried)
-    if limits is not None and limits.speed_of_light is not None:
-        yield "speed of light", f"{limits.speed_of_light:.0%} of what the hardware allows"
-    if evaluation.attribution is not None:
-        source = evaluation.attribution.source
-        yield "track", f"{evaluation.attribution.track}{f' ({source})' if source else ''}"
-    sanitized = evaluation.sanitization
-    if sanitized is not None:
-        yield "sanitized", _sanitized(sanitized)
-    for finding in evaluation.findings:
-        place = f"line {finding.line}: " if finding.line is not None else ""
-        yield "screening", f"{place}{finding.message} ({finding.rule})"
-    if evaluation.problem_flaws:
-        yield "problem", f"flawed: {', '.join(evaluation.problem_flaws)}"
-
-
-def _sanitized(found: Sanitization) -> str:
-    if not found.needed:
-        return "nothing to run the tools on"
-    when = ", in an earlier evaluation" if found.remembered else ""
-    return (", ".join(found.tools) or "yes") + when if found.ran else f"no: {found.reason}"
-
-
-def _terms(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
-    config, where = evaluation.config, evaluation.environment
-    gradients = ", with gradients" if config.passes is Passes.FORWARD_BACKWARD else ""
-    yield "policy", f"{config.math} math, types {config.dtype}, shapes {config.shapes or 'own'}{gradients}"
-    if where is not None:
-        cuda = f", CUDA {where.cuda}" if where.cuda else ""
-        yield "where", f"{where.device_name}, torch {where.torch}{cuda}, Python {where.python}"
-        yield "sandbox", f"{where.sandbox.tier}, limits by {where.sandbox.limits}"
 
 
 def commands(evaluation: Evaluation, attempt: Attempt, workspace: Path) -> Iterator[tuple[str, str]]:

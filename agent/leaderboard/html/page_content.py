@@ -14,9 +14,9 @@ from kernelwright.agent.leaderboard.html.page_header import Header, ShownAttempt
 from kernelwright.agent.leaderboard.html.page_payload import Packer
 from kernelwright.agent.leaderboard.html.page_sections import Section
 from kernelwright.agent.leaderboard.policy import FULL_BYTES
-from kernelwright.agent.leaderboard.rows import AttemptRow
 from kernelwright.agent.leaderboard.run_comparison import RunComparison
 from kernelwright.agent.records.attempt_log import Attempt, Text
+from kernelwright.agent.records.attempt_view import AttemptView
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class PageSources:
     """Sources of problems, by run and problem."""
     comparisons: Sequence[RunComparison]
     """The most wanted first."""
-    runs: Sequence[AttemptRow]
+    runs: Sequence[AttemptView]
     page_of: Mapping[int, str]
     """The file that lists each section; empty when there is only one page."""
 

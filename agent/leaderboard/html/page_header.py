@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from kernelwright.agent.leaderboard.display_text import name, short, visible
 from kernelwright.agent.leaderboard.html.page_sections import Section
-from kernelwright.agent.leaderboard.rows import AttemptRow, Policy
 from kernelwright.agent.leaderboard.run_comparison import RunComparison, RunSide
+from kernelwright.agent.records.attempt_view import AttemptView
 
 ID_DIGITS = 10
 """Of an attempt's id, as far as it is shown."""
@@ -36,7 +36,7 @@ class NameTable:
 class ShownAttempt:
     """An attempt that a section shows, and the id of its document."""
 
-    row: AttemptRow
+    row: AttemptView
     document: int | None
     """None where it is on another page."""
 
@@ -62,7 +62,7 @@ class Header:
         """Add a section; its attempts too where they are `listed`, else `page` names the file they are in."""
         of, number = section.of, self._words.number
         level, slash, _ = of.problem.partition("/")
-        statuses = Counter(row.status.value for row in section.rows)
+        statuses = Counter(row.ended for row in section.rows)
         best = section.best
         self._sections.append(
             {
@@ -70,8 +70,8 @@ class Header:
                 "problem": number(of.problem),
                 "level": number(level if slash else "none"),
                 "backend": number(of.backend),
-                "hardware": number(of.hardware or ""),
-                "terms": number(str(of.policy)),
+                "hardware": number(of.policy.hardware),
+                "terms": number(of.policy.terms),
                 "attempts": section.attempts,
                 "listed": len(section.rows),
                 "groups": section.groups,
@@ -102,7 +102,7 @@ class Header:
                     number(row.problem),
                     number(row.backend),
                     number(row.hardware),
-                    number(str(Policy(math=row.math, dtype=row.dtype, shapes=row.shapes, passes=row.passes))),
+                    number(row.terms),
                     number(row.change.value),
                     number(row.why),
                     self._side(row.before),
@@ -131,18 +131,19 @@ class Header:
             "run": number(row.run),
             "sample": row.sample,
             "turn": row.turn,
-            "status": number(row.status.value),
+            "status": number(row.ended),
             "speedup": short(row.speedup),
             "low": short(row.low),
             "high": short(row.high),
             "track": number(row.track),
             "light": short(row.speed_of_light),
             "doubted": row.is_doubted,
-            "contended": row.is_contended,
+            "unfit": number(row.unfit or None),
+            "confirmed": row.is_confirmed,
             "sanitized": row.is_sanitized,
         }
 
-    def _attempt(self, row: AttemptRow, section: int) -> list[object]:
+    def _attempt(self, row: AttemptView, section: int) -> list[object]:
         number = self._words.number
         return [
             section,
@@ -151,7 +152,7 @@ class Header:
             number(row.run),
             row.sample,
             row.turn,
-            number(row.status.value),
+            number(row.ended),
             short(row.speedup),
             short(row.low),
             short(row.high),
@@ -169,7 +170,7 @@ class Header:
         return [self._words.number(side.model), *measured, side.attempts, side.passed]
 
 
-def run_facts(rows: Iterable[AttemptRow]) -> list[dict[str, object]]:
+def run_facts(rows: Iterable[AttemptView]) -> list[dict[str, object]]:
     """Counts of each run, oldest first."""
     found: dict[str, dict[str, Counter[str]]] = {}
     for row in rows:

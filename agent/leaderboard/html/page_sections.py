@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from kernelwright.agent.leaderboard.policy import FAILURES_SHOWN, KERNELS_SHOWN
-from kernelwright.agent.leaderboard.rows import AttemptRow
 from kernelwright.agent.leaderboard.standings import fastest, place
+from kernelwright.agent.records.attempt_view import AttemptView
+from kernelwright.agent.records.score_policy import ScorePolicy
 from kernelwright.evaluator import Status
 
 _NO_CODE: Final = frozenset({Status.NO_CODE, Status.TRUNCATED})
@@ -21,34 +22,35 @@ class Section:
 
     number: int
     """Its number in links."""
-    rows: list[AttemptRow]
+    rows: list[AttemptView]
     """Attempts to list, in the archive's order."""
     attempts: int
     """Attempts there are; more than are listed only where they would fill a page."""
-    chosen: list[AttemptRow]
+    chosen: list[AttemptView]
     """Best kernel of each model and strategy, best first; without any, the last attempt that held code."""
-    failures: list[AttemptRow]
+    failures: list[AttemptView]
     """Latest failed attempts, without the chosen one."""
     groups: int
     """Models and strategies with a correct kernel; there may be more than were chosen."""
 
     @property
-    def of(self) -> AttemptRow:
+    def of(self) -> AttemptView:
         """Any of its attempts, for their common fields."""
         return self.rows[0]
 
     @property
-    def best(self) -> AttemptRow | None:
+    def best(self) -> AttemptView | None:
         """The correct kernel to show first."""
         return self.chosen[0] if self.chosen and self.chosen[0].speedup is not None else None
 
 
-def sections(rows: Iterable[AttemptRow], *, most: int) -> list[Section]:
+def sections(rows: Iterable[AttemptView], *, most: int) -> list[Section]:
     """All sections, by problem, backend, hardware and policy; one lists `most` attempts at most."""
-    found: defaultdict[tuple[str, ...], list[AttemptRow]] = defaultdict(list)
+    found: defaultdict[tuple[str, str, ScorePolicy], list[AttemptView]] = defaultdict(list)
     for row in rows:
         found[(row.problem, *place(row))].append(row)
-    return [_section(number, found[key], most) for number, key in enumerate(sorted(found))]
+    order = sorted(found, key=lambda of: (*of[:2], -len(found[of]), str(of[2])))
+    return [_section(number, found[key], most) for number, key in enumerate(order)]
 
 
 def paged(parts: Sequence[Section], *, most: int) -> list[list[Section]]:
@@ -64,7 +66,7 @@ def paged(parts: Sequence[Section], *, most: int) -> list[list[Section]]:
     return pages
 
 
-def _section(number: int, rows: list[AttemptRow], most: int) -> Section:
+def _section(number: int, rows: list[AttemptView], most: int) -> Section:
     best = _best_of_groups(rows)
     chosen = best[:KERNELS_SHOWN]
     if not chosen:
@@ -82,15 +84,15 @@ def _section(number: int, rows: list[AttemptRow], most: int) -> Section:
     )
 
 
-def _best_of_groups(rows: Iterable[AttemptRow]) -> list[AttemptRow]:
-    groups: defaultdict[tuple[str, str], list[AttemptRow]] = defaultdict(list)
+def _best_of_groups(rows: Iterable[AttemptView]) -> list[AttemptView]:
+    groups: defaultdict[tuple[str, str], list[AttemptView]] = defaultdict(list)
     for row in rows:
         groups[row.model, row.strategy].append(row)
     best = [found for of_group in groups.values() if (found := fastest(of_group)) is not None]
-    return sorted(best, key=lambda row: (row.is_doubted, -(row.speedup or 0.0)))
+    return sorted(best, key=lambda row: (row.is_doubted, bool(row.unfit), -(row.speedup or 0.0)))
 
 
-def _most_telling(rows: list[AttemptRow], chosen: list[AttemptRow], most: int) -> list[AttemptRow]:
+def _most_telling(rows: list[AttemptView], chosen: list[AttemptView], most: int) -> list[AttemptView]:
     """As many rows as a page lists: the chosen ones first, then in the archive's order."""
     shown = {row.attempt for row in chosen}
     rest = [row for row in rows if row.attempt not in shown][: max(0, most - len(chosen))]

@@ -5,7 +5,6 @@ The first reading reduces every attempt to a row, the second finds the few attem
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -14,7 +13,6 @@ from typing import Final
 from urllib.parse import quote
 
 from kernelwright.agent.archive import Archive
-from kernelwright.agent.leaderboard.baselines import share_baselines
 from kernelwright.agent.leaderboard.board_records import Board
 from kernelwright.agent.leaderboard.display_text import name
 from kernelwright.agent.leaderboard.html.machines import Machine, machines
@@ -34,6 +32,7 @@ from kernelwright.agent.leaderboard.rows import AttemptRows, read_rows
 from kernelwright.agent.leaderboard.run_comparison import Change, RunComparison, compare_runs
 from kernelwright.agent.leaderboard.standings import board_of
 from kernelwright.agent.records.attempt_log import Attempt, Text
+from kernelwright.evaluator import write_whole
 
 TRACKS: Final = ("own", "mixed", "library")
 
@@ -87,7 +86,7 @@ def write_pages(
         archive=archive,
         chosen=_chosen(archive, run, parts),
         problems=_problems(archive, rows),
-        comparisons=_comparisons(archive, rows, compare),
+        comparisons=_comparisons(rows, compare),
         runs=rows.judged,
         page_of={
             section.number: quote(files[number + 1].name) if len(files) > 1 else ""
@@ -109,7 +108,7 @@ def write_pages(
         )
         left_out += filled.left_out
         unreadable += filled.unreadable
-        _write(path, render(shell, filled))
+        write_whole(path, render(shell, filled).encode())
     return WrittenPages(
         files=tuple(files), attempts=len(rows.judged), texts_left_out=left_out, unreadable=unreadable
     )
@@ -144,13 +143,10 @@ def _problems(archive: Archive, rows: AttemptRows) -> dict[tuple[str, str], Text
     }
 
 
-def _comparisons(archive: Archive, rows: AttemptRows, asked: tuple[str, str] | None) -> list[RunComparison]:
+def _comparisons(rows: AttemptRows, asked: tuple[str, str] | None) -> list[RunComparison]:
     runs = sorted({row.run for row in rows.judged})[-RUNS_COMPARED:]
     pairs = [pair for pair in reversed(list(combinations(runs, 2))) if pair != asked]
-    found = [
-        compare_runs(rows.judged, before, after, same_baselines=share_baselines(archive, before, after))
-        for before, after in ([asked] if asked else []) + pairs
-    ]
+    found = [compare_runs(rows.judged, before, after) for before, after in ([asked] if asked else []) + pairs]
     # Requested runs come first, then the newest with anything to compare.
     first, rest = (found[:1], found[1:]) if asked else ([], found)
     return first + sorted(rest, key=lambda comparison: not _compares(comparison))
@@ -194,7 +190,7 @@ def _shell(
 
 def _about(rows: AttemptRows) -> str:
     models = sorted({row.model for row in rows.judged})
-    hardware = sorted({row.hardware or "" for row in rows.judged})
+    hardware = sorted({row.policy.hardware or "" for row in rows.judged})
     named = ", ".join(map(name, models[:3])) + (" and others" if len(models) > 3 else "")
     problems = len({row.problem for row in rows.judged})
     return (
@@ -209,13 +205,3 @@ def _boards(rows: AttemptRows) -> dict[str, Board]:
     seen = {row.track for row in rows.judged if row.speedup is not None}
     tracks = [track for track in TRACKS if track in seen and len(seen) > 1]
     return {"all": board_of(rows), **{track: board_of(rows, track=track) for track in tracks}}
-
-
-def _write(path: Path, text: str) -> None:
-    pending = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        pending.write_text(text, "utf-8")
-        pending.replace(path)
-    except OSError:
-        pending.unlink(missing_ok=True)
-        raise

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from kernelwright.agent.leaderboard.board_records import Board, Entry
+from kernelwright.agent.leaderboard.board_records import Board, Entry, Standing
 from kernelwright.agent.leaderboard.display_text import name
 from kernelwright.agent.leaderboard.policy import ENTRIES_SHOWN, HUES
-from kernelwright.agent.leaderboard.rows import Policy
+from kernelwright.agent.leaderboard.standings import unlike
 
 WIDTH, HEIGHT = 720, 260
 LEFT, BOTTOM, TOP, RIGHT = 66, 34, 12, 16
@@ -42,6 +42,8 @@ class StandingsTable:
     """One table."""
 
     title: tuple[str, ...]
+    differs: str
+    """The policy in words, as far as it differs from that of the backend's first table."""
     lines: tuple[StandingLine, ...]
     p_ticks: tuple[tuple[float, float], ...]
     """Values of p and their positions in the chart."""
@@ -59,26 +61,20 @@ class StandingsTable:
 def tables(board: Board, *, most: int = ENTRIES_SHOWN) -> list[StandingsTable]:
     """Every table of a board, in its order, with `most` lines in all."""
     found = []
-    for title, members in groupby(board.entries, key=_title):
+    first: dict[str, Standing] = {}
+    for (backend, policy), members in groupby(
+        board.entries, key=lambda entry: (entry.of.backend, entry.of.policy)
+    ):
         entries = list(members)
         shown = entries[:most]
         most -= len(shown)
-        found.append(_table(title, shown, len(entries) - len(shown)))
+        title = name(backend), name(policy.hardware or ""), name(policy.terms)
+        differs = name(unlike(entries[0].of, first.setdefault(backend, entries[0].of)))
+        found.append(_table(title, differs, shown, len(entries) - len(shown)))
     return [table for table in found if table.lines]
 
 
-def terms(policy: Policy) -> str:
-    """A policy in words."""
-    return name(str(policy))
-
-
-def _title(entry: Entry) -> tuple[str, ...]:
-    of = entry.of
-    policy = Policy(math=of.math, dtype=of.dtype, shapes=of.shapes, passes=of.passes)
-    return name(of.backend), name(of.hardware), terms(policy)
-
-
-def _table(title: tuple[str, ...], entries: Sequence[Entry], left_out: int) -> StandingsTable:
+def _table(title: tuple[str, ...], differs: str, entries: Sequence[Entry], left_out: int) -> StandingsTable:
     fastest = max((entry.speedups[0] for entry in entries if entry.speedups), default=1.0)
     end = min(max(2.5, math.ceil(fastest * 2.1) / 2), 10.0)
     scale = _log_scale(entries)
@@ -87,6 +83,7 @@ def _table(title: tuple[str, ...], entries: Sequence[Entry], left_out: int) -> S
     values = [round(step * number, 1) for number in range(int(end / step) + 1)]
     return StandingsTable(
         title=title,
+        differs=differs,
         lines=lines,
         p_ticks=tuple((value, _x(value, end)) for value in values),
         one_x=_x(1.0, end),

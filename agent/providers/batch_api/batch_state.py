@@ -15,9 +15,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from kernelwright.agent.records.atomic_file import write_whole
 from kernelwright.agent.records.messages import Completion, CompletionRequest
-from kernelwright.evaluator import Record
+from kernelwright.evaluator import Record, write_whole
 
 
 class BatchStage(StrEnum):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kernelwright.agent.records.atomic_file import write_whole
+from kernelwright.evaluator import write_whole
 
 HANDWRITTEN: Final = "handwritten"
 _HEAD: Final = re.compile(r"---\n((?:[a-z_]+:[^\n]*\n|  [^\n]*\n|\n)*)---(?:\n|$)")

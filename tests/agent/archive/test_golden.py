@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import get_args
@@ -26,11 +27,12 @@ from kernelwright.agent.records.attempt_log import (
     RunFinished,
     RunResumed,
     RunStarted,
-    Score,
     StoredMessage,
     TextRef,
 )
 from kernelwright.agent.records.messages import Sampling, Usage
+from kernelwright.agent.records.score import Score
+from kernelwright.agent.records.score_policy import ScorePolicy
 from kernelwright.evaluator import Dtype, Math, Stage, Status
 
 GOLDEN = Path(__file__).parent / "golden" / "attempts.jsonl"
@@ -71,6 +73,19 @@ def lines() -> list[Line]:
         flaws=("ignores_input",),
         fatal=("contract",),
         seconds=3.25,
+        baselines=("compile", "eager"),
+        trials=7,
+        sanitizers=True,
+        is_seeded=True,
+        sandbox="bubblewrap",
+        torch="2.11.0",
+        threads=16,
+        evaluator="0.1.0",
+        settled=True,
+        unfit="other work disturbed the measurement",
+        cuda="13.0",
+        driver="580.1",
+        evaluator_sha="3" * 16,
     )
     completion = CompletionRecorded(
         at=AT,
@@ -121,6 +136,7 @@ def lines() -> list[Line]:
         score=score,
         evaluation=LONG,
         reused_from="2" * 32,
+        confirms=True,
     )
     return [
         started,
@@ -160,6 +176,15 @@ def test_lines_are_written_as_they_always_were() -> None:
 def test_the_golden_lines_read_back_as_what_they_were() -> None:
     data = GOLDEN.read_bytes().splitlines(keepends=True)
     assert [parse(Placed(0, number, line), GOLDEN) for number, line in enumerate(data, 1)] == lines()
+
+
+def test_a_line_from_before_a_score_had_a_policy_reads_as_one_of_unknown_policy() -> None:
+    judged = json.loads(GOLDEN.read_bytes().splitlines()[3])
+    old = set(ScorePolicy.model_fields) - {"hardware", "shapes", "dtype", "math", "passes"}
+    judged["score"] = {name: value for name, value in judged["score"].items() if name not in old}
+    line = parse(Placed(0, 1, json.dumps(judged).encode() + b"\n"), GOLDEN)
+    assert isinstance(line, EvaluationRecorded)
+    assert "no baselines known" in str(line.score.policy) and "trials not recorded" in str(line.score)
 
 
 def test_every_kind_of_line_is_there() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,17 @@ def test_a_line_is_found_again_by_the_offset_that_append_gave(tmp_path: Path) ->
     offsets = [log.append(line.model_dump_json().encode() + b"\n") for line in (LINE, long, LINE)]
     assert [parse(log.line_at(offset), log.path) for offset in offsets] == [LINE, long, LINE]
     log.close()
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_a_synced_line_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: bool) -> None:
+    synced = []
+    monkeypatch.setattr("os.fdatasync", lambda file: synced.append(os.fstat(file).st_size))
+    log = LogFile(tmp_path / "log", sync=sync)
+    log.append(b"{}\n")
+    log.sync()
+    log.close()
+    assert synced == ([3] if sync else [])
 
 
 def test_a_second_writer_is_refused_and_may_come_after_the_first(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def score(
             "problem_sha": problem_sha,
             "candidate_sha": "c",
             "backend": "cuda",
-            "config": {"dtype": dtype},
+            "config": {"dtype": dtype, "baselines": [against]},
             "speedup": speedup if status == "PASSED" else None,
             "measurement": {
                 "candidate": timing,

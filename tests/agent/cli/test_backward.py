@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.agent.leaderboard.rows import Policy
 from kernelwright.agent.prompting.prompts import Setting, TemplatePrompts
-from kernelwright.evaluator import Dtype, EvaluationConfig, Math, Passes, find_backend
+from kernelwright.agent.records.score_policy import ScorePolicy
+from kernelwright.evaluator import EvaluationConfig, Passes, find_backend
 
 FOLDER = Path(__file__).parents[3] / "prompts"
 
@@ -27,7 +27,7 @@ def test_the_system_message_asks_for_gradients_only_where_they_are_judged(backen
 
 
 def test_scores_with_gradients_are_no_scores_without() -> None:
-    plain = Policy(math=Math.FP32, dtype=Dtype.AS_IS, shapes="small")
-    graded = Policy(math=Math.FP32, dtype=Dtype.AS_IS, shapes="small", passes=Passes.FORWARD_BACKWARD)
-    assert str(plain) == "fp32, shapes small"
-    assert str(graded) == "fp32, shapes small, with gradients"
+    plain = ScorePolicy(shapes="small")
+    graded = ScorePolicy(shapes="small", passes=Passes.FORWARD_BACKWARD)
+    assert graded.differences(plain) == {"passes": "with gradients, not forward"}
+    assert "with gradients" in graded.terms and "forward" not in plain.terms

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from typer.testing import Result
 
 from kernelwright.agent.workspace import Kernel, Provenance, Workspace
-from kernelwright.evaluator import EvaluationConfig
+from kernelwright.evaluator import EvaluationConfig, read_problem
+from kernelwright.evaluator.host.hardware import cpu_name
+from tests.agent.cli.conftest import MODEL
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make
@@ -83,3 +85,24 @@ def test_verify_finds_references_where_package_does(
     done = kernelwright("verify", kernel.id)
     assert done.exit_code == 3
     assert "tiny" in done.stdout and "nobody has" not in done.stdout
+
+
+def test_rescore_puts_a_new_policy_in_place_of_old_ones_and_drops_what_fails(
+    kernelwright: Command, quick: tuple[str, ...], make: Make, tmp_path: Path
+) -> None:
+    problem, place = read_problem(Path(quick[0])), Workspace(tmp_path)
+    for expression in ("torch.addcmul(torch.ones_like(x), x, torch.full_like(x, 2))", "x * 3"):
+        source = MODEL.format(expression)
+        for config in (EvaluationConfig(shapes="tiny", trials=3), EvaluationConfig(shapes="tiny", trials=4)):
+            evaluation = make.evaluation(problem=problem, source=source, config=config, device=cpu_name())
+            place.keep(source, evaluation, Provenance())
+    policy = ("--no-time", "--problem", quick[0], "--cache", quick[-1], "--results", "results.jsonl")
+    done = kernelwright("kernels", "rescore", *policy)
+    assert done.exit_code == 1, done.output
+    assert "2 of 2: 1 rescored, 1 failed" in done.stdout
+    lost = done.stdout.splitlines()[-1].removeprefix("no longer what their scores say: ")
+    again = kernelwright("kernels", "rescore", *policy, "--drop")
+    assert "WRONG_VALUES" in again.stdout and "1 rescored, 1 failed" in again.stdout
+    (kernel,) = place.kernels()
+    assert kernel.id != lost
+    assert [(score.config.trials, score.config.measure) for score in kernel.record.scores] == [(7, False)]

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import Result
 
-from kernelwright.evaluator import Status
+from kernelwright.evaluator import EvaluationConfig, Status, read_problem
+from tests.agent.cli.conftest import MODEL
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make
@@ -26,7 +27,7 @@ def two_runs(make: Make, tmp_path: Path) -> tuple[str, str]:
     names = []
     for speedup in (1.0, 2.0):
         with make.log(tmp_path) as log:
-            make.attempt(log, speedup=speedup)
+            make.attempt(log, speedup=speedup, sample=int(speedup))
             make.attempt(log, Status.WRONG_VALUES, problem="level1/02_p")
         names.append(log.run)
     return names[0], names[1]
@@ -57,6 +58,7 @@ def test_compare_prints_and_speaks_json(kernelwright: Command, two_runs: tuple[s
     [
         (("--html", "board.html", "--json"), "--json and --html exclude each other"),
         (("--csv", "--json"), "--json and --csv exclude each other"),
+        (("--again",), "--again needs --compare RUN_A RUN_B"),
         (("--compare", "a", "b", "--csv"), "--compare and --csv exclude each other"),
         (("--compare", "a", "b", "--run", "a"), "--compare and --run exclude each other"),
         (("--compare", "{0}", "{0}"), "are the same run"),
@@ -84,7 +86,7 @@ def test_replies_that_wait_are_told_from_no_attempts(
     assert said.startswith(
         f"2 replies wait to be evaluated: kernelwright run --resume {log.run} --workspace "
     )
-    assert kernelwright("leaderboard", "--csv").stdout.startswith("rank,model,")
+    assert kernelwright("leaderboard", "--csv").stdout.startswith("rank,policy,model,")
 
 
 def test_a_damaged_line_is_said_once_and_costs_only_itself(
@@ -118,3 +120,26 @@ def test_a_stream_that_knows_only_ascii_is_enough(make: Make, tmp_path: Path) ->
         )
         assert b"mod\\u00e8le" in done.stdout
         assert arguments or b"1.80x" in done.stdout
+
+
+def test_again_evaluates_both_kernels_before_one_is_called_better(
+    kernelwright: Command, quick: tuple[str, ...], make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, runs = read_problem(Path(quick[0])), []
+    for speedup, expression in ((1.0, "x * 2 + 1"), (2.0, "1 + 2 * x")):
+        source = MODEL.format(expression)
+        with make.log(tmp_path, problems=(problem,)) as log:
+            key = make.key(log.run, problem=problem.id)
+            attempt = log.record_completion(key, make.answer(key, f"```python\n{source}```"))
+            config = EvaluationConfig(shapes="tiny", measure=False)
+            log.record_evaluation(
+                attempt, make.evaluation(problem=problem, source=source, speedup=speedup, config=config)
+            )
+        runs.append(log.run)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(Path(quick[-1]).parent))
+    (row,) = json.loads(kernelwright("leaderboard", "--compare", *runs, "--json").stdout)["differences"]
+    assert row["change"] == "better"
+    done = kernelwright("leaderboard", "--compare", *runs, "--again", "--json")
+    (row,) = json.loads(done.stdout)["differences"]
+    assert row["change"] == "not comparable"
+    assert row["why"].startswith("right, not timed and right, not timed when measured again")

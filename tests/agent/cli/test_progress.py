@@ -10,13 +10,14 @@ from rich.console import Console
 
 from kernelwright.agent.cli.terminal.progress import ProgressView
 from kernelwright.agent.providers.provider_state import ProviderState, Retrying
+from kernelwright.agent.records.attempt_log import AttemptKey
 from kernelwright.agent.records.messages import Usage
 from kernelwright.agent.runner import events
 from kernelwright.evaluator import Status
 
 
-def name(number: int = 0, model: str = "m") -> events.AttemptName:
-    return events.AttemptName(f"a{number}", f"p{number}", "cpp", model, "sample", 0, 0)
+def name(number: int = 0, model: str = "m") -> AttemptKey:
+    return AttemptKey(run="r", problem=f"p{number}", backend="cpp", model=model, strategy="sample")
 
 
 def opened(**more: Any) -> events.RunOpened:

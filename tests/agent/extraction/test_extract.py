@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from kernelwright.agent.extraction.code_fences import find_blocks
 from kernelwright.agent.extraction.extract import Extraction, ExtractionOutcome, Rule, extract
 from kernelwright.evaluator import Status
 
@@ -268,3 +269,23 @@ def test_a_module_that_ends_in_a_continued_blank_line_still_parses() -> None:
     found = extract("```python\nclass ModelNew:\n    pass\n\\\n\n```\n", finish_reason="stop")
     assert found.code is not None
     ast.parse(found.code)
+
+
+def test_one_c_block_is_the_source_that_a_module_lacks() -> None:
+    module = """```python
+import torch
+from torch.utils.cpp_extension import load_inline
+ext = load_inline(name="e", cpp_sources="", cuda_sources=KERNEL, functions=["f"])
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return ext.f(x)
+```"""
+    done = extract(f"The kernel:\n\n```cpp\nint answer = 42;\n```\n\n{module}\n", finish_reason="stop")
+    assert done.code is not None and "KERNEL = r'''\nint answer = 42;" in done.code
+    two = extract(f"```cpp\nint a;\n```\n\n```cpp\nint b;\n```\n\n{module}\n", finish_reason="stop")
+    assert two.code is None or "int a;" not in two.code
+
+
+def test_a_fence_behind_other_text_opens_nothing_and_hides_nothing() -> None:
+    text = "Use ``` for code.\n```python\nx = 1\n```\nand ``` again\n```python\ny = 2\n```\n"
+    assert [block.code for block in find_blocks(text)] == ["x = 1\n", "y = 2\n"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,14 @@ def test_a_package_holds_source_reference_score_and_a_test(tmp_path: Path, make:
     (name,) = write(tmp_path, make, "class ModelNew:\n    answer = 42\n")
     script = f"""
 import my_kernels
-assert my_kernels.load({name!r}).answer == 42
+try:
+    my_kernels.load({name!r})
+except PermissionError as refusal:
+    assert "is foreign code: read it" in str(refusal)
+else:
+    raise AssertionError("loaded without trust")
+assert my_kernels.load({name!r}, trust=True).answer == 42
+assert "model model-a" in my_kernels.screening({name!r})
 assert my_kernels.score({name!r})["provenance"]["license"] == "MIT"
 assert my_kernels.KERNELS[{name!r}]["problem"] == "level1/01_scale_add"
 """
@@ -117,6 +125,24 @@ def test_a_name_that_cannot_be_imported_or_hides_another_is_refused(
     assert not (tmp_path / "package").exists()
 
 
+def test_a_problem_whose_name_is_code_runs_nothing_in_a_package(tmp_path: Path, make: Make) -> None:
+    hostile = 'level1/x"""\nraise SystemExit("ran")\n"""|<script>`@NAME@`' + "y" * 300
+    problem = problem_from_source(REFERENCE, hostile)
+    source = "class ModelNew: ..."
+    evaluation = make.evaluation(problem=problem, source=source)
+    made = make.evaluation(problem=problem_from_source(REFERENCE, "level1/x"), source=source)
+    kernel = Workspace(tmp_path).keep(source, made, Provenance(model="a\n| b | <img> |"))
+    record = kernel.record.model_copy(update={"problem": hostile, "problem_sha": evaluation.problem_sha})
+    kernel = replace(kernel, record=record)
+    (name,) = write_package([kernel], {problem.sha: problem}, PackageName(name="a-b"), tmp_path / "package")
+    assert len(name) < 100
+    script = f"import a_b; assert a_b.load({name!r}, trust=True).__name__ == 'ModelNew'"
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path / "package", check=True, timeout=60)
+    rows = [line for line in (tmp_path / "package" / "README.md").read_text().splitlines() if name in line]
+    assert not any(mark in row for row in rows if row.startswith("|") for mark in ("<", "`", "@"))
+    assert [row.count("|") for row in rows if row.startswith("|")] == [7]
+
+
 @pytest.mark.slow
 def test_its_own_test_passes_for_a_right_kernel_and_fails_for_a_wrong_one(tmp_path: Path, make: Make) -> None:
     right = KERNEL.format(size=3)
@@ -127,6 +153,7 @@ def test_its_own_test_passes_for_a_right_kernel_and_fails_for_a_wrong_one(tmp_pa
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
         place = folder / "package"
         environment = {"PYTHONPATH": str(place), "PATH": "/usr/bin:/bin", "HOME": str(folder)}
+        environment["TRUST_KERNELS"] = "1"
         done = subprocess.run(
             command, cwd=place, env=environment, check=False, capture_output=True, timeout=300
         )

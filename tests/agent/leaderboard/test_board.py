@@ -14,6 +14,9 @@ from rich.console import Console
 
 from kernelwright.agent.archive import Archive
 from kernelwright.agent.leaderboard import Board, Entry, board, render, to_csv, to_json
+from kernelwright.agent.leaderboard.standings import _at_k
+from kernelwright.agent.records.score import is_cheat
+from kernelwright.agent.records.score_policy import unfit
 from kernelwright.evaluator import EvaluationConfig, Finding, Math, Sanitization, Status
 
 if TYPE_CHECKING:
@@ -105,6 +108,62 @@ def test_policies_and_hardware_are_never_mixed(tmp_path: Path, make: Make) -> No
         attempt = make.attempt(log, None, sample=9)
         log.record_evaluation(attempt, make.evaluation(device="NVIDIA H200"))
     assert len(board(log.archive.attempts()).entries) == 4
+
+
+def test_every_policy_has_its_own_table_the_most_used_first_and_says_what_differs(
+    tmp_path: Path, make: Make
+) -> None:
+    many, few = EvaluationConfig(), EvaluationConfig(baselines=("eager",), trials=3)
+    with make.log(tmp_path) as log:
+        for sample, (config, speedup) in enumerate([(few, 9.0), (many, 2.0), (many, 1.5)]):
+            attempt = make.attempt(log, None, sample=sample)
+            log.record_evaluation(attempt, make.evaluation(config=config, speedup=speedup))
+        make.attempt(log, Status.NO_CODE, sample=3)
+    standing = board(log.archive.attempts())
+    assert [(entry.rank, entry.attempts, entry.per_problem) for entry in standing.entries] == [
+        (1, 3, 3.0),
+        (1, 1, 1.0),
+    ]
+    assert len({entry.of.id for entry in standing.entries}) == 2
+    text = " ".join(shown(standing, 300).split())
+    assert "against compile and eager · 7 trials" in text
+    assert (
+        "not to be compared with the first table: against eager, not against compile and eager; "
+        "3 trials, not 7 trials" in text
+    )
+    lines = to_csv(standing).splitlines()
+    assert [line.split(",")[1] for line in lines[1:]] == [entry.of.id for entry in standing.entries]
+    assert "compile eager" in lines[1]
+
+
+def test_the_best_of_several_is_marked_until_it_was_measured_again(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        make.attempt(log, speedup=2.0, sample=0)
+        best = make.attempt(log, speedup=3.0, sample=1)
+        assert "3.00×~" in shown(board(log.archive.attempts()))
+        log.record_evaluation(best, make.evaluation(speedup=2.5), confirms=True)
+    text = shown(board(log.archive.attempts()))
+    assert "2.50×" in text and "~" not in text
+
+
+def test_the_best_of_several_is_of_no_more_than_every_problem_has() -> None:
+    assert [at.k for at in _at_k([[2.0], [None, 1.5, 3.0, 1.0]])] == [1]
+
+
+@pytest.mark.parametrize(
+    ("status", "fatal", "cheats"),
+    [
+        (Status.TAMPERED, (), True),
+        (Status.REJECTED, ("syntax",), False),
+        (Status.REJECTED, ("contract", "network"), True),
+        (Status.RUNTIME_ERROR, ("network",), False),
+        (Status.WRONG_VALUES, (), False),
+    ],
+)
+def test_only_what_is_refused_for_more_than_its_form_is_a_cheat(
+    status: Status, fatal: tuple[str, ...], cheats: bool
+) -> None:
+    assert is_cheat(status, fatal) is cheats
 
 
 def test_cheats_are_told_from_broken_candidates(tmp_path: Path, make: Make) -> None:
@@ -269,9 +328,13 @@ def test_flawed_problems_and_contended_measurements_are_marked(tmp_path: Path, m
     standing = board(log.archive.attempts())
     (entry,) = standing.problems
     assert entry.best is not None
-    assert (entry.flaws, entry.best.is_contended) == (("ignores_input",), True)
+    assert (entry.flaws, entry.best.unfit) == (
+        ("ignores_input",),
+        unfit(make.evaluation(measurement=measured)),
+    )
+    assert (entry.best.speedup, entry.best.low) == (1.0, None)
     text = shown(standing)
-    assert "level1/01_add§" in text and "2.00×‡" in text and "level1/01_add (ignores_input)" in text
+    assert "level1/01_add§" in text and "1.00×‡" in text and "level1/01_add (ignores_input)" in text
 
 
 def test_names_of_strangers_never_steer_the_terminal(tmp_path: Path, make: Make) -> None:
@@ -298,7 +361,7 @@ def test_no_number_is_cut_however_narrow_the_terminal(tmp_path: Path, make: Make
 def test_nothing_gives_an_empty_board() -> None:
     standing = board([])
     assert (standing.entries, standing.problems) == ((), ())
-    assert to_csv(standing).startswith("rank,model,strategy,") and to_csv(standing).count("\n") == 1
+    assert to_csv(standing).startswith("rank,policy,model,strategy,") and to_csv(standing).count("\n") == 1
     assert shown(standing)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,10 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from kernelwright.agent.archive import Archive, RunLog
+from kernelwright.agent.archive import RunLog
 from kernelwright.agent.leaderboard import Change, RunComparison, compare_runs, render_comparison
-from kernelwright.agent.leaderboard.baselines import baselines_of, share_baselines
 from kernelwright.agent.leaderboard.rows import read_rows
+from kernelwright.agent.records.attempt_view import AttemptView
 from kernelwright.evaluator import EvaluationConfig, Math, Status
 
 if TYPE_CHECKING:
@@ -33,7 +34,9 @@ def compared(tmp_path: Path, make: Make) -> Callable[..., RunComparison]:
             for problem, tries in outcomes.items():
                 for sample, outcome in enumerate(tries):
                     attempt = make.attempt(log, None, problem=problem, sample=sample)
+                    source = make.code((log.run, sample))
                     fields: dict[str, object] = {"problem": make.problem(problem), "device": device}
+                    fields["source"] = source
                     if isinstance(outcome, Status):
                         fields["status"] = outcome
                     else:
@@ -46,12 +49,12 @@ def compared(tmp_path: Path, make: Make) -> Callable[..., RunComparison]:
         after: dict[str, list[Outcome]],
         *,
         device: str = "Test CPU",
-        same_baselines: bool = False,
+        equal_attempts: bool = True,
         **changes: object,
     ) -> RunComparison:
         first, second = write(before, "Test CPU"), write(after, device, **changes)
         rows = read_rows(chain(first.archive.attempts(first.run), first.archive.attempts(second.run)))
-        return compare_runs(rows.judged, first.run, second.run, same_baselines=same_baselines)
+        return compare_runs(rows.judged, first.run, second.run, equal_attempts=equal_attempts)
 
     return compare
 
@@ -78,7 +81,7 @@ def test_the_best_right_attempt_of_each_run_is_compared(compared: Callable[..., 
     (row,) = compared(before, after).differences
     assert row.change is Change.WITHIN_NOISE
     assert row.before is not None and row.after is not None
-    assert (row.before.speedup, row.before.attempts, row.before.passed) == (3.0, 3, 2)
+    assert (row.before.speedup, row.before.attempts, row.before.passed) == (3.0, 2, 2)
     assert (row.after.speedup, row.after.attempts, row.after.passed) == (3.0, 2, 1)
 
 
@@ -112,14 +115,62 @@ def test_a_changed_problem_is_not_compared(compared: Callable[..., RunComparison
     assert (row.change, row.why) == (Change.NOT_COMPARABLE, "the problem's source has changed")
 
 
-@pytest.mark.parametrize(("same", "change"), [(True, Change.BETTER), (False, Change.NOT_COMPARABLE)])
-def test_another_fastest_baseline_is_no_matter_where_both_runs_timed_the_same_ones(
-    compared: Callable[..., RunComparison], make: Make, same: bool, change: Change
+def test_other_baselines_are_another_policy_and_the_fastest_of_the_same_ones_is_not(
+    compared: Callable[..., RunComparison], make: Make
 ) -> None:
+    one, nine = {"p": [(1.0, 0.9, 1.1)]}, {"p": [(9.0, 8.9, 9.1)]}
     against = make.measurement(9.0, 8.9, 9.1).model_copy(update={"against": "compile"})
-    one = {"p": [(1.0, 0.9, 1.1)]}
-    (row,) = compared(one, {"p": [(9.0, 8.9, 9.1)]}, same_baselines=same, measurement=against).differences
-    assert row.change is change
+    (row,) = compared(one, nine, measurement=against).differences
+    assert row.change is Change.BETTER
+    comparison = compared(one, nine, config=EvaluationConfig(baselines=("eager",)))
+    assert comparison.counts[Change.NOT_COMPARABLE] == len(comparison.differences) == 2
+
+
+def test_the_best_of_equally_many_attempts_is_compared(compared: Callable[..., RunComparison]) -> None:
+    before = {"p": [(1.0, 0.9, 1.1)]}
+    after = {"p": [(1.0, 0.9, 1.1), Status.WRONG_VALUES, (3.0, 2.9, 3.1)]}
+    (row,) = compared(before, after).differences
+    assert row.change is Change.WITHIN_NOISE
+    assert row.after is not None and (row.after.attempts, row.after.made) == (1, 3)
+    (row,) = compared(before, after, equal_attempts=False).differences
+    assert row.change is Change.BETTER
+
+
+def test_a_difference_that_a_second_measurement_denies_is_noise(tmp_path: Path, make: Make) -> None:
+    runs = []
+    for speedup in (1.0, 2.0):
+        with make.log(tmp_path) as log:
+            make.attempt(log, speedup=speedup, sample=int(speedup))
+        runs.append(log.run)
+    rows = read_rows(log.archive.attempts()).judged
+
+    def again(row: AttemptView) -> AttemptView:
+        return replace(row, speedup=1.5, low=1.4, high=1.6)
+
+    (row,) = compare_runs(rows, *runs, again=again).differences
+    assert row.change is Change.WITHIN_NOISE
+    assert row.why == "1.50× and 1.50× when measured again: the intervals meet"
+    (row,) = compare_runs(rows, *runs, again=lambda row: row).differences
+    assert row.change is Change.BETTER and "when measured again" in row.why
+    failing = replace(rows[0], status=Status.RACE, speedup=None, low=None, high=None)
+    (row,) = compare_runs(rows, *runs, again=lambda row: failing).differences
+    assert row.change is Change.NOT_COMPARABLE and "RACE" in row.why
+
+
+def test_the_same_kernel_is_identical_whatever_was_measured(tmp_path: Path, make: Make) -> None:
+    runs = []
+    for speedup in (1.0, 2.0):
+        with make.log(tmp_path) as log:
+            make.attempt(log, speedup=speedup)
+        runs.append(log.run)
+    rows = read_rows(log.archive.attempts()).judged
+    assert [row.change for row in compare_runs(rows, *runs).differences] == [Change.IDENTICAL]
+
+
+def test_a_disturbed_measurement_is_never_better(compared: Callable[..., RunComparison], make: Make) -> None:
+    disturbed = make.measurement(9.0, 8.9, 9.1).model_copy(update={"contended": True})
+    (row,) = compared({"p": [(1.0, 0.9, 1.1)]}, {"p": [(9.0, 8.9, 9.1)]}, measurement=disturbed).differences
+    assert row.change is Change.NOT_COMPARABLE and "other work disturbed" in row.why
 
 
 def test_an_untimed_pass_is_right_but_not_comparable_in_speed(
@@ -131,24 +182,6 @@ def test_an_untimed_pass_is_right_but_not_comparable_in_speed(
         Change.NOT_COMPARABLE,
         "right in both; its speed was not measured both times",
     )
-
-
-def test_runs_share_baselines_only_when_both_plans_say_so(tmp_path: Path, make: Make) -> None:
-    plans = [
-        '{"config": {"baselines": ["eager", "compile"]}}',
-        '{"config": {"baselines": ["compile", "eager"]}}',
-        '{"config": {"baselines": ["eager"]}}',
-        "{}",
-    ]
-    runs = []
-    for plan in plans:
-        with make.log(tmp_path, plan=plan) as log:
-            runs.append(log.run)
-    archive = Archive(tmp_path / "runs")
-    assert baselines_of(archive, runs[0]) == ("compile", "eager")
-    assert share_baselines(archive, runs[0], runs[1])
-    assert not share_baselines(archive, runs[0], runs[2])
-    assert not share_baselines(archive, runs[3], runs[3])
 
 
 def test_the_terminal_and_json_say_the_same(compared: Callable[..., RunComparison]) -> None:

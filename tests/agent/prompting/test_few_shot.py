@@ -73,7 +73,7 @@ def test_the_fastest_kernel_of_the_nearest_problems_is_shown(known: Any) -> None
         known("05_odd_size_matmul", 9.0, 2053, 3079),
     ]
     found = nearest(asked, mine, kernels, 5)
-    assert [(kernel.record.problem, kernel.best.speedup) for kernel in found] == [
+    assert [(kernel.record.problem, kernel.score.speedup) for kernel in found] == [
         ("level1/01_square_matmul", 2.5),
         ("level2/01_gemm_bias_relu", 9.0),
     ]

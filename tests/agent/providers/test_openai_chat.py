@@ -13,6 +13,7 @@ import pytest
 from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy
 from kernelwright.agent.providers.openai_chat import OpenAIProvider
 from kernelwright.agent.providers.prices import PriceTable, TablePrice
+from kernelwright.agent.providers.provider_errors import Trouble
 from kernelwright.agent.providers.provider_state import Retrying
 from kernelwright.agent.providers.rate_limits import RateLimits
 from kernelwright.agent.records.messages import (
@@ -206,6 +207,20 @@ def test_being_out_of_credit_is_no_passing_trouble() -> None:
 def test_an_absurd_wait_is_refused() -> None:
     error = failure(refused(429, retry_after="86400"))
     assert "asks to wait 86400 s" in str(error)
+
+
+def test_a_wait_is_as_long_as_the_endpoint_asks_for() -> None:
+    def wait_s(retry_after_s: float | None) -> float | None:
+        trouble = Trouble("no", retry=True, retry_after_s=retry_after_s)
+        return OpenAIProvider(Endpoint(base_url="http://127.0.0.1:9/v1"), patience=QUICK)._wait_s(trouble, 1)
+
+    asked = wait_s(7.0)
+    assert asked is not None and 7.0 < asked < 7.5
+    own = wait_s(None)
+    assert own is not None and 0 < own <= QUICK.longest_wait_s
+    past = wait_s(0.0)
+    assert past is not None and past > 0
+    assert wait_s(QUICK.longest_retry_after_s + 1) is None
 
 
 def test_an_endpoint_that_is_not_there_is_named() -> None:

@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
+
+from kernelwright.agent.providers.policy import BUCKET_SECONDS
 from kernelwright.agent.providers.rate_limits import Limiter, RateLimits, TokenBucket
 
 
@@ -168,5 +171,45 @@ def test_rates_hold_tries_back_until_their_time() -> None:
             slot.served(10)
         await asyncio.wait_for(outcomes(limiter, served=3), 30)
         assert (limiter.in_flight, limiter.queued) == (0, 0)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [RateLimits(requests_per_minute=60), RateLimits(tokens_per_minute=600)],
+    ids=["requests", "tokens"],
+)
+def test_what_a_rate_grants_at_once_is_followed_by_a_wait(limits: RateLimits) -> None:
+    async def scenario() -> None:
+        clock = Clock()
+        limiter = Limiter(limits, clock=clock)
+        tries = [asyncio.create_task(outcomes(limiter, served=1)) for _ in range(100)]
+        await asyncio.sleep(0.01)
+        at_once = sum(task.done() for task in tries)
+        assert at_once == BUCKET_SECONDS
+        clock.now += 5
+        limiter._wake()
+        await asyncio.sleep(0.01)
+        assert sum(task.done() for task in tries) == at_once + 5
+        for task in tries:
+            task.cancel()
+
+    run(scenario)
+
+
+def test_tokens_that_a_reply_did_not_use_are_given_back() -> None:
+    async def scenario() -> None:
+        clock = Clock()
+        limiter = Limiter(RateLimits(tokens_per_minute=600), clock=clock)
+        for _ in range(20):
+            async with limiter.slot(90) as slot:
+                slot.served(0)
+        async with limiter.slot(200) as slot:
+            slot.served(200)
+        waiting = asyncio.create_task(outcomes(limiter, served=1))
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        waiting.cancel()
 
     run(scenario)

@@ -23,10 +23,11 @@ from kernelwright.agent.records.attempt_log import (
     RunFinished,
 )
 from kernelwright.agent.records.budgets import Budget
-from kernelwright.agent.records.messages import ProviderError, Sampling
+from kernelwright.agent.records.messages import CompletionRequest, Message, ProviderError, Sampling
 from kernelwright.agent.runner import ModelChoice
 from kernelwright.agent.runner import events as seen
 from kernelwright.agent.runner.events import event_line
+from kernelwright.agent.runner.requester import _bound_tokens
 from kernelwright.agent.strategies.refine import Refine
 from kernelwright.agent.strategies.sample import Sample
 from kernelwright.evaluator import (
@@ -81,6 +82,13 @@ def test_an_identical_candidate_is_judged_once_and_that_is_noted(bench, scripted
     assert sum(attempt.evaluation.reused_from is not None for attempt in bench.attempts().values()) == 8
     assert summary.kept == 2
     assert sum(event.reused for event in bench.of(seen.Judged)) == 8
+
+
+def test_what_was_judged_in_an_earlier_turn_is_not_judged_again(bench, scripted, says) -> None:
+    provider = scripted(lambda request: says("PASSED 3"))
+    bench.run(bench.plan(1, strategy=Sample(samples=5)), provider, completions=1, evaluators=1, backlog=1)
+    assert len(bench.judged) == 1
+    assert sum(attempt.evaluation.reused_from is not None for attempt in bench.attempts().values()) == 4
 
 
 def test_a_provider_failure_is_noted_not_scored_and_asked_again_on_resume(bench, scripted, says) -> None:
@@ -277,6 +285,22 @@ def test_a_budget_of_tokens_or_money_is_overshot_by_one_attempt_at_most(
     assert summary.cost_usd == sum(
         type(summary.cost_usd)(str(attempt.completion.cost_usd)) for attempt in bench.attempts().values()
     )
+
+
+def test_an_attempt_may_cost_its_prompt_and_all_the_tokens_it_may_write() -> None:
+    def bound(content: str, max_tokens: int | None) -> int | None:
+        message = Message(role="user", content=content)
+        sampling = Sampling(max_tokens=max_tokens)
+        return _bound_tokens(
+            CompletionRequest(
+                model="m", messages=(message, message), problem="p", backend="cpp", sampling=sampling
+            )
+        )
+
+    assert bound("word " * 1000, None) is None
+    most = bound("word " * 1000, 50)
+    assert most is not None and most >= 2050, "two messages of a thousand words, and the reply"
+    assert bound("word", 50) < 100
 
 
 def test_a_budget_counts_what_earlier_processes_spent(bench, scripted, says) -> None:

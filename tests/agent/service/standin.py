@@ -120,6 +120,7 @@ class Running:
     folder: Path
     judge: Any
     token: str = ""
+    other_token: str = ""
     devices: tuple[str, ...] = ("cpu",)
     places: int = 1000
     front: dict[str, Any] = field(default_factory=dict)
@@ -136,7 +137,9 @@ class Running:
         catalogue = ProblemRegistry(
             [PROBLEM], operator=self.operator, kinds=of_kind, allows_sources=self.allows_sources
         )
-        front = Front(tokens=Tokens([self.token] if self.token else []), **self.front)
+        front = Front(
+            tokens=Tokens([token for token in (self.token, self.other_token) if token]), **self.front
+        )
         app = create_app(self.desk, workers, catalogue, front)
         listener = listen("127.0.0.1", self.wanted_port)
         self.port: int = listener.getsockname()[1]

@@ -243,6 +243,26 @@ def test_what_waits_or_runs_can_be_cancelled(running: Running, judge: StandIn) -
     assert judge.ended == [source("GATE", number=1)]
 
 
+def test_a_token_cancels_only_its_own_and_shared_work_goes_on(tmp_path: Path, judge: StandIn) -> None:
+    def of(token: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {token}"}
+
+    mine, theirs = "mine-" * 6, "theirs-" * 4
+    with Running(tmp_path / "state", judge, token=mine, other_token=theirs) as service:
+        wanted = submission(source("GATE"))
+        evaluation = ask(service, "POST", "/v1/evaluations", wanted, headers=of(mine))[2]["id"]
+        place = f"/v1/evaluations/{evaluation}"
+        status, _, refusal = ask(service, "DELETE", place, headers=of(theirs))
+        assert (status, refusal["type"]) == (403, "urn:kernelwright:not-submitted")
+        assert ask(service, "POST", "/v1/evaluations", wanted, headers=of(theirs))[2]["id"] == evaluation
+        status, _, answer = ask(service, "DELETE", place, headers=of(mine))
+        assert (status, answer["state"] in ("queued", "running")) == (200, True)
+        assert ask(service, "DELETE", place, headers=of(mine))[0] == 403
+        assert ask(service, "DELETE", place, headers=of(theirs))[2]["state"] == "cancelled"
+        assert ask(service, "DELETE", place, headers=of(mine))[2]["state"] == "cancelled"
+        judge.gate.set()
+
+
 def test_a_long_poll_ends_with_the_evaluation_or_with_the_service(tmp_path: Path, judge: StandIn) -> None:
     with ThreadPoolExecutor(2) as pool, Running(tmp_path / "state", judge, devices=("cpu", "cpu")) as service:
         one, other = (

@@ -22,7 +22,15 @@ from kernelwright.agent.service.policy import LONGEST_RETRY_S, STARTS
 from kernelwright.agent.service.service_setup import evaluator_label
 from kernelwright.agent.service.store import EvaluationState, Store, StoreError
 from kernelwright.agent.service.submission import AskedLimits, Content
-from kernelwright.evaluator import Candidate, EvaluationConfig, Limits, MachineError, Status, source_sha
+from kernelwright.evaluator import (
+    Candidate,
+    Evaluation,
+    EvaluationConfig,
+    Limits,
+    MachineError,
+    Status,
+    source_sha,
+)
 from tests.agent.service.standin import PROBLEM, Running, StandIn, evaluation, source
 
 
@@ -169,6 +177,52 @@ def test_old_evaluations_are_forgotten_and_waiting_ones_are_not(tmp_path: Path) 
     assert (desk.look(ended), states(desk, waits)) == (None, ["queued"])
     work = desk.take("cpu")
     assert work is not None and work.content == content("waits")
+    store.close()
+
+
+def timed(status: Status, speedup: float | None) -> Evaluation:
+    made = evaluation(PROBLEM, Candidate(source="x", backend="cpp"), EvaluationConfig(), status)
+    return made.model_copy(update={"speedup": speedup})
+
+
+def test_asking_again_tells_the_median_and_all_results_and_ends_after_five(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    desk = open_desk(store)
+    told = []
+    for speedup in (1.0, 9.0, None, 1.2, 1.1, 7.0):
+        receipt = desk.accept(content(), fresh=True)
+        if receipt.taken is QueuedEvaluation.KNOWN:
+            break
+        work = desk.take("cpu")
+        assert work is not None
+        desk.finish(work, timed(Status.PASSED if speedup else Status.TIMED_OUT, speedup))
+        ended = store.find(work.id)
+        assert ended is not None
+        told.append(Evaluation.model_validate_json(ended.verdict or "").speedup)
+    assert told == [1.0, 1.0, 1.0, 1.0, 1.1]
+    assert [one.speedup for one in receipt.entry.results] == [1.0, 9.0, None, 1.2, 1.1]
+    assert [one.round for one in receipt.entry.results] == [1, 2, 3, 4, 5]
+    assert desk.prune(older_than_s=-1) == 1
+    assert desk.accept(content()).entry.results == ()
+    store.close()
+
+
+def test_results_outlive_a_failure_and_a_cancellation_of_asking_again(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    desk = open_desk(store)
+    for end in ("finish", "fail", "cancel", "finish"):
+        receipt = desk.accept(content(), fresh=True)
+        work = desk.take("cpu")
+        assert work is not None
+        if end == "finish":
+            desk.finish(work, timed(Status.PASSED, 2.0))
+        elif end == "fail":
+            desk.fail(work, "machine", "no compiler")
+        else:
+            desk.cancel(receipt.entry.id)
+    found = store.find(receipt.entry.id)
+    assert found is not None
+    assert ([one.round for one in found.results], found.state) == ([1, 4], EvaluationState.FINISHED)
     store.close()
 
 

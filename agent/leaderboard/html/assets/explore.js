@@ -55,6 +55,7 @@ function sectionsOf(page) {
       run: word(one.run),
       status: word(one.status),
       track: word(one.track),
+      unfit: word(one.unfit),
     };
   return page.header.sections.map((one) => ({
     ...one,
@@ -96,14 +97,7 @@ function marks(section) {
         "not sanitized",
       ),
     );
-  if (section.best?.contended)
-    found.push(
-      h(
-        "span",
-        { class: "mark warn", title: "something else slowed the baseline; its time alone was used" },
-        "contended",
-      ),
-    );
+  if (section.best?.unfit) found.push(h("span", { class: "mark warn", title: section.best.unfit }, "speed not counted"));
   if (section.cheats) found.push(h("span", { class: "mark cheat" }, count(section.cheats, "cheat")));
   return h("span", { class: "marks" }, found);
 }

@@ -233,9 +233,7 @@ function sectionView(page, section, kind, chosen) {
     kernel?.doubted
       ? h("p", { class: "note" }, "† No checker looked at this kernel, though they work on this hardware.")
       : null,
-    kernel?.contended
-      ? h("p", { class: "note" }, "Something else slowed the baseline while it was timed; its time alone was used.")
-      : null,
+    kernel?.unfit ? h("p", { class: "note" }, `Correct, but its speed is not counted: ${kernel.unfit}.`) : null,
     choiceOfKernels(section, section.kernels.indexOf(kernel), (number) => {
       location.hash = `#s${section.n}k${number}`;
     }),

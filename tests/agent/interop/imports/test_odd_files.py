@@ -142,7 +142,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=st.dictionaries(NAMES, VALUES, max_size=6))
 def test_anything_at_all_is_recorded_or_left_out(tmp_path: Path, value: dict[str, object]) -> None:
     file = write(tmp_path, f"{json.dumps(chat('sound'))}\n{json.dumps(value)}\n")

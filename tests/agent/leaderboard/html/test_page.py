@@ -136,7 +136,7 @@ def test_how_to_measure_again_names_the_source_the_problem_and_the_terms(
         "kernelwright evaluate kernel.py --problem level2/05_problem --backend cpp "
         "--dtype as_is --math fp32 --baselines eager,compile"
     )
-    assert ["speedup", "3.00× (2.94–3.06) over eager"] in document["facts"]
+    assert ["speedup", "3.00× over eager (95 %: 2.94 to 3.06)"] in document["facts"]
 
 
 def test_planted_scripts_make_no_element_and_no_attribute(
@@ -234,8 +234,10 @@ def test_contended_times_and_flaws_are_in_the_list(make: Make, tmp_path: Path) -
         log.record_evaluation(
             attempt, make.evaluation(measurement=measured, problem_flaws=("ignores_input",))
         )
-    (section,) = header(write(log.archive, tmp_path / "board.html").files[0])["sections"]
-    assert (section["best"]["contended"], section["flaws"]) == (True, ["ignores_input"])
+    found = header(write(log.archive, tmp_path / "board.html").files[0])
+    (section,) = found["sections"]
+    assert "other work disturbed" in found["words"][section["best"]["unfit"]]
+    assert (section["best"]["speedup"], section["flaws"]) == (1.0, ["ignores_input"])
 
 
 def test_missing_texts_are_left_out_and_counted(runs: Archive, tmp_path: Path) -> None:

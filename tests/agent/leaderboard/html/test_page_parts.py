@@ -17,6 +17,7 @@ from kernelwright.agent.leaderboard.html.page_payload import Packer, unpack
 from kernelwright.agent.leaderboard.html.standings_table import HEIGHT, LEFT, curve
 from kernelwright.agent.leaderboard.html.syntax_colours import runs
 from kernelwright.agent.leaderboard.statistics import fast_p
+from kernelwright.agent.records.score_policy import policy_of
 from kernelwright.evaluator import EvaluationConfig, Passes
 
 if TYPE_CHECKING:
@@ -119,6 +120,8 @@ def test_a_score_log_has_its_numbers_on_one_line() -> None:
 def test_the_policy_of_a_kernel_names_gradients(make: Make, tmp_path: Path) -> None:
     with make.log(tmp_path) as log:
         attempt = make.attempt(log)
-    for passes, words in ((Passes.FORWARD, "shapes own"), (Passes.FORWARD_BACKWARD, "with gradients")):
+    for passes in Passes:
         evaluation = make.evaluation(config=EvaluationConfig(passes=passes))
-        assert dict(facts(evaluation, attempt))["policy"].endswith(words)
+        told = dict(facts(evaluation, attempt))["policy"]
+        assert ("with gradients" in told) is (passes is Passes.FORWARD_BACKWARD)
+        assert told == f"{policy_of(evaluation).id}: {policy_of(evaluation).terms}"

@@ -1,0 +1,161 @@
+"""The provider `mailbox`: requests become Markdown files in a folder, and replies are awaited beside them.
+
+    <folder>/<problem>/<backend>/NN.request.md               the request of turn NN, sample 0
+    <folder>/<problem>/<backend>/NN.md                       its reply: from a person, chat window or agent
+    <folder>/<problem>/<backend>/sample-<k>/NN.request.md    sample k
+
+A reply has the format of a recording, so an answered folder replays. An interrupted run finds its requests
+and their replies again; a folder belongs to one run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import ClassVar, Final
+
+from pydantic import Field
+
+from kernelwright.agent.providers.completion_cache import request_key
+from kernelwright.agent.providers.endpoint import Endpoint
+from kernelwright.agent.providers.policy import MAX_MAILBOX_BYTES
+from kernelwright.agent.providers.provider_kind import ClientTerms, ProviderKind
+from kernelwright.agent.providers.replay.recordings import (
+    HANDWRITTEN,
+    Recording,
+    read_recording,
+    recording_path,
+    safe_name,
+)
+from kernelwright.agent.records.messages import Completion, CompletionRequest, Provider, ProviderError, Usage
+from kernelwright.agent.records.tokens import estimate_tokens
+from kernelwright.evaluator import write_whole
+
+_NAME: Final = "mailbox"
+
+
+class Mailbox(ProviderKind):
+    """Requests as Markdown files in a folder, answered by whoever writes the reply beside them."""
+
+    name: str = _NAME
+    folder: str = "mailbox"
+    """Folder of requests and replies; made where there is none."""
+    poll_s: float = Field(default=1.0, gt=0)
+    """Seconds between two looks for replies. A reply counts once it is the same in two looks."""
+
+    default_models: ClassVar = (HANDWRITTEN,)
+    is_live: ClassVar = False
+    origin: ClassVar = _NAME
+
+    @contextmanager
+    def serve(self, endpoint: Endpoint, tell: Callable[[str], None]) -> Iterator[Endpoint]:
+        tell(f"requests appear in {self.folder}; write each reply beside its request")
+        yield endpoint
+
+    def open(self, endpoint: Endpoint, terms: ClientTerms) -> Provider:
+        return MailboxClient(Path(self.folder), poll_s=self.poll_s)
+
+
+class MailboxClient:
+    """Writes requests, and waits for their replies."""
+
+    def __init__(self, folder: Path, *, poll_s: float) -> None:
+        self._folder = folder
+        self._poll_s = poll_s
+
+    @property
+    def name(self) -> str:
+        return _NAME
+
+    async def complete(self, request: CompletionRequest) -> Completion:
+        """Write the request where it is not written yet, and return the reply once it is there.
+
+        Raises:
+            ProviderError: the folder holds another request in this place, or cannot be written or read.
+        """
+        started = time.monotonic()
+        place = recording_path(
+            self._folder,
+            problem=request.problem,
+            backend=request.backend,
+            sample=request.sample,
+            turn=request.turn,
+        )
+        try:
+            self._put(place.with_suffix(".request.md"), _formatted(request))
+            reply = await self._reply(place)
+        except OSError as error:
+            raise ProviderError(f"mailbox {self._folder}: {error}", fatal=True) from error
+        prompt = sum(estimate_tokens(message.content) for message in request.messages)
+        thoughts = estimate_tokens(reply.reasoning)
+        return Completion(
+            provider=self.name,
+            model=request.model if reply.label == HANDWRITTEN else reply.label,
+            text=reply.text,
+            reasoning=reply.reasoning,
+            finish_reason=safe_name(reply.finish_reason),
+            usage=Usage(
+                prompt_tokens=prompt,
+                completion_tokens=thoughts + estimate_tokens(reply.text),
+                reasoning_tokens=thoughts,
+                estimated=True,
+            ),
+            cost_usd=0.0,
+            seconds=time.monotonic() - started,
+            completed_at=datetime.now(UTC).isoformat(),
+        )
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+    def _put(self, path: Path, content: bytes) -> None:
+        if path.exists():
+            if path.read_bytes() != content:
+                raise ProviderError(
+                    f"{path} is the request of another run; "
+                    "name a new folder with --set provider_options.folder=NAME",
+                    fatal=True,
+                )
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, content)
+
+    async def _reply(self, path: Path) -> Recording:
+        """Wait until the reply exists, is not empty, and is no longer being written."""
+        seen: tuple[int, int] | None = None
+        while True:
+            found = _state(path)
+            if found is not None and (found == seen or _is_settled(path, self._poll_s)):
+                if found[0] > MAX_MAILBOX_BYTES:
+                    raise ProviderError(f"{path} is larger than {MAX_MAILBOX_BYTES} bytes, which is no reply")
+                return read_recording(path)
+            seen = found
+            await asyncio.sleep(self._poll_s)
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    """Size in bytes and time of the last change in ns; None while there is nothing to read."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return (found.st_size, found.st_mtime_ns) if found.st_size else None
+
+
+def _is_settled(path: Path, quiet_s: float) -> bool:
+    return time.time() - path.stat().st_mtime > quiet_s
+
+
+def _formatted(request: CompletionRequest) -> bytes:
+    """Write a request for people and agents: where the reply goes, then the messages, one section each."""
+    name = f"{request.turn:02d}.md"
+    head = (
+        f"<!-- request {request_key(request, _NAME)[:16]} to {request.model}: "
+        f"write the whole reply to {name} beside this file -->"
+    )
+    sections = [f"# {message.role}\n\n{message.content.strip()}" for message in request.messages]
+    return "\n\n".join([head, *sections, ""]).encode("utf-8", "replace")
