@@ -12,7 +12,7 @@ DEMO_PROBLEMS := 01_square_matmul 05_odd_size_matmul 10_layer_norm 11_rms_norm 1
   02_gemm_scale_leaky_relu 08_residual_rms_norm 09_cross_entropy
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all test-gpu integrity lint format docs bench bench-gpu clean
+.PHONY: help install demo test test-all test-gpu integrity mutants lint format docs bench bench-gpu clean
 
 help:  ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -64,6 +64,9 @@ test-gpu: $(READY)  ## Run the tests that need a CUDA device
 
 integrity: $(READY)  ## Judge every attack and honest look-alike; print the table
 	@$(BIN)/python tests/benchmarks/integrity.py
+
+mutants: $(READY)  ## Change the code that decides scores in 150 places; count what the tests notice
+	@$(BIN)/python tests/benchmarks/mutants.py
 
 lint: $(READY)  ## Check formatting, style, types and import rules
 	@$(BIN)/ruff format --check --quiet .

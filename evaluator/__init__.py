@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from kernelwright.evaluator.analysis.kernel_screening import KernelScreening, screen_source
 from kernelwright.evaluator.backends.backend import Backend, Package
 from kernelwright.evaluator.backends.registry import BACKENDS, check_packages, find_backend, guess_backend
 from kernelwright.evaluator.building.full_header_check import FullHeaderBuild
 from kernelwright.evaluator.driver.cancellation import CancelToken
 from kernelwright.evaluator.driver.preflight import check_ready
 from kernelwright.evaluator.evaluator import Evaluator, default_cache, evaluate
+from kernelwright.evaluator.host.atomic_file import write_whole
 from kernelwright.evaluator.host.hardware import evaluations_at_once, gpus, resolve_devices
-from kernelwright.evaluator.kernel_library import load_kernel
+from kernelwright.evaluator.kernel_library import SandboxedKernel, load_kernel, screen_kernel
 from kernelwright.evaluator.sandbox import probe
 from kernelwright.evaluator.schema.candidate import Candidate
 from kernelwright.evaluator.schema.config import (
@@ -25,6 +27,7 @@ from kernelwright.evaluator.schema.errors import (
     Cancelled,
     ConfigError,
     EvaluatorError,
+    KernelError,
     MachineError,
     ProblemError,
 )
@@ -64,6 +67,8 @@ __all__ = [
     "Finding",
     "FullHeaderBuild",
     "KernelCounters",
+    "KernelError",
+    "KernelScreening",
     "Limits",
     "MachineError",
     "Math",
@@ -78,6 +83,7 @@ __all__ = [
     "ProblemSignature",
     "Record",
     "SandboxTier",
+    "SandboxedKernel",
     "Sanitization",
     "Sanitize",
     "Severity",
@@ -101,6 +107,9 @@ __all__ = [
     "problem_from_source",
     "read_problem",
     "resolve_devices",
+    "screen_kernel",
+    "screen_source",
     "sha256_text",
     "source_sha",
+    "write_whole",
 ]

@@ -19,6 +19,7 @@ from kernelwright.evaluator.building.full_header_check import FullHeaderBuild, r
 from kernelwright.evaluator.driver.cancellation import CancelToken
 from kernelwright.evaluator.driver.device_scheduler import DeviceScheduler
 from kernelwright.evaluator.driver.evaluation_job import EvaluationJob
+from kernelwright.evaluator.driver.kernel_process import KernelProcess
 from kernelwright.evaluator.driver.measurement_cache import MeasurementCache
 from kernelwright.evaluator.driver.problem_inspector import ProblemInspector, flaws_of
 from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage
@@ -153,6 +154,17 @@ class Evaluator:
         with self._referee(task, device, job) as referee:
             answer = referee.sanitize(candidate, job)
         return Sanitization.model_validate(answer.sanitization)
+
+    def start_kernel(self, candidate: Candidate, config: EvaluationConfig) -> KernelProcess:
+        """Start a sandboxed process for a saved kernel, outside any evaluation.
+
+        Raises:
+            ConfigError: unknown backend or device.
+            MachineError: no sandbox or device, or a package of the backend is missing.
+        """
+        check_packages(candidate.backend)
+        device = resolve_device(config.device, candidate.backend)
+        return KernelProcess(self._resources_of(strongest(config.sandbox)), config, device)
 
     def build_with_full_headers(self, evaluation: Evaluation) -> FullHeaderBuild:
         """Rebuild an evaluation's libraries with torch's own headers, as other machines will.

@@ -1,7 +1,7 @@
-"""Loads a saved kernel for use in one's own model: in this process, without a sandbox, on request.
+"""Loads a saved kernel for use in one's own model: in this process, trusted, or in a sandbox.
 
-No evaluation uses this. The source is checked against the hash it was scored under, and then runs with
-every right this process has; what it needs is compiled now.
+No evaluation uses this. A saved kernel is foreign code: it passed in a sandbox, where it may have shown
+another face. The source is checked against the hash it was scored under; what it needs is compiled now.
 """
 
 from __future__ import annotations
@@ -9,44 +9,146 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kernelwright.evaluator.analysis.kernel_screening import KernelScreening, screen_source
+from kernelwright.evaluator.evaluator import Evaluator
 from kernelwright.evaluator.schema.candidate import Candidate
+from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import ConfigError
+from kernelwright.evaluator.schema.evaluation import Evaluation
+
+if TYPE_CHECKING:
+    from kernelwright.evaluator.ipc.remote_model import RemoteModel
 
 GENERATED = "generated"
 
 
 def load_kernel(
-    name: str, workspace: Path | str = "."
-) -> type[Any]:  # Any: a torch.nn.Module, unimported here
-    """The class `ModelNew` of the kernel that an id or the unmistakable beginning of one names.
+    name: str, workspace: Path | str = ".", *, trust: bool = False, sandbox: bool = False
+) -> Any:  # Any: a class of torch.nn.Module, unimported here, or a `SandboxedKernel`
+    """The `ModelNew` of the kernel that an id or the unmistakable beginning of one names.
+
+    With `trust`, its class: it runs in this process with all your rights, so read it and its screening first.
+    With `sandbox`, a `SandboxedKernel`, which is called like the class and needs no trust.
 
     Raises:
-        ConfigError: no such kernel, several, or a source that is not the one that was scored.
+        ConfigError: neither or both; no such kernel, several, or a source that was not scored.
     """
-    folder = _find(name, Path(workspace) / GENERATED)
-    source = (folder / "kernel.py").read_bytes().decode("utf-8", "surrogatepass")
-    try:
-        score = json.loads((folder / "score.json").read_bytes())
-        scored = Candidate(source=source, backend=score["backend"]).sha == score["sha"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{folder / 'score.json'} is missing or damaged; restore it") from error
-    if not scored:
-        raise ConfigError(f"{folder / 'kernel.py'} is not the source that was scored; restore it")
-    return _load(f"kernelwright_kept_{score['sha'][:32]}", folder / "kernel.py")
+    saved = _find(name, Path(workspace) / GENERATED)
+    screening = saved.screening()
+    if not screening.is_scored:
+        raise ConfigError(f"{saved.path} is not the source that was scored; restore it")
+    if trust == sandbox:
+        raise ConfigError(
+            f"{saved.path} is foreign code; read it, then pass trust=True to run it with all your rights, or "
+            f"sandbox=True to run it in a process that has none, but not both\n{screening}"
+        )
+    if trust:
+        return _load(f"kernelwright_kept_{screening.sha[:32]}", saved.path)
+    return SandboxedKernel(saved.candidate, saved.scores[-1].config if saved.scores else EvaluationConfig())
 
 
-def _find(name: str, generated: Path) -> Path:
+def screen_kernel(name: str, workspace: Path | str = ".") -> KernelScreening:
+    """Screen a saved kernel without running it; raises what `load_kernel` raises of names."""
+    return _find(name, Path(workspace) / GENERATED).screening()
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxedKernel:
+    """A saved kernel whose models live in a sandbox; call it with the arguments of `ModelNew`."""
+
+    candidate: Candidate
+    config: EvaluationConfig
+    """Of its score: precision and limits are those of its evaluation."""
+
+    def __call__(
+        self,
+        *args: Any,
+        state: Mapping[str, Any] | None = None,
+        device: str | None = None,
+        cache: Path | None = None,
+        **kwargs: Any,
+    ) -> RemoteModel:  # Any: arguments and tensors, torch unimported here
+        """Start a process and construct the model there; `state` is a `state_dict`, such as the reference's.
+
+        The model is called without gradients, with tensors, numbers, strings and containers of them. It gets
+        copies, and copies of its outputs come back on its device. It has no parameters, hooks or `to` here;
+        closing it, which `with` does, ends its process.
+
+        Raises:
+            ConfigError, MachineError: no such device, no sandbox, or no compiler here.
+            KernelError: the kernel raised, or its process ended.
+        """
+        from kernelwright.evaluator.ipc.remote_model import RemoteModel
+
+        config = self.config.model_copy(update={"device": device or "auto", "sandbox": None})
+        evaluator = Evaluator(cache=cache)
+        try:
+            process = evaluator.start_kernel(self.candidate, config)
+        except BaseException:
+            evaluator.close()
+            raise
+
+        def end() -> str:
+            reason = process.end()
+            evaluator.close()
+            return reason
+
+        limits = config.limits
+        model = RemoteModel(
+            process.channel, process.build, end, timeout_s=limits.load_s + limits.call_s + limits.compile_s
+        )
+        try:
+            model.open(process.device, process.setup, self.candidate.source)
+            dtype = {"as_is": "", "fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[config.dtype]
+            model.construct(args, kwargs, state=state, dtype=dtype)
+        except BaseException:
+            model.close()
+            raise
+        return model
+
+
+@dataclass(frozen=True, slots=True)
+class _SavedKernel:
+    path: Path
+    candidate: Candidate
+    sha: str
+    """The hash that was scored."""
+    scores: tuple[Evaluation, ...]
+    origin: dict[str, object]
+
+    def screening(self) -> KernelScreening:
+        return screen_source(self.candidate, self.sha, self.scores, self.origin)
+
+
+def _find(name: str, generated: Path) -> _SavedKernel:
     folders = sorted(path.parent for path in generated.glob("*/*/*/kernel.py"))
     fits = [folder for folder in folders if folder.name == name]
     fits = fits or [folder for folder in folders if folder.name.startswith(name)]
     if len(fits) == 1:
-        return fits[0]
+        return _read(fits[0])
     if fits:
         raise ConfigError(f"{name!r} could be {', '.join(str(folder) for folder in fits)}")
     raise ConfigError(f"no saved kernel {name!r} below {generated}; it holds {len(folders)}")
+
+
+def _read(folder: Path) -> _SavedKernel:
+    source = (folder / "kernel.py").read_bytes().decode("utf-8", "surrogatepass")
+    try:
+        score = json.loads((folder / "score.json").read_bytes())
+        return _SavedKernel(
+            path=folder / "kernel.py",
+            candidate=Candidate(source=source, backend=score["backend"]),
+            sha=score["sha"],
+            scores=tuple(Evaluation.model_validate(one) for one in score.get("scores", ())),
+            origin=dict(score.get("provenance", {})),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{folder / 'score.json'} is missing or damaged; restore it") from error
 
 
 def _load(module_name: str, path: Path) -> type[Any]:  # Any: see above

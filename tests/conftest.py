@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from tests.scheduling import Neighbours, group_of, ranks
@@ -13,6 +14,9 @@ from tests.toolboxes import hand_over
 
 # Before torch is loaded: workers share cores here, and threads that spin for each other are slow then.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# No test asserts on a time, and a busy machine takes any.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -33,10 +37,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def kept_toolboxes(request: pytest.FixtureRequest) -> Path:
-    """Where toolboxes, which take a minute to make, are kept between test runs, by their content address."""
-    assert request.config.cache is not None
-    return Path(request.config.cache.mkdir("toolboxes"))
+def kept_toolboxes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where toolboxes, which take a minute to make, are kept between test runs, by their content address.
+
+    Without pytest's cache (`-p no:cacheprovider`) nothing is kept beyond this run.
+    """
+    cache = getattr(request.config, "cache", None)
+    return Path(cache.mkdir("toolboxes")) if cache else tmp_path_factory.mktemp("toolboxes")
 
 
 @pytest.fixture(scope="session")

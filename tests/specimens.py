@@ -26,13 +26,14 @@ from kernelwright.evaluator import (
     EvaluationConfig,
     Evaluator,
     Limits,
+    Problem,
     SandboxTier,
     Status,
     read_problem,
 )
 
 CORPUS = Path(__file__).parent / "corpus"
-PROBLEMS = Path(__file__).parents[1] / "reference_problems"
+_PROBLEMS = (Path(__file__).parents[1] / "reference_problems", Path(__file__).parent / "problems")
 HARMLESS_BOUND: Final = 1.3
 """What the lower end of the interval stays below where nothing is gained: on a shared CPU times wander."""
 _CALL_S, _LOAD_S, _BUILD_S = 5.0, 20.0, 300.0
@@ -89,6 +90,12 @@ def specimens() -> list[Specimen]:
     return [read_specimen(path) for path in sorted(CORPUS.glob("*/*.py"))]
 
 
+def problem_of(specimen: Specimen) -> Problem:
+    """The problem that a specimen is judged on: a reference problem, or one of the tests' own."""
+    name = f"{specimen.header['problem']}.py"
+    return read_problem(next(folder / name for folder in _PROBLEMS if (folder / name).is_file()))
+
+
 def judge(
     evaluator: Evaluator,
     specimen: Specimen,
@@ -113,7 +120,7 @@ def judge(
             memory_gib=_MEMORY_GIB,
         ),
     )
-    problem = read_problem(PROBLEMS / f"{specimen.header['problem']}.py")
+    problem = problem_of(specimen)
     return evaluator.evaluate(problem, Candidate(source=specimen.path.read_text(), backend=backend), config)
 
 

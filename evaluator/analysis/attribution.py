@@ -33,6 +33,8 @@ _NEUTRAL: Final = re.compile(
     r"copy_|clone|fill_|zero_|resize_|set_|item|_local_scalar_dense)$"
 )
 """Copies and allocations, which own kernels and library calls both need."""
+_LOADERS: Final = frozenset(("CDLL", "PyDLL", "cdll", "LoadLibrary", "dlopen", "load_library", "pythonapi"))
+"""Functions of ctypes, cffi and torch that open a library."""
 _OPERATOR: Final = re.compile(r"(aten|mkldnn|mkl|quantized|prims|torchvision|onednn)::")
 
 
@@ -68,9 +70,10 @@ def attribute(
     share = own_ms / (own_ms + library_ms)
     track = "own" if share >= policy.OWN_SHARE else "library" if share <= policy.LIBRARY_SHARE else "mixed"
     path = "profiler, symbols"
-    if track == "own" and symbols.uses:
+    named_libraries = (*symbols.uses, *_loaded(source))
+    if track == "own" and named_libraries:
         track = "mixed"
-        path = f"profiler; but the library names {', '.join(symbols.uses[:3])}"
+        path = f"profiler; but the candidate names {', '.join(named_libraries[:3])}"
     return Attribution(track=track, own_share=round(share, 4), kernels=_shown(own, others), source=path)
 
 
@@ -102,6 +105,32 @@ def kernel_functions(tree: ast.Module) -> Iterator[str]:
                 yield name
             case ast.Call(func=mark, args=[ast.Name(id=name), *_]) if _is_authoring(mark):
                 yield name
+            case _:
+                continue
+
+
+def _loaded(source: str) -> Iterator[str]:
+    """Calls that open a library by its name; one that the module has built itself is none of them."""
+    try:
+        tree = parse_python(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    built = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=called)):
+                if _dotted(called)[-1:] in (["load_inline"], ["load"]):
+                    built.add(name)
+            case _:
+                continue
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(args=[ast.Name(id=name)]) if name in built:
+                continue
+            case ast.Call(args=[ast.Call(func=called)]) if _dotted(called)[-1:] == ["load_inline"]:
+                continue
+            case ast.Call(func=called) if _LOADERS.intersection(_dotted(called)):
+                yield ".".join(_dotted(called))
             case _:
                 continue
 

@@ -16,6 +16,7 @@ from kernelwright.evaluator.analysis.elf_image import (
     read_name,
     read_sections,
 )
+from kernelwright.evaluator.analysis.sanitizer_words import TOOLS
 from kernelwright.evaluator.schema.record import Record
 
 _SYMTAB: Final = 2
@@ -28,8 +29,10 @@ _HEAVY: Final = (
 )
 _LIBRARIES: Final = re.compile(
     rf"cublas\w+|cudnn\w+|cufft\w+|cusparse\w+|cusolver\w+|cblas_\w+|[sd]gemm_|aten::(?:{_HEAVY})\b|"
-    rf"_ZN2at(?:4_ops)?\d+(?:{_HEAVY})(?=\d|E)"
+    rf"_ZN2at(?:4_ops)?\d+(?:{_HEAVY})(?=\d|E)|^(?:__libc_)?dl(?:m?open(?:_mode)?|v?sym)$"
 )
+"""The last ones call whatever they are told to."""
+_WATCHED: Final = re.compile(rf"^(?:__(?:{TOOLS})_\w+|dl_iterate_phdr)$")
 
 
 class Symbols(Record):
@@ -39,13 +42,16 @@ class Symbols(Record):
     defines: tuple[str, ...] = ()
     """Functions and kernels, mangled where the compiler mangles."""
     uses: tuple[str, ...] = ()
-    """Functions of computing libraries that are called or named."""
+    """Functions of computing libraries that are called or named, and of the dynamic loader."""
+    watched: tuple[str, ...] = ()
+    """Functions of sanitizers that are called: code behaves otherwise where there is one."""
 
 
 def read_symbols(folder: Path) -> Symbols:
     """Symbols of the shared objects in a folder; an unreadable one defines nothing."""
     defines: dict[str, None] = {}
     uses: dict[str, None] = {}
+    watched: set[str] = set()
     libraries = sorted(folder.glob("*.so"))
     for library in libraries:
         if library.stat().st_size > policy.MAX_LIBRARY_BYTES:
@@ -56,12 +62,14 @@ def read_symbols(folder: Path) -> Symbols:
         except MALFORMED:
             continue
         defines.update(dict.fromkeys(name[: policy.MAX_NAME_CHARACTERS] for name in defined))
+        watched.update(filter(_WATCHED.search, undefined))
         for text in (*undefined, *strings):
             uses.update(dict.fromkeys(match[0] for match in _LIBRARIES.finditer(text)))
     return Symbols(
         libraries=len(libraries),
         defines=tuple(defines)[: policy.MAX_NAMES],
         uses=tuple(uses)[: policy.MAX_NAMES],
+        watched=tuple(sorted(watched))[: policy.MAX_NAMES],
     )
 
 

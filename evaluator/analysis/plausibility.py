@@ -14,7 +14,7 @@ from kernelwright.evaluator.schema.evaluation import Plausibility
 def floor_ms(certain_bytes: int, *, cache_bytes: int, bytes_per_ms: float) -> float | None:
     """The least time a call can take; None where all data could come from the cache.
 
-    `bytes_per_ms` is this device's measured copy rate, reads and writes together.
+    `bytes_per_ms` is this device's measured rate, reads and writes together.
     """
     beyond = certain_bytes - 2 * cache_bytes
     return COPY_RATE_SHARE * beyond / bytes_per_ms if beyond > 0 else None

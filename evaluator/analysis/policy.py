@@ -22,6 +22,8 @@ MAX_SOURCE_JSON_BYTES: Final = 24 << 20
 """The same as JSON, where a non-ASCII character takes six bytes or more: it must fit one message."""
 MAX_FINDINGS: Final = 50
 """Static-check findings of one candidate."""
+SCREENING_CHARACTERS: Final = 500
+"""Characters of a line of a saved kernel's screening."""
 
 MAX_LIBRARY_BYTES: Final = 256 << 20
 """Larger libraries are not read."""

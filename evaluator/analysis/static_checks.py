@@ -10,6 +10,7 @@ from typing import Final
 
 from kernelwright.evaluator.analysis.attribution import kernel_functions
 from kernelwright.evaluator.analysis.policy import MAX_FINDINGS, MAX_SOURCE_BYTES, MAX_SOURCE_JSON_BYTES
+from kernelwright.evaluator.analysis.sanitizer_words import words_of_module
 from kernelwright.evaluator.backends.backend import Backend
 from kernelwright.evaluator.backends.registry import find_backend
 from kernelwright.evaluator.schema.candidate import Candidate
@@ -48,7 +49,8 @@ def screen(candidate: Candidate) -> tuple[Finding, ...]:
     if not _defines_model(tree):
         return (_fatal("contract", None, "the module defines no ModelNew at its top level"),)
     try:
-        return (*_suspicious_lines(source), *_without_kernel(tree, find_backend(candidate.backend)))
+        findings = (*_suspicious_lines(source), *_looking_away(source))
+        return (*findings, *_without_kernel(tree, find_backend(candidate.backend)))
     except (RecursionError, MemoryError):  # these findings are advice
         return ()
 
@@ -74,6 +76,16 @@ def _suspicious_lines(source: str) -> list[Finding]:
         if line and _WORDS.search(line)
         for rule, expression, message in _PATTERNS
         if expression.search(line.partition("#")[0])
+    )
+    return list(islice(found, MAX_FINDINGS))
+
+
+def _looking_away(source: str) -> list[Finding]:
+    found = (
+        Finding(
+            rule="sanitizer", line=line, message=f"names {word}: a sanitizer's clean report does not count"
+        )
+        for line, word in words_of_module(source)
     )
     return list(islice(found, MAX_FINDINGS))
 

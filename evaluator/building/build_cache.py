@@ -19,6 +19,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from kernelwright.evaluator.building.policy import CACHE_BYTES, CACHE_FULLNESS_AFTER_EVICTION, ENTRY_IN_USE_S
+from kernelwright.evaluator.host import file_lock
+from kernelwright.evaluator.host.atomic_file import write_whole
+from kernelwright.evaluator.host.policy import BUILD_WAIT_S
 from kernelwright.evaluator.schema.errors import MachineError
 from kernelwright.evaluator.schema.record import Record
 
@@ -76,10 +79,8 @@ class BuildCache:
         path = self._folder(key) / "request.json"
         if path.exists():
             return
-        with _disk_faults(path), self.staged() as folder:
-            _write_synced(folder / path.name, text.encode())
-            with suppress(FileNotFoundError):  # evicted meanwhile
-                (folder / path.name).rename(path)
+        with _disk_faults(path), suppress(FileNotFoundError):  # evicted meanwhile
+            write_whole(path, text.encode(), pending=self._staging, sync=True)
 
     def request(self, key: str) -> str | None:
         """The request an entry was built from; None if it was not stored."""
@@ -120,7 +121,7 @@ class BuildCache:
             MachineError: the disk is full or the store cannot be written.
         """
         with _disk_faults(self._entries):
-            _write_synced(folder / "entry.json", entry.model_dump_json().encode())
+            write_whole(folder / "entry.json", entry.model_dump_json().encode(), sync=True)
             if entry.ok:
                 _sync(folder / "built.so")
                 (folder / "built.so").chmod(0o444)
@@ -132,11 +133,15 @@ class BuildCache:
             self._evict()
 
     @contextmanager
-    def building(self, key: str) -> Iterator[None]:
-        """Hold the lock of a key; other threads and processes that build it wait."""
+    def building(self, key: str, *, wait_s: float = BUILD_WAIT_S) -> Iterator[None]:
+        """Hold the lock of a key; other threads and processes that build it wait.
+
+        Raises:
+            MachineError: another holds it for longer than `wait_s`, or the store cannot be written.
+        """
         path = self._locks / key
         with _disk_faults(self._locks):
-            descriptor = _lock(path)
+            descriptor = _lock(path, wait_s)
         try:
             yield
         finally:
@@ -181,11 +186,14 @@ def _disk_faults(place: Path) -> Iterator[None]:
         raise MachineError(f"the build cache at {place} cannot be used: {error.strerror or error}") from error
 
 
-def _lock(path: Path) -> int:
+def _lock(path: Path, wait_s: float) -> int:
     """Lock a file that each holder deletes: repeated until the locked file is still the one on disk."""
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        if not file_lock.lock(descriptor, fcntl.LOCK_EX, wait_s=wait_s):
+            who = file_lock.holders(descriptor)
+            os.close(descriptor)
+            raise MachineError(f"waited {wait_s:g} s for {who} to build {path.name}; let it end, or end it")
         try:
             if os.fstat(descriptor).st_ino == path.stat().st_ino:
                 return descriptor
@@ -197,13 +205,6 @@ def _lock(path: Path) -> int:
 def _sha256_file(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _write_synced(path: Path, content: bytes) -> None:
-    with path.open("wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
 
 
 def _sync(path: Path) -> None:

@@ -17,6 +17,13 @@ _UNCHECKED: Final = (
 )
 """Checks that cost most in torch's headers (13 s of 33); AddressSanitizer reports null by itself."""
 _INSTRUMENTATION: Final = (_CHECKS, _UNCHECKED, "-fno-omit-frame-pointer", "-g1", "-O1")
+_UNSEEN: Final = (
+    "-U__SANITIZE_ADDRESS__",
+    *(f"-D{name}=unused" for name in ("no_sanitize(...)", "__no_sanitize__(...)")),
+    *(f"-D{name}=unused" for name in ("no_sanitize_address", "__no_sanitize_address__")),
+    *(f"-D{name}=unused" for name in ("no_sanitize_undefined", "__no_sanitize_undefined__")),
+)
+"""Code can neither ask whether it is instrumented nor ask not to be, however its text is put together."""
 _STRIPPING: Final = frozenset(("-s", "-Wl,-s", "-Wl,--strip-all"))
 """Flags that remove the line numbers reports need."""
 
@@ -25,6 +32,6 @@ def instrumented(flags: Flags) -> Flags:
     """Add instrumentation to a candidate's flags."""
     return replace(
         flags,
-        cxx=[*(flag for flag in flags.cxx if flag not in _STRIPPING), *_INSTRUMENTATION],
+        cxx=[*(flag for flag in flags.cxx if flag not in _STRIPPING), *_INSTRUMENTATION, *_UNSEEN],
         link=[*(flag for flag in flags.link if flag not in _STRIPPING), _CHECKS],
     )

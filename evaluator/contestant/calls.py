@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any, Literal
 
 import torch
 from torch import nn
 
+from kernelwright.evaluator.contestant.owned_outputs import borrowed, owned
 from kernelwright.evaluator.devices import Block, Device
 from kernelwright.evaluator.ipc.contestant_messages import Collected, LayOut
 from kernelwright.evaluator.ipc.gradients import Backward
@@ -21,15 +21,15 @@ from kernelwright.evaluator.ipc.tensor_tree import (
     dtype_from,
     dtype_name,
     flatten,
-    is_namespace,
     leaf_paths,
-    read_fields,
     same_structure,
     unflatten,
 )
 
 # Any: whatever a problem's author passes, positional and by keyword.
 Call = tuple[list[Any], dict[str, Any]]
+Copy = Callable[[int, torch.Tensor], torch.Tensor]
+"""Copies the tensor of a number among a call's arguments."""
 
 _FINE = Collected(kind="", complaint="")
 
@@ -44,14 +44,18 @@ class CallLayout:
     output_slots: list[Slot]
     device: torch.device
     """Device of the model; the slots may lie elsewhere."""
-    private: Callable[[int], Call] | None
-    """Makes arguments in allocations of exactly their size, where sanitizers see an overrun."""
+    private: Callable[[int, Copy], Call]
+    """Makes arguments of copies."""
     renewed: Callable[[int], Call] | None
     """Makes arguments that belong to no graph yet, where gradients are asked for."""
     backward: Backward | None
     """The gradients asked for; then each call's positional arguments end with leaves and cotangents."""
+    state: dict[str, torch.Tensor]
+    """Places of the state that calls change, by name."""
     shared: frozenset[int]
     """Start addresses of the referee's memory: what lies in it may be gone once the calls are over."""
+    copy: Copy | None = None
+    """Copies arguments to where an overrun is seen; None to use them where they lie."""
     made: list[Call] = field(default_factory=list)
     """Arguments made ahead for the next run."""
 
@@ -68,13 +72,14 @@ class CallLayout:
 
     def prepared(self, first: int, count: int) -> list[Call]:
         """Arguments of some calls, ready to `call` with."""
-        if len(self.made) == count and not self.private:
+        if self.copy is not None:
+            return [self.private(index, self.copy) for index in range(first, first + count)]
+        if len(self.made) == count:
             made, self.made = self.made, []
             return made
-        make = self.private or self.renewed
-        if make is None:
+        if self.renewed is None:
             return self.arguments[first : first + count]
-        return [make(index) for index in range(first, first + count)]
+        return [self.renewed(index) for index in range(first, first + count)]
 
     def call(self, model: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """One call, and its gradients where they are asked for."""
@@ -91,8 +96,9 @@ def prepare(request: LayOut, blocks: list[Block], device: torch.device) -> CallL
     def shared(leaf: int, index: int) -> torch.Tensor:
         return view(blocks[slots[leaf]["block"]].data, slots[leaf], index)
 
-    def exact(leaf: int, index: int) -> torch.Tensor:
-        return exact_copy(shared(leaf, index), device)
+    def exact(number: int, tensor: torch.Tensor) -> torch.Tensor:
+        del number
+        return exact_copy(tensor, device)
 
     backward = Backward.from_message(request.backward) if request.backward else None
 
@@ -115,9 +121,14 @@ def prepare(request: LayOut, blocks: list[Block], device: torch.device) -> CallL
         output_tree=request.output_tree,
         output_slots=output_slots,
         device=device,
-        private=(lambda index: called_with(index, exact)) if request.private else None,
+        private=lambda index, copy: called_with(index, lambda leaf, at: copy(leaf, shared(leaf, at))),
+        copy=exact if request.private else None,
         renewed=None if backward is None else (lambda index: called_with(index, shared)),
         backward=backward,
+        state={
+            name: view(blocks[slot["block"]].data, slot, 0)
+            for name, slot in zip(request.state, request.state_slots, strict=True)
+        },
         shared=frozenset(block.data.untyped_storage().data_ptr() for block in blocks),
     )
 
@@ -149,11 +160,12 @@ def run(
     The stopwatch starts on a device that is at work already, so that what the host takes before the first
     kernel runs is no part of what calls take in a row; or, behind a gate, once all of them are queued.
 
-    The inputs' memory is not the caller's any more afterwards, so outputs that lie in it are copied; that is
-    on the stopwatch, since a candidate that returns fresh ones has written them too.
+    An answer is memory of its own, so outputs that lie elsewhere are copied; that is on the stopwatch, since
+    a candidate that returns fresh ones has written them too.
     """
     first, count, lead = batch.first, batch.count, batch.lead
     calls = layout.prepared(first, count)
+    led: list[Any] = []
     returned: list[Any] = []
     timer = device.timer()
     with torch.no_grad():
@@ -161,8 +173,9 @@ def run(
         if gate is not None and not device.waits_for(gate.word, gate.value):
             raise RuntimeError("the device does not wait for the referee")
         for args, kwargs in calls[:lead]:
-            returned.append(layout.call(model, args, kwargs))
-        returned = [_apart(value, layout.shared) for value in returned]
+            led.append(layout.call(model, args, kwargs))
+        if not_owned := borrowed(led, layout.shared):
+            led = [owned(value, not_owned) for value in led]
         timer.start()
         if layout.backward is None:
             for args, kwargs in calls[lead:]:
@@ -171,14 +184,14 @@ def run(
             for args, kwargs in calls[lead:]:
                 returned.append(layout.call(model, args, kwargs))
         timer.stop()
-        if any(_lent(value, layout.shared) for value in returned[lead:]):
-            returned = [_apart(value, layout.shared) for value in returned]
+        if not_owned := borrowed(returned, layout.shared):
+            returned = [owned(value, not_owned) for value in returned]
             timer.stop()
         if gate is not None:
             gate.queued()
         device.synchronize()
         inner_ms = timer.elapsed_ms()
-    return inner_ms, returned
+    return inner_ms, [*led, *returned]
 
 
 def where(returned: list[Any], layout: CallLayout) -> list[list[list[int]]]:
@@ -194,33 +207,6 @@ def where(returned: list[Any], layout: CallLayout) -> list[list[list[int]]]:
 def _place(leaf: torch.Tensor) -> list[int]:
     size = leaf.element_size()
     return [leaf.data_ptr(), *(step * size for step in leaf.stride())]
-
-
-def _lent(value: Any, shared: frozenset[int]) -> bool:
-    """Look for a tensor that lies in shared memory, or is a lazy negation or conjugate."""
-    if type(value) in (torch.Tensor, nn.Parameter):
-        return value.layout is torch.strided and (
-            value.untyped_storage().data_ptr() in shared or value.is_neg() or value.is_conj()
-        )
-    if isinstance(value, (list, tuple)):
-        return any(_lent(item, shared) for item in value)
-    if is_namespace(value):
-        return any(_lent(item, shared) for item in read_fields(value, properties=False).values())
-    return isinstance(value, dict) and any(_lent(item, shared) for item in value.values())
-
-
-def _apart(value: Any, shared: frozenset[int]) -> Any:
-    """A value with copies of those tensors that lie in shared memory."""
-    if type(value) in (torch.Tensor, nn.Parameter):
-        return value.clone() if _lent(value, shared) else value
-    if isinstance(value, (list, tuple)):
-        return [_apart(item, shared) for item in value]
-    if isinstance(value, dict):
-        return {key: _apart(item, shared) for key, item in value.items()}
-    if is_namespace(value):
-        fields = read_fields(value, properties=False).items()
-        return SimpleNamespace(**{key: _apart(item, shared) for key, item in fields})
-    return value
 
 
 def collect(returned: list[Any], layout: CallLayout, first: int) -> Collected:
@@ -242,6 +228,18 @@ def collect(returned: list[Any], layout: CallLayout, first: int) -> Collected:
     return _FINE
 
 
+def overwrite(returned: list[Any], layout: CallLayout, first: int) -> None:
+    """Write what lies in the slots over the outputs that were collected into them, in the same way."""
+    places = layout.outputs[first : first + len(returned)]
+    # Whoever makes inference tensors forbids to write to them elsewhere.
+    with torch.inference_mode():
+        if layout.lone:
+            torch._foreach_copy_(returned, [goals[0] for goals in places])
+            return
+        for value, goals in zip(returned, places, strict=True):
+            _store(flatten(value, numbers_as_tensors=True)[1], goals)
+
+
 def _fits(value: Any, goal: torch.Tensor) -> bool:
     """Check that a value can be copied into a slot as it is."""
     return (
@@ -254,9 +252,9 @@ def _fits(value: Any, goal: torch.Tensor) -> bool:
     )
 
 
-def _store(slots: list[torch.Tensor], leaves: list[torch.Tensor]) -> None:
-    for slot, leaf in zip(slots, leaves, strict=True):
-        slot.copy_(leaf)
+def _store(goals: list[torch.Tensor], leaves: list[torch.Tensor]) -> None:
+    for goal, leaf in zip(goals, leaves, strict=True):
+        goal.copy_(leaf)
 
 
 def _complaint(kind: Literal["shape", "dtype"], text: str) -> Collected:

@@ -5,6 +5,7 @@ Started inside the sandbox with the number of its channel, from a copy of just t
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
 import tempfile
@@ -22,22 +23,27 @@ from kernelwright.evaluator.contestant.calls import (
     CallLayout,
     GateWait,
     collect,
+    overwrite,
     prepare,
     run,
     where,
 )
 from kernelwright.evaluator.contestant.exceptions import BACKENDS_FILE, CompilerPatterns, failure
+from kernelwright.evaluator.contestant.guarded_memory import GuardedMemory
 from kernelwright.evaluator.contestant.profiling import count, profile
+from kernelwright.evaluator.contestant.state import collect_state
 from kernelwright.evaluator.contestant.threads import set_threads
+from kernelwright.evaluator.contestant.tool_environment import hide_tools
 from kernelwright.evaluator.devices import Block, Device, open_device
 from kernelwright.evaluator.ipc import contestant_messages as wire
 from kernelwright.evaluator.ipc.channel import Channel, ChannelClosed
 from kernelwright.evaluator.ipc.messages import Dispatcher, Done, Message, Request, decode
-from kernelwright.evaluator.ipc.model_init import construct, load_state
+from kernelwright.evaluator.ipc.model_init import construct, give, load_state
 from kernelwright.evaluator.ipc.model_state import ModelState
+from kernelwright.evaluator.ipc.policy import MAX_KEPT
 from kernelwright.evaluator.ipc.precision import apply_math
 from kernelwright.evaluator.ipc.tensor_layout import exact_copy, view
-from kernelwright.evaluator.ipc.tensor_tree import dtype_from, unflatten
+from kernelwright.evaluator.ipc.tensor_tree import dtype_from, dtype_name, flatten, unflatten
 
 
 class Contestant:
@@ -55,7 +61,12 @@ class Contestant:
         self._models: dict[str, Any] = {}
         self._layouts: dict[str, CallLayout] = {}
         self._returned: list[Any] = []
+        self._ran: Any = None
+        """The model of the last run."""
+        self._kept: dict[str, list[Any]] = {}
+        """Outputs of earlier calls that their caller keeps, by layout."""
         self._before: ModelState | None = None
+        self._guarded: GuardedMemory | None = None
         self.handlers: dict[type[Request[Any]], Callable[[Any], Message]] = {
             wire.Setup: self._setup,
             wire.Attach: self._attach,
@@ -65,7 +76,12 @@ class Contestant:
             wire.MakeReady: self._make_ready,
             wire.Run: self._run,
             wire.Stain: self._stain,
+            wire.Guard: self._guard,
+            wire.Disturb: self._disturb,
             wire.Collect: self._collect,
+            wire.Describe: self._describe,
+            wire.Overwrite: self._overwrite,
+            wire.Drop: self._drop,
             wire.Restore: self._restore,
             wire.Profile: self._profile,
             wire.CountCounters: self._count,
@@ -131,8 +147,10 @@ class Contestant:
             model.to(self._device.torch_device)
             if request.dtype:
                 model.to(dtype_from(request.dtype))
+            first = len(request.slots) - len(request.given)
+            give(model, {name: leaf(first + index) for index, name in enumerate(request.given)})
             if request.state is not None:
-                first = len(request.slots) - len(request.state)
+                first -= len(request.state)
                 load_state(model, {name: leaf(first + index) for index, name in enumerate(request.state)})
         if request.compile:
             model = torch.compile(model)
@@ -144,16 +162,25 @@ class Contestant:
         return Done()
 
     def _make_ready(self, request: wire.MakeReady | wire.Run) -> Done:
-        self._before = ModelState(self._models[request.model]) if request.restore else None
-        self._layouts[request.layout].ready(request.first, request.count)
+        layout = self._layouts[request.layout]
+        self._ran = self._models[request.model]
+        self._before = ModelState(self._ran, layout.state) if request.restore else None
+        layout.ready(request.first, request.count)
         return Done()
 
     def _run(self, request: wire.Run) -> wire.Ran:
         if not request.ready:
             self._make_ready(request)
+        self._returned = []
         layout, gate = self._layouts[request.layout], self._gate(request)
         batch = CallBatch(request.first, request.count, request.lead)
-        inner_ms, self._returned = run(self._models[request.model], layout, self._device, batch, gate=gate)
+        model, guarded = self._models[request.model], self._guarded
+        try:
+            with contextlib.nullcontext() if guarded is None else guarded.around(model):
+                inner_ms, self._returned = run(model, layout, self._device, batch, gate=gate)
+        except BaseException:
+            self._end_guard(layout)
+            raise
         return wire.Ran(inner_ms=inner_ms, where=where(self._returned, layout))
 
     def _gate(self, request: wire.Run) -> GateWait | None:
@@ -162,17 +189,61 @@ class Contestant:
         word = self._blocks[request.gate_block].data
         return GateWait(word, request.gate_value, lambda: self._channel.send(wire.Queued().to_json()))
 
+    def _guard(self, request: wire.Guard) -> Done:
+        self._guarded = GuardedMemory(self._device, request)
+        self._layouts[request.layout].copy = self._guarded.argument
+        return Done()
+
     def _stain(self, request: wire.Stain) -> Done:
         self._device.stain()
         self._device.synchronize()
         return Done()
 
+    def _disturb(self, request: wire.Disturb) -> Done:
+        self._device.disturb(request.kind)
+        return Done()
+
     def _collect(self, request: wire.Collect) -> wire.Collected:
-        returned, self._returned = self._returned, []
+        returned = self._returned
+        if request.kept is not None:
+            returned = [self._kept[request.layout][request.kept]]
         with torch.no_grad():
-            collected = collect(returned, self._layouts[request.layout], request.first)
+            layout = self._layouts[request.layout]
+            collected = collect(returned, layout, request.first)
+            if not collected.kind and layout.state:
+                collected = collect_state(self._ran, layout.state)
         self._device.synchronize()
-        return collected
+        del returned  # before what it lies in is unmapped
+        return self._end_guard(self._layouts[request.layout]) or collected
+
+    def _end_guard(self, layout: CallLayout) -> wire.Collected | None:
+        """Unmap what was guarded; complain where it was written to beyond its ends."""
+        guarded, self._guarded = self._guarded, None
+        if guarded is None:
+            return None
+        layout.copy, self._returned = None, []
+        overrun = guarded.overrun()
+        guarded.let_go()
+        return wire.Collected(kind="memory", complaint=overrun) if overrun else None
+
+    def _describe(self, request: wire.Describe) -> wire.Described:
+        tree, leaves = flatten(self._returned[0], numbers_as_tensors=True)
+        tensors = [{"dtype": dtype_name(leaf.dtype), "shape": list(leaf.shape)} for leaf in leaves]
+        return wire.Described(tree=tree, tensors=tensors)
+
+    def _overwrite(self, request: wire.Overwrite) -> Done:
+        overwrite(self._returned, self._layouts[request.layout], request.first)
+        self._device.synchronize()
+        return Done()
+
+    def _drop(self, request: wire.Drop) -> Done:
+        kept = self._kept.setdefault(request.layout, [])
+        if request.keep:
+            kept.append(self._returned[-1])
+            del kept[1 : len(kept) - MAX_KEPT + 1]
+        self._returned = []
+        self._device.synchronize()
+        return Done()
 
     def _restore(self, request: wire.Restore) -> Done:
         if self._before is not None:
@@ -205,4 +276,5 @@ class Contestant:
 
 def main() -> None:
     """Serve the referee on the descriptor named on the command line."""
+    hide_tools()
     Contestant(Channel.from_fd(int(sys.argv[1])), CompilerPatterns.read(BACKENDS_FILE)).serve()

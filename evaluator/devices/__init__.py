@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 import torch
 
+from kernelwright.evaluator.devices.guarded_block import Edge, GuardedBlock
+
 
 class Block(Protocol):
     """A span of device memory that two processes see."""
@@ -40,8 +42,14 @@ class Device(Protocol):
     def attach(self, descriptor: dict[str, Any], fds: list[int]) -> Block:
         """Memory the other side allocated."""
 
+    def guarded(self, size: int, edge: Edge) -> GuardedBlock | None:
+        """Memory of this process's own between unmapped pages; None where there is none to be had."""
+
     def synchronize(self) -> None:
         """Wait for everything this process queued on the device, on every stream."""
+
+    def finish(self) -> None:
+        """Wait for what this process queued on its current stream."""
 
     def waits_for(self, word: torch.Tensor, value: int) -> bool:
         """Let what is queued from now on wait until a word of memory is at least `value`, if this can."""
@@ -61,8 +69,14 @@ class Device(Protocol):
     def flush_cache(self) -> None:
         """Push inputs out of the last-level cache."""
 
+    def watch(self) -> Watch:
+        """This process's watch."""
+
     def stain(self) -> None:
         """Leave NaN in on-chip memory, where kernels that use it before they write to it will find them."""
+
+    def disturb(self, kind: int) -> None:
+        """Keep some multiprocessors busy for a moment, so that blocks start in another order than usual."""
 
 
 class Stopwatch(Protocol):
@@ -76,6 +90,16 @@ class Stopwatch(Protocol):
 
     def elapsed_ms(self) -> float:
         """Milliseconds between the marks; waits for the end mark."""
+
+
+class Watch(Protocol):
+    """Measures how long other processes had the device while this one wanted it."""
+
+    def start(self) -> None:
+        """Begin to look."""
+
+    def stop(self) -> float:
+        """End it; return milliseconds."""
 
 
 def open_device(name: str) -> Device:

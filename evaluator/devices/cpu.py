@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import mmap
 import os
 import time
-from typing import Any
+from functools import cache
+from typing import Any, Final
 
 import torch
 
-from kernelwright.evaluator.devices.policy import FLUSH_BYTES
+from kernelwright.evaluator.devices.guarded_block import Edge, GuardedBlock
+from kernelwright.evaluator.devices.policy import FLUSH_BYTES, GUARD_ALIGNMENT, GUARD_BYTES, GUARD_SLACK
+
+_NO_ACCESS: Final = 0
+_MAP_FAILED: Final = ctypes.c_void_p(-1).value
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    library = ctypes.CDLL(None, use_errno=True)
+    library.mmap.restype = ctypes.c_void_p
+    return library
 
 
 class CpuBlock:
@@ -47,6 +60,37 @@ class CpuBlock:
         del self.data
 
 
+class HostPages:
+    """Readable and writable pages in the middle of address space that is not."""
+
+    alignment = GUARD_ALIGNMENT["cpu"]
+
+    def __init__(self, size: int) -> None:
+        """Map pages for `size` bytes.
+
+        Raises:
+            OSError: there is no memory, or no address space.
+        """
+        self.size = -(-(size + GUARD_SLACK) // mmap.PAGESIZE) * mmap.PAGESIZE
+        self._reserved = ctypes.c_size_t(self.size + 2 * GUARD_BYTES)
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        self._base = _libc().mmap(None, self._reserved, _NO_ACCESS, flags, -1, 0)
+        if self._base in (None, _MAP_FAILED):
+            raise OSError(ctypes.get_errno(), "no address space")
+        self._address = self._base + GUARD_BYTES
+        access = mmap.PROT_READ | mmap.PROT_WRITE
+        if _libc().mprotect(ctypes.c_void_p(self._address), ctypes.c_size_t(self.size), access):
+            self.unmap()
+            raise OSError(ctypes.get_errno(), f"no {self.size} bytes")
+
+    def part(self, begin: int, size: int) -> tuple[object, torch.Tensor]:
+        owner = (ctypes.c_char * size).from_address(self._address + begin)
+        return owner, torch.frombuffer(owner, dtype=torch.uint8) if size else torch.empty(0)
+
+    def unmap(self) -> None:
+        _libc().munmap(ctypes.c_void_p(self._base), self._reserved)
+
+
 class CpuStopwatch:
     """`time.perf_counter_ns` as a stopwatch."""
 
@@ -63,6 +107,16 @@ class CpuStopwatch:
         return (self._stopped - self._started) / 1e6
 
 
+class CpuWatch:
+    """Sees nothing: a frozen process has no processor."""
+
+    def start(self) -> None:
+        """Nothing to begin."""
+
+    def stop(self) -> float:
+        return 0.0
+
+
 class CpuDevice:
     """Host memory and host clock."""
 
@@ -77,7 +131,16 @@ class CpuDevice:
     def attach(self, descriptor: dict[str, Any], fds: list[int]) -> CpuBlock:
         return CpuBlock(fds[0], int(descriptor["size"]))
 
+    def guarded(self, size: int, edge: Edge) -> GuardedBlock | None:
+        try:
+            return GuardedBlock.cut(HostPages(size), size, edge)
+        except OSError:
+            return None
+
     def synchronize(self) -> None:
+        """Nothing is asynchronous on the CPU."""
+
+    def finish(self) -> None:
         """Nothing is asynchronous on the CPU."""
 
     def waits_for(self, word: torch.Tensor, value: int) -> bool:
@@ -87,6 +150,9 @@ class CpuDevice:
 
     def timer(self) -> CpuStopwatch:
         return CpuStopwatch()
+
+    def watch(self) -> CpuWatch:
+        return CpuWatch()
 
     def free_bytes(self) -> int:
         """Physical memory the host says is available."""
@@ -101,6 +167,9 @@ class CpuDevice:
 
     def stain(self) -> None:
         """There is none."""
+
+    def disturb(self, kind: int) -> None:
+        """Threads are disturbed by their number instead."""
 
     def flush_cache(self) -> None:
         """Walk over more memory than the last-level cache holds."""

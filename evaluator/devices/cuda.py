@@ -16,6 +16,8 @@ from typing import Any, Final
 import torch
 
 from kernelwright.evaluator.devices import policy
+from kernelwright.evaluator.devices.cuda_watch import CudaWatch
+from kernelwright.evaluator.devices.guarded_block import Edge, GuardedBlock
 
 _IPC_LAZY_PEER_ACCESS: Final = 1
 _OUT_OF_MEMORY: Final = 2
@@ -114,6 +116,93 @@ class CudaBlock:
             _check(_runtime().cudaFree(ctypes.c_void_p(self._pointer)), "cudaFree")
 
 
+class _Location(ctypes.Structure):
+    _fields_ = (("type", ctypes.c_int), ("id", ctypes.c_int))
+
+
+class _Properties(ctypes.Structure):
+    """`CUmemAllocationProp`."""
+
+    _fields_ = (
+        ("type", ctypes.c_int),
+        ("handle_types", ctypes.c_int),
+        ("location", _Location),
+        ("metadata", ctypes.c_void_p),
+        ("flags", ctypes.c_ubyte * 8),
+    )
+
+
+class _Access(ctypes.Structure):
+    """`CUmemAccessDesc`."""
+
+    _fields_ = (("location", _Location), ("flags", ctypes.c_int))
+
+
+class DevicePages:
+    """Device memory mapped in the middle of reserved addresses (CUDA driver API, virtual memory)."""
+
+    alignment = policy.GUARD_ALIGNMENT["cuda"]
+
+    def __init__(self, size: int, device: torch.device) -> None:
+        """Map pages for `size` bytes.
+
+        Raises:
+            RuntimeError: the driver has no memory or no such calls.
+        """
+        self._device = device
+        here = _Location(1, device.index)  # CU_MEM_LOCATION_TYPE_DEVICE
+        properties = _Properties(1, 0, here)  # CU_MEM_ALLOCATION_TYPE_PINNED
+        granule, base, memory = ctypes.c_size_t(), ctypes.c_uint64(), ctypes.c_uint64()
+        _ask("cuMemGetAllocationGranularity", ctypes.byref(granule), ctypes.byref(properties), 0)
+        self.size = -(-(size + policy.GUARD_SLACK) // granule.value) * granule.value
+        self._reserved = self.size + 2 * policy.GUARD_BYTES
+        none = ctypes.c_uint64(0)
+        _ask("cuMemAddressReserve", ctypes.byref(base), ctypes.c_size_t(self._reserved), none, none, none)
+        self._base, self._address = base.value, base.value + policy.GUARD_BYTES
+        try:
+            _ask(
+                "cuMemCreate",
+                ctypes.byref(memory),
+                ctypes.c_size_t(self.size),
+                ctypes.byref(properties),
+                none,
+            )
+        except RuntimeError:
+            self._free_addresses()
+            raise
+        span = ctypes.c_uint64(self._address), ctypes.c_size_t(self.size)
+        try:
+            _ask("cuMemMap", *span, none, memory, none)
+        finally:
+            _ask("cuMemRelease", memory)  # it lives as long as it is mapped
+        access = _Access(here, 3)  # CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+        _ask("cuMemSetAccess", *span, ctypes.byref(access), ctypes.c_size_t(1))
+
+    def part(self, begin: int, size: int) -> tuple[object, torch.Tensor]:
+        owner = _Span(self._address + begin, size)
+        return owner, torch.as_tensor(owner, device=self._device) if size else torch.empty(0)
+
+    def unmap(self) -> None:
+        _ask("cuMemUnmap", ctypes.c_uint64(self._address), ctypes.c_size_t(self.size))
+        self._free_addresses()
+
+    def _free_addresses(self) -> None:
+        _ask("cuMemAddressFree", ctypes.c_uint64(self._base), ctypes.c_size_t(self._reserved))
+
+
+# Any: arguments of ctypes.
+def _ask(name: str, *arguments: Any) -> None:
+    """Call the driver.
+
+    Raises:
+        RuntimeError: it refuses, or is too old to know the call.
+    """
+    call = getattr(_driver(), name, None)
+    code = call(*arguments) if call is not None else -1
+    if code:
+        raise RuntimeError(f"{name} failed: {code}")
+
+
 class CudaStopwatch:
     """A pair of CUDA events on the current stream."""
 
@@ -146,6 +235,9 @@ class CudaDevice:
         self.torch_device = torch.device("cuda", device.index or 0)
         _enter(self.torch_device)
         self._flush: torch.Tensor | None = None
+        self._noise: torch.Tensor | None = None
+        self._side: torch.cuda.Stream | None = None
+        self._watch: CudaWatch | None = None
 
     def allocate(self, size: int) -> CudaBlock:
         return CudaBlock.create(max(size, 1), self.torch_device)
@@ -162,9 +254,19 @@ class CudaDevice:
         )
         return CudaBlock(int(pointer.value or 0), int(descriptor["size"]), self.torch_device, owned=False)
 
+    def guarded(self, size: int, edge: Edge) -> GuardedBlock | None:
+        try:
+            return GuardedBlock.cut(DevicePages(size, self.torch_device), size, edge)
+        except RuntimeError:
+            return None
+
     def synchronize(self) -> None:
-        """`cudaDeviceSynchronize`: every stream of this process."""
+        """`cudaDeviceSynchronize`: every stream of this process, a watch's too."""
         torch.cuda.synchronize(self.torch_device)
+
+    def finish(self) -> None:
+        """`cudaStreamSynchronize`."""
+        torch.cuda.current_stream(self.torch_device).synchronize()
 
     def waits_for(self, word: torch.Tensor, value: int) -> bool:
         """Queue a wait on the current stream (CUDA driver API, stream memory operations)."""
@@ -175,6 +277,11 @@ class CudaDevice:
 
     def timer(self) -> CudaStopwatch:
         return CudaStopwatch()
+
+    def watch(self) -> CudaWatch:
+        if self._watch is None:
+            self._watch = CudaWatch(_driver(), self.torch_device)
+        return self._watch
 
     def free_bytes(self) -> int:
         """Free device memory, as the driver counts it."""
@@ -196,6 +303,21 @@ class CudaDevice:
         with contextlib.suppress(RuntimeError):
             for work in (torch.sort, torch.sum, torch.softmax):
                 work(stains, dim=-1)
+
+    def disturb(self, kind: int) -> None:
+        """Queue kernels of torch's on a stream of high priority, of fewer or more blocks."""
+        cores = torch.cuda.get_device_properties(self.torch_device).multi_processor_count
+        share = policy.DISTURBANCES[kind % len(policy.DISTURBANCES)]
+        if kind % 2:
+            self.flush_cache()
+        if self._noise is None:
+            shape = (int(max(policy.DISTURBANCES) * cores), policy.DISTURBING_COLUMNS)
+            self._noise = torch.ones(shape, device=self.torch_device)
+            self._side = torch.cuda.Stream(self.torch_device, priority=-1)  # type: ignore[no-untyped-call]  # torch's
+            self.synchronize()
+        with contextlib.suppress(RuntimeError), torch.cuda.stream(self._side):
+            for _ in range(2):
+                torch.softmax(self._noise[: int(share * cores)], dim=-1)
 
     def flush_cache(self) -> None:
         """Overwrite more memory than L2 holds."""

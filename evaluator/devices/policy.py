@@ -14,3 +14,20 @@ STAINED_COLUMNS: Final = 2048
 """Numbers in such a row: torch's kernels keep as many in shared memory."""
 MEMORY_WAIT_S: Final = 30.0
 """Seconds to wait for device memory: other evaluations come and go."""
+GUARD_BYTES: Final = 64 << 20
+"""Address space left unmapped on either side of guarded memory: wrong indices miss by rows."""
+GUARD_SLACK: Final = 4096
+"""Bytes at least from a guarded tensor's other edge to unmapped memory: an access faults at one edge."""
+GUARD_ALIGNMENT: Final = {"cpu": 64, "cuda": 32}
+"""Alignment of guarded tensors, up to which bytes behind a tensor are not seen to be read. 64 bytes are what
+torch gives on a CPU and AVX-512 needs; 32 are the widest access of a GPU (16 bytes; 32 on Blackwell) and what
+tensor maps need at most (CUDA driver API, `cuTensorMapEncodeTiled`)."""
+DISTURBANCES: Final = (0.25, 0.5, 1.0, 2.0)
+"""Blocks of disturbing kernels, as multiples of a GPU's multiprocessors: 0.2 to 0.6 ms on an H200, where they
+raised the wrong calls of a row shifted in place across blocks from 18 to 30 of 30."""
+DISTURBING_COLUMNS: Final = 1 << 17
+"""Numbers each of these blocks works on."""
+SHORTEST_GAP_NS: Final = 10_000
+"""Gap between two readings of a GPU's clock in which another process had it; a reading takes 2 µs at most."""
+WATCH_LIMIT_NS: Final = 2_000_000_000
+"""Nanoseconds after which a watch ends by itself, lest anything that waits for the device waits for ever."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
+from kernelwright.evaluator.host.atomic_file import write_whole
 from kernelwright.evaluator.ipc.channel import JsonObject
 from kernelwright.evaluator.ipc.driver_requests import VERSIONED, Facts, Recall, Remember
 from kernelwright.evaluator.ipc.messages import Done
@@ -17,16 +15,6 @@ from kernelwright.evaluator.schema.record import sha256_text
 
 _VERSION = 2
 """Version of the measurements; another one forgets all facts."""
-
-
-class MeasurementStore(Protocol):
-    """Facts about a problem that outlive a referee: measured ratios of its baselines."""
-
-    def recall(self, key: str) -> JsonObject:
-        """The facts under a key; empty if there are none."""
-
-    def remember(self, key: str, facts: JsonObject) -> None:
-        """Keep facts under a key."""
 
 
 class MeasurementCache:
@@ -49,10 +37,7 @@ class MeasurementCache:
         """Keep facts, atomically; a full disk forgets."""
         with contextlib.suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
-            fd, name = tempfile.mkstemp(dir=self._folder)
-            with os.fdopen(fd, "w", encoding="utf-8") as file:
-                json.dump(facts | {"key": self._whole(key)}, file)
-            Path(name).replace(self._path(key))
+            write_whole(self._path(key), json.dumps(facts | {"key": self._whole(key)}).encode())
 
     def _path(self, key: str) -> Path:
         return self._folder / f"{sha256_text(f'{_VERSION}:{self._whole(key)}')[:32]}.json"
@@ -64,7 +49,7 @@ class MeasurementCache:
 class FactMemory:
     """Serves a referee's requests to recall and remember facts."""
 
-    def __init__(self, store: MeasurementStore, device: str, threads: int, *, problem_key: str = "") -> None:
+    def __init__(self, store: MeasurementCache, device: str, threads: int, *, problem_key: str = "") -> None:
         """`problem_key` is what facts about the opened problem and policy lie under."""
         self._store = store
         self._device_key = f"device:{device}:{threads}"

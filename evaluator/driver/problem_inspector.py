@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from kernelwright.evaluator.driver import policy
-from kernelwright.evaluator.driver.measurement_cache import FactMemory, MeasurementStore
+from kernelwright.evaluator.driver.measurement_cache import FactMemory, MeasurementCache
 from kernelwright.evaluator.driver.processes.referee_process import RefereeProcess, Served
 from kernelwright.evaluator.driver.referee_client import EvaluatorResources
 from kernelwright.evaluator.host.device_lock import DeviceLock
@@ -184,7 +184,7 @@ class ProblemInspector:
 
 
 def flaws_of(
-    memory: MeasurementStore, problem: Problem, config: EvaluationConfig, device: str, seen: Iterable[str]
+    memory: MeasurementCache, problem: Problem, config: EvaluationConfig, device: str, seen: Iterable[str]
 ) -> tuple[str, ...]:
     """Names of a problem's flaws: from its last vetting under this policy, and `seen` by a referee since."""
     stored = memory.recall(_key(problem, config, device)).get("vetting")

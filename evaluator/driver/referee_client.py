@@ -13,7 +13,7 @@ from kernelwright.evaluator.backends.registry import find_backend
 from kernelwright.evaluator.building.builder import Builder
 from kernelwright.evaluator.driver.build_broker import BuildBroker
 from kernelwright.evaluator.driver.evaluation_job import EvaluationJob
-from kernelwright.evaluator.driver.measurement_cache import FactMemory, MeasurementStore
+from kernelwright.evaluator.driver.measurement_cache import FactMemory, MeasurementCache
 from kernelwright.evaluator.driver.policy import OPEN_S
 from kernelwright.evaluator.driver.processes.process_launcher import ProcessLauncher
 from kernelwright.evaluator.driver.processes.referee_process import RefereeProcess, Served
@@ -50,7 +50,7 @@ class EvaluatorResources:
     launcher: Launcher
     builder: Builder
     staging: RuntimeImage
-    memory: MeasurementStore
+    memory: MeasurementCache
     stocks: WarmPools = field(default_factory=WarmPools)
 
     def sanitizers(self, device: str) -> Sanitizers:

@@ -90,8 +90,12 @@ class WorkerService:
 
     def peek(self, request: wire.Peek) -> wire.Peeked:
         """Read memory of a process."""
-        found = self.worker(request.id).sandboxed.peek(request.places)
-        return wire.Peeked(found=None if found is None else [piece.hex() for piece in found])
+        sandboxed = self.worker(request.id).sandboxed
+        found = sandboxed.peek(request.places)
+        return wire.Peeked(
+            found=None if found is None else [piece.hex() for piece in found],
+            shared=sandboxed.shares_memory(address for address, _ in request.places),
+        )
 
     def symbols(self, request: wire.FindSymbols) -> wire.Facts:
         """Read the symbols of what was built for a process."""

@@ -1,34 +1,38 @@
 """A lock on a device: timing has it alone, and everything that would disturb timing shares it.
 
-A claim is a lock on a file that all users of the machine see, so that none disturbs another's timings.
+A claim holds among all processes of one user on this host. Other users are not held back: a file that they
+could lock, too, would let any of them stop our evaluations.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
 import time
-from pathlib import Path
 from typing import Literal
+
+from kernelwright.evaluator.host import file_lock
+from kernelwright.evaluator.host.policy import DEVICE_WAIT_S
+from kernelwright.evaluator.schema.errors import MachineError
 
 Hold = Literal["", "shared", "alone"]
 
 
 class DeviceLock:
-    """One holder's claim on a device, across threads and processes of this host."""
+    """One holder's claim on a device, across threads and processes of this user."""
 
-    def __init__(self, device: str) -> None:
-        """Claim nothing yet.
+    def __init__(self, device: str, *, wait_s: float = DEVICE_WAIT_S) -> None:
+        """Claim nothing yet; each claim waits for `wait_s` at most.
 
         Raises:
-            OSError: no lock file can be made, not even one of our own.
+            MachineError: the folder of our lock files is not ours alone.
+            OSError: no lock file can be made.
         """
-        name = device.replace(":", "")
         self.held: Hold = ""
         """This holder's claim now."""
-        self._fd = _open(f"kernelwright-{name}.lock")
-        self._gate = _open(f"kernelwright-{name}.gate")
+        self._device = device
+        self._wait_s = wait_s
+        self._fd, self._gate = self._open()
         self._alone_s = 0.0
         self._since = 0.0
 
@@ -38,16 +42,20 @@ class DeviceLock:
         return self._alone_s + (time.monotonic() - self._since if self.held == "alone" else 0.0)
 
     def share(self) -> None:
-        """Wait until nobody has the device alone or has waited longer for that."""
+        """Wait until nobody has the device alone or has waited longer for that.
+
+        Raises:
+            MachineError: nobody gave way in time, or the lock is closed.
+        """
         if self.held == "":
             self._pass(fcntl.LOCK_SH)
         elif self.held == "alone":
             self._settle()
-            fcntl.flock(self._fd, fcntl.LOCK_SH)
+            self._lock(self._fd, fcntl.LOCK_SH)
         self.held = "shared"
 
     def take(self) -> None:
-        """Wait until nobody else has the device."""
+        """Wait until nobody else has the device; raises what `share` raises."""
         if self.held != "alone":
             self.release()
             self._pass(fcntl.LOCK_EX)
@@ -79,44 +87,34 @@ class DeviceLock:
                 os.close(descriptor)
         self._fd = self._gate = -1
 
+    def _open(self) -> tuple[int, int]:
+        name = self._device.replace(":", "")
+        return file_lock.open_lock(f"{name}.lock"), file_lock.open_lock(f"{name}.gate")
+
     def _pass(self, kind: int) -> None:
         """Lock in the order of asking: a holder that waits to be alone keeps newcomers behind the gate."""
-        fcntl.flock(self._gate, fcntl.LOCK_EX)
+        if self._fd < 0:
+            raise MachineError(f"the lock on {self._device} is closed")
+        if not (os.fstat(self._fd).st_nlink and os.fstat(self._gate).st_nlink):
+            # What tidies temporary files took them away; whoever comes now locks new ones.
+            self.close()
+            self._fd, self._gate = self._open()
+        self._lock(self._gate, fcntl.LOCK_EX)
         try:
-            fcntl.flock(self._fd, kind)
+            self._lock(self._fd, kind)
         finally:
-            fcntl.flock(self._gate, fcntl.LOCK_UN)
+            if self._gate >= 0:
+                fcntl.flock(self._gate, fcntl.LOCK_UN)
+
+    def _lock(self, descriptor: int, kind: int) -> None:
+        if not file_lock.lock(descriptor, kind, wait_s=self._wait_s):
+            who = file_lock.holders(self._fd)
+            self.close()
+            raise MachineError(
+                f"waited {self._wait_s:g} s for {self._device}, which {who} of this user holds; "
+                "let it end, or end it"
+            )
 
     def _settle(self) -> None:
         self._alone_s = self.alone_s
         self._since = time.monotonic()
-
-
-def _open(name: str) -> int:
-    """A file to lock, in the folder all users share; where another user bars it, in one of our own.
-
-    Locking needs no right to write, so that nobody can be made to wait by what a file holds or forbids.
-    """
-    shared = Path(tempfile.gettempdir())
-    try:
-        return _open_in(shared, name)
-    except OSError:
-        own = shared / f"kernelwright-{os.getuid()}"
-        own.mkdir(mode=0o700, exist_ok=True)
-        if own.is_symlink() or own.stat().st_uid != os.getuid():
-            own = Path(tempfile.mkdtemp(prefix="kernelwright-", dir=shared))
-        return _open_in(own, name)
-
-
-def _open_in(folder: Path, name: str) -> int:
-    path, flags = folder / name, os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    try:
-        return os.open(path, os.O_RDONLY | flags)
-    except FileNotFoundError:
-        pass
-    try:
-        made = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | flags, 0o644)
-    except FileExistsError:
-        return os.open(path, os.O_RDONLY | flags)
-    os.fchmod(made, 0o644)
-    return made

@@ -1,4 +1,4 @@
-"""The number of evaluations a device takes at once."""
+"""The number of evaluations a device takes at once, and the longest wait for a device or a build."""
 
 from __future__ import annotations
 
@@ -8,3 +8,7 @@ PER_GPU: Final = 4
 """Evaluations at once for each GPU, where the host has the cores for them."""
 CORES_EACH: Final = 3
 """Cores for each of them."""
+DEVICE_WAIT_S: Final = 3600.0
+"""Seconds to wait for a device: four evaluations at their limit of 900 s. The longest hold seen was 167 s."""
+BUILD_WAIT_S: Final = 1200.0
+"""Seconds to wait for another process to build the same: a build has 300 s, and may queue behind others."""

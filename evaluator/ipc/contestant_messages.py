@@ -65,8 +65,16 @@ class Ran(Message):
 class Collected(Message):
     """Outputs lie in their slots, unless there is a complaint."""
 
-    kind: Literal["", "shape", "dtype"]
+    kind: Literal["", "shape", "dtype", "memory", "state"]
     complaint: Line
+
+
+class Described(Message):
+    """The structure of what the last run's first call returned."""
+
+    tree: Tree
+    tensors: Records
+    """The `dtype` and `shape` of each; numbers count as tensors."""
 
 
 class Profiled(Message):
@@ -123,7 +131,7 @@ class Load(ContestantRequest[Done]):
 
 
 class Construct(ContestantRequest[Done]):
-    """Make a model of a class under a seed, then give it the reference's state where there is one."""
+    """Make a model of a class under a seed; give it tensors by name, or a whole state, where asked."""
 
     class_name: Name
     model: Name
@@ -134,9 +142,11 @@ class Construct(ContestantRequest[Done]):
     args: Tree
     kwargs: Tree
     slots: Records
-    """Places of the tensors of the arguments, then those of the state."""
+    """Places of the tensors of the arguments, then those of the state, then those given by name."""
     state: Texts | None
     """Names of the state's tensors."""
+    given: Texts
+    """Names of the tensors that a model is given which has them."""
     dtype: Name
     """Empty to leave the model's own."""
     compile: bool
@@ -152,6 +162,10 @@ class LayOut(ContestantRequest[Done]):
     input_slots: Records
     output_slots: Records
     output_tree: Tree
+    state: Texts
+    """Names of the state that calls change."""
+    state_slots: Records
+    """Places of its tensors, as the last call of a run leaves them."""
     private: bool
     """Copy arguments into allocations of exactly their size."""
     backward: Fields | None
@@ -186,15 +200,55 @@ class Run(ContestantRequest[Ran]):
     """The value that word has to reach."""
 
 
+class Guard(ContestantRequest[Done]):
+    """Place the tensors of the next run in memory of their own between unmapped pages."""
+
+    layout: Name
+    edge: Literal["beginning", "end", "exact", "inside"]
+    """The edge of each tensor that touches unmapped memory; see `devices/guarded_block.py`."""
+    tensors: Annotated[list[Name], Bounds(policy.MAX_ITEMS)]
+    """The tensors: `input 0`, `input` for all inputs, `parameters` with buffers, `allocations`."""
+    budget: Number
+    """Bytes such memory may take; what finds no room stays where it is."""
+
+
 class Stain(ContestantRequest[Done]):
     """Leave NaN in on-chip memory, where kernels may read what they have not written."""
 
 
+class Disturb(ContestantRequest[Done]):
+    """Keep multiprocessors busy on another stream, beside the next run, in one of several ways."""
+
+    kind: Count
+
+
 class Collect(ContestantRequest[Collected]):
-    """Copy what the last run returned into its slots, beginning with those of call `first`."""
+    """Copy what the last run returned into its slots, beginning with those of call `first`, and the state
+    it left."""
 
     layout: Name
     first: Count
+    kept: Count | None
+    """Copy the outputs of one call instead, of those that were kept: the number of it."""
+
+
+class Overwrite(ContestantRequest[Done]):
+    """Copy what lies in those slots over the outputs: they are their caller's."""
+
+    layout: Name
+    first: Count
+
+
+class Drop(ContestantRequest[Done]):
+    """Drop what the last run returned."""
+
+    layout: Name
+    keep: bool
+    """Keep the last call's outputs; beyond `policy.MAX_KEPT`, drop those that were kept second."""
+
+
+class Describe(ContestantRequest[Described]):
+    """Describe what the last run returned, for a caller who expects nothing particular."""
 
 
 class Restore(ContestantRequest[Done]):

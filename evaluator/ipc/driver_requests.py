@@ -52,6 +52,8 @@ class Peeked(Message):
     """Bytes found in a process, in hexadecimal; None where the system lets nobody look."""
 
     found: Annotated[list[Text], Bounds(policy.MAX_CALLS)] | None
+    shared: bool
+    """A place lies in a file's memory or in shared memory, as far as the system tells."""
 
 
 class BuildFinished(Message):

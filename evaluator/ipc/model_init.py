@@ -5,7 +5,10 @@ every trained model, and so is one that leaves out a branch whose learned factor
 `varied_constants` whatever would be initialised to a constant gets noise instead, however the constant was
 made, and so do the running statistics of norms; what is in order or repeats itself is moved as far as it
 stays so or keeps its signs. Noise is keyed by shape, constant and order, so that reference and candidate
-agree without sharing a random stream.
+agree without sharing a random stream, and what a constructor derives from its parameters agrees too.
+
+Whatever is constant in the reference all the same, seen by value (`move_constants`), is moved there, and a
+candidate is given it by name (`give`).
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import random
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -26,6 +29,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.parameter import is_lazy
 
 from kernelwright.evaluator.ipc import policy
+from kernelwright.evaluator.ipc.model_state import named_state
 
 _NUMPY_SEEDS = 1 << 32
 _STATISTICS = ("running_mean", "running_var")
@@ -74,6 +78,8 @@ class _Noise:
                     offset = math.copysign(1.0, constant) * offset.abs()
                 elif abs(constant) < 1:  # nor is a probability or a decay one above one
                     offset *= min(1.0, (1 - abs(constant)) / policy.NOISE_AMPLITUDE) if constant else 1.0
+                else:
+                    offset *= abs(constant)
                 tensor.copy_(constant + offset)
 
 
@@ -258,6 +264,12 @@ def _is_regular(tensor: torch.Tensor) -> bool:
     return bool(values[0].any()) and bool((values == values[0]).all())
 
 
+def _is_varied(tensor: torch.Tensor) -> bool:
+    """Check that a tensor holds more than two numbers: weights of one bit hold two."""
+    values = tensor.detach()
+    return not bool(((values == values.max()) | (values == values.min())).all())
+
+
 def _direction(rows: torch.Tensor) -> int:
     """1 where all rows ascend, -1 where they descend, 0 elsewhere."""
     steps = rows.diff(dim=-1)
@@ -292,6 +304,44 @@ def varied_constants(seed: int) -> Iterator[None]:
         yield
     finally:
         variation.undo()
+
+
+def move_constants(model: nn.Module, values: Mapping[str, torch.Tensor], seed: int) -> list[str]:
+    """Add noise to parameters and floating buffers that still hold `values`, those of every seed.
+
+    Moved are those of one number, and learned ones: weights of one bit, and tables that nobody learns, are
+    meant as they are. Returns their names.
+    """
+    held, noise, moved = named_state(model), _Noise(seed), []
+    for name, value in values.items():
+        tensor = held[name]
+        is_learned = tensor.requires_grad and _is_plain(tensor)
+        if tensor.shape != value.shape or not torch.equal(tensor, value):
+            continue
+        if _is_constant(tensor):
+            noise.vary(tensor, name)
+        elif is_learned and _is_pattern(tensor):
+            noise.vary(tensor, _PATTERN)
+        elif is_learned and _is_varied(tensor):
+            noise.vary(tensor, _REGULAR)
+        moved += [] if torch.equal(tensor, value) else [name]
+    return moved
+
+
+def give(model: object, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Load tensors that a model has by name and shape, as it loads a state dict itself."""
+    held = named_state(model)
+    fitting = {
+        name: tensor
+        for name, tensor in tensors.items()
+        if name in held and not is_lazy(held[name]) and held[name].shape == tensor.shape
+    }
+    if fitting and isinstance(model, nn.Module):
+        with contextlib.suppress(Exception):  # a hook may want all of a state dict
+            model.load_state_dict(fitting, strict=False)
+        with torch.no_grad():
+            for name, tensor in fitting.items():  # some are no part of a state dict
+                named_state(model)[name].copy_(tensor)
 
 
 def construct(model_class: Any, args: list[Any], kwargs: dict[str, Any], seed: int, *, vary: bool) -> Any:

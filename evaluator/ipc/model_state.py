@@ -1,20 +1,32 @@
-"""Snapshot of a model's buffers, which it keeps between calls."""
+"""Snapshot of a model's state between calls: its buffers, and parameters that calls change."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+_WRAPPED = "_orig_mod."
+"""Part that torch.compile adds to names."""
+
+
+def named_state(model: object) -> dict[str, torch.Tensor]:
+    """Parameters and buffers by name, as their model was written; empty for what is no module."""
+    if not isinstance(model, nn.Module):
+        return {}
+    named = (*model.named_parameters(), *model.named_buffers())
+    return {name.replace(_WRAPPED, ""): tensor for name, tensor in named}
+
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """One buffer of one module."""
+    """One buffer or parameter of one module."""
 
-    module: nn.Module
+    held: dict[str, torch.Tensor | None]
+    """The module's own dictionary."""
     name: str
     buffer: torch.Tensor | None
     value: torch.Tensor | None
@@ -22,7 +34,7 @@ class _Place:
 
     @property
     def is_replaced(self) -> bool:
-        return self.module._buffers.get(self.name) is not self.buffer
+        return self.held.get(self.name) is not self.buffer
 
     @property
     def is_written_to(self) -> bool:
@@ -32,20 +44,23 @@ class _Place:
         return not torch.equal(self.buffer, self.value)
 
     def restore(self) -> None:
-        self.module._buffers[self.name] = self.buffer
+        self.held[self.name] = self.buffer
         if self.buffer is not None and self.value is not None:
             self.buffer.copy_(self.value)
 
 
 class ModelState:
-    """The buffers of a model; only modules have any that can be found."""
+    """The state of a model; only modules have any that can be found."""
 
-    def __init__(self, model: object) -> None:
-        modules = model.modules() if isinstance(model, nn.Module) else ()
+    def __init__(self, model: object, names: Collection[str] = ()) -> None:
+        """All buffers, and the parameters among `names`."""
+        modules = model.named_modules() if isinstance(model, nn.Module) else ()
         self._places = [
-            _Place(module, name, buffer, None if buffer is None or is_lazy(buffer) else buffer.clone())
-            for module in modules
-            for name, buffer in module._buffers.items()
+            _Place(held, name, buffer, None if buffer is None or is_lazy(buffer) else buffer.detach().clone())
+            for prefix, module in modules
+            for held in (module._buffers, module._parameters)
+            for name, buffer in held.items()
+            if held is module._buffers or f"{prefix}.{name}".lstrip(".").replace(_WRAPPED, "") in names
         ]
 
     @property

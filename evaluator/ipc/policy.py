@@ -19,10 +19,14 @@ MAX_REPORT: Final = 8000
 """Characters of an exception's text or traceback."""
 MAX_CALLS: Final = 1 << 20
 """Calls, trials or threads that one message may ask for."""
+MAX_KEPT: Final = 4
+"""Calls of a layout whose outputs their caller keeps."""
 MAX_ITEMS: Final = 1 << 16
 """Elements of a list in a message, unless its field says less."""
 MAX_EVENTS: Final = 64
 """Entries of a profile, longest first."""
+MAX_OUTPUT_BYTES: Final = 64 << 30
+"""Bytes of all outputs of one call of a saved kernel in a sandbox."""
 MAX_SECONDS: Final = 1e7
 """Seconds any message may speak of; about four months."""
 MAX_MS: Final = 1e10

@@ -11,6 +11,7 @@ import torch
 from kernelwright.evaluator.analysis.plausibility import contradiction
 from kernelwright.evaluator.building.lean_headers.suspicion import SUSPECT_STATUSES
 from kernelwright.evaluator.referee.checks.kernel_profile import attribution
+from kernelwright.evaluator.referee.correctness.guarded_calls import GuardedCalls
 from kernelwright.evaluator.referee.correctness.verification import Verifier
 from kernelwright.evaluator.referee.device_memory import require_shortage_is_own
 from kernelwright.evaluator.referee.open_problem import OpenProblem
@@ -19,7 +20,7 @@ from kernelwright.evaluator.referee.policy import INCONCLUSIVE
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.second_process import SecondProcess
-from kernelwright.evaluator.referee.worker.setup import ModelSpec, load
+from kernelwright.evaluator.referee.worker.setup import load
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import (
     Measurement,
@@ -34,7 +35,6 @@ from kernelwright.evaluator.schema.record import Record
 Recorded = TypeVar("Recorded", bound=Record | None)
 
 _NO_ROOM_LEFT: Final = "it left no room on the device for the inputs of timed calls"
-_INPUTS_WRITTEN: Final = "the reference writes to its inputs: whether the candidate does is not compared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,8 @@ class EvaluationRequest:
     """Others have made room on the device."""
     full_headers: bool = False
     """Libraries are built with torch's own headers instead of the lean ones."""
+    any_address: bool = True
+    """Tensors may lie at addresses less aligned than torch's."""
 
 
 def evaluate_candidate(problem: OpenProblem, request: EvaluationRequest) -> Outcome:
@@ -57,6 +59,9 @@ def evaluate_candidate(problem: OpenProblem, request: EvaluationRequest) -> Outc
         DeviceFull: it ran out of device memory, and others may be why.
     """
     outcome = _evaluate_once(problem, request)
+    if outcome.needs_alignment:
+        request = replace(request, any_address=False)
+        outcome = _evaluate_once(problem, request)
     if outcome.suspect:
         again = _evaluate_once(problem, replace(request, full_headers=True))
         decides = again.status not in INCONCLUSIVE
@@ -79,7 +84,7 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
         load(problem.context, worker, source, class_name="ModelNew")
 
         progress.enter(Stage.VERIFY)
-        verification = progress.add(_verify(problem, worker, progress))
+        verification = progress.add(_verify(problem, worker, request))
 
         if config.measure:
             progress.enter(Stage.TIME)
@@ -97,7 +102,7 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
     if measurement is not None:
         measurement = progress.add(_recheck_baseline(problem, measurement))
 
-    _sanitize(problem, source, measurement, progress)
+    _sanitize(problem, source, measurement, verification, progress)
 
     progress.enter(Stage.DECIDE)
     if measurement is not None and plausibility is not None:
@@ -111,6 +116,8 @@ def _evaluate_once(problem: OpenProblem, request: EvaluationRequest) -> Outcome:
     except CandidateFailed as failure:
         if failure.status is Status.OUT_OF_MEMORY:
             require_shortage_is_own(problem.context.device, failure.detail, alone=request.alone)
+        if failure.facts.get("edge") == "inside":
+            return replace(progress.outcome, needs_alignment=True)
         if failure.status in SUSPECT_STATUSES and progress.headers_are_suspect:
             return replace(progress.outcome.failed(failure), suspect=True)
         failure = _named_race(problem, request.source, failure, progress)
@@ -123,13 +130,25 @@ def _evaluate_once(problem: OpenProblem, request: EvaluationRequest) -> Outcome:
     return progress.outcome
 
 
-def _verify(problem: OpenProblem, worker: WorkerProcess, progress: _Progress) -> Verification:
+def _verify(problem: OpenProblem, worker: WorkerProcess, request: EvaluationRequest) -> Verification:
     problem.pool.begin_candidate()
-    call_s = problem.config.limits.call_s
-    verifier = Verifier(problem.context, worker, problem.pool, secret=problem.secret, call_s=call_s)
-    if verifier.mutation_allowed:
-        progress.note(_INPUTS_WRITTEN)
-    return verifier.verify(problem.config.trials)
+    limits, pool = problem.config.limits, problem.pool
+    guarded = GuardedCalls(
+        problem.context,
+        int(limits.memory_gib * 2**30),
+        limits.call_s,
+        exact=request.any_address and not request.compile_s,
+    )
+    verifier = Verifier(
+        problem.context, worker, pool, secret=problem.secret, call_s=limits.call_s, guarded=guarded
+    )
+    try:
+        return verifier.verify(problem.config.trials)
+    except CandidateFailed as failure:
+        edge = failure.facts.get("edge", "inside")
+        if edge != "inside":
+            failure = guarded.explained(failure, edge, request.source, pool, limits.total_s)
+        raise failure from None
 
 
 def _time(
@@ -141,7 +160,7 @@ def _time(
 ) -> Measurement:
     draw = problem.pool.draws[0]
     state = draw.model.state_dict() if verification.weights == "state_dict" else None
-    spec = ModelSpec("ModelNew", "m", draw.seed, draw.vary, state)
+    spec = draw.spec("ModelNew", state=state)
     second = SecondProcess(problem.context, worker, source, spec, problem.config.limits.total_s)
     with contextlib.closing(second):
         return problem.timer.time(buffers, lambda: problem.timer.lay_out(second.worker()))
@@ -169,15 +188,21 @@ def _recheck_baseline(problem: OpenProblem, measurement: Measurement) -> Measure
 
 
 def _sanitize(
-    problem: OpenProblem, source: str, measurement: Measurement | None, progress: _Progress
+    problem: OpenProblem,
+    source: str,
+    measurement: Measurement | None,
+    verification: Verification,
+    progress: _Progress,
 ) -> Sanitization:
-    builds = progress.builds
+    builds, repeatable = progress.builds, verification.bitwise_repeatable
     skipped = problem.sanitizer.skipped(problem.config.sanitize, source, builds)
     if skipped is not None:
         return progress.add(skipped)
     progress.enter(Stage.SANITIZE)
     call_ms = measurement.candidate.median_ms if measurement is not None else None
-    found = progress.add(problem.sanitizer.sanitize(source, builds=builds, call_ms=call_ms))
+    found = progress.add(
+        problem.sanitizer.sanitize(source, builds=builds, call_ms=call_ms, repeatable=repeatable)
+    )
     if found.convicts is not None:
         raise CandidateFailed(found.convicts, found.reason)
     return found
@@ -222,10 +247,6 @@ class _Progress:
         if record is not None:
             self.outcome = self.outcome.with_record(record)
         return record
-
-    def note(self, text: str) -> None:
-        """Keep a remark for whoever reads the score."""
-        self.outcome = replace(self.outcome, notes=(*self.outcome.notes, text))
 
     def started(self, worker: WorkerProcess) -> None:
         """Remember the worker, whose builds count after it has ended, too."""

@@ -42,6 +42,8 @@ class Outcome:
     notes: tuple[str, ...] = ()
     suspect: bool = False
     """A fault of the lean headers that its libraries were built with could look like this."""
+    needs_alignment: bool = False
+    """It failed at addresses less aligned than torch's, which is no failure, but ended its process."""
 
     def with_record(self, record: Record) -> Outcome:
         """The same with one more record, or a newer one."""

@@ -26,5 +26,9 @@ class ConfigError(EvaluatorError):
     """An unknown backend, device, dtype, shape name or flag; the message lists the known ones."""
 
 
+class KernelError(EvaluatorError):
+    """A saved kernel in a sandbox raised, did not answer, or its process ended."""
+
+
 class Cancelled(EvaluatorError):
     """The caller cancelled the evaluation; nothing is scored."""

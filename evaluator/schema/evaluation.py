@@ -118,7 +118,16 @@ class Verification(Record):
     limit_ratio: float
     gradients: tuple[str, ...] = ()
     """Gradients that were verified, such as `gradient of weight`."""
+    effects: tuple[str, ...] = ()
+    """Inputs and buffers that calls of the reference change, such as `input 2` or `norm.running_mean`: what a
+    call left in them was verified as its outputs were."""
+    constant_inputs: tuple[str, ...] = ()
+    """Inputs, parameters and buffers that held the same values in all checks, such as `input 1`: they have no
+    others, or the reference is not finite on any. A candidate may take them for granted."""
     bitwise_repeatable: bool | None = None
+    guarded: tuple[str, ...] = ()
+    """Tensors placed between unmapped pages in two calls: `input`, `parameters`, `allocations`; what found no
+    memory there was left out. Empty where such calls raised an exception."""
     other_sizes: dict[str, Status] = {}
     """Statuses at other shapes than the evaluated ones, by name: of `SHAPES`, or scaled down."""
     shape_specialized: bool | None = None
@@ -158,12 +167,17 @@ class Timing(Record):
     `scaled` (eager times a measured ratio)."""
     charges: dict[str, float] = {}
     """Milliseconds per call added to the claim: time our clock saw beyond claim and baseline while calls were
-    `answering`, outputs `collecting` or inputs `writing`; additional time of a call `alone` over a batched
-    one; and the noise of our clock, `wandering`, where it is too large to tell."""
+    `answering`, outputs `collecting`, or `aside`, in steps beside the calls or on the device while they were
+    queued; additional time of a call `alone` over a batched one; and the noise of our clock, `wandering`,
+    where it is too large to tell."""
     solo_ms: float | None = None
     """Time of the baseline alone, before the contestant started."""
     turn_ms: tuple[float, ...] = ()
     """Scored milliseconds per call of each turn, from which the median is taken."""
+    taken_ms: float = 0.0
+    """Milliseconds of a typical batch that other processes had a GPU while it should have been idle."""
+    competing: float = 0.0
+    """Mean number of other programs' threads that wanted a core during the turns and had none; on a CPU."""
 
 
 class Measurement(Record):
@@ -180,7 +194,7 @@ class Measurement(Record):
     """95 % interval of the headline speedup: bootstrap over turns, widened by `process_spread`."""
     process_spread: float | None = None
     """Relative standard deviation between processes of the reference; the candidate's are assumed to vary as
-    much. None where it was not measured; the interval then holds for these processes only."""
+    much."""
     noise_floor: float | None = None
     """Half-width of the same interval with the baseline against itself."""
     calls_per_batch: int
@@ -188,7 +202,11 @@ class Measurement(Record):
     """Number of input sets the timed calls rotate through."""
     inputs: str = "cold"
     contended: bool = False
-    """The baseline ran slower while this contestant existed than alone; its time alone was used."""
+    """Other work disturbed the measurement, so that the interval may not hold: other programs wanted a CPU's
+    cores or had a GPU in the baseline's turns; or a GPU's baseline ran slower beside this contestant than
+    alone, and its time alone was used."""
+    impossible: dict[str, str] = {}
+    """Baselines of the policy that this problem cannot have, with the reason."""
 
 
 class Sanitization(Record):
@@ -284,6 +302,8 @@ class Plausibility(Record):
     """Least possible time; None where all data could come from the cache."""
     speed_of_light: float | None = None
     """Fraction of the roofline reached; above 1 deserves a look, but is no failure."""
+    dense: bool = False
+    """The roofline is that of all counted work, though the problem masks some: a kernel may skip it."""
     gigabytes_per_s: float | None = None
     """This device's measured copy rate, read plus written."""
     teraflops: float | None = None

@@ -2,6 +2,9 @@
 
 The file defines `Model`, `get_inputs()` and, if the model takes arguments, `get_init_inputs()`. An optional
 `SHAPES` dictionary, `{"small": {"M": 64}}`, names overrides of module constants. Only the referee runs it.
+
+`forward` may change its arguments and buffers, such as an optimizer's moments, a cache or running statistics,
+and then need not return anything: what it changes is found by calling it, and is part of the answer.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from kernelwright.evaluator.schema.record import Record, sha256_text
 
 _DEFINES_MODEL = re.compile(r"^class Model\b", re.MULTILINE)
 """A candidate beside a problem defines `ModelNew`."""
+_LIBRARY = "reference_problems"
+"""A folder of this name holds families of problems, one folder each."""
 
 
 class Problem(Record):
@@ -66,8 +71,13 @@ def read_problem(path: Path) -> Problem:
         source = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ProblemError(f"cannot read problem {path}: {error}") from error
-    parent = path.resolve().parent.name
-    return problem_from_source(source, f"{parent}/{path.stem}" if parent.startswith("level") else path.stem)
+    return problem_from_source(source, _id(path.resolve()))
+
+
+def _id(path: Path) -> str:
+    """Return the stem, with its folder if that is a level or a family of a library."""
+    folder, library = path.parent.name, path.parent.parent.name
+    return f"{folder}/{path.stem}" if folder.startswith("level") or library == _LIBRARY else path.stem
 
 
 def problem_from_source(source: str, problem_id: str) -> Problem:

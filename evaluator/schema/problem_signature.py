@@ -37,6 +37,10 @@ class ProblemSignature(Record):
     inputs: tuple[TensorFacts, ...] = ()
     outputs: tuple[TensorFacts, ...] = ()
     parameters: tuple[TensorFacts, ...] = ()
+    changed: tuple[str, ...] = ()
+    """Inputs and buffers that a call changes, by name: they are compared as outputs are."""
+    constant: tuple[str, ...] = ()
+    """Inputs that several draws give alike, such as a mask of ones, where that was looked at."""
     bytes_moved: int | None = None
     """Inputs and parameters, as far as the reference reads them, read once, and outputs written once."""
     flops: int | None = None

@@ -2,11 +2,13 @@
 
     python tests/benchmarks/hidden_time.py --device cuda --workers 2 --budget-s 400 --lines hidden_time.jsonl
 
-Two cheats at several shares and call lengths, on elementwise problems whose candidate is the reference:
+Cheats at several shares and call lengths, on elementwise problems whose candidate is the reference:
 
 - `understate`: the process claims a share less than it took;
 - `tail`: outputs are written straight into the referee's memory, the last share of a batch's calls is left
-  running, and the answer is sent without waiting for it.
+  running, and the answer is sent without waiting for it;
+- `ahead`: the share is zeros in outputs, filled in while calls are queued (on a CPU: on inputs seen before);
+- `aside`: the same, while the model's state is noted before a batch.
 
 A shave went unseen where the candidate passed and its score shows at least half of the share.
 """
@@ -16,12 +18,13 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import sys
 import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -34,11 +37,13 @@ from kernelwright.evaluator import (  # noqa: E402 - after the path is set
     EvaluatorError,
     Sanitize,
     Status,
+    problem_from_source,
 )
 from tests.benchmarks.support.sized_problems import Sized, length, sized  # noqa: E402
 
 BACKENDS = {"cpu": "cpp", "cuda": "cuda"}
 LENGTHS_MS = (0.01, 0.1, 1.0, 10.0)
+CHEATS = ("understate", "tail", "ahead", "aside")
 SHARES = (0.01, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5)
 
 _UNDERSTATE = """
@@ -58,6 +63,7 @@ json.dumps = _understated
 _TAIL = """
 import json
 import math
+import re
 import sys
 import threading
 
@@ -139,6 +145,77 @@ def _elapsed(self, other):
 """
 
 
+_FILLED = """
+import torch
+from torch import nn
+
+SIZE, PASSES, FILL = {size}, {passes}, {fill}
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("last", torch.zeros(1))
+
+    def forward(self, x, out=None):
+        out = torch.zeros(SIZE + FILL, device=x.device) if out is None else out
+        for _ in range(PASSES - 1):
+            x = torch.sigmoid(x)
+        torch.sigmoid(x, out=out[:SIZE])
+        self.last.copy_(out[:1])
+        return out
+
+
+def get_inputs():
+    return [torch.randn(SIZE)]
+
+
+def get_init_inputs():
+    return []
+"""
+_READY = """
+import sys
+
+READY, SEEN, SIDE = [], set(), []
+
+
+def _fill(device):
+    if device.type == "cpu":
+        READY.extend(torch.zeros(SIZE + FILL) for _ in range(MOST - len(READY)))
+        return
+    SIDE[:] = SIDE or [torch.cuda.Stream()]
+    with torch.cuda.stream(SIDE[0]):
+        READY.extend(torch.zeros(SIZE + FILL, device=device) for _ in range(MOST - len(READY)))
+
+
+class ModelNew(Model):
+    def forward(self, x):
+        if AHEAD:
+            mark = float(x[0]) if x.device.type == "cpu" else None
+            if len(READY) < MOST // 2 and (mark is None or mark in SEEN):
+                _fill(x.device)
+            SEEN.add(mark)
+        SHAPE[:] = [x.device]
+        return super().forward(x, READY.pop() if READY else None)
+
+
+SHAPE = []
+for _name, _module in list(sys.modules.items()):
+    _state = vars(_module).get("ModelState") if "model_state" in _name and not AHEAD else None
+    if _state is not None:
+        def _noted(self, *given, genuine=_state.__init__):
+            genuine(self, *given)
+            for device in SHAPE:
+                _fill(device)
+
+        _state.__init__ = _noted
+"""
+_MOST_FILLED = {"cpu": 1 << 23, "cuda": 1 << 26}
+"""Elements of the largest output that is worth a try."""
+_READY_BYTES = {"cpu": 1 << 28, "cuda": 4 << 30}
+"""Memory that is filled ahead."""
+
+
 @dataclass(frozen=True, slots=True)
 class Try:
     """One evaluation of one cheat."""
@@ -178,7 +255,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--device", choices=tuple(BACKENDS), default="cpu")
     parser.add_argument("--lengths-ms", type=float, nargs="+", default=LENGTHS_MS)
     parser.add_argument("--shares", type=float, nargs="+", default=SHARES)
-    parser.add_argument("--cheats", nargs="+", choices=("understate", "tail"), default=("understate", "tail"))
+    parser.add_argument("--cheats", nargs="+", choices=CHEATS, default=CHEATS)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--budget-s", type=float, default=float("inf"), help="start nothing after this")
     parser.add_argument("--lines", type=Path, help="write a JSON line per try, as it comes")
@@ -199,6 +276,8 @@ def _try_all(options: argparse.Namespace) -> list[Try]:
             for cheat in options.cheats:
                 if time.monotonic() > until:
                     return
+                if cheat in ("ahead", "aside") and _filled(problem, share, options.device) is None:
+                    continue
                 done = _attempt(evaluator, problem, config, cheat=cheat, share=share)
                 with guard:
                     tries.append(done)
@@ -216,15 +295,33 @@ def _try_all(options: argparse.Namespace) -> list[Try]:
 def source(problem: Sized, cheat: str, share: float) -> str:
     """A candidate that computes what the reference does, and lies about it."""
     honest = problem.problem.source
+    if cheat in ("ahead", "aside"):
+        return f"{honest}\n\nAHEAD = {cheat == 'ahead'}\n{_READY}"
     if cheat == "understate":
         return honest.replace("class Model(", "class ModelNew(") + f"\n\nSHARE = {share}\n" + _UNDERSTATE
     return honest + f"\n\nSHARE = {share}\n" + _TAIL
+
+
+def _filled(problem: Sized, share: float, device: str) -> Sized | None:
+    """Make a problem whose outputs are zeros for that share of its time; None where they were too large."""
+    numbers = dict(re.findall(r"(SIZE|PASSES) = (\d+)", problem.problem.source))
+    size, passes = int(numbers["SIZE"]), int(numbers["PASSES"])
+    # A pass reads and writes what a fill only writes.
+    fill = int(share / (1 - share) * 2 * passes * size)
+    if size + fill > _MOST_FILLED[device]:
+        return None
+    source = _FILLED.format(size=size, passes=passes, fill=fill)
+    most = max(2, min(256, _READY_BYTES[device] // (4 * (size + fill))))
+    filled = problem_from_source(f"{source}\nMOST = {most}\n", f"{problem.problem.id}_filled_{share:g}")
+    return replace(problem, problem=filled)
 
 
 def _attempt(
     evaluator: Evaluator, problem: Sized, config: EvaluationConfig, *, cheat: str, share: float
 ) -> Try:
     began = time.monotonic()
+    if cheat in ("ahead", "aside"):
+        problem = _filled(problem, share, config.device) or problem
     candidate = Candidate(source=source(problem, cheat, share), backend=BACKENDS[config.device])
     status, speedup, clock, detail = "BROKEN", math.nan, "", ""
     try:

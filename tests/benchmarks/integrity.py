@@ -2,6 +2,7 @@
 
     python tests/benchmarks/integrity.py --device cpu --workers 2
     python tests/benchmarks/integrity.py --device cuda --workers 5 --budget-s 420 --lines out.jsonl
+    python tests/benchmarks/integrity.py --device cuda --workers 8 --native-only --only honest/ --repeats 5
 
 An attack is *caught* when it does not pass, *harmless* when it passes and gains nothing. On a GPU, corpus
 files that build no C++ are judged there too, after those written for it. Each result is written to `--lines`
@@ -111,6 +112,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--tier", choices=[tier.value for tier in SandboxTier], help="default: the strongest")
     parser.add_argument("--workers", type=int, default=2, help="evaluations at a time")
     parser.add_argument("--only", default="", help="regular expression on names, such as hacks/t1")
+    parser.add_argument("--repeats", type=int, default=1, help="judgements of each, one round after another")
     parser.add_argument("--native-only", action="store_true", help="on a GPU: only what was written for it")
     parser.add_argument("--budget-s", type=float, default=float("inf"), help="start nothing after this")
     parser.add_argument("--cache", type=Path, help="folder of built libraries; default: a temporary one")
@@ -122,7 +124,7 @@ def _options() -> argparse.Namespace:
 
 
 def _judge_all(options: argparse.Namespace) -> list[Result]:
-    chosen = [each for each in _in_order(options) if re.search(options.only, each.name)]
+    chosen = [each for each in _in_order(options) if re.search(options.only, each.name)] * options.repeats
     tier = SandboxTier(options.tier) if options.tier else None
     until = time.monotonic() + options.budget_s
     results: list[Result] = []

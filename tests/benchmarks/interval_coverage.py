@@ -4,6 +4,7 @@
 
 Problems of 10 µs, 100 µs, 1 ms and 10 ms are sized on the device. One referee serves all repeats of a
 problem. The last table also says how far the speedups really spread, which an honest interval must cover.
+With `--busy`, so many cores are kept busy by other programs meanwhile: intervals hold, or are `contended`.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import argparse
 import json
 import math
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -61,6 +64,9 @@ class Repeat:
     """In a batch."""
     detail: str = ""
     """Why it did not pass."""
+    contended: bool = False
+    competing: float = 0.0
+    """Threads of other programs that had no core."""
 
     @property
     def holds(self) -> bool:
@@ -80,11 +86,24 @@ def main() -> int:
         lines = options.read.read_text("utf-8").splitlines()
         repeats = [Repeat(**json.loads(line)) for line in lines]
     else:
-        repeats = _measure(options)
+        with _busy_cores(options.busy):
+            repeats = _measure(options)
     print(table(repeats))
     if options.markdown:
         options.markdown.write_text(table(repeats, markdown=True) + "\n", "utf-8")
     return 0
+
+
+@contextmanager
+def _busy_cores(count: int) -> Iterator[None]:
+    """Keep cores busy with processes that do nothing but spin."""
+    spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for each in spinning:
+            each.kill()
+            each.wait()
 
 
 def _options() -> argparse.Namespace:
@@ -96,6 +115,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--lengths-ms", type=float, nargs="+", default=LENGTHS_MS)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--workers", type=int, default=1, help="evaluations at a time; the clock takes turns")
+    parser.add_argument("--busy", type=int, default=0, help="cores that other programs keep busy meanwhile")
     parser.add_argument("--budget-s", type=float, default=float("inf"), help="start no repeat after this")
     parser.add_argument("--lines", type=Path, help="write a JSON line per repeat, as it comes")
     parser.add_argument("--from", dest="read", type=Path, help="measure nothing: read such lines")
@@ -159,6 +179,8 @@ def _repeat(evaluator: Evaluator, problem: Sized, config: EvaluationConfig, back
         launch_ms=measured.candidate.launch_ms if measured else None,
         calls=measured.calls_per_batch if measured else 0,
         detail=detail,
+        contended=measured.contended if measured else False,
+        competing=measured.candidate.competing if measured else 0.0,
     )
 
 
@@ -167,6 +189,7 @@ def _report(done: Repeat, lines: Path | None, number: int) -> None:
         with lines.open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(done)) + "\n")
     mark = "" if done.holds else "  does not hold 1"
+    mark += f"  contended ({done.competing:.2f})" if done.contended else ""
     print(
         f"[{number:3}] {done.kind} {length(done.wanted_ms)}: {done.status} {done.speedup:.4f} "
         f"[{done.low:.4f}, {done.high:.4f}] {done.clock}, {done.calls} calls a batch"
@@ -175,7 +198,10 @@ def _report(done: Repeat, lines: Path | None, number: int) -> None:
     )
 
 
-HEAD = ("length", "repeats", "hold 1", "median half-width", "median speedup", "spread", "furthest", "between")
+HEAD = (
+    *("length", "repeats", "contended", "others hold 1", "median half-width"),
+    *("median speedup", "spread", "furthest", "between"),
+)
 
 
 def table(repeats: Iterable[Repeat], *, markdown: bool = False) -> str:
@@ -196,15 +222,16 @@ def table(repeats: Iterable[Repeat], *, markdown: bool = False) -> str:
 
 
 def _line(label: str, repeats: list[Repeat]) -> tuple[str, ...]:
-    timed = [each for each in repeats if math.isfinite(each.speedup)]
+    scored = [each for each in repeats if math.isfinite(each.speedup)]
+    timed = [each for each in scored if not each.contended]
+    counts = (label, str(len(repeats)), str(len(scored) - len(timed)))
     if not timed:
-        return (label, f"0 of {len(repeats)}", *[""] * (len(HEAD) - 2))
+        return (*counts, "0/0", *[""] * (len(HEAD) - 4))
     speedups = [each.speedup for each in timed]
     spread = statistics.stdev(map(math.log, speedups)) if len(timed) > 1 else 0.0
     between = [each.between for each in timed if each.between is not None]
     return (
-        label,
-        str(len(repeats)),
+        *counts,
         f"{sum(each.holds for each in timed)}/{len(timed)}",
         f"{statistics.median(each.half_width for each in timed):.2%}",
         f"{statistics.median(speedups):.4f}",

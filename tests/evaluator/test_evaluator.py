@@ -1,6 +1,7 @@
 """The evaluator's whole way, on real processes: what ends how, and what is measured."""
 
 import fcntl
+import os
 import textwrap
 import threading
 import time
@@ -102,7 +103,7 @@ def test_a_right_candidate_passes_with_everything_measured(evaluator):
 
 @pytest.mark.parametrize("weights", ["", ", torch.randn(200)"])
 def test_inputs_that_index_are_timed_too(evaluator, weights):
-    """What takes the place of inputs after a timed call must be as valid, or the next warm-up fails."""
+    """What takes the place of inputs after a timed call must be as valid: a call left running reads them."""
     body = "table.index_select(0, rows) if not scale else table[rows] * scale[0][rows, None]"
     source = f"""
 import torch
@@ -130,10 +131,6 @@ def get_init_inputs():
     ("body", "status"),
     [
         ("return torch.zeros_like(x)", Status.WRONG_VALUES),
-        ("return torch.relu(x * self.scale)", Status.WRONG_VALUES),
-        ("return torch.relu(x * self.scale + self.shift)[:, :1]", Status.WRONG_SHAPE),
-        ("return [torch.relu(x * self.scale + self.shift)]", Status.WRONG_SHAPE),
-        ("return torch.relu(x * self.scale + self.shift).double()", Status.WRONG_DTYPE),
         ("return x.mul_(self.scale).add_(self.shift).relu_()", Status.INPUT_MUTATED),
         ("raise ValueError('no')", Status.RUNTIME_ERROR),
         ("os._exit(0)", Status.RUNTIME_ERROR),
@@ -146,13 +143,6 @@ def test_every_way_to_fail_has_its_status(evaluator, body, status):
     evaluation = evaluator.evaluate(PROBLEM, model(body), UNTIMED)
     assert evaluation.status is status, evaluation.detail
     assert evaluation.speedup is None
-
-
-def test_what_fails_on_varied_inputs_alone_is_told_so(evaluator):
-    insists = "assert x.abs().max() < 20; return torch.relu(x * self.scale + self.shift)"
-    evaluation = evaluator.evaluate(PROBLEM, model(insists), UNTIMED)
-    assert evaluation.status is Status.RUNTIME_ERROR
-    assert "inputs (the problem's own" in evaluation.detail
 
 
 def test_the_next_candidate_is_judged_normally_after_all_that(evaluator):
@@ -171,24 +161,6 @@ def test_forged_answers_on_every_descriptor_prove_nothing(evaluator):
     """
     evaluation = evaluator.evaluate(PROBLEM, model(forge), UNTIMED)
     assert evaluation.status in (Status.WRONG_VALUES, Status.TAMPERED, Status.INPUT_MUTATED)
-
-
-def test_a_cache_of_the_first_answer_is_found_out(evaluator):
-    cached = """
-    if not hasattr(self, 'answer'):
-        self.answer = torch.relu(x * self.scale + self.shift)
-    return self.answer
-    """
-    assert evaluator.evaluate(PROBLEM, model(cached), UNTIMED).status is Status.WRONG_VALUES
-
-
-def test_one_output_buffer_for_all_calls_is_found_out(evaluator):
-    body = """
-    if not hasattr(self, 'out'):
-        self.out = torch.empty_like(x)
-    return torch.mul(x, self.scale, out=self.out).add_(self.shift).relu_()
-    """
-    assert evaluator.evaluate(PROBLEM, model(body), UNTIMED).status is Status.WRONG_VALUES
 
 
 def test_keys_of_the_host_are_not_in_the_candidates_environment(evaluator, monkeypatch):
@@ -258,34 +230,12 @@ def test_building_the_same_for_ever_is_no_way_to_stay_alive(evaluator):
     assert [build.ok for build in evaluation.builds] == [True]
 
 
-def test_other_sizes_are_tried_and_decide_nothing(evaluator):
-    def held_out(line):
-        candidate = model(f"{line}\nreturn torch.relu(x * self.scale + self.shift)")
-        evaluation = evaluator.evaluate(PROBLEM, candidate, UNTIMED)
-        assert evaluation.status is Status.PASSED, evaluation.detail
-        return evaluation.verification.other_sizes["tiny"], evaluation.verification.shape_specialized
-
-    assert held_out("") == (Status.PASSED, False)
-    assert held_out("assert x.shape[0] % 256 == 0") == (Status.RUNTIME_ERROR, True)
-    assert held_out("x = x if x.shape[0] == 256 else x + 1") == (Status.WRONG_VALUES, True)
-    assert held_out("x = x if x.shape[0] == 256 else torch.zeros(256, 128)") == (Status.WRONG_SHAPE, True)
-    assert held_out("x.shape[0] == 256 or os._exit(0)") == (Status.RUNTIME_ERROR, True)
-
-
-def test_a_problem_of_one_size_has_none_to_hold_out(evaluator):
-    fixed = problem_from_source(
-        "import torch\nfrom torch import nn\nclass Model(nn.Module):\n    def forward(self, x):\n"
-        "        return x.view(4, 8).relu()\ndef get_inputs():\n    return [torch.randn(32)]\n",
-        "fixed",
-    )
-    source = (
-        "import torch\nfrom torch import nn\nclass ModelNew(nn.Module):\n"
-        "    def forward(self, x):\n        return x.clamp_min(0).view(4, 8)\n"
-    )
-    evaluation = evaluator.evaluate(fixed, Candidate(source=source, backend="cpp"), UNTIMED)
-    assert evaluation.status is Status.PASSED
-    assert evaluation.verification.other_sizes == {}
-    assert evaluation.verification.shape_specialized is None
+def test_a_candidate_that_dies_at_another_size_has_passed(evaluator):
+    candidate = model("x.shape[0] == 256 or os._exit(0)\nreturn torch.relu(x * self.scale + self.shift)")
+    evaluation = evaluator.evaluate(PROBLEM, candidate, UNTIMED)
+    assert evaluation.status is Status.PASSED, evaluation.detail
+    assert evaluation.verification.other_sizes["tiny"] is Status.RUNTIME_ERROR
+    assert evaluation.verification.shape_specialized is True
 
 
 def test_who_waits_to_time_goes_before_the_rest_of_an_evaluation_that_has_timed(
@@ -293,13 +243,13 @@ def test_who_waits_to_time_goes_before_the_rest_of_an_evaluation_that_has_timed(
 ):
     # With locks of its own: other tests wait for the machine's, too, and may go first.
     monkeypatch.setattr(
-        "kernelwright.evaluator.host.device_lock.tempfile", SimpleNamespace(gettempdir=lambda: str(tmp_path))
+        "kernelwright.evaluator.host.file_lock.tempfile", SimpleNamespace(gettempdir=lambda: str(tmp_path))
     )
     taken, over = threading.Event(), threading.Event()
     went_first = []
 
     def held_alone():
-        with (tmp_path / "kernelwright-cpu.lock").open() as lock:
+        with (tmp_path / f"kernelwright-{os.geteuid()}" / "cpu.lock").open() as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:

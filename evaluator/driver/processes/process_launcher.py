@@ -8,7 +8,6 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
 
 from kernelwright.evaluator.analysis.ncu import COUNTERS, NcuRun, find_ncu
 from kernelwright.evaluator.analysis.sanitizers import SanitizerRun, Sanitizers
@@ -20,35 +19,15 @@ from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.ipc.channel import Channel
 from kernelwright.evaluator.ipc.contestant_messages import Listening, Setup
 from kernelwright.evaluator.ipc.messages import Done, decode
-from kernelwright.evaluator.sandbox import ExitReport, Launcher, SandboxedProcess, SandboxPolicy
+from kernelwright.evaluator.sandbox import ExitReport, Launcher, SandboxedProcess
 from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import MachineError
 
 _SERIAL = itertools.count(1)
 
 
-class ToolWrapper(Protocol):
-    """A tool around one process: a sanitizer, or what counts for it."""
-
-    tool: str
-    log: int
-    """Descriptor of the tool's own log."""
-    libraries: list[Path]
-    """Libraries that were built for the process."""
-    sources: dict[str, str]
-    """Texts that were compiled, by file name."""
-
-    def command(self, argv: list[str]) -> list[str]:
-        """The command that runs `argv` under the tool."""
-
-    def policy(self, policy: SandboxPolicy) -> SandboxPolicy:
-        """A contestant's bounds, made to fit the tool."""
-
-    def report(self, output: str, source: str) -> dict[str, Any]:  # Any: JSON for the referee
-        """The tool's report, as fields of a `ToolReport`."""
-
-    def close(self) -> None:
-        """Give the log's memory back."""
+ToolWrapper = SanitizerRun | NcuRun
+"""A tool around one process."""
 
 
 @dataclass(slots=True)

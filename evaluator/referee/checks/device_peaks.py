@@ -30,7 +30,7 @@ class DevicePeaks:
     """One device's best, for one kind of number."""
 
     bytes_per_ms: float
-    """Read plus written by a large copy."""
+    """The best of a large copy, read plus written, and of a large sum, which only reads."""
     flops_per_ms: float
     """Rate of a large matrix product, a multiply-add counted as two."""
     cache_bytes: int
@@ -45,12 +45,12 @@ def measure(device: Device, driver: DriverLink, *, math: str, dtype: torch.dtype
     """
     kind = device.torch_device
     name = torch.cuda.get_device_name(kind) if kind.type == "cuda" else "cpu"
-    about = f"rates:{name}:{torch.__version__}:{math}:{dtype}"
+    about = f"rates:2:{name}:{torch.__version__}:{math}:{dtype}"
     stored = driver.recall(about)
     known, times = _read(stored), int(stored.get("times") or 0)
     if known is not None and times >= MEASUREMENTS:
         return known
-    found = DevicePeaks(_copy_rate(device), _product_rate(device, dtype), cache_bytes(kind))
+    found = DevicePeaks(_memory_rate(device), _product_rate(device, dtype), cache_bytes(kind))
     if known is not None:
         found = DevicePeaks(
             max(known.bytes_per_ms, found.bytes_per_ms),
@@ -78,12 +78,13 @@ def _read(stored: dict[str, Any]) -> DevicePeaks | None:
     return DevicePeaks(copying, multiplying, int(cache))
 
 
-def _copy_rate(device: Device) -> float:
+def _memory_rate(device: Device) -> float:
     kind = device.torch_device.type
     size = min(COPY_BYTES[kind], int(device.free_bytes() * COPY_MEMORY_SHARE))
-    source = torch.zeros(size, dtype=torch.uint8, device=device.torch_device)
+    source = torch.zeros(size // 4, dtype=torch.float32, device=device.torch_device)
     target = torch.ones_like(source)
-    return 2 * size / _best_ms(device, lambda: target.copy_(source))
+    moved = 2 * source.nbytes / _best_ms(device, lambda: target.copy_(source))
+    return max(moved, source.nbytes / _best_ms(device, source.sum))
 
 
 def _product_rate(device: Device, dtype: torch.dtype) -> float:

@@ -73,6 +73,7 @@ class Roofline:
             certain_bytes=self._certain_bytes,
             floor_ms=floor,
             speed_of_light=speed_of_light(fastest, measured_ms) if work.complete else None,
+            dense=work.flops > 0 and (work.masks or work.sums_products),
             gigabytes_per_s=rates.bytes_per_ms / 1e6,
             teraflops=rates.flops_per_ms / 1e9,
         )

@@ -20,6 +20,7 @@ from typing import Final
 
 import torch
 
+from kernelwright.evaluator.analysis.sanitizer_words import words_of_module
 from kernelwright.evaluator.backends.registry import BACKENDS
 from kernelwright.evaluator.devices import open_device
 from kernelwright.evaluator.ipc.contestant_messages import Finish
@@ -31,6 +32,7 @@ from kernelwright.evaluator.referee.checks.policy import (
     REPORT_S,
     SANITIZED_CALL_S,
     SANITIZED_CALLS,
+    SHOWN_WORDS,
     SLOWDOWN,
     SMALLER_SHAPES,
     STRESS_S,
@@ -86,6 +88,8 @@ class _Record:
     missing: list[str] = field(default_factory=list)
     failures: list[tuple[Status, str]] = field(default_factory=list)
     needed: bool = True
+    words: set[str] = field(default_factory=set)
+    """Words by which the candidate can hide from the tools."""
 
     def add(self, tool_run: ToolRun, *, convict: bool = True) -> None:
         """Add the findings of a run."""
@@ -103,12 +107,16 @@ class _Record:
 
     def finished(self, seconds: float) -> Sanitization:
         """The record of it all."""
-        convicts, reason = self.failures[0] if self.failures else (None, "; ".join(self.missing))
+        why = list(self.missing)
+        if self.words:
+            named = ", ".join(sorted(self.words)[:SHOWN_WORDS])
+            why.append(f"it names {named}, by which code can hide from the tools: clean reports do not count")
+        convicts, reason = self.failures[0] if self.failures else (None, "; ".join(why))
         if not self.needed:
             reason = _NOTHING
         texts = [text for _, text in self.failures]
         return Sanitization(
-            ran=self.needed and (bool(convicts) or not self.missing),
+            ran=self.needed and (bool(convicts) or not why),
             reason=reason,
             needed=self.needed,
             convicts=convicts,
@@ -130,6 +138,7 @@ class Sanitizer:
         self._kind = context.device.torch_device.type
         self._smaller: list[ShapeVariant] | None = None
         self._deadline = 0.0
+        self._repeatable: bool | None = None
         self._workers: dict[str, WorkerProcess] = {}
 
     def skipped(self, wanted: Sanitize, source: str, builds: int) -> Sanitization | None:
@@ -144,9 +153,14 @@ class Sanitizer:
         return None
 
     def sanitize(
-        self, source: str, *, builds: int | None = None, call_ms: float | None = None
+        self,
+        source: str,
+        *,
+        builds: int | None = None,
+        call_ms: float | None = None,
+        repeatable: bool | None = None,
     ) -> Sanitization:
-        """Look at one candidate; `builds` and `call_ms` are what is known of it from its evaluation."""
+        """Look at one candidate; the others are what is known of it from its evaluation."""
         missing = self._context.driver.ask(FindSanitizers()).missing
         if missing:
             return Sanitization(ran=False, reason=missing)
@@ -155,7 +169,8 @@ class Sanitizer:
             return kept
         started = time.monotonic()
         self._deadline = started + self._limit_s + (COMPILE_S if _compiles_itself(source) else 0.0)
-        record = _Record()
+        self._repeatable = repeatable
+        record = _Record(words={word for _, word in words_of_module(source)})
         if builds is not None and _has_nothing_of_its_own(source, builds):
             record.needed = False
         else:
@@ -235,11 +250,12 @@ class Sanitizer:
 
     def _look_for_races(self, source: str, record: _Record, tool_run: ToolRun) -> None:
         """Stress, which also shows whether a candidate does in sight of a tool what it does otherwise."""
-        status, text = self._stress.examine(source)
+        status, text = self._stress.examine(source, repeatable=self._repeatable)
         if status is not None:
             record.failures.append((status, text))
         elif text:
             record.remarks.append(text)
+        record.words |= self._stress.hidden_by()
         if _has_nothing_of_its_own(source, self._stress.builds):
             record.needed = False
         elif self._stress.builds and not tool_run.builds:

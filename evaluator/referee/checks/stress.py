@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import Final
 
 import torch
 
-from kernelwright.evaluator.ipc.contestant_messages import SetThreads
-from kernelwright.evaluator.ipc.driver_requests import Start
+from kernelwright.evaluator.analysis.elf_symbols import Symbols
+from kernelwright.evaluator.ipc.contestant_messages import Disturb, SetThreads
+from kernelwright.evaluator.ipc.driver_requests import FindSymbols, Start
 from kernelwright.evaluator.referee.checks.policy import (
     FEWEST_CALLS,
     FEWEST_THREADS,
@@ -24,11 +26,10 @@ from kernelwright.evaluator.referee.checks.policy import (
 from kernelwright.evaluator.referee.correctness.comparison import Comparison, compare
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.reference.reference import same_answers
+from kernelwright.evaluator.referee.reference.effects import same_answers
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.setup import (
-    ModelSpec,
     ProblemContext,
     configure,
     construct,
@@ -37,6 +38,8 @@ from kernelwright.evaluator.referee.worker.setup import (
 )
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
+
+_VARIED: Final = "stress: correct, but with other bits than undisturbed calls, which all had the same"
 
 
 @dataclass(slots=True)
@@ -64,6 +67,9 @@ class Stress:
         self._call_s = call_s
         self._trial: Trial = pool.bases[0]
         self._kind = context.device.torch_device.type
+        self._calls = 0
+        self._varied = False
+        """Correct outputs had other bits than those before."""
         self._right: list[torch.Tensor] | None = None
         """The last outputs that were found correct."""
         self._counts = self._thread_counts()
@@ -76,12 +82,20 @@ class Stress:
         """Extensions the candidate asked for."""
         return self._worker.builds.count
 
+    def hidden_by(self) -> set[str]:
+        """Words in the candidate's builds by which it can hide from a sanitizer."""
+        symbols = Symbols.model_validate(self._context.driver.ask(FindSymbols(id=self._worker.id)).facts)
+        return self._worker.builds.sanitizer_words | set(symbols.watched)
+
     def close(self) -> None:
         """End the process."""
         self._worker.close()
 
-    def examine(self, source: str) -> tuple[Status | None, str]:
-        """A status with its reason; else a remark, empty when nothing stood out."""
+    def examine(self, source: str, *, repeatable: bool | None = None) -> tuple[Status | None, str]:
+        """A status with its reason; else a remark, empty when nothing stood out.
+
+        `repeatable` says that undisturbed calls gave the same bits, as a GPU should beside other work, too.
+        """
         counts = self._counts
         try:
             buffers = self._ready(source)
@@ -98,7 +112,10 @@ class Stress:
                 None,
                 f"stress with up to {counts[0]} threads: {failure.status.value}: {failure.detail[:300]}",
             )
-        return _conclude(tallies)
+        status, text = _conclude(tallies)
+        if status is None and repeatable and self._varied and self._kind == "cuda":
+            text = "; ".join(filter(None, (text, _VARIED)))
+        return status, text
 
     def _thread_counts(self) -> tuple[int, ...]:
         """Numbers of threads, most first: what a first call allocates for threads must do for later ones."""
@@ -115,7 +132,7 @@ class Stress:
         context.driver.hold(exclusive=False)
         buffers = lay_out(worker, "stress", self._trial.arguments, self._trial.expected.output, 1)
         for state in (None, draw.model.state_dict()):
-            construct(context, worker, ModelSpec("ModelNew", "m", draw.seed, draw.vary, state))
+            construct(context, worker, draw.spec("ModelNew", state=state))
             # The first call has most threads: whatever it allocates for them lasts for later ones.
             for count in (most, context.threads):
                 worker.ask(SetThreads(count=count), self._call_s)
@@ -147,18 +164,23 @@ class Stress:
         buffers.write(self._trial.arguments.leaves)
         self._context.device.synchronize()
         self._disturb()
+        self._calls += 1
         buffers.run("m", timeout_s=self._call_s)
         outputs = buffers.read()
         if self._right is not None and same_answers(self._right, outputs):
             return Comparison(0.0, None), outputs
         comparison = compare(self._trial.expected, outputs, limit=self._trial.limit, trial="stress")
         if comparison.mismatch is None:
+            self._varied |= self._right is not None
             self._right = outputs
         return comparison, outputs
 
     def _disturb(self) -> None:
-        """Keep a GPU busy from here, so that blocks of the candidate start in another order than usual."""
+        """Keep a GPU busy, so that blocks start in another order: from there and from here by turns."""
         if self._kind == "cpu":
+            return
+        if self._calls % 2:
+            self._worker.ask(Disturb(kind=self._calls // 2), self._call_s)
             return
         work = torch.ones(LOAD_SIZE, LOAD_SIZE, device=self._context.device.torch_device)
         for _ in range(4):

@@ -7,8 +7,10 @@ thousands, are compared in norm alone.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
+from typing import Final
 
 import torch
 
@@ -23,11 +25,13 @@ from kernelwright.evaluator.referee.correctness.discontinuities import (
 from kernelwright.evaluator.referee.correctness.groups import (
     all_finite,
     as_real,
+    finite_or_zero,
     flat_chunks,
     group_columns,
     grouped,
     rms,
 )
+from kernelwright.evaluator.referee.correctness.op_trace import ReductionTerms
 from kernelwright.evaluator.referee.correctness.policy import (
     CHUNK_ELEMENTS,
     EVERYTHING_OFF,
@@ -37,11 +41,13 @@ from kernelwright.evaluator.referee.correctness.policy import (
     SMALLEST_SCALE,
     USUAL_VALUE_SAMPLE,
 )
-from kernelwright.evaluator.referee.correctness.tolerance import Expected, dtype_limit
+from kernelwright.evaluator.referee.correctness.tolerance import Expected, change_limit, dtype_limit
+from kernelwright.evaluator.referee.reference.effects import AFTERWARDS
 from kernelwright.evaluator.schema.evaluation import Mismatch
 
-_GRADIENT = re.compile(r"^\['(gradient of .*)'\]$")
+_NAMED = re.compile(rf"^\['(gradient of .*|.*{AFTERWARDS})'\]$")
 _SINGLE_BITS = 32
+COARSE: Final = "all of it is coarser than float32: operands of fewer bits somewhere on the way"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,14 @@ class Comparison:
     error_ratio: float
     """Worst group error over its scale; infinite where NaN or infinity does not match."""
     mismatch: Mismatch | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Outputs of one call, and what is expected of them."""
+
+    expected: Expected
+    actual: list[torch.Tensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +92,21 @@ class BaselineComparison:
     """Elements that rounding let flip."""
 
 
-def compare(expected: Expected, actual: list[torch.Tensor], *, limit: float, trial: str) -> Comparison:
-    """Compare every output tensor of one call; `limit` is a multiple of the error scale."""
+def compare(
+    expected: Expected,
+    actual: list[torch.Tensor],
+    *,
+    limit: float,
+    trial: str,
+    overall: float = math.inf,
+) -> Comparison:
+    """Compare the output tensors of one call; `limit` is a multiple of the error scale.
+
+    It holds for each group, `overall`, in roundoffs, for the whole of an output in single precision. State,
+    which comes last, may be missing in `actual`: between calls in a row nobody sees it.
+    """
     worst = 0.0
-    paths = [_readable(path) for path in leaf_paths(expected.output.tree)]
+    paths = [_readable(path) for path in leaf_paths(expected.output.tree)[: len(actual)]]
     for index, (path, returned) in enumerate(zip(paths, actual, strict=True)):
         got = as_real(returned)
         ratio, wrong = _leaf(expected, index, got, limit)
@@ -91,7 +116,65 @@ def compare(expected: Expected, actual: list[torch.Tensor], *, limit: float, tri
             most = limit if scale is None else dtype_limit(limit, expected.precision(index))
             ratios = {"error_ratio": ratio, "limit_ratio": most, "trial": trial}
             return Comparison(worst, _describe(path, exact, got, wrong).model_copy(update=ratios))
+    errors = overall_errors(expected, actual) if math.isfinite(overall) else []
+    for index, error in enumerate(errors):
+        if not error <= overall:
+            return Comparison(
+                worst, _too_coarse(paths[index], expected, index, actual, (error, overall), trial)
+            )
     return Comparison(worst, None)
+
+
+def compare_change(
+    expected: Expected,
+    actual: list[torch.Tensor],
+    near: Outputs,
+    *,
+    terms: ReductionTerms,
+    trial: str,
+) -> Mismatch | None:
+    """Compare the change of outputs from those for nearby inputs; the reference sums so many terms."""
+    paths = [_readable(path) for path in leaf_paths(expected.output.tree)]
+    for index, error in enumerate(overall_errors(expected, actual, near)):
+        if not error <= (limit := change_limit(terms)):
+            return _too_coarse(paths[index], expected, index, actual, (error, limit), trial)
+    return None
+
+
+def overall_errors(
+    expected: Expected, actual: list[torch.Tensor], near: Outputs | None = None
+) -> list[float]:
+    """Root mean square error of each output in roundoffs; 0 where it has more or fewer than 24 bits.
+
+    With `near` it is the error of the change from those outputs. Errors that are smooth in the inputs cancel
+    there: those of truncated sums and of approximations. Those of narrow operands do not, nor do the small
+    ones of rounded sums.
+    """
+    found = []
+    for index, returned in enumerate(actual):
+        unit, jumps = expected.roundoffs[index], expected.decisions.jumps
+        if unit is None or expected.precision(index) != torch.float32 or (jumps and jumps[index]):
+            found.append(0.0)
+            continue
+        error = as_real(returned).double() - expected.exact[index]
+        if near is not None:
+            error -= as_real(near.actual[index]).double() - near.expected.exact[index]
+            error /= math.sqrt(2)
+        found.append(float(rms(finite_or_zero(error).reshape(1, -1))) / unit if error.numel() else 0.0)
+    return found
+
+
+def _too_coarse(
+    path: str,
+    expected: Expected,
+    index: int,
+    actual: list[torch.Tensor],
+    ratios: tuple[float, float],
+    trial: str,
+) -> Mismatch:
+    exact, got = expected.exact[index], as_real(actual[index])
+    update = {"error_ratio": ratios[0], "limit_ratio": ratios[1], "trial": trial, "pattern": COARSE}
+    return _describe(path, exact, got, got != exact).model_copy(update=update)
 
 
 def agrees(expected: Expected, actual: list[torch.Tensor], *, limit: float) -> bool:
@@ -127,8 +210,8 @@ def _nearest(exact: torch.Tensor, jumps: Discontinuities, got: torch.Tensor) -> 
 
 
 def _readable(path: str) -> str:
-    """A readable name of an output; beside gradients the call's own value has a name too."""
-    return _GRADIENT.sub(r"\1", path).removeprefix(f"[{OUTPUT!r}]")
+    """A readable name of an output; beside gradients and effects the call's own value has a name too."""
+    return _NAMED.sub(r"\1", path).removeprefix(f"[{OUTPUT!r}]")
 
 
 def _floating(

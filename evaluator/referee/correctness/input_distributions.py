@@ -9,9 +9,22 @@ from typing import Final
 
 import torch
 
-from kernelwright.evaluator.referee.correctness.policy import FEWEST_SCATTERED, SPIKE_SPACING, SPIKES
+from kernelwright.evaluator.referee.correctness.policy import (
+    FEW_TERMS,
+    FEWEST_SCATTERED,
+    NEARBY,
+    SPIKE_SPACING,
+    SPIKES,
+)
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.reference.input_structure import keeper, variable
+
+_SECOND_TERM: Final = 1 << 14
+"""Leading bit of the second of two bfloat16 terms, where that is as large as it gets."""
+_THIRD_TERM: Final = 1 << 6
+"""First bit that two bfloat16 terms lose."""
+_CLEARED: Final = _SECOND_TERM << 1 | 7 * _THIRD_TERM >> 3
+"""Bits that are zero, or the opposite of the first lost bit."""
 
 Variant = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 
@@ -80,7 +93,46 @@ def _zero_mean(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor
     signs = (
         2 * torch.randint(0, 2, values.shape, generator=generator, dtype=torch.int8, device=values.device) - 1
     )
-    return values * signs
+    return hardened(values * signs)
+
+
+def hardened(values: torch.Tensor) -> torch.Tensor:
+    """Float32 values whose mantissas lose most where they are cut to two bfloat16 terms, or to 16 bits.
+
+    Beyond the bits of the first term and those of the second, which is as large as it gets, the rest is
+    nearly half a unit, to be rounded up or down. Zeros and what is not finite stay; others move by less than
+    one in 256.
+    """
+    if values.dtype != torch.float32:
+        return values
+    harder = values.clone(memory_format=torch.contiguous_format)
+    harden(harder)
+    return torch.where(values.isfinite() & (values != 0), harder, values)
+
+
+def harden(values: torch.Tensor) -> None:
+    """Harden dense float32 values in place; none may be zero or infinite."""
+    bits = values.view(torch.int32)
+    # Three bits opposite to the first one lost: 0.1000 or 0.0111 of a unit.
+    opposite = bits.bitwise_not().bitwise_and_(_THIRD_TERM).mul_(7).bitwise_right_shift_(3)
+    bits.bitwise_and_(~_CLEARED).bitwise_or_(opposite).bitwise_or_(_SECOND_TERM)
+
+
+def nearby(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Values at a small random distance, of either sign."""
+    return hardened(
+        values * (1 + NEARBY * _uniform(values.numel(), generator, values.device)).view(values.shape)
+    )
+
+
+def few_terms(longest: int) -> Variant:
+    """A variant that leaves a few elements of each reduction of this length, and zeros elsewhere."""
+
+    def variant(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        drawn = torch.rand(values.shape, generator=generator, device=values.device)
+        return torch.where(drawn < min(1 / 2, FEW_TERMS / longest), values, 0.0)
+
+    return variant
 
 
 def _large(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -127,13 +179,20 @@ VARIANTS: dict[str, Variant] = {
 }
 
 
+CONSTANT_INPUTS: Final = "constant_inputs"
+AS_GIVEN: Final = "as_given"
+
 VARIED: Final = {
+    CONSTANT_INPUTS: "masks, lengths, orders and numbers that are the same in every draw are others here",
+    AS_GIVEN: "the problem's own, with the zeros and ones that are the same in every draw",
     "near_duplicate": "the problem's own with three elements far out",
     "zero_mean": "the problem's own with random signs",
     "sparse": "the problem's own with most elements much smaller",
     "large": "the problem's own, 16 times as large",
     "tiny": "the problem's own, 4096 times smaller",
     "outliers": "the problem's own with some elements far out",
+    "few_terms": "the problem's own with zeros for all but a few terms of each sum",
+    "nearby": "the problem's own with random signs, moved by less than one in 256",
 }
 """A description of each variant, for people; the reference stays finite on it."""
 

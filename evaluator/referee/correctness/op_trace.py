@@ -5,22 +5,21 @@ The result is a value, passed to whatever sets a tolerance; nothing is stored in
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from kernelwright.evaluator.referee.correctness.policy import (
-    MAX_PRODUCT_TERMS,
-    MAX_SUM_TERMS,
-    REDUCED_LIMIT,
-    SUMMED_PRODUCTS,
-)
+from kernelwright.evaluator.referee.correctness.policy import REDUCED_LIMIT
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
+from kernelwright.evaluator.schema.errors import ProblemError
 
 _HALVES: Final = {torch.float16, torch.bfloat16}
 _STEPPING = re.compile(
@@ -29,13 +28,45 @@ _STEPPING = re.compile(
 )
 """Operations that jump, by name; others are known by the whole numbers they make of floating ones."""
 
+_OPERANDS: Final = {
+    **dict.fromkeys(("mm", "bmm", "mv", "dot", "vdot", "convolution", "cudnn_convolution"), 0),
+    **dict.fromkeys(("addmm", "baddbmm", "addbmm", "addmv"), 1),
+}
+"""Products, and the place of the first of their two operands."""
+_MOVES: Final = re.compile(
+    r"_*(to_copy|unsafe_view|all|amax|amin|any|arange|argmax|argmin|bernoulli|cat|clone|conj|constant_pad_nd|copy|"
+    r"detach|embedding|empty\w*|eye|fill|flip|full|full_like|gather|index|index_put|index_select|kthvalue|"
+    r"lift_fresh|local_scalar_dense|max|max_pool\w*|median|min|new_\w+|normal|ones|ones_like|pixel_shuffle|"
+    r"rand\w*|repeat\w*|reshape_alias|resolve_conj|roll|scalar_tensor|scatter|slice_scatter|sort|stack|topk|"
+    r"tril|triu|uniform|unsafe_split\w*|zero|zeros|zeros_like)_*"
+)
+"""Operations that move, choose or make elements."""
+_SUMS: Final = frozenset({"sum", "mean", "cumsum"})
+
+
+@dataclass(frozen=True, slots=True)
+class ReductionTerms:
+    """Terms of the longest reductions of a call."""
+
+    products: int = 1
+    """Terms of a sum of products."""
+    sums: int = 1
+    """Terms of any other reduction."""
+    convolves: bool = False
+    """Some of the products are convolutions, for which there are faster and less exact algorithms."""
+
+    @property
+    def longest(self) -> int:
+        """Terms of the longest reduction."""
+        return max(self.products, self.sums)
+
 
 @dataclass(frozen=True, slots=True)
 class OpTrace:
     """Facts about a reference that its tolerances depend on."""
 
-    terms: int = 1
-    """About how many terms an output element sums."""
+    terms: ReductionTerms = ReductionTerms()
+    """Terms of the call's longest reductions."""
     decides: bool = False
     """The call rounds, compares or chooses among floating numbers: outputs may jump."""
     half: torch.dtype | None = None
@@ -56,18 +87,12 @@ class OpTrace:
 class _OpWatch(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
-        self.terms = 1
         self.decides = False
         self.halves: set[torch.dtype] = set()
 
     # Any: whatever torch hands to a function mode.
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
-        tensors = [arg for arg in args if isinstance(arg, torch.Tensor) and arg.dim()]
-        if "conv" in name and len(tensors) > 1:
-            self.terms = max(self.terms, tensors[1][0].numel())
-        elif tensors and any(word in name for word in ("mm", "matmul", "linear", "einsum", "attention")):
-            self.terms = max(self.terms, *(max(tensor.shape[-2:]) for tensor in tensors[:2]))
         named = kwargs or {}
         result = func(*args, **named)
         found = result if isinstance(result, tuple) else (result,)
@@ -105,11 +130,11 @@ def _differ(own: torch.Tensor, best: torch.Tensor) -> bool:
 
 def trace_call(reference: Reference, model: nn.Module, arguments: Arguments) -> OpTrace:
     """Trace one call."""
-    with _OpWatch() as seen:
+    with _OpWatch() as seen, ReductionCounter() as counted:
         output = reference.call(model, arguments)
     half = max(seen.halves, key=lambda dtype: torch.finfo(dtype).eps, default=None)
     return OpTrace(
-        terms=_terms(seen.terms, arguments, output),
+        terms=counted.terms,
         decides=seen.decides,
         half=half,
         keeps_roundings=half is not None and _means_its_roundings(reference, model, arguments, output),
@@ -117,15 +142,98 @@ def trace_call(reference: Reference, model: nn.Module, arguments: Arguments) -> 
     )
 
 
-def _terms(product_terms: int, arguments: Arguments, output: Output) -> int:
-    """About how many terms an output element sums: from products seen, or inputs per output."""
-    produced = max(1, min(leaf.numel() for leaf in output.leaves))
-    consumed = max((leaf.numel() for leaf in arguments.leaves), default=1)
-    floating = [leaf for leaf in arguments.leaves if leaf.is_floating_point() and leaf.dim()]
-    widest = max((leaf.shape[-1] for leaf in floating), default=1)
-    terms = int(max(product_terms, consumed // produced, widest))
-    # Beside products sums are often of positive terms, as in a softmax or a loss, where adding one after
-    # another loses small ones for good. Nothing there is computed in TF32, the closest thing to keep apart.
-    if product_terms > 1 and consumed // produced <= SUMMED_PRODUCTS * product_terms:
-        return min(terms, MAX_PRODUCT_TERMS)
-    return min(4 * terms, MAX_SUM_TERMS)
+def nonzero_terms(reference: Reference, model: nn.Module, arguments: Arguments) -> int:
+    """Terms of a call's longest reduction that are not zero; no end of them where the reference fails."""
+    with ReductionCounter(nonzero=True) as counted:
+        try:
+            reference.call(model, arguments)
+        except ProblemError:
+            return sys.maxsize
+    found: ReductionTerms = counted.terms
+    return found.longest
+
+
+class ReductionCounter(TorchDispatchMode):
+    """Counts the terms of the reductions that a call makes, operation by operation.
+
+    Elementwise operations, views and moves reduce nothing; what is no product and no plain sum counts as a
+    sum over what it makes less of, or over its input's longest dimension. With `nonzero`, terms of products
+    and plain sums that are zero for these very inputs do not count.
+    """
+
+    def __init__(self, *, nonzero: bool = False) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's own
+        self.terms: ReductionTerms = ReductionTerms()
+        self._nonzero = nonzero
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: torch would import its compiler for that, which takes as long as importing torch."""
+        return False
+
+    # Any: whatever torch hands to a dispatch mode.
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        if torch.Tag.pointwise in func.tags or func.is_view or _MOVES.fullmatch(name):
+            return result
+        tensors = [arg for arg in args if isinstance(arg, torch.Tensor) and arg.is_floating_point()]
+        if not tensors or _is_frozen_norm(name, args):
+            return result
+        products, sums = self.terms.products, self.terms.sums
+        if name in _OPERANDS:
+            products = max(products, self._product(func, args, _OPERANDS[name]))
+        elif "attention" in name and len(tensors) > 1:
+            products = max(products, tensors[0].shape[-1], tensors[1].shape[-2])
+            sums = max(sums, tensors[1].shape[-2])
+        elif name in _SUMS and self._nonzero:
+            sums = max(sums, _nonzero_sum(func, args, kwargs or {}))
+        elif "nll_loss" in name:
+            sums = max(sums, args[1].numel())
+        else:
+            sums = max(sums, _reduced(tensors[0], result))
+        self.terms = ReductionTerms(products, sums, self.terms.convolves or "convolution" in name)
+        return result
+
+    # Any: an operation and its arguments.
+    def _product(self, func: Any, args: Sequence[Any], first: int) -> int:
+        one, other = args[first], args[first + 1]
+        if not self._nonzero:
+            return _product_terms(one, other, args)
+        operands = [(operand != 0).to(torch.float32) for operand in (one, other)]
+        rest = [None, *args[3:]] if first == 0 and len(args) > 2 else args[first + 2 :]
+        start = [torch.zeros_like(args[0], dtype=torch.float32)] if first else []
+        return _most(func(*start, *operands, *rest))
+
+
+# Any: the operation's arguments.
+def _is_frozen_norm(name: str, args: Sequence[Any]) -> bool:
+    """Return whether it is a batch norm that uses statistics it was given."""
+    return "batch_norm" in name and ("no_training" in name or (len(args) > 5 and not args[5]))
+
+
+# Any: the operation's arguments.
+def _product_terms(one: torch.Tensor, other: torch.Tensor, args: Sequence[Any]) -> int:
+    if other.dim() < 3 or len(args) <= 6:
+        return int(one.shape[-1])
+    transposed, groups = (bool(args[6]), int(args[8])) if len(args) > 8 else (False, 1)
+    return other.numel() // other.shape[1] // groups if transposed else other[0].numel()
+
+
+# Any: the operation and its arguments.
+def _nonzero_sum(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> int:
+    marks = (args[0] != 0).to(torch.float32)
+    result = func(marks, *args[1:], **{**kwargs, "dtype": torch.float32})
+    is_mean = func.overloadpacket.__name__ == "mean"
+    return _most(result * (marks.numel() / max(1, result.numel())) if is_mean else result)
+
+
+def _most(counts: torch.Tensor) -> int:
+    return max(1, round(float(counts.max()))) if counts.numel() else 1
+
+
+def _reduced(given: torch.Tensor, result: object) -> int:
+    made = result if isinstance(result, (tuple, list)) else (result,)
+    sizes = [each.numel() for each in made if isinstance(each, torch.Tensor) and each.is_floating_point()]
+    fewest = max(1, min((size for size in sizes if size), default=given.numel()))
+    return math.ceil(given.numel() / fewest) if fewest < given.numel() else max(given.shape, default=1)

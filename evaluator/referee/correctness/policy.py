@@ -8,8 +8,9 @@ UNIT_ROUNDOFF: Final = {"fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "b
 """Perturbation of inputs and parameters under each math policy: half a unit in the last place it allows."""
 
 # Limits: multiples of the error scale of a group of output elements (see tolerance.py).
-ZERO_MEAN_LIMIT: Final = 32.0
-"""Norm-wise limit where terms cancel: honest sequential float32 stays below 7, TF32 starts near 800."""
+ZERO_MEAN_LIMIT: Final = 128.0
+"""Norm-wise limit where terms cancel: truncated sums of 216 products reach 52 in a row behind an activation,
+sequential float32 7; with one operand in TF32 errors start near 450."""
 OTHER_LIMIT: Final = 192.0
 """Norm-wise limit elsewhere: sequential float32 reached 29 for products of 131072 positive terms."""
 REDUCED_LIMIT: Final = 16.0
@@ -21,15 +22,39 @@ PEAK_FACTOR: Final = 8.0
 """Times the norm-wise limit that a single element may err."""
 SEQUENTIAL_FACTOR: Final = 4.0
 """Times the root of the number of terms: the limit where sums are added one after another."""
+TRUNCATION_FACTOR: Final = 1 / 20
+"""Times the number of terms of a product: the limit where each addition truncates, as tensor cores do: three
+TF32 products in one accumulator err 106 scales at 4096 terms on an H200."""
 MAX_ZERO_MEAN_LIMIT: Final = 512.0
 """Limit for zero-mean terms without products: inputs in half precision start near 950."""
-MAX_PRODUCT_TERMS: Final = 1 << 10
-"""Terms of a product beyond which the limit stays, or TF32 would pass: sums of products of random signs err
-5 scales at 4096 terms and 20 at 131072; with one operand in TF32 they err 600 and 450."""
+MAX_PRODUCT_LIMIT: Final = 1024.0
+"""The same of products: truncated sums reach 619 at 131072 terms, where TF32 is found by other means."""
 MAX_SUM_TERMS: Final = 1 << 18
 """Terms of a sum without products beyond which the limit stays, or a mere sample of the terms would pass."""
-SUMMED_PRODUCTS: Final = 16
-"""Times more inputs per output than terms of a product from which on products are taken to be summed up."""
+
+# Precision of operands, over a whole output: where summation errs little, or its errors cancel. Units are the
+# response to one rounding of every input.
+PRECISION_LIMIT: Final = 20.0
+"""Error where few terms are not zero, and least limit of the error of a change between nearby inputs. Of few
+terms products err on an H200 at most 3.4, in any order, in three parts or truncating; Winograd's
+F(4x4, 3x3) 7.2; two bfloat16 terms 51 and more, cut to 16 bits 105. Of changes Strassen's products err 10;
+two bfloat16 terms 43 and more, 92 where mantissas are hard."""
+CHANGE_PRODUCT_FACTOR: Final = 0.4
+"""Limit of the error of a change, times the root of the terms of a product: on an H200 sums reach 0.21 one
+after another, and 0.23 where they are truncated."""
+CHANGE_CONVOLUTION_FACTOR: Final = 1.0
+"""The same of convolutions: Winograd's F(4x4, 3x3) reaches 0.85."""
+CHANGE_SUM_FACTOR: Final = 0.6
+"""The same, times the root of the terms of other sums, whose terms may be of one sign."""
+OWN_ERROR_SHARE: Final = 8.0
+"""Units that the reference's own error counts as at least: another order may err some times as much."""
+FEW_TERMS: Final = 2
+"""Terms of a reduction that are not zero, on average, in trials of few terms."""
+MAX_FEW_TERMS: Final = 32
+"""Terms any reduction may have there at most: beyond, summation errs as much as narrow operands."""
+NEARBY: Final = 2.0**-8
+"""Relative distance of nearby inputs: beyond the last bit of two bfloat16 terms, and near enough for errors
+that are smooth in the inputs, such as truncated sums', to cancel."""
 
 # Error scales.
 HALF_PRECISION_RATIO: Final = 4.0
@@ -85,6 +110,8 @@ NEARLY_MEAN: Final = 1 - 1e-9
 # Trials.
 INPUT_DRAWS: Final = 2
 """Unchanged draws of a problem's inputs: a constant output would pass one."""
+CONSTANT_TRIALS: Final = 2
+"""Trials of the first weight draw in which inputs are varied that never vary: a guess passes one."""
 FINITE_SHARE: Final = 0.9
 """Share of the finite output elements of a plain draw that a varied one must keep."""
 SOLVED_TRIALS_BYTES: Final = 1 << 30
@@ -107,6 +134,8 @@ FEWEST_VERIFY_CALLS: Final = 2
 """The same where memory is short: a later call must leave an earlier output alone."""
 VERIFY_MEMORY_SHARE: Final = 0.05
 """Share of the free device memory for those buffers."""
+GUARD_MEMORY_SHARE: Final = 1 / 8
+"""Share of the free memory that tensors between unmapped pages take; what finds no room stays elsewhere."""
 RETRIES: Final = 2
 """Repeats of a wrong call, to tell a wrong candidate from a nondeterministic one."""
 REMARK_CHARACTERS: Final = 400

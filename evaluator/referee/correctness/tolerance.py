@@ -25,17 +25,25 @@ from kernelwright.evaluator.referee.correctness.groups import (
     grouped,
     rms,
 )
-from kernelwright.evaluator.referee.correctness.op_trace import OpTrace
+from kernelwright.evaluator.referee.correctness.op_trace import OpTrace, ReductionTerms
 from kernelwright.evaluator.referee.correctness.policy import (
+    CHANGE_CONVOLUTION_FACTOR,
+    CHANGE_PRODUCT_FACTOR,
+    CHANGE_SUM_FACTOR,
     CHUNK_ELEMENTS,
     EIGHT_BIT_LIMIT,
     HALF_PRECISION_RATIO,
+    MAX_PRODUCT_LIMIT,
+    MAX_SUM_TERMS,
     MAX_ZERO_MEAN_LIMIT,
     OTHER_LIMIT,
+    OWN_ERROR_SHARE,
+    PRECISION_LIMIT,
     REDUCED_LIMIT,
     SEQUENTIAL_FACTOR,
     SMALL_INPUT_BITS,
     SMALL_INPUT_SHARE,
+    TRUNCATION_FACTOR,
     UNIT_ROUNDOFF,
     ZERO_MEAN_LIMIT,
 )
@@ -58,6 +66,8 @@ class Expected:
     """Per floating leaf, the error scale of each group, shape [groups]."""
     in_double: bool
     """False where the reference cannot run in float64."""
+    roundoffs: list[float | None] = field(default_factory=list)
+    """Per floating leaf, what one rounding of every input makes of it, root mean square of the whole leaf."""
     halves: list[torch.dtype | None] = field(default_factory=list)
     """Per leaf, the half precision whose roundings on the way are most of its error, where it is wider."""
     decisions: Decisions = field(default_factory=Decisions)
@@ -83,11 +93,13 @@ def expect(
     other = call(_roundoff(model, arguments, math_policy))
     exact: list[torch.Tensor] = []
     scales: list[torch.Tensor | None] = []
+    roundoffs: list[float | None] = []
     halves: list[torch.dtype | None] = []
     for index, leaf in enumerate(output.leaves):
         if not (leaf.is_floating_point() or leaf.is_complex()):
             exact.append(oracle.leaves[index])
             scales.append(None)
+            roundoffs.append(None)
             halves.append(None)
             continue
         own = as_real(leaf)
@@ -95,15 +107,16 @@ def expect(
         best = best if all_finite(own) else torch.where(computable(own).isfinite(), best, own.double())
         may_be = torch.finfo(own.dtype).bits > _HALF_BITS and not trace.keeps_roundings
         half = trace.half if may_be else None
-        scale, is_halved = _scale(own, best, as_real(other.leaves[index]), may_be_halved=half is not None)
+        found = _scale(own, best, as_real(other.leaves[index]), may_be_halved=half is not None)
         exact.append(best)
-        scales.append(scale)
-        halves.append(half if is_halved else None)
-    found = Expected(output, exact, scales, double is not None, halves)
+        scales.append(found.groups)
+        roundoffs.append(found.roundoff)
+        halves.append(half if found.is_halved else None)
+    solved = Expected(output, exact, scales, double is not None, roundoffs, halves)
     if not ((None in scales or trace.decides) and movable(model, arguments)):
-        return found
+        return solved
     watched = [
-        OutputWatch(best, scale, found.precision(index), dtype_limit(OTHER_LIMIT, found.precision(index)))
+        OutputWatch(best, scale, solved.precision(index), dtype_limit(OTHER_LIMIT, solved.precision(index)))
         if scale is not None
         else OutputWatch(best, None, best.dtype, 0.0)
         for index, (best, scale) in enumerate(zip(exact, scales, strict=True))
@@ -114,7 +127,7 @@ def expect(
         decides=trace.decides,
         flips=trace.flips,
     )
-    return replace(found, decisions=decisions)
+    return replace(solved, decisions=decisions)
 
 
 def _roundoff(model: nn.Module, arguments: Arguments, math_policy: str) -> float:
@@ -130,10 +143,17 @@ def _roundoff(model: nn.Module, arguments: Arguments, math_policy: str) -> float
     return torch.finfo(torch.float64).eps if is_double else UNIT_ROUNDOFF[math_policy]
 
 
-def _scale(
-    own: torch.Tensor, best: torch.Tensor, other: torch.Tensor, *, may_be_halved: bool
-) -> tuple[torch.Tensor, bool]:
-    """Scale of each group, and whether roundings to half precision on the way are most of the error.
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """Error scales of one leaf."""
+
+    groups: torch.Tensor
+    roundoff: float
+    is_halved: bool
+
+
+def _scale(own: torch.Tensor, best: torch.Tensor, other: torch.Tensor, *, may_be_halved: bool) -> _Scale:
+    """Measure error scales; find out whether roundings to half precision on the way are most of the error.
 
     Limits are those of half precision then, and without these roundings an error may be what it always may.
     """
@@ -147,7 +167,8 @@ def _scale(
     scales = torch.maximum(errors, others * (OTHER_LIMIT / REDUCED_LIMIT) if is_halved else others)
     # A row of zeros behind a relu still carries the rounding of what was cut off.
     overall = squares.mean().sqrt() * (information.eps / 16)
-    return torch.maximum(scales, overall) + information.tiny, is_halved
+    roundoff = max(_total(others), _total(errors) / OWN_ERROR_SHARE, information.tiny)
+    return _Scale(torch.maximum(scales, overall) + information.tiny, roundoff, is_halved)
 
 
 def _total(groups: torch.Tensor) -> float:
@@ -171,18 +192,28 @@ def dtype_limit(limit: float, dtype: torch.dtype) -> float:
     return min(limit, REDUCED_LIMIT) if bits == _HALF_BITS else limit
 
 
-def limit(math_policy: str, *, zero_mean: bool, terms: int) -> float:
+def limit(math_policy: str, *, zero_mean: bool, terms: ReductionTerms) -> float:
     """Norm-wise limit as a multiple of the scale.
 
-    Adding `terms` positive numbers one after another errs about the square root of `terms` times as much as
-    the reference's blocked sums do, even where the result is then centred, as in a softmax or a norm.
+    Adding so many positive numbers one after another errs about the square root of their number times as
+    much as the reference's blocked sums do, even where the result is then centred, as in a softmax or a norm.
     """
     if math_policy != "fp32":
         return REDUCED_LIMIT
-    sequential = SEQUENTIAL_FACTOR * math.sqrt(terms)
-    if zero_mean:
-        return min(max(ZERO_MEAN_LIMIT, sequential), MAX_ZERO_MEAN_LIMIT)
-    return max(OTHER_LIMIT, sequential)
+    summed = min(4 * terms.sums, MAX_SUM_TERMS) if terms.sums > 1 else 1
+    accumulated = max(
+        SEQUENTIAL_FACTOR * math.sqrt(max(terms.products, summed)), TRUNCATION_FACTOR * terms.products
+    )
+    if zero_mean and terms.longest > 1:
+        most = MAX_PRODUCT_LIMIT if terms.products > 1 else MAX_ZERO_MEAN_LIMIT
+        return min(max(ZERO_MEAN_LIMIT, accumulated), most)
+    return max(OTHER_LIMIT, accumulated)
+
+
+def change_limit(terms: ReductionTerms) -> float:
+    """Limit of the error of a change between nearby inputs, over a whole output, in roundoffs."""
+    factor = CHANGE_CONVOLUTION_FACTOR if terms.convolves else CHANGE_PRODUCT_FACTOR
+    return max(PRECISION_LIMIT, factor * math.sqrt(terms.products), CHANGE_SUM_FACTOR * math.sqrt(terms.sums))
 
 
 def usual_scales(expected: Expected) -> list[float | None]:

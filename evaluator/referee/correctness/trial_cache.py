@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kernelwright.evaluator.referee.correctness.tolerance import Expected
-from kernelwright.evaluator.referee.reference.reference import Arguments
+import torch
+from torch import nn
+
+from kernelwright.evaluator.ipc.tensor_tree import Tree, same_structure
+from kernelwright.evaluator.referee.correctness.policy import CHUNK_ELEMENTS
+from kernelwright.evaluator.referee.correctness.tolerance import Expected, usual_scales
+from kernelwright.evaluator.referee.reference.input_structure import computable, variable
+from kernelwright.evaluator.referee.reference.reference import Arguments, Output
+from kernelwright.evaluator.referee.worker.setup import ModelSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +71,21 @@ class TrialCache:
 class Trial:
     """One set of inputs with its expected outputs, and the limit of a candidate's error."""
 
-    def __init__(self, name: str, limit: float, solve: Solve, cache: TrialCache | None = None) -> None:
-        """Without a shelf `solve` is asked every time."""
+    def __init__(
+        self,
+        name: str,
+        limit: float,
+        solve: Solve,
+        cache: TrialCache | None = None,
+        *,
+        overall: float = math.inf,
+    ) -> None:
+        """Without a shelf `solve` is asked every time; `overall` bounds the error over whole outputs."""
         self.name = name
         self.limit = limit
+        self.overall = overall
+        self.near: Trial | None = None
+        """A trial of nearby inputs: the change between both is compared too."""
         self._solve = solve
         self._cache = cache
 
@@ -94,3 +113,100 @@ class Trial:
         """It will not be needed again."""
         if self._cache is not None:
             self._cache.drop(self._solve)
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """One weight draw: the disclosed seed, whether constant parameters were varied, and its trials."""
+
+    seed: int
+    vary: bool
+    model: nn.Module
+    trials: list[Trial]
+    given: dict[str, torch.Tensor]
+    """Parameters and buffers that were varied by their values: a candidate is given them by name."""
+
+    def spec(
+        self, class_name: str, *, state: dict[str, torch.Tensor] | None = None, model: str = "m"
+    ) -> ModelSpec:
+        """A model of this draw, to be constructed in a worker."""
+        return ModelSpec(class_name, model, self.seed, self.vary, state, self.given)
+
+
+def mark(leaves: list[torch.Tensor]) -> int:
+    """A number that tells tensors from others, bit for bit, but for their order."""
+    found = 0
+    for leaf in leaves:
+        held = leaf.resolve_conj().contiguous().view(-1)
+        whole = held.view(torch.int32 if leaf.element_size() % 4 == 0 else torch.uint8)
+        for number, part in enumerate(torch.split(whole, CHUNK_ELEMENTS)):
+            found += (number + 1) * int(part.sum(dtype=torch.int64))
+    return found
+
+
+Draws = Callable[[], Arguments]
+"""Draws inputs: the same ones every time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Structure, shapes and types, which all draws of a problem's inputs share."""
+
+    trees: tuple[Tree, Tree]
+    tensors: list[tuple[torch.Size, torch.dtype]]
+
+    @classmethod
+    def of(cls, arguments: Arguments) -> Form:
+        """The form of some inputs."""
+        tensors = [(leaf.shape, leaf.dtype) for leaf in arguments.leaves]
+        return cls((arguments.args, arguments.kwargs), tensors)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A trial of drawn inputs, from which others are made."""
+
+    trial: Trial
+    redraw: Draws
+    varies: bool
+    tree: Tree
+    shapes: list[torch.Size]
+    finite: list[int]
+    """Finite elements of each output."""
+    usual: list[float | None]
+
+    @classmethod
+    def of(cls, trial: Trial, redraw: Draws) -> Origin:
+        """Collect the facts that are needed when its tensors may be gone."""
+        solved = trial.solved
+        output = solved.expected.output
+        return cls(
+            trial,
+            redraw,
+            varies=any(map(variable, solved.arguments.varying)),
+            tree=output.tree,
+            shapes=[leaf.shape for leaf in output.leaves],
+            finite=[count_finite(leaf) for leaf in output.leaves],
+            usual=usual_scales(solved.expected),
+        )
+
+    def draw(self) -> Arguments:
+        """Its inputs."""
+        kept = self.trial.kept
+        return kept.arguments if kept is not None else self.redraw()
+
+    def is_met_by(self, output: Output, share: float) -> bool:
+        """Return whether an output has as many finite elements, but for a share."""
+        return (
+            same_structure(output.tree, self.tree)
+            and [leaf.shape for leaf in output.leaves] == self.shapes
+            and all(
+                count_finite(leaf) >= share * most
+                for leaf, most in zip(output.leaves, self.finite, strict=True)
+            )
+        )
+
+
+def count_finite(leaf: torch.Tensor) -> int:
+    """Finite elements of a tensor."""
+    return int(computable(leaf).isfinite().count_nonzero())

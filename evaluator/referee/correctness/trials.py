@@ -2,121 +2,71 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import product
 from typing import Final
 
 import torch
 from torch import nn
 
-from kernelwright.evaluator.ipc.tensor_tree import Tree, same_structure
+from kernelwright.evaluator.ipc.tensor_tree import same_structure
 from kernelwright.evaluator.referee.correctness.input_distributions import (
+    AS_GIVEN,
+    CONSTANT_INPUTS,
     VARIANTS,
     Starts,
     Variant,
+    few_terms,
+    nearby,
     row,
     varied,
 )
-from kernelwright.evaluator.referee.correctness.op_trace import trace_call
+from kernelwright.evaluator.referee.correctness.op_trace import nonzero_terms, trace_call
 from kernelwright.evaluator.referee.correctness.policy import (
     AROUND,
     BELOW,
-    CHUNK_ELEMENTS,
+    CONSTANT_TRIALS,
     FINITE_SHARE,
     INPUT_DRAWS,
+    MAX_FEW_TERMS,
     NEAR,
+    PRECISION_LIMIT,
     SOLVED_TRIALS_BYTES,
 )
 from kernelwright.evaluator.referee.correctness.tolerance import (
     Expected,
     expect,
     limit,
-    usual_scales,
     with_least_scales,
 )
-from kernelwright.evaluator.referee.correctness.trial_cache import SolvedTrial, Trial, TrialCache
-from kernelwright.evaluator.referee.reference.input_structure import computable, kept_in_order, variable
+from kernelwright.evaluator.referee.correctness.trial_cache import (
+    Draw,
+    Draws,
+    Form,
+    Origin,
+    SolvedTrial,
+    Trial,
+    TrialCache,
+    count_finite,
+    mark,
+)
+from kernelwright.evaluator.referee.reference.constant_inputs import ConstantInputs
+from kernelwright.evaluator.referee.reference.effects import same_answers
+from kernelwright.evaluator.referee.reference.input_structure import kept_in_order
 from kernelwright.evaluator.referee.reference.latency import with_threads
-from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference, same_answers
+from kernelwright.evaluator.referee.reference.reference import Arguments, Reference
 from kernelwright.evaluator.schema.errors import ProblemError
 
 _ASSERTING = re.compile(r"binary_cross_entropy\(|BCELoss\(|bernoulli|multinomial")
 """Operations that kill the CUDA context when an input leaves its domain."""
 
 
-@dataclass(frozen=True, slots=True)
-class Draw:
-    """One weight draw: the disclosed seed, whether constant parameters were varied, and its trials."""
-
-    seed: int
-    vary: bool
-    model: nn.Module
-    trials: list[Trial]
-
-
-Draws = Callable[[], Arguments]
-"""Draws inputs: the same ones every time."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """Structure, shapes and types, which all draws of a problem's inputs share."""
-
-    trees: tuple[Tree, Tree]
-    tensors: list[tuple[torch.Size, torch.dtype]]
-
-    @classmethod
-    def of(cls, arguments: Arguments) -> _Form:
-        tensors = [(leaf.shape, leaf.dtype) for leaf in arguments.leaves]
-        return cls((arguments.args, arguments.kwargs), tensors)
-
-
-@dataclass(frozen=True, slots=True)
-class _Origin:
-    trial: Trial
-    redraw: Draws
-    varies: bool
-    tree: Tree
-    shapes: list[torch.Size]
-    finite: list[int]
-    """Finite elements of each output."""
-    usual: list[float | None]
-
-    @classmethod
-    def of(cls, trial: Trial, redraw: Draws) -> _Origin:
-        """Collect the facts that are needed when its tensors may be gone."""
-        solved = trial.solved
-        output = solved.expected.output
-        return cls(
-            trial,
-            redraw,
-            varies=any(map(variable, solved.arguments.varying)),
-            tree=output.tree,
-            shapes=[leaf.shape for leaf in output.leaves],
-            finite=[_finite(leaf) for leaf in output.leaves],
-            usual=usual_scales(solved.expected),
-        )
-
-    def draw(self) -> Arguments:
-        """Its inputs."""
-        kept = self.trial.kept
-        return kept.arguments if kept is not None else self.redraw()
-
-    def is_met_by(self, output: Output, share: float) -> bool:
-        """Return whether an output has as many finite elements, but for a share."""
-        return (
-            same_structure(output.tree, self.tree)
-            and [leaf.shape for leaf in output.leaves] == self.shapes
-            and all(
-                _finite(leaf) >= share * most for leaf, most in zip(output.leaves, self.finite, strict=True)
-            )
-        )
-
-
 _SMALL: Final = "tiny"
+_FEW: Final = "few_terms"
 _OF_THE_BASE: Final = frozenset({"near_duplicate"})
 """Variants that say something only beside the inputs they were made from, which candidates see first."""
 
@@ -142,7 +92,9 @@ class TrialPool:
         self.draws: list[Draw] = []
         self.skipped: list[str] = []
         """Variants this problem's reference does not stay finite on."""
-        self._form: _Form | None = None
+        self.constant = ConstantInputs()
+        """Inputs that no draw varies."""
+        self._form: Form | None = None
         self._is_used = False
         self._threads = torch.get_num_threads()
         self._ordered: frozenset[int] = frozenset()
@@ -151,6 +103,7 @@ class TrialPool:
         model, vary = self._timed_with(first, base)
         self.trace = trace_call(reference, model, base)
         """Facts about the reference; each trial adds to them, and is solved with those it was made with."""
+        self._vary_constants(model, base)
         self._ordered = kept_in_order(base.leaves, lambda: self.fresh().leaves)
         del base
         self._origins = [self._origin("as_drawn", model) for _ in range(INPUT_DRAWS)]
@@ -164,41 +117,67 @@ class TrialPool:
 
         A kernel may legally skip factors of zero and one that it finds among constant parameters.
         """
-        plain, off = (self._reference.model(seed, vary=vary) for vary in (False, True))
+        reference, fixed = self._reference, self._reference.fixed
+        plain, off = (reference.model(seed, vary=vary) for vary in (False, True))
         held = [[*model.parameters(), *model.buffers()] for model in (plain, off)]
         if same_answers(*held):
             return plain, False
-        wanted = self._reference.call(plain, base).leaves
+        wanted = reference.call(plain, base).leaves
+        found = fixed.varied(
+            lambda: reference.model(seed, vary=True), lambda model: self._is_as_finite(model, base, wanted)
+        )
+        return (plain, False) if found is None else (found, True)
+
+    def _is_as_finite(self, model: nn.Module, base: Arguments, wanted: list[torch.Tensor]) -> bool:
         try:
-            found = self._reference.call(off, base).leaves
+            found = self._reference.call(model, base).leaves
         except ProblemError:
-            return plain, False
-        is_met = len(found) == len(wanted) and all(
-            one.shape == other.shape and _finite(one) >= _finite(other)
+            return False
+        return len(found) == len(wanted) and all(
+            one.shape == other.shape and count_finite(one) >= count_finite(other)
             for one, other in zip(found, wanted, strict=True)
         )
-        return (off, True) if is_met else (plain, False)
+
+    def _vary_constants(self, model: nn.Module, base: Arguments) -> None:
+        """Find inputs that no draw varies, and how they may be varied."""
+        self.constant = ConstantInputs.of(base.given, lambda: self.fresh().leaves)
+        if self._asserts or not self.constant.found:
+            return
+        wanted = self._reference.call(model, base).leaves
+        self.constant.choose(
+            base.leaves, lambda leaves: self._is_as_finite(model, base.with_leaves(leaves), wanted)
+        )
+
+    @property
+    def constant_inputs(self) -> tuple[str, ...]:
+        """Inputs, parameters and buffers that no trial varies, nor timed calls."""
+        varied = [draw.model for draw in self.draws if draw.vary]
+        return (
+            *(f"input {index}" for index in self.constant.stuck),
+            *self._reference.fixed.stuck(varied[0], self._reference.effects.state),
+        )
 
     def fresh(self) -> Arguments:
         """New inputs under a new secret seed."""
         return self._drawn(self._seed())
 
-    def _drawn(self, seed: int) -> Arguments:
-        """Inputs under a seed.
+    def _drawn(self, seed: int, *, plain: bool = False) -> Arguments:
+        """Inputs under a seed; the constant ones as the problem gives them if `plain`.
 
         Raises:
             ProblemError: they differ from earlier ones in more than the values of tensors.
         """
         with with_threads(self._threads):  # sums differ in their last bits with others
             arguments = self._reference.inputs(seed)
-        form = _Form.of(arguments)
+        form = Form.of(arguments)
         if form != (self._form or form):
             raise ProblemError(
                 f"problem {self._reference.problem}: get_inputs() varies in more than the values of tensors; "
                 "give every draw the same shapes, dtypes and plain arguments"
             )
         self._form = form
-        return replace(arguments, ordered=self._ordered)
+        leaves = arguments.leaves if plain else self.constant.steadily(arguments.leaves, seed)
+        return replace(arguments, leaves=leaves, ordered=self._ordered)
 
     def _trial(
         self, name: str, draw: Draws, model: nn.Module, usual: list[float | None] | None = None
@@ -211,7 +190,7 @@ class TrialPool:
             if self._pause is not None:
                 self._pause()
             arguments = draw()
-            before.append(_mark(arguments.leaves))
+            before.append(mark(arguments.leaves))
             if before[0] != before[-1]:
                 # A candidate that got the earlier ones would be held to the answer of others.
                 raise ProblemError(
@@ -222,13 +201,14 @@ class TrialPool:
             expected = expect(self._reference, model, arguments, self._math, trace)
             return SolvedTrial(arguments, expected if usual is None else with_least_scales(expected, usual))
 
-        most = limit(self._math, zero_mean=name == "zero_mean", terms=trace.terms)
-        return Trial(name, most, solve, self._cache)
+        most = limit(self._math, zero_mean=name in {"zero_mean", "nearby"}, terms=trace.terms)
+        overall = PRECISION_LIMIT if name == _FEW else math.inf
+        return Trial(name, most, solve, self._cache, overall=overall)
 
     def _note(self, expected: Expected) -> None:
         self.trace = self.trace.noting(expected.decisions.flips, keeps_state=expected.output.wrote_state)
 
-    def _origin(self, name: str, model: nn.Module) -> _Origin:
+    def _origin(self, name: str, model: nn.Module) -> Origin:
         seed = self._seed()
 
         def draw() -> Arguments:
@@ -236,7 +216,7 @@ class TrialPool:
 
         trial = self._trial(name, draw, model)
         self._note(trial.expected)
-        return _Origin.of(trial, draw)
+        return Origin.of(trial, draw)
 
     def _require_same_form(self) -> None:
         """Memory for outputs is laid out once: every draw has to fill it."""
@@ -248,14 +228,17 @@ class TrialPool:
                 f"{' and '.join(shapes)}; return the same shapes for every draw"
             )
 
-    def _variation(self, variant: Variant, origin: _Origin) -> Draws:
+    def _variation(self, variant: Variant, origin: Origin, only: int | None = None) -> Draws:
+        """Draws of varied inputs; of one of them `only`, where it is given."""
         seed = self._seed()
 
         def draw() -> Arguments:
             arguments = origin.draw()
             generator = torch.Generator(self._reference.device).manual_seed(seed)
             leaves = [
-                leaf if index in self._ordered else varied(variant, leaf, generator)
+                leaf
+                if index in self._ordered or only not in {None, index}
+                else varied(variant, leaf, generator)
                 for index, leaf in enumerate(arguments.leaves)
             ]
             return arguments.with_leaves(leaves)
@@ -324,7 +307,33 @@ class TrialPool:
                 self.skipped.append(name)
             else:
                 trials.append(made)
-        self.draws.append(Draw(seed, vary, model, trials))
+        trials += self._of_constants(self._origins[0], model, CONSTANT_TRIALS)
+        if self._math == "fp32":
+            trials += self._precision_trials(trials, model)
+        self._add_draw(seed, model, trials, vary=vary)
+
+    def _add_draw(self, seed: int, model: nn.Module, trials: list[Trial], *, vary: bool) -> None:
+        given = self._reference.fixed.of_model(model) if vary else {}
+        self.draws.append(Draw(seed, vary, model, trials, given))
+
+    def _precision_trials(self, trials: list[Trial], model: nn.Module) -> Iterator[Trial]:
+        """Trials that tell narrow operands from sums in another order."""
+        origin, longest = self._origins[0], self.trace.terms.longest
+        if longest == 1:
+            return
+        start = next((trial for trial in trials if trial.name == "zero_mean"), trials[0])
+        beside = replace(origin, trial=start, redraw=lambda: start.arguments)
+        made = self._attempt("nearby", nearby, beside, model)
+        if made is not None:
+            made.near = start
+            yield made
+        few, leaves = few_terms(longest), origin.draw().leaves
+        for index in (index for index, leaf in enumerate(leaves) if leaf.dtype == torch.float32):
+            left = nonzero_terms(self._reference, model, self._variation(few, origin, index)())
+            made = self._attempt(_FEW, few, origin, model, only=index) if left <= MAX_FEW_TERMS else None
+            if made is not None:
+                yield made
+                return
 
     def _second_draw(self, *, vary: bool) -> None:
         seed = self._seed()
@@ -334,24 +343,49 @@ class TrialPool:
         if "zero_mean" not in self.skipped:
             made = self._attempt("zero_mean", VARIANTS["zero_mean"], origin, model)
             trials += [made] if made is not None else []
-        self.draws.append(Draw(seed, vary, model, trials))
+        trials += self._of_constants(origin, model, 1)
+        self._add_draw(seed, model, trials, vary=vary)
+
+    def _of_constants(self, origin: Origin, model: nn.Module, count: int) -> list[Trial]:
+        """Trials in which inputs are varied that no draw varies, and one in which none of them is."""
+        constant, seed = self.constant, self._seed()
+        if not constant.chosen:
+            return []
+
+        def varied_by(number: int) -> Draws:
+            def draw() -> Arguments:
+                arguments = origin.draw()
+                return arguments.with_leaves(constant.wholly(arguments.leaves, number))
+
+            return draw
+
+        made = [self._trial(CONSTANT_INPUTS, varied_by(self._seed()), model) for _ in range(count)] + [
+            self._trial(AS_GIVEN, lambda: self._drawn(seed, plain=True), model)
+        ]
+        for trial in made:
+            self._note(trial.expected)
+        return made
+
+    @property
+    def _asserts(self) -> bool:
+        """An input outside of its domain would kill the device's context."""
+        return self._reference.device.type == "cuda" and bool(_ASSERTING.search(self._reference.source))
 
     def _attempt(
         self,
         name: str,
         variant: Variant,
-        origin: _Origin,
+        origin: Origin,
         model: nn.Module,
         *,
         share: float = FINITE_SHARE,
+        only: int | None = None,
     ) -> Trial | None:
         """A trial of varied inputs; None where they cannot vary, or the reference makes nothing of them."""
-        if not origin.varies:
-            return None
-        if self._reference.device.type == "cuda" and _ASSERTING.search(self._reference.source):
+        if not origin.varies or self._asserts:
             return None
         usual = origin.usual if name == _SMALL else None
-        made = self._trial(name, self._variation(variant, origin), model, usual)
+        made = self._trial(name, self._variation(variant, origin, only), model, usual)
         try:
             expected = made.expected
             self._note(expected)
@@ -364,18 +398,3 @@ class TrialPool:
 
     def _seed(self) -> int:
         return self._secret.getrandbits(48)
-
-
-def _mark(leaves: list[torch.Tensor]) -> int:
-    """A number that tells tensors from others, bit for bit, but for their order."""
-    found = 0
-    for leaf in leaves:
-        held = leaf.resolve_conj().contiguous().view(-1)
-        whole = held.view(torch.int32 if leaf.element_size() % 4 == 0 else torch.uint8)
-        for number, part in enumerate(torch.split(whole, CHUNK_ELEMENTS)):
-            found += (number + 1) * int(part.sum(dtype=torch.int64))
-    return found
-
-
-def _finite(leaf: torch.Tensor) -> int:
-    return int(computable(leaf).isfinite().count_nonzero())

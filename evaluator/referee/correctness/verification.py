@@ -9,9 +9,16 @@ from dataclasses import dataclass
 
 import torch
 
+from kernelwright.evaluator.devices.guarded_block import Edge
 from kernelwright.evaluator.ipc.contestant_messages import Stain
-from kernelwright.evaluator.referee.correctness.comparison import Comparison, compare
-from kernelwright.evaluator.referee.correctness.input_distributions import VARIED
+from kernelwright.evaluator.referee.correctness.comparison import (
+    Comparison,
+    Outputs,
+    compare,
+    compare_change,
+)
+from kernelwright.evaluator.referee.correctness.guarded_calls import EDGES, TENSORS, GuardedCalls
+from kernelwright.evaluator.referee.correctness.input_distributions import AS_GIVEN, CONSTANT_INPUTS, VARIED
 from kernelwright.evaluator.referee.correctness.op_trace import OpTrace
 from kernelwright.evaluator.referee.correctness.policy import (
     FEWEST_VERIFY_CALLS,
@@ -21,13 +28,13 @@ from kernelwright.evaluator.referee.correctness.policy import (
     VERIFY_MEMORY_SHARE,
 )
 from kernelwright.evaluator.referee.correctness.tolerance import Expected, expect
-from kernelwright.evaluator.referee.correctness.trial_cache import Trial
-from kernelwright.evaluator.referee.correctness.trials import Draw, TrialPool
-from kernelwright.evaluator.referee.reference.reference import Reference, same_answers, same_values
+from kernelwright.evaluator.referee.correctness.trial_cache import Draw, Trial
+from kernelwright.evaluator.referee.correctness.trials import TrialPool
+from kernelwright.evaluator.referee.reference.effects import AFTERWARDS, same_answers, same_values
+from kernelwright.evaluator.referee.reference.reference import Reference
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.setup import (
-    ModelSpec,
     ProblemContext,
     call_bytes,
     construct,
@@ -36,6 +43,9 @@ from kernelwright.evaluator.referee.worker.setup import (
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Mismatch, Status, Verification
 
+_TOLERATED = (Status.RUNTIME_ERROR, Status.OUT_OF_MEMORY)
+"""Failures of a guarded call that say nothing: it takes memory, and meets tensors at unusual addresses."""
+_GUARDED = "right elsewhere, wrong where memory around tensors, and in new ones, holds NaN"
 _SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """Signed integers by their bytes."""
 
@@ -50,6 +60,7 @@ class TrialTally:
     weights: str = "none"
     parameters: str = "none"
     repeatable: bool | None = None
+    guarded: tuple[str, ...] = ()
 
 
 class Verifier:
@@ -63,13 +74,17 @@ class Verifier:
         *,
         secret: random.Random,
         call_s: float,
+        guarded: GuardedCalls,
     ) -> None:
+        self._guarded = guarded
         self._context = context
         self._worker = worker
         self._pool = pool
         self._secret = secret
         self._call_s = call_s
         self.tally = TrialTally()
+        self._outputs: list[torch.Tensor] = []
+        """Outputs of the last call that was checked."""
         first = pool.draws[0].trials[0]
         arguments, output = first.arguments, first.expected.output
         affordable = int(context.device.free_bytes() * VERIFY_MEMORY_SHARE) // max(
@@ -77,8 +92,6 @@ class Verifier:
         )
         self._slots = max(FEWEST_VERIFY_CALLS, min(VERIFY_CALLS, affordable))
         self._buffers: CallBuffers = lay_out(worker, "verify", arguments, output, self._slots)
-        self.mutation_allowed = context.reference.mutates(pool.draws[0].model, arguments)
-        """The reference writes to its inputs: they are not compared after a call."""
 
     def verify(self, trials: int) -> Verification:
         """Check both weight draws; afterwards the worker holds model `m` of the first draw.
@@ -97,19 +110,44 @@ class Verifier:
         first, second = self._pool.draws
         base, *others = first.trials
         self.tally.weights = self._construct_and_check(first, base, model="m")
-        duplicate = [trial for trial in others if trial.name == "near_duplicate"]
-        rest = [trial for trial in others if trial.name != "near_duplicate"]
-        precise = [trial for trial in rest if trial.name == "zero_mean"]
-        rest = [trial for trial in rest if trial.name != "zero_mean"]
+        self.tally.guarded = self._guard(base)
+        first_names = ("near_duplicate", CONSTANT_INPUTS, "zero_mean", "nearby", "few_terms", AS_GIVEN)
+        chosen = [trial for name in first_names for trial in others if trial.name == name]
+        rest = [trial for trial in others if trial.name not in first_names]
         self._secret.shuffle(rest)
-        chosen = [*duplicate, *precise, *rest][: max(1, trials - 1)]
+        chosen = [*chosen, *rest][: max(1, trials - 1)]
         for trial in chosen:
             self._require_correct(trial, "m")
+            self._require_change(trial, "m")
         self._repeat(base)
         self._check_row([base, *chosen][: self._slots])
         self.tally.parameters = self._construct_and_check(second, second.trials[0], model="n")
         for trial in second.trials[1:]:
             self._require_correct(trial, "n")
+
+    def _guard(self, trial: Trial) -> tuple[str, ...]:
+        """Call with tensors between unmapped pages: all, or inputs alone where the others cannot be moved."""
+        for tensors in (TENSORS, TENSORS[:1]):
+            if all(self._runs_guarded(trial, edge, tensors) for edge in EDGES):
+                if self._guarded.has_more_places(trial) and self._runs_guarded(trial, "inside", tensors):
+                    self._runs_guarded(trial, "exact", tensors)
+                return tensors
+        return ()
+
+    def _runs_guarded(self, trial: Trial, edge: Edge, tensors: tuple[str, ...]) -> bool:
+        """Check one guarded call; False where it cannot be made, or cannot do with such addresses."""
+        self._guarded.guard(self._worker, "verify", edge, *tensors)
+        try:
+            comparison = self._check(trial, "m", guarded=True)
+        except CandidateFailed as failure:
+            if failure.is_fault:
+                failure.facts["edge"] = edge
+            elif failure.status in _TOLERATED and not self._worker.lost:
+                return False
+            raise
+        if comparison.mismatch is not None and edge in EDGES:
+            raise self._wrong(comparison.mismatch, Status.WRONG_VALUES, _GUARDED, steady=True)
+        return comparison.mismatch is None
 
     def _record(self, mismatch: Mismatch | None = None) -> Verification:
         backward = self._context.reference.backward
@@ -121,7 +159,10 @@ class Verifier:
             error_ratio=self.tally.error_ratio if self.tally.trials else None,
             limit_ratio=min(trial.limit for trial in self._pool.draws[0].trials),
             bitwise_repeatable=self.tally.repeatable,
+            guarded=self.tally.guarded,
             gradients=backward.names if backward is not None else (),
+            effects=self._context.reference.effects.names,
+            constant_inputs=self._pool.constant_inputs,
             mismatch=mismatch,
         )
 
@@ -144,25 +185,40 @@ class Verifier:
             else:
                 if self._check(trial, model).mismatch is None:
                     return "state_dict"
+        if draw.given:
+            remark += f"; constants hold other values here, loaded by name: {', '.join(draw.given)}"
         self._construct(draw, model, state=None)
-        self._require_correct(trial, model, remark=remark)
+        self._require_correct(trial, model, remark=remark[:REMARK_CHARACTERS])
         return "seed"
 
     def _construct(self, draw: Draw, model: str, *, state: dict[str, torch.Tensor] | None) -> None:
-        construct(self._context, self._worker, ModelSpec("ModelNew", model, draw.seed, draw.vary, state))
+        construct(self._context, self._worker, draw.spec("ModelNew", state=state, model=model))
 
     def _require_correct(self, trial: Trial, model: str, *, remark: str = "") -> None:
         comparison = self._check(trial, model)
         if comparison.mismatch is None:
             return
-        first, steady = self._outputs(0), True
+        first, steady = self._outputs, True
         for _ in range(RETRIES):
             if self._check(trial, model).mismatch is None:
                 raise self._wrong(
                     comparison.mismatch, Status.NONDETERMINISTIC, "right on some repeats, wrong on others"
                 )
-            steady = steady and same_answers(first, self._outputs(0))
+            steady = steady and same_answers(first, self._outputs)
         raise self._wrong(comparison.mismatch, Status.WRONG_VALUES, "", steady=steady, remark=remark)
+
+    def _require_change(self, trial: Trial, model: str) -> None:
+        """Compare the change from nearby inputs, if the trial has any."""
+        if trial.near is None:
+            return
+        outputs = self._outputs
+        self._require_correct(trial.near, model)
+        near = Outputs(trial.near.expected, self._outputs)
+        mismatch = compare_change(
+            trial.expected, outputs, near, terms=self._pool.trace.terms, trial=trial.name
+        )
+        if mismatch is not None:
+            raise self._wrong(mismatch, Status.WRONG_VALUES, "", steady=True)
 
     def _wrong(
         self, mismatch: Mismatch, status: Status, note: str, *, steady: bool = False, remark: str = ""
@@ -177,12 +233,21 @@ class Verifier:
             status, f"{note}; {detail}" if note else detail, mismatch=mismatch, unsteady=not steady
         )
 
-    def _check(self, trial: Trial, model: str, *, index: int = 0) -> Comparison:
+    def _check(self, trial: Trial, model: str, *, index: int = 0, guarded: bool = False) -> Comparison:
         self._write(trial, index)
         with _naming_inputs(trial):
             self._run(model, first=index, count=1)
         self._require_inputs_unchanged(trial, index)
-        comparison = compare(trial.expected, self._outputs(index), limit=trial.limit, trial=trial.name)
+        self._outputs = self._buffers.read(index)
+        comparison = compare(
+            trial.expected,
+            self._outputs,
+            limit=trial.limit,
+            trial=trial.name,
+            overall=trial.overall,
+        )
+        if not guarded:
+            self._buffers.returned.take_back(self._secret)
         self.tally.trials += 1
         if comparison.mismatch is None:
             self.tally.names += (trial.name,)
@@ -198,7 +263,7 @@ class Verifier:
                 raise self._wrong(
                     comparison.mismatch, Status.NONDETERMINISTIC, "right at first, wrong on a repeat"
                 )
-            seen.append(self._outputs(index))
+            seen.append(self._outputs)
         self.tally.repeatable = same_answers(*seen)
 
     def _check_row(self, trials: list[Trial]) -> None:
@@ -210,7 +275,9 @@ class Verifier:
             self._context.reference, self._pool.draws[0], trials, self._context.math, self._pool.trace
         )
         for index, (trial, expected) in enumerate(zip(trials, answers, strict=True)):
-            comparison = compare(expected, self._outputs(index), limit=trial.limit, trial=trial.name)
+            self._require_inputs_unchanged(trial, index)
+            outputs = self._buffers.read(index, last=index == len(trials) - 1)
+            comparison = compare(expected, outputs, limit=trial.limit, trial=trial.name)
             if comparison.mismatch is not None:
                 raise self._wrong(
                     comparison.mismatch,
@@ -218,6 +285,7 @@ class Verifier:
                     f"call {index + 1} of {len(trials)} in a row: right alone, changed or left out there",
                     steady=True,
                 )
+        self._buffers.returned.take_back(self._secret)
 
     def _write(self, trial: Trial, index: int) -> None:
         self._buffers.write(trial.arguments.leaves, index)
@@ -231,15 +299,11 @@ class Verifier:
         self._buffers.run(model, first=first, count=count, timeout_s=timeout_s)
 
     def _require_inputs_unchanged(self, trial: Trial, index: int) -> None:
-        if self.mutation_allowed:
-            return
+        """Check the inputs that the reference leaves alone; those it changes are compared as outputs are."""
         places = self._buffers.inputs(index)
         for number, (now, leaf) in enumerate(zip(places, trial.arguments.leaves, strict=True)):
-            if not same_values(now, leaf):
+            if number not in self._buffers.changed and not same_values(now, leaf):
                 raise CandidateFailed(Status.INPUT_MUTATED, f"input {number} was changed by the call")
-
-    def _outputs(self, index: int) -> list[torch.Tensor]:
-        return self._buffers.read(index)
 
 
 @contextlib.contextmanager
@@ -272,13 +336,17 @@ def consecutive(
 
 
 def poison_outputs(buffers: CallBuffers, trial: Trial, index: int) -> None:
-    """Poison the memory of the outputs of call `index`."""
-    for place, exact in zip(buffers.outputs(index), trial.expected.output.leaves, strict=True):
+    """Poison the memory of the outputs of call `index`, and of the state."""
+    output = trial.expected.output
+    state = output.leaves[output.returned + len(buffers.changed) :]
+    returned = output.leaves[: output.returned]
+    for place, exact in zip((*buffers.outputs(index), *buffers.state()), (*returned, *state), strict=True):
         poison(place, exact)
 
 
 def _named(path: str) -> str:
-    return f"the {path}" if path.startswith("gradient of") else f"output{path}"
+    is_named = path.startswith("gradient of") or path.endswith(AFTERWARDS)
+    return f"the {path}" if is_named else f"output{path}"
 
 
 def poison(place: torch.Tensor, exact: torch.Tensor) -> None:

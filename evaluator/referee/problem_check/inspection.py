@@ -167,8 +167,10 @@ class ProblemInspection:
             self._note("not_weighed")
         self._parameters(model, varied)
         self._values(output)
-        if reference.mutates(reference.model(WEIGHT_SEEDS[0]), first):
-            self._note("mutates_input")
+        if reference.effects.inputs:
+            self._note("mutates_input", ", ".join(reference.effects.names))
+        elif reference.effects.state:
+            self._note("changes_state", ", ".join(reference.effects.names))
         if self._repeats(reference, first):
             answer = reference.call(varied, other)
             if alike(answer.leaves, output.leaves):

@@ -67,8 +67,8 @@ class Examiner:
 def of_values(examiner: Examiner, other: Output) -> Iterator[ProblemFlaw]:
     """Flaws of outputs that one number can replace; `other` has other inputs and parameters."""
     for index, (leaf, another) in enumerate(zip(examiner.leaves, other.leaves, strict=True)):
-        if leaf.numel() == 0:
-            continue
+        if leaf.numel() == 0 or (index >= other.returned and not leaf.is_floating_point()):
+            continue  # a counter that calls change is no answer
         where = f"output {index}: " if len(examiner.leaves) > 1 else ""
         yield from _of_leaf(examiner, index, leaf, another, where)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import torch
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 _WIDE: Final = {
@@ -21,6 +22,22 @@ _WIDE: Final = {
 """Eight bits are missing: rounding to them is meant."""
 _DRAWS: Final = ("rand", "normal", "bernoulli", "dropout")
 _CONSTANT: Final = torch.ops.aten.lift_fresh.default
+
+
+def doubled_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The type of double precision for a type; whole numbers stay."""
+    if dtype.is_complex:
+        return torch.complex128
+    return torch.float64 if dtype.is_floating_point else dtype
+
+
+def doubled(model: nn.Module) -> nn.Module:
+    """A model in double precision, complex parameters and buffers too, which `double` leaves alone."""
+    model = model.double()
+    for tensor in (*model.parameters(), *model.buffers()):
+        if tensor.is_complex():
+            tensor.data = tensor.data.to(torch.complex128)
+    return model
 
 
 class Float64Mode(TorchDispatchMode):

@@ -30,6 +30,10 @@ _LINEAR: Final = frozenset(f"aten::{name}" for name in (*_VIEWS, "clone", "_to_c
 """Operations between a product and a sum that do not keep the two from being exchanged."""
 _SCALINGS: Final = frozenset(("aten::mul", "aten::div"))
 """The same, unless the factor is as large as the product."""
+_MASKS: Final = frozenset(
+    f"aten::{name}" for name in ("masked_fill", "masked_fill_", "triu", "tril", "triu_", "tril_")
+)
+"""Operations that leave a part of their operands out."""
 _SUMS: Final = frozenset(("aten::sum", "aten::mean"))
 
 Answer = Callable[[nn.Module, Arguments], Any]
@@ -59,6 +63,8 @@ class OpCounts:
     """Part of `moved_bytes`, likewise."""
     sums_products: bool = False
     """A product of matrices was summed straight away: most of its work is not needed."""
+    masks: bool = False
+    """A part of the operands is left out: a kernel may skip the work that goes into it."""
     complete: bool = True
     """False when the call could not be followed to its end."""
 
@@ -170,6 +176,7 @@ class OpCounter(TorchDispatchMode):
         read, made = _tensors((args, kwargs)), _tensors(result)
         name = func._schema.name
         self._follow_products(name, read, made)
+        self.work.masks |= name in _MASKS or (name in _ATTENTION and _has_bias(_named(func, args, kwargs)))
         storages = {tensor.untyped_storage()._cdata for tensor in read}
         new = [tensor for tensor in made if tensor.untyped_storage()._cdata not in storages]
         for tensor in new:
@@ -259,6 +266,20 @@ def _recurrence(named: _Named, made: list[torch.Tensor]) -> int:
     return int(2 * steps * sum(weight.numel() for weight in weights))
 
 
+def _has_bias(named: _Named) -> bool:
+    return any(named.get(name) is not None for name in ("attn_bias", "attn_mask"))
+
+
+_ATTENTION: Final = tuple(
+    f"aten::_scaled_dot_product_{kind}"
+    for kind in (
+        "flash_attention",
+        "flash_attention_for_cpu",
+        "efficient_attention",
+        "cudnn_attention",
+        "fused_attention_overrideable",
+    )
+)
 _FORMULAS: Final[dict[str, Callable[[_Named, list[torch.Tensor]], int]]] = {
     "aten::mm": _product("self", "mat2"),
     "aten::bmm": _product("self", "mat2"),
@@ -273,15 +294,6 @@ _FORMULAS: Final[dict[str, Callable[[_Named, list[torch.Tensor]], int]]] = {
     "aten::convolution": _convolution,
     "aten::_cudnn_rnn": _recurrence,
     "aten::mkldnn_rnn_layer": _recurrence,
-    **{
-        f"aten::_scaled_dot_product_{kind}": _attention
-        for kind in (
-            "flash_attention",
-            "flash_attention_for_cpu",
-            "efficient_attention",
-            "cudnn_attention",
-            "fused_attention_overrideable",
-        )
-    },
+    **dict.fromkeys(_ATTENTION, _attention),
 }
 _PRODUCTS: Final = frozenset(_FORMULAS) - {"aten::dot", "aten::_cudnn_rnn", "aten::mkldnn_rnn_layer"}

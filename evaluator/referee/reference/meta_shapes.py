@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import math
 from typing import Any
 
 import torch
 from torch import nn
 
 from kernelwright.evaluator.ipc.referee_messages import DescribeProblem
+from kernelwright.evaluator.referee.reference.constant_inputs import ConstantInputs
 from kernelwright.evaluator.referee.reference.flop_counter import OpCounter
+from kernelwright.evaluator.referee.reference.policy import DRAWN_ELEMENTS
 from kernelwright.evaluator.referee.reference.reference import Arguments, Reference
 from kernelwright.evaluator.schema.errors import ProblemError
 
@@ -45,9 +48,22 @@ def describe(asked: DescribeProblem) -> dict[str, Any]:  # Any: JSON
             counter.finish([leaf for leaf in _leaves(output) if isinstance(leaf, torch.Tensor)])
             found["bytes_moved"] = counter.work.read_bytes + counter.work.written_bytes
             found["flops"] = counter.work.flops or None
+            found["changed"] = _changed(reference, found["inputs"])
         except _HIDDEN:
             return found
+    found["constant"] = _constant(asked, found["inputs"])
     return found
+
+
+def _constant(asked: DescribeProblem, inputs: list[dict[str, Any]]) -> list[str]:
+    """Names of inputs that several draws give alike; none where drawing takes long."""
+    if sum(math.prod(tensor["shape"]) for tensor in inputs) > DRAWN_ELEMENTS:
+        return []
+    device = torch.device("cpu")
+    reference = Reference(asked.problem, asked.source, asked.overrides, device=device, dtype=asked.dtype)
+    seeds = iter(range(1, 1 << 16))
+    constant = ConstantInputs.of(reference.inputs(0).leaves, lambda: reference.inputs(next(seeds)).leaves)
+    return [inputs[index]["name"] or f"input {index}" for index in constant.found]
 
 
 def _inputs(model: nn.Module, arguments: Arguments) -> list[dict[str, Any]]:
@@ -58,6 +74,13 @@ def _inputs(model: nn.Module, arguments: Arguments) -> list[dict[str, Any]]:
         named = [*zip(names, args, strict=False), *kwargs.items()]
         return [_facts(name, value) for name, value in named if isinstance(value, torch.Tensor)]
     return [_facts("", leaf) for leaf in arguments.leaves]
+
+
+def _changed(reference: Reference, inputs: list[dict[str, Any]]) -> list[str]:
+    """Names of the inputs and buffers that a call changes."""
+    effects = reference.effects
+    named = [inputs[index]["name"] or f"input {index}" for index in effects.inputs]
+    return [*named, *effects.state]
 
 
 def _outputs(output: object) -> list[dict[str, Any]]:

@@ -22,6 +22,14 @@ MAX_DRAWS: Final = 16
 """Draws looked at for an order."""
 FEWEST_REPEATED: Final = 4
 """Numbers a row needs for a repetition to be one, as in tables of rotary embeddings."""
+DRAWN_ELEMENTS: Final = 1 << 24
+"""Elements of inputs that are drawn for a prompt, to see which are always the same: more take seconds."""
+CONSTANT_DRAWS: Final = 3
+"""Draws after the first in which an input that never varies is the same."""
+FEWEST_POSITIONS: Final = 3
+"""Steps of one between whole numbers that are positions in order and not a few flags."""
+MASKED_SHARES: Final = (0.2, 0.8)
+"""Least and largest share of a mask that is flipped."""
 
 # Latency of a call by itself.
 TIMING_S: Final = 0.4

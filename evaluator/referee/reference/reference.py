@@ -10,7 +10,7 @@ import linecache
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -21,7 +21,9 @@ from kernelwright.evaluator.ipc.gradients import OUTPUT, Backward, named_paramet
 from kernelwright.evaluator.ipc.model_init import construct, seed_everything
 from kernelwright.evaluator.ipc.model_state import ModelState
 from kernelwright.evaluator.ipc.tensor_tree import Tree, flatten, unflatten
-from kernelwright.evaluator.referee.reference.float64_mode import Float64Mode
+from kernelwright.evaluator.referee.reference.effects import Effects, find_effects
+from kernelwright.evaluator.referee.reference.fixed_state import FixedState
+from kernelwright.evaluator.referee.reference.float64_mode import Float64Mode, doubled, doubled_dtype
 from kernelwright.evaluator.schema.errors import DeviceFull, ProblemError
 
 
@@ -61,23 +63,26 @@ class Arguments:
 class Output:
     """Outputs of a call: structure, tensors, and a mark for those that were plain numbers."""
 
-    tree: Tree
+    value: Tree
+    """Structure of what the call returned."""
     leaves: list[torch.Tensor]
+    """Returned tensors, then those that its effects left changed."""
     numbers: list[bool]
     backward: Backward | None = None
     """The gradients among them."""
     wrote_state: bool = False
-    """The call wrote to the model's buffers, which were put back: later calls may return something else."""
+    """The call wrote to the model's state, which was put back: later calls may return something else."""
+    effects: Effects = field(default_factory=Effects)
 
+    @property
+    def tree(self) -> Tree:
+        """Structure of all that is compared, effects included."""
+        return self.effects.beside(self.value, self.returned)
 
-def same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Return whether all elements are equal, NaN and NaN too."""
-    return torch.equal(one, other) or bool(((one == other) | ((one != one) & (other != other))).all())
-
-
-def same_answers(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
-    """Return whether the tensors of two outputs are equal, one by one."""
-    return all(map(same_values, some, others))
+    @property
+    def returned(self) -> int:
+        """Number of returned tensors, the first of `leaves`."""
+        return len(self.leaves) - len(self.effects.names)
 
 
 def copied(model: nn.Module) -> nn.Module:
@@ -105,21 +110,6 @@ def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
             yield from _tensors(value.values())
         elif isinstance(value, (list, tuple)):
             yield from _tensors(value)
-
-
-def _doubled(dtype: torch.dtype) -> torch.dtype:
-    if dtype.is_complex:
-        return torch.complex128
-    return torch.float64 if dtype.is_floating_point else dtype
-
-
-def _double(model: nn.Module) -> nn.Module:
-    """A model in double precision, complex parameters and buffers too, which `double` leaves alone."""
-    model = model.double()
-    for tensor in (*model.parameters(), *model.buffers()):
-        if tensor.is_complex():
-            tensor.data = tensor.data.to(torch.complex128)
-    return model
 
 
 def _takes(taker: Callable[..., Any], args: Sequence[Any], kwargs: dict[Any, Any]) -> bool:
@@ -251,6 +241,8 @@ class Reference:
             model = model.to(self.dtype) if self.dtype is not None else model
         if any(map(is_lazy, (*model.parameters(), *model.buffers()))):
             self._settle(model, seed)
+        if vary:
+            self.fixed.move(model, seed)
         return model
 
     def _settle(self, model: nn.Module, seed: int) -> None:
@@ -275,14 +267,16 @@ class Reference:
 
     def _spend(self, model: nn.Module, arguments: Arguments) -> Output:
         """Call on these very tensors."""
-        before = ModelState(model)
+        effects = self.effects
+        before = ModelState(model, effects.state)
         with self._as_problem_error("forward failed"), torch.no_grad():
             value = self.answer(model, arguments)
             tree, leaves = flatten(value, numbers_as_tensors=True)
             tensors = {id(leaf) for leaf in flatten(value)[1]}
-        if not leaves:
+        if not (leaves or effects.names):
             raise ProblemError(f"problem {self.problem}: forward returned no tensor")
         self._require_dense(leaves, "forward returned")
+        changed = effects.observed(model, arguments.leaves)
         wrote_state = before.has_changed
         if wrote_state:
             if before.lends(leaves):
@@ -296,7 +290,25 @@ class Reference:
         leaves = [
             leaf.to(self.device) if number else leaf for leaf, number in zip(leaves, numbers, strict=True)
         ]
-        return Output(tree, leaves, numbers, self.backward, wrote_state)
+        numbers += [False] * len(changed)
+        return Output(tree, [*leaves, *changed], numbers, self.backward, wrote_state, effects)
+
+    @functools.cached_property
+    def effects(self) -> Effects:
+        """Inputs and state that calls change, as two calls of a model show."""
+        model = self.model(0)
+        return self._effects_on(model, self.inputs(0)) | self._effects_on(model, self.inputs(1))
+
+    @functools.cached_property
+    def fixed(self) -> FixedState:
+        """Parameters and buffers that are the same under every seed, as two models show."""
+        return FixedState.of(self.model(0), self.model(1))
+
+    def _effects_on(self, model: nn.Module, arguments: Arguments) -> Effects:
+        with self._as_problem_error("forward failed"), torch.no_grad():
+            return find_effects(
+                model, arguments.leaves, lambda leaves: self.answer(model, arguments.with_leaves(leaves))
+            )
 
     def _require_dense(self, leaves: list[torch.Tensor], whence: str) -> None:
         for leaf in leaves:
@@ -319,19 +331,6 @@ class Reference:
         found = self.backward.call(model, args, kwargs, leaves=leaves, cotangents=cotangents)
         return {name: _detached(value) if name == OUTPUT else value for name, value in found.items()}
 
-    def mutates(self, model: nn.Module, arguments: Arguments) -> bool:
-        """Return whether the reference itself writes to its inputs."""
-        copies = arguments.with_leaves([leaf.clone() for leaf in arguments.leaves])
-        args, kwargs = copies.values()
-        before = ModelState(model)
-        with torch.no_grad():
-            model(*args, **kwargs)
-            before.restore()
-        return any(
-            not same_values(before, after)
-            for before, after in zip(arguments.leaves, copies.leaves, strict=True)
-        )
-
     def in_double(
         self, model: nn.Module, arguments: Arguments, *, keep_roundings: bool = False
     ) -> Output | None:
@@ -345,20 +344,20 @@ class Reference:
     def _in_double(
         self, model: nn.Module, arguments: Arguments, how: contextlib.AbstractContextManager[object]
     ) -> Output | None:
-        doubled = arguments.with_leaves(
-            [leaf.to(_doubled(leaf.dtype), copy=True) for leaf in arguments.leaves]
+        wider = arguments.with_leaves(
+            [leaf.to(doubled_dtype(leaf.dtype), copy=True) for leaf in arguments.leaves]
         )
         default = torch.get_default_dtype()
         try:
             torch.set_default_dtype(torch.float64)
-            wide = _double(copied(model))
+            wide = doubled(copied(model))
             with how:
-                output = self._spend(wide, doubled)
+                output = self._spend(wide, wider)
         except (ProblemError, TypeError, RuntimeError):
             return None
         finally:
             torch.set_default_dtype(default)
-        if any(leaf.dtype != _doubled(leaf.dtype) for leaf in output.leaves):
+        if any(leaf.dtype != doubled_dtype(leaf.dtype) for leaf in output.leaves):
             return None
         return output
 

@@ -10,22 +10,25 @@ import torch
 
 from kernelwright.evaluator.ipc.driver_requests import Expect
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
+from kernelwright.evaluator.referee.device_memory import require_shortage_is_own
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.claimed_time import trusted_timing
-from kernelwright.evaluator.referee.timing.speedup import BaselineFacts
+from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, is_crowded
 from kernelwright.evaluator.referee.timing.statistics import process_spread, ratio, ratio_interval
 from kernelwright.evaluator.referee.timing.timing_session import TimingSession
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate
-from kernelwright.evaluator.referee.worker.setup import ModelSpec, ProblemContext, load_model, start
+from kernelwright.evaluator.referee.worker.setup import ProblemContext, load_model, start
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.config import EvaluationConfig
-from kernelwright.evaluator.schema.errors import ProblemError
-from kernelwright.evaluator.schema.evaluation import Timing
+from kernelwright.evaluator.schema.errors import EvaluatorError, ProblemError
+from kernelwright.evaluator.schema.evaluation import Status, Timing
 
 _CACHED: Final = ("compile_ratio", "compile_error", "compile_solo_ms", "process_spread")
 """Numbers about a problem that a machine's cache holds."""
+_OTHER_OUTPUTS: Final = (Status.WRONG_VALUES, Status.WRONG_SHAPE, Status.WRONG_DTYPE, Status.INPUT_MUTATED)
+"""Compiled, the reference does something else."""
 
 
 @dataclass(slots=True)
@@ -45,8 +48,6 @@ class Baselines:
     launched_spread: float | None = None
     """Relative standard deviation between processes whose calls are not queued, though they can be; measured
     when the first candidate is met that cannot queue its own."""
-    launching_compared: bool = False
-    """True once that was tried."""
 
     def restore_queue(self) -> None:
         """Undo limits from memory that was short beside one candidate."""
@@ -62,12 +63,12 @@ class Baselines:
         return replace(self.facts, max_ms=self.facts.solo_ms, process_spread=self.launched_spread)
 
     def needs_launch_spread(self, queued: bool) -> bool:
-        """Return whether `launched_spread` counts beside a candidate and was never tried to be measured."""
-        return queued != self.queued and not self.launching_compared
+        """Return whether `launched_spread` counts beside a candidate and was not measured yet."""
+        return queued != self.queued and self.launched_spread is None
 
-    def set_launch_spread(self, spread: float | None) -> None:
-        """Record `launched_spread`, or that it could not be measured."""
-        self.launched_spread, self.launching_compared = spread, True
+    def set_launch_spread(self, spread: float) -> None:
+        """Record `launched_spread`."""
+        self.launched_spread = spread
 
     def set_solo(self, alone: Timing) -> None:
         """Record the reference's time alone anew."""
@@ -89,7 +90,9 @@ class BaselineTimer:
         self._started: list[WorkerProcess] = []
         """Reference processes started ahead; memory for timed calls is taken by one after the other."""
         self._compiled: CallBuffers | None = None
-        self.notes: list[str] = []
+        self._compile_failures = 0
+        self._disturbed = False
+        """True once other programs wanted the cores while something was measured."""
 
     @property
     def known(self) -> bool:
@@ -101,12 +104,15 @@ class BaselineTimer:
 
         Raises:
             ProblemError: the reference does not run in its sandbox.
+            DeviceFull: others hold the memory that a baseline needs.
+            EvaluatorError: a baseline could not be measured, which says nothing of the problem.
         """
         if self._measured is None:
             try:
                 self._measured = self._measure()
-            except CandidateFailed as failure:
-                raise ProblemError(f"the reference failed in its sandbox: {failure.detail}") from failure
+            except (CandidateFailed, torch.OutOfMemoryError) as error:
+                self._require_room(error)
+                raise ProblemError(f"the reference failed in its sandbox: {error}") from error
             self._session.allow_for(self._measured.facts.solo_ms)
         return self._measured
 
@@ -138,7 +144,12 @@ class BaselineTimer:
                 self._compile(self._compiled)
         except CandidateFailed as failure:
             if not self._started:
+                self._require_room(failure)
                 raise ProblemError(f"the reference failed in its sandbox: {failure.detail}") from failure
+            if self._compiled is not None:
+                self._compile_failures += 1
+                self._compiled.worker.close()
+                self._compiled = None
 
     def close(self) -> None:
         """End the baselines' processes."""
@@ -147,10 +158,19 @@ class BaselineTimer:
             self._measured.eager.worker.close()
 
     def compare_launching(self) -> None:
-        """Measure how much processes differ in launching, for a candidate whose launches count."""
+        """Measure how much processes differ in launching, for a candidate whose launches count.
+
+        Raises:
+            DeviceFull: others hold the memory that it needs.
+            EvaluatorError: it could not be measured.
+        """
         found = self.measure()
         count = _few(found.count, found.facts.solo_ms)
-        found.set_launch_spread(self._process_spread(found.eager, count, queued=False))
+        try:
+            found.set_launch_spread(self._process_spread(found.eager, count, queued=False))
+        except (CandidateFailed, torch.OutOfMemoryError) as error:
+            self._require_room(error)
+            raise EvaluatorError(f"the reference failed by itself: {error}") from error
 
     def time_alone(self, eager: CallBuffers, count: int, queued: bool) -> Timing:
         """Time the reference with nobody else around."""
@@ -167,15 +187,39 @@ class BaselineTimer:
         gate, queued = eager.gate, eager.gate is not None
         capacity = gate.capacity if gate is not None else 0
         alone = self.time_alone(eager, count, queued)
-        compile_ratio = None
+        compile_ratio, impossible = None, {}
         if "compile" in self._config.baselines:
-            compile_ratio = self._compile_ratio(eager, count, alone, queued)
+            try:
+                compile_ratio = self._surely_compile_ratio(eager, count, alone, queued)
+            except CandidateFailed as failure:
+                impossible["compile"] = _require_fact(failure)
         spread = self._process_spread(eager, _few(count, alone.median_ms), queued=queued)
         self._close_unneeded()
-        facts = BaselineFacts(alone.median_ms, alone.spread_ms, compile_ratio, spread)
+        facts = BaselineFacts(
+            alone.median_ms, alone.spread_ms, compile_ratio, spread, impossible, self._disturbed
+        )
         return Baselines(eager, queued, facts, count, gate, capacity)
 
-    def _compile_ratio(self, eager: CallBuffers, count: int, alone: Timing, queued: bool) -> float | None:
+    def _surely_compile_ratio(self, eager: CallBuffers, count: int, alone: Timing, queued: bool) -> float:
+        """The same as `_compile_ratio`; where it fails, once more while nobody else uses the device.
+
+        Raises:
+            CandidateFailed: it failed again.
+            DeviceFull: others hold the memory that it needs.
+        """
+        while True:
+            try:
+                return self._compile_ratio(eager, count, alone, queued)
+            except (CandidateFailed, torch.OutOfMemoryError) as error:
+                self._require_room(error)
+                self._compile_failures += 1
+                if self._compile_failures < policy.COMPILE_ATTEMPTS:
+                    continue
+                if isinstance(error, CandidateFailed):
+                    raise
+                raise CandidateFailed(Status.OUT_OF_MEMORY, str(error)) from error
+
+    def _compile_ratio(self, eager: CallBuffers, count: int, alone: Timing, queued: bool) -> float:
         """Compiled time over eager time, interleaved, or from this machine's cache."""
         known_ms, known_error = (self._recall(name, queued) for name in ("compile_solo_ms", "compile_error"))
         most = policy.DRIFT[self._kind]
@@ -184,24 +228,16 @@ class BaselineTimer:
             known_ms=known_ms, error=known_error, solo_ms=alone.median_ms, most=most
         ):
             return known
-        try:
-            found, error = self._ratio_to(eager, self._reference(compiled=True), count, queued)
-        except CandidateFailed as failure:
-            self.notes.append(f"torch.compile failed: {failure.detail[:300]}")
-            return None
+        found, error = self._ratio_to(eager, self._reference(compiled=True), count, queued)
         self._remember(queued, compile_ratio=found, compile_error=error, compile_solo_ms=alone.median_ms)
         return found
 
-    def _process_spread(self, eager: CallBuffers, count: int, *, queued: bool) -> float | None:
+    def _process_spread(self, eager: CallBuffers, count: int, *, queued: bool) -> float:
         """Spread between processes of the reference, interleaved, or from this machine's cache."""
         known, others = self._recall("process_spread", queued), policy.COMPARED_PROCESSES[self._kind] - 1
-        if known is not None or not others:
+        if known is not None:
             return known
-        try:
-            ratios = [self._ratio_to(eager, self._reference(), count, queued)[0] for _ in range(others)]
-        except (CandidateFailed, ProblemError, torch.OutOfMemoryError) as error:
-            self.notes.append(f"the spread between processes was not measured: {str(error)[:300]}")
-            return None
+        ratios = [self._ratio_to(eager, self._reference(), count, queued)[0] for _ in range(others)]
         found = process_spread([1.0, *ratios])
         self._remember(queued, process_spread=found)
         return found
@@ -223,6 +259,7 @@ class BaselineTimer:
             turns = timer.compare(other, eager)
         finally:
             other.worker.close()
+        self._disturbed |= is_crowded(trusted_timing(turns.candidate, turns.batch))
         claimed = [[turn.claimed_ms for turn in log.batches] for log in (turns.candidate, turns.baseline)]
         share = policy.TYPICAL_QUANTILE[self._kind]
         middle, interval = ratio(*claimed, share=share), ratio_interval(*claimed, share=share)
@@ -237,7 +274,9 @@ class BaselineTimer:
         return stored if isinstance(stored, float) else None
 
     def _remember(self, queued: bool, **found: float) -> None:
-        """Add to this machine's cache."""
+        """Add to this machine's cache, unless other programs disturbed what was found."""
+        if self._disturbed:
+            return
         every = [(name, way) for name in _CACHED for way in (False, True)]
         known = {_key(*each): value for each in every if (value := self._recall(*each)) is not None}
         new = {_key(name, queued): value for name, value in found.items()}
@@ -263,7 +302,7 @@ class BaselineTimer:
 
     def _load(self, worker: WorkerProcess, *, compiled: bool) -> None:
         draw = self._pool.draws[0]
-        spec = ModelSpec("Model", "m", draw.seed, draw.vary, compiled=compiled)
+        spec = replace(draw.spec("Model"), compiled=compiled)
         load_model(self._context, worker, self._context.reference.source, spec)
 
     def _compile(self, buffers: CallBuffers) -> None:
@@ -271,6 +310,16 @@ class BaselineTimer:
         buffers.write(self._pool.bases[0].arguments.leaves)
         self._context.device.synchronize()
         buffers.run("m", timeout_s=policy.COMPILE_S)
+
+    def _require_room(self, error: Exception) -> None:
+        """Raise where others may have taken the memory that a baseline lacks.
+
+        Raises:
+            DeviceFull: they may.
+        """
+        status = Status.OUT_OF_MEMORY if isinstance(error, torch.OutOfMemoryError) else None
+        if (error.status if isinstance(error, CandidateFailed) else status) is Status.OUT_OF_MEMORY:
+            require_shortage_is_own(self._context.device, str(error), alone=self._session.alone)
 
     def _close_unneeded(self) -> None:
         """End processes started ahead for numbers that the cache held after all."""
@@ -290,6 +339,21 @@ def still_holds(*, known_ms: float | None, error: float | None, solo_ms: float, 
     if known_ms is None or error is None:
         return False
     return error <= most and abs(solo_ms / known_ms - 1) <= most
+
+
+def _require_fact(failure: CandidateFailed) -> str:
+    """The reason why a reference cannot be compiled, as its process itself gave it.
+
+    Raises:
+        EvaluatorError: it gave none, so that the machine may be why.
+    """
+    is_said = "traceback" in failure.facts and failure.status is not Status.OUT_OF_MEMORY
+    if is_said or failure.status in _OTHER_OUTPUTS:
+        return f"torch.compile failed: {failure.detail[:300]}"
+    raise EvaluatorError(
+        f"the baseline `compile` could not be measured, so nothing is scored: {failure.detail[:300]}; "
+        "try again, or leave it out of `baselines`"
+    )
 
 
 def _few(count: int, call_ms: float) -> int:

@@ -53,20 +53,24 @@ class Turn:
     """By the referee's clock, until its outputs were collected."""
     launch_ms: float | None = None
     """Until all calls were queued, before the clocks started; None where they were not."""
-    published_ms: float = 0.0
-    """Writing the inputs, while the worker was frozen."""
-    withdrawn_ms: float = 0.0
-    """Taking them away again, likewise."""
+    aside_ms: float = 0.0
+    """By the referee's clock, getting ready before the calls and restoring state after them."""
+    returned_ms: float = 0.0
+    """Likewise, overwriting its outputs and dropping them, beyond as many collections of them."""
+    taken_ms: float = 0.0
+    """Others had the device so long while the worker had nothing to do on it but to queue its calls."""
+    competing: int = 0
+    """Threads of other programs that wanted a core just before, on a CPU."""
 
     @property
-    def written_ms(self) -> float:
-        """Publishing and withdrawing."""
-        return self.published_ms + self.withdrawn_ms
+    def seen_ms(self) -> float:
+        """All of the referee's clock."""
+        return self.collected_ms + self.aside_ms + self.returned_ms
 
     @property
     def total_ms(self) -> float:
         """All the referee saw of it."""
-        return self.collected_ms + self.written_ms
+        return self.seen_ms + self.taken_ms
 
 
 Clock = Callable[[Turn], float]
@@ -186,8 +190,8 @@ def forged_clock(turns: PairedTurns) -> str:
 def merged_work_ms(turns: PairedTurns) -> float:
     """Time that a single call costs beyond a batched one, and beyond the baseline's: work done once a batch.
 
-    By the claims, which hardly vary, and by the referee's clock until outputs are collected, which cannot be
-    forged: a single call could be paid for while it is collected.
+    By the claims, which hardly vary, and by all the referee saw, which cannot be forged: a single call could
+    be paid for while it is collected or queued.
     """
     candidate, baseline, batch = turns.candidate, turns.baseline, turns.batch
     if min(len(candidate.single_calls), len(baseline.single_calls)) < policy.FEWEST_SINGLE_CALLS:
@@ -197,7 +201,7 @@ def merged_work_ms(turns: PairedTurns) -> float:
     measured_floor = policy.QUEUED_MEASURED_SINGLE_MS if batch.queued else policy.MEASURED_SINGLE_MS
     return max(
         _single_call_excess(turns, _claimed, batch.count).beyond(floor + slack),
-        _single_call_excess(turns, _collected, batch.calls).beyond(measured_floor + slack),
+        _single_call_excess(turns, _total, batch.calls).beyond(measured_floor + slack),
     )
 
 
@@ -230,8 +234,15 @@ def _time_excess(turns: PairedTurns) -> dict[str, float]:
     """
     answering = _excess_ms(turns, _answered)
     collecting = max(0.0, _excess_ms(turns, _collected) - answering)
-    writing = _writing_excess_ms(turns, found_ms=answering + collecting)
-    return {"answering": answering, "collecting": collecting, "writing": writing}
+    # Time taken in the baseline's turns excuses nothing: the device should have been idle there, too.
+    total = _unclaimed_ms(turns.candidate, turns.batch, _total) - _unclaimed_ms(
+        turns.baseline, turns.batch, _seen
+    )
+    return {
+        "answering": answering,
+        "collecting": collecting,
+        "aside": max(0.0, total - answering - collecting),
+    }
 
 
 def _excess_ms(turns: PairedTurns, clock: Clock) -> float:
@@ -253,24 +264,9 @@ def _unclaimed_turns(log: TurnLog, batch: Batch) -> list[float]:
     return [turn.answered_ms - turn.claimed_ms * share for turn in log.batches]
 
 
-def _writing_excess_ms(turns: PairedTurns, *, found_ms: float) -> float:
-    """Time a GPU took longer to write for the candidate than for the baseline, while both were frozen.
-
-    Work that was queued before runs then, before the clock starts or after the answer. `found_ms` is what
-    other clocks found: where that is hidden in some turns only, the sum of all of them tells the rest.
-    """
-    if turns.batch.kind != "cuda":
-        return 0.0
-    candidate, baseline = turns.candidate.of(_written), turns.baseline.of(_written)
-    typical, total_noise = turns.batch.typical, noise(candidate) + noise(baseline)
-    floor = policy.CLAIM_TOLERANCE * typical(baseline) + policy.ANSWER_TOLERANCE_MS["cuda"]
-    written = TimeExcess(typical(candidate) - typical(baseline), total_noise)
-    rest = TimeExcess(_excess_ms(turns, _total) - found_ms, total_noise)
-    return max(written.beyond(floor), rest.beyond(floor))
-
-
 def _timing(log: TurnLog, batch: Batch, batch_ms: list[float], clock: str) -> Timing:
     singles = [turn.answered_ms for turn in log.single_calls]
+    competing = [turn.competing for turn in log.batches]
     launches = [turn.launch_ms for turn in log.batches if turn.launch_ms is not None]
     return Timing(
         median_ms=batch.typical(batch_ms) / batch.count,
@@ -283,6 +279,8 @@ def _timing(log: TurnLog, batch: Batch, batch_ms: list[float], clock: str) -> Ti
         launch_ms=batch.typical(launches) / batch.calls if launches else None,
         clock=clock,
         turn_ms=tuple(value / batch.count for value in batch_ms),
+        taken_ms=batch.typical([turn.taken_ms for turn in log.batches]),
+        competing=sum(competing) / len(competing),
     )
 
 
@@ -298,8 +296,8 @@ def _collected(turn: Turn) -> float:
     return turn.collected_ms
 
 
-def _written(turn: Turn) -> float:
-    return turn.written_ms
+def _seen(turn: Turn) -> float:
+    return turn.seen_ms
 
 
 def _total(turn: Turn) -> float:

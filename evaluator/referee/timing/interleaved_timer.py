@@ -6,14 +6,16 @@ import math
 import random
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import torch
 
 from kernelwright.evaluator.devices import Device
 from kernelwright.evaluator.referee.correctness.discontinuities import FlippedElements
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.claimed_time import Batch, PairedTurns, Turn, TurnLog, scored_turns
 from kernelwright.evaluator.referee.timing.statistics import ratio_interval
-from kernelwright.evaluator.referee.timing.timed_inputs import TimedInputs
+from kernelwright.evaluator.referee.timing.timed_inputs import ComparedCall, InputRecipe, TimedInputs
 from kernelwright.evaluator.referee.timing.timed_outputs import TimedOutputs
 from kernelwright.evaluator.referee.timing.timed_turn import TurnRunner
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
@@ -55,6 +57,8 @@ class InterleavedTimer:
         )
         self._flipped: Mapping[int, FlippedElements] = {}
         """Elements that flipped in the comparison so far, by output."""
+        self._earlier: ComparedCall | None = None
+        """A compared call, near whose inputs a later one's may be."""
 
     def compare(self, candidate: CallBuffers, baseline: CallBuffers) -> PairedTurns:
         """Alternate until the interval is tight, the candidate hopelessly slow, or turns or time used up.
@@ -67,7 +71,16 @@ class InterleavedTimer:
             turns.add_batch(*self._turn(candidate, baseline, self.batch.calls))
             while self._wants_single_call(turns):
                 turns.add_single_call(*self._turn(candidate, baseline, 1))
+            if self._varies and self._secret.random() < policy.VARIED_TURN_CHANCE:
+                self._turn(candidate, baseline, self.batch.calls, varied=True)
+        if self._varies:
+            self._turn(candidate, baseline, self.batch.calls, varied=True)
         return turns
+
+    @property
+    def _varies(self) -> bool:
+        """Inputs that no draw varies are varied in turns that are compared and not scored."""
+        return self._inputs.varies_apart and self._schedule.single_calls
 
     def solo(self, buffers: CallBuffers, turns: int) -> TurnLog:
         """Time one worker by itself."""
@@ -88,9 +101,11 @@ class InterleavedTimer:
         recipe = self._inputs.recipe(self.batch.calls)
         return self._runner.run(buffers, recipe, lead=self.batch.lead)[0]
 
-    def _turn(self, candidate: CallBuffers, baseline: CallBuffers, calls: int) -> tuple[Turn, Turn]:
+    def _turn(
+        self, candidate: CallBuffers, baseline: CallBuffers, calls: int, *, varied: bool = False
+    ) -> tuple[Turn, Turn]:
         """Run both once, in random order, on the same inputs, and compare their outputs."""
-        recipe = self._inputs.recipe(calls)
+        recipe = self._inputs.recipe(calls, None if varied else self._earlier, varied=varied)
         lead = self.batch.lead if calls == self.batch.calls else 0
         order = [candidate, baseline]
         self._secret.shuffle(order)
@@ -101,7 +116,21 @@ class InterleavedTimer:
         if found.mismatch:
             detail = f"right when verified, wrong when timed: {found.mismatch}"
             raise CandidateFailed(Status.WRONG_VALUES, detail)
+        if not varied:
+            self._earlier = self._kept(recipe, outputs, expected)
         return turn, baseline_turn
+
+    def _kept(
+        self, recipe: InputRecipe, outputs: list[torch.Tensor], expected: list[torch.Tensor]
+    ) -> ComparedCall | None:
+        """A call of this turn to keep; not one that was near another, whose recipe does not say it all."""
+        calls = [call for call in range(recipe.count) if recipe.near is None or call != recipe.near.call]
+        if not calls:
+            return None
+        call = self._secret.choice(calls)
+        # Of state there is one for all calls.
+        kept = [[leaf[min(call, len(leaf) - 1)].clone() for leaf in leaves] for leaves in (outputs, expected)]
+        return ComparedCall(replace(recipe, near=None), call, *kept)
 
     def _wants_single_call(self, turns: PairedTurns) -> bool:
         """Decide on a secret single call: about every other turn, twice at least; more of short calls."""

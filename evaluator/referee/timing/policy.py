@@ -29,16 +29,6 @@ FORGED_MS: Final = 2.0
 FORGED_TURNS: Final = 5
 """Turns it takes at least."""
 
-# A busy device: kernels that ran while their process was frozen slow down what the referee writes.
-BUSY_FACTOR: Final = 1.5
-"""Times the baseline's publishing time that the candidate's may take."""
-BUSY_MS: Final = 0.5
-"""Publishing time allowed on top."""
-BUSY_TURNS: Final = 5
-"""Turns it takes at least."""
-BUSY_QUANTILE: Final = 0.25
-"""Quantile of both that is compared: a few slow turns are an accident, a few slowed baselines no excuse."""
-
 # Merged calls: a single call costs more than one of a batch.
 FEWEST_SINGLE_CALLS: Final = 2
 """Single calls of each worker that say anything."""
@@ -54,6 +44,8 @@ SINGLE_CALL_TURNS: Final = 3
 """Turns per single call that is surely made, until there are enough."""
 SINGLE_CALL_CHANCE: Final = 0.3
 """Chance of a single call after other turns, so that none is announced."""
+VARIED_TURN_CHANCE: Final = 0.2
+"""Chance of a turn with other masks and lengths, which is compared but not scored; one comes last."""
 SINGLE_CALL_SHARE: Final = 0.25
 """Share of a call that a single one may cost more."""
 CLAIMED_SINGLE_MS: Final = {"cpu": 0.02, "cuda": 0.04}
@@ -83,7 +75,7 @@ HOPELESS_TURNS: Final = 4
 COMPARISON_S: Final = {"cpu": 6.0, "cuda": 20.0}
 """Wall time after which a comparison ends."""
 CALLS_PER_TIMEOUT: Final = 8
-"""Calls of a batch that share the time-out of one call, and calls per unscored warm-up call."""
+"""Calls of a batch that share the time-out of one call."""
 SLOW_CANDIDATE: Final = 10
 """Times the baseline's time a call that a candidate may take before it times out or gets shorter batches."""
 CACHE_FLUSHING_BYTES: Final = 96 << 20
@@ -133,13 +125,17 @@ TRUSTED_BATCH_MS: Final = 12.0
 """Batch of two reference processes: they hardly vary there."""
 COMPILE_S: Final = 300.0
 """Time-out of the compiled reference's first call."""
+COMPILE_ATTEMPTS: Final = 2
+"""Processes in which compiling the reference must fail: the first may run beside other evaluations."""
 DRIFT: Final = {"cpu": 0.5, "cuda": 0.05}
 """Relative error of a cached ratio, and change of the reference's time, until it is measured again: on a CPU
 others cause both, and compiling takes a minute."""
-COMPARED_PROCESSES: Final = {"cpu": 1, "cuda": 4}
-"""Reference processes that are compared; not on a CPU, where others cause far larger differences."""
-STUDENT_T: Final = 3.182
-"""97.5 % quantile of Student's t for one degree of freedom less than the compared processes of a GPU."""
+COMPARED_PROCESSES: Final = {"cpu": 3, "cuda": 4}
+"""Reference processes that are compared; starting one takes a CPU's cores a second or two."""
+STUDENT_T: Final = {"cpu": 4.303, "cuda": 3.182}
+"""97.5 % quantile of Student's t for one degree of freedom less than the compared processes."""
+QUIET_THREADS: Final = 0.25
+"""Mean number of other programs' threads without a core above which a CPU's intervals may not hold."""
 CONTENDED_FACTOR: Final = 1.05
 """Times its time alone from which on a baseline was slowed down by the candidate."""
 CONTENDED_SPREADS: Final = 3
@@ -165,6 +161,10 @@ MAX_SMALL_DRAWN_CALLS: Final = 128
 """The same of small inputs, whose calls are short."""
 SMALL_DRAW_ELEMENTS: Final = 1 << 14
 """Elements of a small draw."""
+CALLS_PER_PAIR: Final = 4
+"""Calls of a batch from which on one surely has inputs near those of an earlier batch; of fewer, seldomer."""
+LEAST_PAIRED: Final = 0.5
+"""Share of batches of few calls that have such inputs."""
 FEW_ZEROS: Final = 0.01
 """Share of zeros that tell nothing by their places."""
 CHUNK_ELEMENTS: Final = 1 << 20

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.claimed_time import Batch
@@ -21,12 +22,22 @@ class BaselineFacts:
     compile_ratio: float | None
     """Compiled time over eager time; None when not wanted or when it cannot be compiled."""
     process_spread: float | None
-    """Relative standard deviation between processes of the reference; None where it was not measured."""
+    """Relative standard deviation between processes of the reference; None until it is measured."""
+    impossible: Mapping[str, str] = field(default_factory=dict)
+    """Baselines that the problem cannot have, with the reason."""
+    disturbed: bool = False
+    """True where other programs wanted the cores while these facts were measured."""
     max_ms: float | None = None
     """Upper bound on its time beside a candidate."""
 
 
-def contended(eager: Timing, facts: BaselineFacts) -> bool:
+def is_crowded(baseline: Timing) -> bool:
+    """Return whether other programs wanted the cores, or had the device, in a trusted process's turns."""
+    taken = baseline.taken_ms > policy.ANSWER_TOLERANCE_MS["cuda"]
+    return taken or baseline.competing > policy.QUIET_THREADS
+
+
+def slowed(eager: Timing, facts: BaselineFacts) -> bool:
     """Return whether the baseline ran slower beside a contestant than alone, beyond its own variation.
 
     What a contestant has queued on a GPU goes on while its threads are stopped, and now and then is enough:
@@ -39,8 +50,8 @@ def contended(eager: Timing, facts: BaselineFacts) -> bool:
 def measurement(candidate: Timing, eager: Timing, batch: Batch, facts: BaselineFacts) -> Measurement:
     """Compare a candidate with its baselines; the headline is against the fastest."""
     # A CPU's cores are never ours alone: there its other users would be taken for the contestant.
-    is_contended = batch.kind == "cuda" and facts.max_ms is None and contended(eager, facts)
-    eager_ms = facts.solo_ms if is_contended else eager.median_ms
+    is_slowed = batch.kind == "cuda" and facts.max_ms is None and slowed(eager, facts)
+    eager_ms = facts.solo_ms if is_slowed else eager.median_ms
     if facts.max_ms is not None:
         eager_ms = min(eager_ms, facts.max_ms)
     eager = eager.model_copy(update={"solo_ms": facts.solo_ms, "median_ms": eager_ms})
@@ -60,7 +71,8 @@ def measurement(candidate: Timing, eager: Timing, batch: Batch, facts: BaselineF
     if facts.process_spread is not None:
         # A scaled baseline stands on two more processes: the compiled one, and eager beside it.
         timed = 2 if baselines[against] is eager else 4
-        interval = widened(interval, speedups[against], spread=facts.process_spread, processes=timed)
+        spread = policy.STUDENT_T[batch.kind] * facts.process_spread
+        interval = widened(interval, speedups[against], spread=spread, processes=timed)
     return Measurement(
         candidate=candidate,
         baselines=baselines,
@@ -72,7 +84,8 @@ def measurement(candidate: Timing, eager: Timing, batch: Batch, facts: BaselineF
         noise_floor=_noise_floor(eager.turn_ms, share),
         calls_per_batch=batch.count,
         ring_slots=batch.calls,
-        contended=is_contended,
+        contended=is_slowed or facts.disturbed or is_crowded(eager),
+        impossible=dict(facts.impossible),
     )
 
 

@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from statistics import median, stdev
 
-from kernelwright.evaluator.referee.timing.policy import NOISE_FACTOR, RESAMPLES, SMALLEST_TIME, STUDENT_T
+from kernelwright.evaluator.referee.timing.policy import NOISE_FACTOR, RESAMPLES, SMALLEST_TIME
 from kernelwright.evaluator.schema.evaluation import Interval
 
 
@@ -69,9 +69,9 @@ def widened(interval: Interval, middle: float, *, spread: float, processes: int)
 
     Turns tell how sure the ratio of these very processes is. Another process of the same code runs a little
     faster or slower for as long as it lives, which no number of turns shows; `processes` of them take part in
-    the ratio, each off by `spread`. Both parts are added as independent ones, in logarithms.
+    the ratio, each off by `spread` at most. Both parts are added as independent ones, in logarithms.
     """
-    between = STUDENT_T * spread * math.sqrt(processes)
+    between = spread * math.sqrt(processes)
     low, high = (
         math.hypot(math.log(max(above, SMALLEST_TIME) / max(below, SMALLEST_TIME)), between)
         for above, below in ((max(middle, interval.low), interval.low), (max(interval.high, middle), middle))

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
 from kernelwright.evaluator.ipc.tensor_layout import Slot, stacked
-from kernelwright.evaluator.referee.correctness.input_distributions import Starts
-from kernelwright.evaluator.referee.correctness.policy import FEWEST_SCATTERED
+from kernelwright.evaluator.referee.correctness.input_distributions import Starts, harden
+from kernelwright.evaluator.referee.correctness.policy import FEWEST_SCATTERED, NEARBY
+from kernelwright.evaluator.referee.reference.constant_inputs import ConstantInputs
 from kernelwright.evaluator.referee.reference.input_structure import keeper, variable
 from kernelwright.evaluator.referee.reference.reference import Arguments
 from kernelwright.evaluator.referee.timing import policy
@@ -32,11 +33,35 @@ class InputRecipe:
     """Factors that each call starts reading at its own place; empty where there are whole new draws."""
     drawn: list[dict[int, torch.Tensor]] = field(default_factory=list)
     """Per call, newly drawn inputs by their place: those whose noise would not make them new."""
+    varied: dict[int, torch.Tensor] = field(default_factory=dict)
+    """Other values of masks, lengths and orders that no draw varies, by their place."""
+    varied_calls: tuple[int, ...] = ()
+    """The calls that get them."""
+    near: Near | None = None
+    """A call that is given inputs near those of an earlier batch."""
 
     @property
     def count(self) -> int:
         """Calls in the batch."""
         return self.bases.numel()
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedCall:
+    """A timed call of an earlier batch, with both workers' outputs."""
+
+    recipe: InputRecipe
+    call: int
+    candidate: list[torch.Tensor]
+    baseline: list[torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """A call whose inputs lie near those of an earlier one."""
+
+    call: int
+    earlier: ComparedCall
 
 
 class TimedInputs:
@@ -48,13 +73,14 @@ class TimedInputs:
         fresh: Callable[[], Arguments],
         *,
         secret: random.Random,
-        inputs_stay: bool,
+        constant: ConstantInputs | None = None,
     ) -> None:
         bases = starts.trials
         self.trials = bases
         self._starts = starts
-        self.inputs_stay = inputs_stay
-        """True if a call must leave its inputs as they are."""
+        self._constant = constant or ConstantInputs()
+        self.varies_apart = bool(self._constant.apart(bases[0].arguments.leaves, 0))
+        """True if some inputs are varied in turns that are not scored, as that changes the work."""
         self._fresh = fresh
         self._secret = secret
         leaves = [trial.arguments.leaves for trial in bases]
@@ -81,6 +107,10 @@ class TimedInputs:
             or None in self._stacks
             or any(leaf.is_complex() for leaf in leaves[0])
         )
+        self._hard = [
+            is_noisy and stack is not None and stack.dtype == torch.float32 and bool(_is_plain(stack))
+            for stack, is_noisy in zip(self._stacks, self._noisy, strict=True)
+        ]
         everything = range(len(self._stacks))
         self._redrawn = [index for index in everything if self.whole_draws or self._comes_again(index)]
         self._floating = {stack.dtype: stack.device for stack in noisy}
@@ -103,13 +133,37 @@ class TimedInputs:
         """True where any input is drawn anew for each call."""
         return bool(self._redrawn)
 
-    def recipe(self, count: int) -> InputRecipe:
-        """Decide on the inputs of a batch."""
+    def recipe(self, count: int, earlier: ComparedCall | None = None, *, varied: bool = False) -> InputRecipe:
+        """Decide on the inputs of a batch; one call's may be near those of an earlier call.
+
+        With `varied`, some calls get other masks, lengths and orders.
+        """
         bases = torch.tensor([self._secret.randrange(self._draws) for _ in range(count)], device="cpu")
         drawn = [self._draw() for _ in range(count)] if self._redrawn else []
+        near = self._near(count, earlier) if earlier is not None else None
+        if near is not None:
+            bases[near.call] = near.earlier.recipe.bases[near.earlier.call]
         stride = self._secret.randrange(1, max(2, policy.NOISE_SLACK // (2 * count)))
         offset = self._secret.randrange(max(1, policy.NOISE_SLACK - stride * count))
-        return InputRecipe(bases, offset, stride, {} if self.whole_draws else self._draw_noise(), drawn)
+        noise = {} if self.whole_draws else self._draw_noise()
+        made = InputRecipe(bases, offset, stride, noise, drawn, near=near)
+        if not varied:
+            return made
+        leaves = self._starts.trials[0].arguments.leaves
+        calls = self._secret.sample(range(count), count - count // 2)
+        return replace(
+            made,
+            varied=self._constant.apart(leaves, self._secret.getrandbits(48)),
+            varied_calls=tuple(calls),
+        )
+
+    def _near(self, count: int, earlier: ComparedCall) -> Near | None:
+        """Choose a call for nearby inputs; seldom of few: it could be worked out from the earlier one."""
+        if torch.float32 not in self._floating or self._redrawn:
+            return None
+        if self._secret.random() >= max(policy.LEAST_PAIRED, count / policy.CALLS_PER_PAIR):
+            return None
+        return Near(self._secret.randrange(count), earlier)
 
     def _comes_again(self, index: int) -> bool:
         """Return whether an input, or its zeros, would come again: what follows from them could be stored."""
@@ -144,8 +198,27 @@ class TimedInputs:
                 sources = self._sources(index, recipe.bases[part], recipe.drawn[part])
                 if noisy:
                     torch.mul(sources, self._factors(index, sources, part.start, recipe), out=places[part])
+                    if self._hard[index]:
+                        harden(places[part])
                 else:
                     places[part].copy_(sources)
+            for call in recipe.varied_calls if index in recipe.varied else ():
+                places[call].copy_(recipe.varied[index])
+            if noisy and recipe.near is not None:
+                self._publish_near(index, places, recipe, recipe.near)
+
+    def _publish_near(self, index: int, places: torch.Tensor, recipe: InputRecipe, near: Near) -> None:
+        """Write an input of a call again: that of an earlier one, moved a little where it is single."""
+        place, earlier = places[near.call : near.call + 1], near.earlier
+        sources = self._sources(index, recipe.bases[near.call : near.call + 1], [])
+        torch.mul(sources, self._factors(index, sources, earlier.call, earlier.recipe), out=place)
+        if place.dtype != torch.float32:
+            return
+        for factors in (None, self._factors(index, sources, near.call, recipe)):
+            if factors is not None:
+                place.mul_(1 + factors * (NEARBY / self._starts.between[1]))
+            if self._hard[index]:
+                harden(place)
 
     def _sources(self, index: int, bases: torch.Tensor, drawn: list[dict[int, torch.Tensor]]) -> torch.Tensor:
         """Draws that an input of some calls starts from, shape [calls, *shape]."""
@@ -169,7 +242,7 @@ class TimedInputs:
         return factors if keep is None else keep(factors)
 
     def withdraw(self, memory: torch.Tensor, slots: list[Slot], recipe: InputRecipe) -> None:
-        """Replace a batch's inputs by other draws, as valid: a warm-up on garbage could index anything."""
+        """Replace a batch's inputs by other draws, as valid: a kernel left running could index anything."""
         others = (recipe.bases + 1) % self._draws
         for slot, stack in zip(slots, self._stacks, strict=True):
             if stack is not None:
@@ -187,6 +260,11 @@ def _parts(count: int, numel: int) -> Iterator[slice]:
 def _picked(stack: torch.Tensor, bases: torch.Tensor) -> torch.Tensor:
     """Pick draws, shape [calls, *shape]; of one call not a copy."""
     return stack[bases.to(stack.device)] if len(bases) > 1 else stack[int(bases[0])][None]
+
+
+def _is_plain(stack: torch.Tensor) -> bool:
+    """Return whether no element is zero, infinite or NaN."""
+    return bool((stack.isfinite() & (stack != 0)).all())
 
 
 def _alike(leaves: tuple[torch.Tensor, ...]) -> bool:

@@ -6,12 +6,14 @@ started from. The comparison itself is correctness/comparison.py.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from kernelwright.evaluator.referee.correctness.comparison import (
+    COARSE,
     BaselineOutput,
     compare_with_baseline,
     uncommon,
@@ -22,16 +24,19 @@ from kernelwright.evaluator.referee.correctness.discontinuities import (
     most_jumping,
 )
 from kernelwright.evaluator.referee.correctness.groups import finite_or_zero, grouped, rms
+from kernelwright.evaluator.referee.correctness.op_trace import ReductionTerms
 from kernelwright.evaluator.referee.correctness.policy import (
     BASELINE_ERROR,
     CHUNK_ELEMENTS,
     FLIP_LEEWAY,
     MAX_UNSETTLED,
     NEARLY_MEAN,
+    SMALLEST_SCALE,
 )
-from kernelwright.evaluator.referee.correctness.tolerance import Expected, dtype_limit
+from kernelwright.evaluator.referee.correctness.tolerance import Expected, change_limit, dtype_limit
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
-from kernelwright.evaluator.referee.timing.timed_inputs import InputRecipe, TimedInputs
+from kernelwright.evaluator.referee.reference.effects import AFTERWARDS
+from kernelwright.evaluator.referee.timing.timed_inputs import InputRecipe, Near, TimedInputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +52,12 @@ class OutputComparison:
 class TimedOutputs:
     """Compares a candidate's timed outputs with the baseline's."""
 
-    def __init__(self, inputs: TimedInputs, *, limit: float) -> None:
-        """`limit` is for whole new draws; each trial that calls start from has its own."""
+    def __init__(self, inputs: TimedInputs, *, limit: float, change: ReductionTerms | None = None) -> None:
+        """`limit` is for whole new draws; each trial that calls start from has its own.
+
+        With `change`, the terms of the reference's reductions, changes between nearby inputs are compared.
+        """
+        self._change = change
         trials = inputs.trials
         self._limits = [limit if inputs.whole_draws else trial.limit for trial in trials]
         self._redraws = inputs.redraws
@@ -58,8 +67,17 @@ class TimedOutputs:
         self._shares = [max(known, default=0.0) for known in _known_shares(trials)]
         expected = [trial.expected for trial in trials]
         leaves = range(len(expected[0].exact))
+        output = expected[0].output
+        effects = [name + AFTERWARDS for name in output.effects.names]
+        self._names = [*(f"output {leaf}" for leaf in range(output.returned)), *effects]
         self._precisions = [_precision(expected, leaf) for leaf in leaves]
         self._tolerances = [_flip_tolerance(expected, leaf) for leaf in leaves]
+        self._roundoffs = {
+            leaf: found
+            for leaf in range(output.returned)
+            if self._precisions[leaf] == torch.float32 and self._tolerances[leaf].together == 0
+            if (found := _roundoff(expected, leaf)) is not None
+        }
 
     def compare(
         self,
@@ -70,6 +88,7 @@ class TimedOutputs:
     ) -> OutputComparison:
         """Compare timed outputs, each leaf [count, *shape], with the baseline's.
 
+        State has shape [1, *shape]: what all calls left, each with an error of its own.
         `earlier` holds, by output, the elements that flipped since timing began.
         """
         total = dict(earlier)
@@ -77,22 +96,44 @@ class TimedOutputs:
             if own.numel() == 0:
                 continue
             step = max(1, CHUNK_ELEMENTS // own[0].numel())
-            for begin in range(0, recipe.count, step):
-                part = slice(begin, begin + step)
+            first = recipe.count - len(own)
+            for begin in range(0, len(own), step):
+                rows, part = slice(begin, begin + step), slice(first + begin, first + begin + step)
+                scale = self._scale(leaf, recipe, part)
                 expected = BaselineOutput(
-                    values=other[part],
-                    scale=self._scale(leaf, recipe, part),
+                    values=other[rows],
+                    scale=scale if scale is None else scale * (1 + first),
                     limits=self._allowed(recipe, part, self._precisions[leaf]),
                     least_share=self._shares[leaf],
                     tolerance=self._tolerances[leaf],
                 )
                 flipped = total.get(leaf, FlippedElements())
-                found = compare_with_baseline(expected, own[part], earlier=flipped)
+                found = compare_with_baseline(expected, own[rows], earlier=flipped)
                 total[leaf] = flipped + found.flipped
                 if found.mismatch:
-                    calls = f"timed calls {begin + 1} to {begin + len(own[part])}"
-                    return OutputComparison(f"output {leaf}, {calls}: {found.mismatch}", total)
-        return OutputComparison("", total)
+                    calls = f"timed calls {part.start + 1} to {part.start + len(own[rows])}"
+                    return OutputComparison(f"{self._names[leaf]}, {calls}: {found.mismatch}", total)
+        return OutputComparison(self._compare_change(candidate, baseline, recipe.near), total)
+
+    def _compare_change(
+        self, candidate: list[torch.Tensor], baseline: list[torch.Tensor], near: Near | None
+    ) -> str:
+        """Compare how single outputs changed from those of a call with nearby inputs, if there is one."""
+        if self._change is None or near is None:
+            return ""
+        for leaf, (least, share) in self._roundoffs.items():
+            own, other = (
+                now[leaf][near.call] - before[leaf]
+                for now, before in ((candidate, near.earlier.candidate), (baseline, near.earlier.baseline))
+            )
+            unit = max(least, share * _size(near.earlier.baseline[leaf]))
+            ratio = _size(own - other) / unit / math.sqrt(2) if own.numel() else 0.0
+            if not ratio <= change_limit(self._change):
+                return (
+                    f"{self._names[leaf]}, timed call {near.call + 1} beside one with nearby inputs: their "
+                    f"difference errs {ratio:.3g} times a rounding of the inputs; {COARSE}"
+                )
+        return ""
 
     def _scale(self, leaf: int, recipe: InputRecipe, part: slice) -> torch.Tensor | None:
         """Error scales [calls, groups] of a leaf for some calls of a batch."""
@@ -117,6 +158,21 @@ class TimedOutputs:
 def _precision(expected: list[Expected], leaf: int) -> torch.dtype:
     """Coarsest type whose roundings an output carries."""
     return min((each.precision(leaf) for each in expected), key=lambda dtype: dtype.itemsize)
+
+
+def _roundoff(expected: list[Expected], leaf: int) -> tuple[float, float] | None:
+    """Largest response of a leaf to one rounding of every input, and that relative to its size."""
+    known = [
+        (unit, unit / max(_size(each.exact[leaf]), SMALLEST_SCALE))
+        for each in expected
+        if each.roundoffs and (unit := each.roundoffs[leaf]) is not None
+    ]
+    return (max(unit for unit, _ in known), max(share for _, share in known)) if known else None
+
+
+def _size(values: torch.Tensor) -> float:
+    """Root mean square of what is finite."""
+    return float(rms(finite_or_zero(values).reshape(1, -1)))
 
 
 def _flip_tolerance(expected: list[Expected], leaf: int) -> FlipTolerance:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 
 import torch
 
@@ -11,11 +10,12 @@ from kernelwright.evaluator.devices import Device
 from kernelwright.evaluator.ipc.tensor_layout import stacked
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.claimed_time import Turn
+from kernelwright.evaluator.referee.timing.processor_load import competing_threads
 from kernelwright.evaluator.referee.timing.tamper_checks import MemorySample, OutputSnapshot
 from kernelwright.evaluator.referee.timing.timed_inputs import InputRecipe, TimedInputs
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
-from kernelwright.evaluator.referee.worker.timed_run import RunResult, TimedRun
+from kernelwright.evaluator.referee.worker.timed_run import TimedRun
 from kernelwright.evaluator.schema.evaluation import Status
 
 
@@ -41,39 +41,38 @@ class TurnRunner:
         """True if the system lets the referee read the memory of processes."""
 
     def run(self, buffers: CallBuffers, recipe: InputRecipe, *, lead: int) -> tuple[Turn, list[torch.Tensor]]:
-        """Warm up, freeze, publish inputs and poison outputs, thaw, run, freeze, withdraw, collect, copy.
+        """Freeze, publish, poison, thaw, run, freeze, withdraw, collect, freeze, copy and overwrite outputs.
+
+        No call is made beside these: what a process does ahead of its calls should be on a clock.
 
         Raises:
             CandidateFailed: the worker failed or hung, changed its inputs, or went on after its answer.
         """
         worker, count = buffers.worker, recipe.count
-        if buffers.filled:
-            self._run(buffers, max(1, min(count // policy.CALLS_PER_TIMEOUT, buffers.filled)))
         worker.freeze()
         memory = _TurnMemory(buffers, recipe, self._device, self._inputs, self._secret)
         gate = buffers.gate if self._queued else None
-        ran = self._run(buffers, count, TimedRun(memory.publish, memory.withdraw, lead, gate))
-        # Freezing stops host threads at once but takes a moment; it does not stop a queued GPU kernel.
+        timeout_s = self._call_timeout_s * max(1.0, count / policy.CALLS_PER_TIMEOUT)
+        timed = TimedRun(memory.begin, memory.publish, memory.withdraw, lead, gate)
+        ran = buffers.run("m", count=count, timeout_s=timeout_s, timed=timed)
+        worker.freeze()
         if self._device.torch_device.type == "cpu":
-            worker.freeze()
             if self._memory_was_read and not memory.was_read:
                 raise CandidateFailed(Status.TAMPERED, "the process does not let its memory be looked at")
             self._memory_was_read |= memory.was_read
         outputs = memory.copy_outputs()
-        buffers.mark_filled(count)
+        returned_ms = buffers.returned.take_back(self._secret, collect_ms=ran.collect_ms)
         turn = Turn(
             claimed_ms=ran.inner_ms,
             answered_ms=ran.outer_ms,
-            collected_ms=ran.seen_ms,
+            collected_ms=ran.outer_ms + ran.collect_ms,
             launch_ms=ran.launch_ms,
-            published_ms=memory.published_ms,
-            withdrawn_ms=memory.withdrawn_ms,
+            aside_ms=ran.aside_ms,
+            taken_ms=memory.taken_ms,
+            returned_ms=returned_ms,
+            competing=memory.competing,
         )
         return turn, outputs
-
-    def _run(self, buffers: CallBuffers, count: int, timed: TimedRun | None = None) -> RunResult:
-        timeout_s = self._call_timeout_s * max(1.0, count / policy.CALLS_PER_TIMEOUT)
-        return buffers.run("m", count=count, timeout_s=timeout_s, timed=timed)
 
 
 class _TurnMemory:
@@ -90,7 +89,10 @@ class _TurnMemory:
         blocks, self._count = buffers.worker.blocks, recipe.count
         self._buffers, self._recipe, self._device, self._source = buffers, recipe, device, inputs
         self._inputs, self._outputs = blocks[buffers.input_block].data, blocks[buffers.output_block].data
-        self._given = MemorySample(self._inputs, buffers.input_slots, self._count, secret)
+        kept = [slot for number, slot in enumerate(buffers.input_slots) if number not in buffers.changed]
+        self._given = MemorySample(self._inputs, kept, self._count, secret)
+        self._changed: list[torch.Tensor] = []
+        """Inputs that calls change, as they left them."""
         self._written = MemorySample(self._outputs, buffers.output_slots, self._count, secret)
         on_host = device.torch_device.type == "cpu"
         self._snapshot = (
@@ -98,42 +100,58 @@ class _TurnMemory:
         )
         self.was_read = False
         """True if the process's own memory could be read."""
-        self.published_ms = self.withdrawn_ms = 0.0
+        self._watch = device.watch()
+        self.taken_ms = 0.0
+        """Time that others had the device while the worker had nothing to do on it."""
+        self.competing = 0
+
+    def begin(self) -> None:
+        """Watch the device until inputs are published."""
+        self._device.synchronize()
+        self._watch.start()
 
     def publish(self) -> None:
         """Write inputs, poison outputs."""
-        self._device.synchronize()
-        began = time.perf_counter()
         self._source.publish(self._inputs, self._buffers.input_slots, self._recipe)
         self._given.look()
-        for slot in self._buffers.output_slots:
-            self._outputs[slot["offset"] : slot["offset"] + slot["pitch"] * self._count].fill_(0xFF)
+        for slots, count in ((self._buffers.output_slots, self._count), (self._buffers.state_slots, 1)):
+            for slot in slots:
+                self._outputs[slot["offset"] : slot["offset"] + slot["pitch"] * count].fill_(0xFF)
         if self._outputs.numel() < policy.CACHE_FLUSHING_BYTES:
             self._device.flush_cache()
-        self._device.synchronize()
-        self.published_ms = (time.perf_counter() - began) * 1e3
+        self._device.finish()
+        self.taken_ms += self._watch.stop()
+        if self._snapshot is not None:
+            self.competing = competing_threads()
 
     def withdraw(self, addresses: object) -> None:
         """Take the inputs away once the calls are over: nothing is left to compute while collecting."""
         self._buffers.worker.freeze()
         if self._snapshot is not None:
             self.was_read = self._snapshot.look(addresses)
-        if self._source.inputs_stay and self._given.moved():
+        if self._given.moved():
             raise CandidateFailed(Status.INPUT_MUTATED, "inputs were changed by a timed call")
-        began = time.perf_counter()
+        self._watch.start()
+        slots = [self._buffers.input_slots[number] for number in self._buffers.changed]
+        self._changed = [stacked(self._inputs, slot, 0, self._count).clone() for slot in slots]
         self._source.withdraw(self._inputs, self._buffers.input_slots, self._recipe)
-        self._device.synchronize()
-        self.withdrawn_ms = (time.perf_counter() - began) * 1e3
+        self._device.finish()
+        self.taken_ms += self._watch.stop()
 
     def copy_outputs(self) -> list[torch.Tensor]:
-        """Copy the outputs, and check that they were there at the answer and have not changed since."""
+        """Copy the outputs, and check that they were there at the answer and have not changed since.
+
+        Behind them come the inputs that calls change, then the state after the last call, shape [1, *shape].
+        """
+        self._watch.start()
         self._written.look()
         slots = self._buffers.output_slots
         copies = [stacked(self._outputs, slot, 0, self._count).clone() for slot in slots]
-        self._device.synchronize()
-        self._buffers.worker.freeze()
+        self._device.finish()
+        self.taken_ms += self._watch.stop()
         if self._written.moved():
             raise CandidateFailed(Status.TAMPERED, "outputs still changed after the process had answered")
         if self._snapshot is not None and self._snapshot.differs(copies):
             raise CandidateFailed(Status.TAMPERED, "outputs were not there yet when the process had answered")
-        return copies
+        state = [stacked(self._outputs, slot, 0, 1).clone() for slot in self._buffers.state_slots]
+        return [*copies, *self._changed, *state]

@@ -16,7 +16,7 @@ from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.launch_gate import WORD_BYTES, gate
 from kernelwright.evaluator.referee.worker.setup import ProblemContext, call_bytes, lay_out
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
-from kernelwright.evaluator.schema.config import EvaluationConfig
+from kernelwright.evaluator.schema.config import EvaluationConfig, Math
 from kernelwright.evaluator.schema.errors import DeviceFull
 
 
@@ -37,22 +37,20 @@ class TimingSession:
         Raises:
             DeviceFull: they have.
         """
-        first = pool.draws[0]
         self.device = context.device
         self.kind = context.device.torch_device.type
+        self.alone = not needs_room
+        """True where others have made room on the device."""
         self._config = config
         self._secret = secret
         self._base = pool.bases[0]
         self._baseline_ms = 0.0
-        self._inputs = TimedInputs(
-            pool.starts(),
-            pool.fresh,
-            secret=secret,
-            inputs_stay=not context.reference.mutates(first.model, self._base.arguments),
-        )
+        self._inputs = TimedInputs(pool.starts(), pool.fresh, secret=secret, constant=pool.constant)
         terms = pool.trace.terms
         self._outputs = TimedOutputs(
-            self._inputs, limit=limit(config.math.value, zero_mean=False, terms=terms)
+            self._inputs,
+            limit=limit(config.math.value, zero_mean=False, terms=terms),
+            change=terms if config.math is Math.FP32 else None,
         )
         most = self._max_calls(needs_room=needs_room)
         self._most = most

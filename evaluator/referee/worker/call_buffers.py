@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 import torch
 
@@ -10,9 +11,16 @@ from kernelwright.evaluator.devices import Block
 from kernelwright.evaluator.ipc.tensor_layout import Slot, view
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate
+from kernelwright.evaluator.referee.worker.returned_outputs import ReturnedOutputs
 from kernelwright.evaluator.referee.worker.timed_run import RunResult, TimedRun
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
+
+_COMPLAINTS: Final = {
+    "shape": Status.WRONG_SHAPE,
+    "memory": Status.MEMORY_ERROR,
+    "state": Status.WRONG_VALUES,
+}
 
 
 @dataclass(slots=True)
@@ -25,10 +33,17 @@ class CallBuffers:
     output_slots: list[Slot]
     input_block: int
     output_block: int
+    state_slots: list[Slot] = field(default_factory=list)
+    """Places of the state that calls change, as the last call of a run left it."""
+    changed: tuple[int, ...] = ()
+    """Inputs that calls change."""
     gate: LaunchGate | None = None
     """The calls are queued behind it; None where they cannot be."""
-    filled: int = 0
-    """Calls whose inputs were written by a turn; memory beyond them holds none."""
+    returned: ReturnedOutputs = field(init=False)
+    """Outputs in the worker's own memory."""
+
+    def __post_init__(self) -> None:
+        self.returned = ReturnedOutputs(self.worker, self.layout, self.output_slots, self.output_block)
 
     def inputs(self, index: int = 0) -> list[torch.Tensor]:
         """View the inputs of a call."""
@@ -42,9 +57,15 @@ class CallBuffers:
         """Copy the inputs of a call into place."""
         write(self.worker.blocks, self.input_slots, leaves, index)
 
-    def read(self, index: int = 0) -> list[torch.Tensor]:
-        """Copy the outputs of a call."""
-        return [output.clone() for output in self.outputs(index)]
+    def state(self) -> list[torch.Tensor]:
+        """View the state that the last run left."""
+        return [view(self.worker.blocks[slot["block"]].data, slot, 0) for slot in self.state_slots]
+
+    def read(self, index: int = 0, *, last: bool = True) -> list[torch.Tensor]:
+        """Copy the outputs of a call: what it returned, inputs it changed and, of a run's last, state."""
+        inputs = self.inputs(index)
+        found = [*self.outputs(index), *(inputs[number] for number in self.changed)]
+        return [tensor.clone() for tensor in (*found, *(self.state() if last else ()))]
 
     def run(
         self, model: str, *, timeout_s: float, first: int = 0, count: int = 1, timed: TimedRun | None = None
@@ -58,13 +79,9 @@ class CallBuffers:
             self.layout, model=model, first=first, count=count, timeout_s=timeout_s, timed=timed
         )
         if ran.complaint:
-            status = Status.WRONG_SHAPE if ran.kind == "shape" else Status.WRONG_DTYPE
-            raise CandidateFailed(status, ran.complaint)
+            raise CandidateFailed(_COMPLAINTS.get(ran.kind, Status.WRONG_DTYPE), ran.complaint)
+        self.returned.note(first, count, ran.where)
         return ran
-
-    def mark_filled(self, count: int) -> None:
-        """Note that the first `count` calls have inputs."""
-        self.filled = max(self.filled, count)
 
     def stop_queueing(self) -> None:
         """Launch calls in their own time from now on."""

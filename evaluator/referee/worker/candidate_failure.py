@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from signal import SIGBUS, SIGSEGV
 from typing import Any
 
 from kernelwright.evaluator.ipc.contestant_messages import Failed
@@ -21,6 +22,11 @@ class CandidateFailed(Exception):
         self.detail = detail
         self.facts = facts
 
+    @property
+    def is_fault(self) -> bool:
+        """True where its process, or its kernels, touched memory that is not mapped."""
+        return bool(self.facts.get("fault"))
+
 
 class MeasurementDoubt(CandidateFailed):
     """Its claims cannot be true: it cheats, or this one process is odd."""
@@ -33,6 +39,8 @@ class BuildTally:
         self.count = 0
         self.failed = False
         self.timed_out = False
+        self.sanitizer_words: set[str] = set()
+        """Words in what was compiled by which it can hide from a sanitizer."""
         self.suspect = False
         """True where a failure may be the fault of the lean headers a library was built with."""
 
@@ -51,7 +59,11 @@ def death_of(report: Ended) -> CandidateFailed:
     if report.out_of_memory:
         return CandidateFailed(Status.OUT_OF_MEMORY, f"the process ran out of memory: {report.reason}")
     if report.signal:
-        return CandidateFailed(Status.RUNTIME_ERROR, f"the process died of {report.reason}")
+        return CandidateFailed(
+            Status.RUNTIME_ERROR,
+            f"the process died of {report.reason}",
+            fault=report.signal in (SIGSEGV, SIGBUS),
+        )
     return CandidateFailed(
         Status.RUNTIME_ERROR, f"the process ended without answering (exit status {report.returncode})"
     )
@@ -61,7 +73,12 @@ def failure_of(answer: Failed, builds: BuildTally) -> CandidateFailed:
     """The failure that an exception in a process means."""
     text = answer.message[:4000]
     status = _status_of(answer, text, builds)
-    return CandidateFailed(status, f"{answer.type}: {text}", traceback=answer.traceback)
+    return CandidateFailed(
+        status,
+        f"{answer.type}: {text}",
+        traceback=answer.traceback,
+        fault=status is Status.MEMORY_ERROR,
+    )
 
 
 def _status_of(answer: Failed, text: str, builds: BuildTally) -> Status:

@@ -1,4 +1,4 @@
-"""Time limits of the referee's dealings with a worker process."""
+"""Numbers of the referee's dealings with a worker process."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ START_S: Final = 120.0
 """Seconds to import torch, open a device or map memory: ten times what a busy machine takes."""
 LAY_OUT_S: Final = 60.0
 """Seconds to make the views of a layout."""
+TAKE_BACK_S: Final = 60.0
+"""Seconds to overwrite the outputs of a run, or to drop them."""
 QUEUE_S: Final = 0.2
 """Seconds a process may take to queue a batch behind its gate, before the gate opens anyway."""
 QUEUE_S_A_CALL: Final = 2e-4
@@ -15,3 +17,16 @@ QUEUE_S_A_CALL: Final = 2e-4
 QUEUE_PATIENCE: Final = {"baseline": 5.0}
 """Factor on both by role: were the reference not done with queueing, launching would be in its time and not
 in the candidate's."""
+
+# Outputs that are overwritten by their caller.
+OVERWRITTEN_PLACES: Final = 64
+"""Secret elements of a run's outputs that are looked at, and as many of its last call's."""
+NOISE_BYTES: Final = (1 << 20) + 8 * 513
+"""Bytes after which the noise repeats: pages that lie any multiple of a page apart, below 512 MiB, get other
+noise."""
+POISON_BYTE: Final = 0xFF
+"""Filled into slots before outputs are read back."""
+KEEP_CHANCE: Final = 0.25
+"""Chance that a call's outputs are kept after each run."""
+KEPT_BYTES: Final = 1 << 30
+"""Memory of all kept outputs above which only the first call's are kept."""

@@ -5,7 +5,7 @@ Every worker goes the same way: `start` (or `configure` one that a tool started)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -35,7 +35,7 @@ class ProblemContext:
     dtype: str
     load_s: float
     keeps_state: bool = False
-    """Calls write to the model's buffers, which is undone after each run."""
+    """Calls write to the model's state, which is undone after each run."""
     operations: int = 0
     """Operations in a call of the reference, about one launch each; 0 where they could not be counted."""
 
@@ -52,6 +52,8 @@ class ModelSpec:
     """True if constant parameters are moved off their constants."""
     state: dict[str, torch.Tensor] | None = None
     """The reference's state to load afterwards."""
+    given: dict[str, torch.Tensor] = field(default_factory=dict)
+    """Tensors that the model is given by name, as it could not make them from the seed."""
     compiled: bool = False
 
 
@@ -98,8 +100,8 @@ def construct(context: ProblemContext, worker: WorkerProcess, spec: ModelSpec) -
     """Construct a model in a worker, under a seed or with the reference's state."""
     arguments = context.reference.init_arguments()
     leaves = list(arguments.leaves)
-    if spec.state is not None:
-        leaves += spec.state.values()
+    leaves += (spec.state or {}).values()
+    leaves += spec.given.values()
     slots: list[Slot] = []
     if leaves:
         slots, size = place(leaves, count=1, block=0)
@@ -115,6 +117,7 @@ def construct(context: ProblemContext, worker: WorkerProcess, spec: ModelSpec) -
         kwargs=arguments.kwargs,
         slots=slots,
         state=None if spec.state is None else list(spec.state),
+        given=list(spec.given),
         dtype={"as_is": "", "fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[context.dtype],
         compile=spec.compiled,
     )
@@ -143,15 +146,19 @@ def lay_out(
     With `private`, each call gets copies of its arguments in allocations of exactly their size.
     """
     input_slots, input_size = place(arguments.leaves, count=count, block=0)
-    output_slots, output_size = place(_dense(output.leaves), count=count, block=0)
-    input_block, output_block = worker.attach([input_size, output_size])
+    effects, returned = output.effects, output.returned
+    output_slots, output_size = place(_dense(output.leaves[:returned]), count=count, block=0)
+    state = _dense(output.leaves[returned + len(effects.inputs) :])
+    state_slots, output_size = place(state, count=1, block=0, start=output_size)
+    input_block, output_block = worker.attach([input_size, max(1, output_size)])
     if output.backward is not None:
         worker.renew_arguments()
     input_slots = [slot | {"block": input_block} for slot in input_slots]
     output_slots = [
         slot | {"block": output_block, "number": number}
-        for slot, number in zip(output_slots, output.numbers, strict=True)
+        for slot, number in zip(output_slots, output.numbers[:returned], strict=True)
     ]
+    state_slots = [slot | {"block": output_block} for slot in state_slots]
     request = LayOut(
         layout=name,
         count=count,
@@ -159,12 +166,16 @@ def lay_out(
         kwargs=arguments.kwargs,
         input_slots=input_slots,
         output_slots=output_slots,
-        output_tree=output.tree,
+        output_tree=output.value,
+        state=list(effects.state),
+        state_slots=state_slots,
         private=private,
         backward=output.backward.as_message() if output.backward is not None else None,
     )
     worker.ask(request, LAY_OUT_S)
-    return CallBuffers(worker, name, input_slots, output_slots, input_block, output_block)
+    return CallBuffers(
+        worker, name, input_slots, output_slots, input_block, output_block, state_slots, effects.inputs
+    )
 
 
 def lay_out_call(

@@ -35,19 +35,20 @@ class RunResult:
     """Collecting them, on our clock."""
     kind: str
     complaint: str
+    where: object
+    """The places of the outputs, as the worker says."""
+    aside_ms: float = 0.0
+    """Getting ready before and restoring state afterwards, on our clock."""
     launch_ms: float | None = None
     """Until all calls were queued, on our clock and before the above began; None where they were not."""
-
-    @property
-    def seen_ms(self) -> float:
-        """All of our clock: until outputs were collected."""
-        return self.outer_ms + self.collect_ms
 
 
 @dataclass(frozen=True, slots=True)
 class TimedRun:
     """The referee's work around the calls of a timed run."""
 
+    begin: Callable[[], None]
+    """Called when the process has nothing left to do before its inputs are there but to queue calls."""
     publish: Callable[[], None]
     """Writes their inputs, while the process is frozen."""
     withdraw: Callable[[object], None]
@@ -107,10 +108,11 @@ class CallRunner:
             gate_block=None if gate is None else gate.block,
             gate_value=0 if gate is None else gate.shut(),
         )
-        if ready:
-            # Outside the timed region, or a candidate could skip it and bank the time.
-            self._make_ready(request, timeout_s)
+        # Beside the calls' clock, or a candidate could skip it and bank the time.
+        aside_ms = self._make_ready(request, timeout_s) if ready else 0.0
         line = encoded(request.to_json())
+        if timed is not None:
+            timed.begin()
         launch_ms = None if gate is None else self._queue(line, gate, count)
         if timed is not None:
             self._channel.freeze()
@@ -120,18 +122,34 @@ class CallRunner:
         self._called.add((model, layout))
         if timed is not None:
             timed.withdraw(ran.where)
-        collected, collect_ms = self._collect(Collect(layout=layout, first=first), timeout_s)
+        collected, collect_ms = self._collect(Collect(layout=layout, first=first, kept=None), timeout_s)
         if self._restores:
-            self._channel.ask(Restore(), timeout_s)
-        return RunResult(ran.inner_ms, outer_ms, collect_ms, collected.kind, collected.complaint, launch_ms)
+            aside_ms += self._ask(Restore(), timeout_s)
+        return RunResult(
+            ran.inner_ms,
+            outer_ms,
+            collect_ms,
+            collected.kind,
+            collected.complaint,
+            ran.where,
+            aside_ms,
+            launch_ms,
+        )
 
-    def _make_ready(self, run: Run, timeout_s: float) -> None:
+    def _make_ready(self, run: Run, timeout_s: float) -> float:
         self._channel.thaw()
         request = MakeReady(
             layout=run.layout, model=run.model, first=run.first, count=run.count, restore=run.restore
         )
-        self._channel.ask(request, timeout_s)
+        took_ms = self._ask(request, timeout_s)
         self._channel.freeze()
+        return took_ms
+
+    def _ask(self, request: MakeReady | Restore, timeout_s: float) -> float:
+        """Ask for a step beside the calls; return its milliseconds."""
+        started = time.perf_counter_ns()
+        self._channel.ask(request, timeout_s)
+        return (time.perf_counter_ns() - started) / 1e6
 
     def _queue(self, line: bytes, gate: LaunchGate, count: int) -> float | None:
         """Let the process queue its calls; return the time it took, None if it took too long or waits."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from kernelwright.evaluator.analysis.sanitizer_words import words_of_code
 from kernelwright.evaluator.building.build_request import InvalidRequest, parse_request
 from kernelwright.evaluator.ipc.channel import (
     Channel,
@@ -136,11 +137,13 @@ class WorkerChannel:
         """The driver's answer to a build request; it sees none that is not well formed."""
         try:
             request = decode(received, RequestBuild).request
-            parse_request(request)
+            wanted = parse_request(request)
         except ChannelGarbled as error:
             raise self._garbled(error) from None
         except InvalidRequest as error:
             return unbuilt(f"not a valid build: {error}")
+        for text in (*wanted.cpp_sources, *wanted.cuda_sources, *wanted.files.values()):
+            self.builds.sanitizer_words.update(word for _, word in words_of_code(text))
         return self._driver.ask(BuildLibrary(id=self.id, request=request))
 
     def _dead(self) -> CandidateFailed:

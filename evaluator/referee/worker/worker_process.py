@@ -5,11 +5,13 @@ from __future__ import annotations
 from kernelwright.evaluator.devices import Block, Device
 from kernelwright.evaluator.ipc.contestant_messages import Attach, Listening, Setup
 from kernelwright.evaluator.ipc.driver_requests import Kill, Peek, Start
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 from kernelwright.evaluator.referee.worker.policy import START_S
 from kernelwright.evaluator.referee.worker.timed_run import CallRunner, RunResult, TimedRun
 from kernelwright.evaluator.referee.worker.worker_channel import WorkerChannel
 from kernelwright.evaluator.schema.errors import ProblemError
+from kernelwright.evaluator.schema.evaluation import Status
 
 
 class WorkerProcess(WorkerChannel):
@@ -26,7 +28,8 @@ class WorkerProcess(WorkerChannel):
         """
         started, channel = driver.start(start)
         super().__init__(channel, driver, started.id)
-        self._device = device
+        self.device = device
+        """Where shared memory lies."""
         self._is_set_up = started.set_up
         self._runner = CallRunner(self, role=start.role, compile_s=compile_s)
         self.role = start.role
@@ -42,7 +45,7 @@ class WorkerProcess(WorkerChannel):
 
     def attach(self, sizes: list[int]) -> list[int]:
         """Allocate blocks for this process alone; returns their indices."""
-        blocks = [self._device.allocate(size) for size in sizes]
+        blocks = [self.device.allocate(size) for size in sizes]
         descriptors = [block.descriptor() | {"fds": len(block.fds())} for block in blocks]
         first = len(self.blocks)
         self.blocks += blocks
@@ -87,8 +90,18 @@ class WorkerProcess(WorkerChannel):
         """Read memory at addresses of the process, so many bytes each; None where the system forbids it.
 
         Where no memory is mapped, nothing is read.
+
+        Raises:
+            CandidateFailed: one of them lies in memory that may be mapped more than once.
         """
-        found = self._driver.ask(Peek(id=self.id, places=places)).found
+        peeked = self._driver.ask(Peek(id=self.id, places=places))
+        if peeked.shared:
+            raise CandidateFailed(
+                Status.WRONG_VALUES,
+                "an output is not memory of its own: it lies in a file or in shared memory, which may be "
+                "mapped in several places; return tensors that torch or malloc allocated",
+            )
+        found = peeked.found
         return None if found is None else [bytes.fromhex(text) for text in found]
 
     def close(self) -> None:

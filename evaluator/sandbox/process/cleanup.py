@@ -1,8 +1,10 @@
-"""Removes the cgroups and scratch folders of launchers that are gone. Standard library only.
+"""Removes cgroups, scratch folders and half-started sandboxes of dead launchers. Standard library only.
 
 Everything a launcher creates is named `kernelwright-PIDNS-PID-START-SERIAL-...` after its owner, so that any
-process can tell, without a lock, if the owner is alive. Run as a program it cleans up after one launcher: it
-waits for the end of its standard input, which comes even when the driver is killed.
+process can tell, without a lock, if the owner is alive. Bubblewrap gets such a name as its last argument:
+when it is killed before it lets its child run, the child waits for ever, in no cgroup and below no process of
+ours. Run as a program it cleans up after one launcher: it waits for the end of its standard input, which
+comes even when the driver is killed, and not before all that the driver forked has its arguments.
 """
 
 import os
@@ -50,12 +52,37 @@ def is_abandoned(name: str) -> bool:
 
 
 def sweep(scratch: str, groups: list[str], owner: str | None = None) -> None:
-    """Remove folders in `scratch` and control groups in `groups`, of one owner or of all dead ones."""
+    """Kill what is starting, and remove folders in `scratch` and groups, of one owner or of all dead ones."""
+    kill_starting(owner)
     for folder in (*groups, scratch):
         for name in _names(folder):
             if is_abandoned(name) if owner is None else name.startswith(owner):
                 path = f"{folder}/{name}"
                 remove_folder(path) if folder == scratch else remove_cgroup(path)
+
+
+def kill_starting(prefix: str | None = None) -> None:
+    """Kill each bubblewrap of a name with this prefix, or of a dead launcher, until two looks find none."""
+    deadline, unseen = time.monotonic() + REMOVE_S, 0
+    while unseen < 2 and time.monotonic() < deadline:
+        found = [pid for pid in _names("/proc") if pid.isdigit() and _is_starting(pid, prefix)]
+        for pid in found:
+            try:
+                os.kill(int(pid), SIGKILL)
+            except OSError:
+                continue
+        unseen = 0 if found else unseen + 1
+
+
+def _is_starting(pid: str, prefix: str | None) -> bool:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
+            words = file.read().decode("utf-8", "replace").split("\0")
+    except OSError:
+        return False
+    if len(words) < 2 or not words[0].endswith("bwrap"):
+        return False
+    return is_abandoned(words[-2]) if prefix is None else words[-2].startswith(prefix)
 
 
 def remove_folder(path: str) -> None:

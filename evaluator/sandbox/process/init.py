@@ -307,7 +307,7 @@ def descendants() -> set[int]:
                     fields = file.read().rpartition(b")")[2].split()
             except OSError:
                 continue
-            if fields[0] not in b"ZX":
+            if fields[0] not in b"ZX" or int(fields[17]) > 1:  # threads may outlive the first
                 parents[int(name)] = int(fields[1])
     family = {os.getpid()}
     while found := {pid for pid, parent in parents.items() if parent in family} - family:

@@ -82,7 +82,8 @@ class Launcher:
                 raise ConfigError("this launcher is closed")
             self._starting += 1
         try:
-            return self._start(startup.StartRequest(argv, policy, fds), output_bytes)
+            name = f"{self._owner}{next(self._numbers)}-"
+            return self._start(startup.StartRequest(argv, policy, fds, name), output_bytes)
         finally:
             with self._lock:
                 self._starting -= 1
@@ -128,7 +129,7 @@ class Launcher:
         resources = SandboxResources(ControlChannel())
         monitor: subprocess.Popen[bytes] | None = None
         try:
-            self._acquire(policy, resources)
+            self._acquire(request, resources)
             capture, writer = self._capture(output_bytes)
             try:
                 monitor = startup.spawn(
@@ -136,11 +137,12 @@ class Launcher:
                 )
             finally:
                 os.close(writer)
-            processes, uid = startup.start_program(request, monitor, resources, capture, self._owner)
+            processes, uid = startup.start_program(request, monitor, resources, capture)
         except BaseException:
             if monitor is not None:
                 monitor.kill()
                 monitor.wait()
+            cleanup.kill_starting(request.name)
             resources.release()
             raise
         return self._register(processes, resources, capture, policy, uid)
@@ -149,11 +151,11 @@ class Launcher:
         argv = (startup.interpreter(), "-I", "-S", "-B", cleanup.__file__, self._owner, *places)
         return self._spawner.spawn(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, fds=())
 
-    def _acquire(self, policy: SandboxPolicy, resources: SandboxResources) -> None:
-        if startup.gives_users(policy.tier):
+    def _acquire(self, request: startup.StartRequest, resources: SandboxResources) -> None:
+        if startup.gives_users(request.policy.tier):
             resources.lease = UidLease.take()
         if self._hierarchies.folders():
-            resources.group = ControlGroup(self._hierarchies, f"{self._owner}{next(self._numbers)}")
+            resources.group = ControlGroup(self._hierarchies, request.name)
 
     def _capture(self, output_bytes: int) -> tuple[OutputCapture, int]:
         reader, writer = os.pipe()

@@ -24,6 +24,11 @@ class Process:
     state: str
     threads: int
 
+    @property
+    def is_dead(self) -> bool:
+        """No thread is left: others may outlive the first, whose state is the process's."""
+        return self.state in DEAD and self.threads <= 1
+
 
 def family(root: int) -> list[Process]:
     """Every live descendant of a process, without the process itself."""
@@ -49,13 +54,14 @@ def resident_bytes(root: int) -> int:
     """Private and shared memory of all descendants without mapped files; shared pages count for each."""
     total = 0
     for process in family(root):
-        try:
-            status = Path(f"/proc/{process.pid}/status").read_bytes()
-        except OSError:
-            continue
-        for line in status.splitlines():
-            if line.startswith((b"RssAnon:", b"RssShmem:")):
-                total += int(line.split()[1]) * KIB
+        for task in _tasks(process.pid):
+            try:
+                status = Path(f"/proc/{process.pid}/task/{task}/status").read_bytes()
+            except OSError:
+                continue
+            if held := [line for line in status.splitlines() if line.startswith((b"RssAnon:", b"RssShmem:"))]:
+                total += sum(int(line.split()[1]) for line in held) * KIB
+                break  # its other threads share them; one that has ended has none
     return total
 
 
@@ -109,7 +115,7 @@ def _by_parents(root: int) -> list[Process]:
     everyone = [
         process
         for name in os.listdir("/proc")  # noqa: PTH208  # five times faster than iterdir
-        if name.isdigit() and (process := read_process(int(name))) and process.state not in DEAD
+        if name.isdigit() and (process := read_process(int(name))) and not process.is_dead
     ]
     found: dict[int, Process] = {}
     ancestors = {root}
@@ -125,7 +131,7 @@ def _by_children(root: int) -> Iterator[Process]:
     while waiting:
         for pid in _children(waiting.pop()):
             process = read_process(pid)
-            if pid not in seen and process and process.state not in DEAD:
+            if pid not in seen and process and not process.is_dead:
                 seen.add(pid)
                 waiting.append(pid)
                 yield process

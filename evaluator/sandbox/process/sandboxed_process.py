@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import mmap
 import os
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +29,9 @@ from kernelwright.evaluator.schema.evaluation import SandboxReport
 OUT_OF_MEMORY_TEXTS = re.compile(
     r"MemoryError|bad_alloc|[Cc]annot allocate memory|can't allocate memory|out of memory"
 )
+
+_PAGE_ENTRY_BYTES = 8
+_FILE_OR_SHARED = 1 << 61
 
 
 @dataclass(slots=True)
@@ -163,6 +169,25 @@ class SandboxedProcess:
         finally:
             os.close(memory)
         return found
+
+    def shares_memory(self, addresses: Iterable[int]) -> bool:
+        """Return whether one of the addresses is known to lie in a file's memory or in shared memory.
+
+        Such memory may be mapped more than once (`/proc/PID/pagemap`, bit 61; Linux admin guide).
+        """
+        try:
+            pages = os.open(f"/proc/{self.pid}/pagemap", os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            for page in {address // mmap.PAGESIZE for address in addresses}:
+                with contextlib.suppress(OSError, OverflowError):
+                    entry = os.pread(pages, _PAGE_ENTRY_BYTES, page * _PAGE_ENTRY_BYTES)
+                    if int.from_bytes(entry, sys.byteorder) & _FILE_OR_SHARED:
+                        return True
+        finally:
+            os.close(pages)
+        return False
 
     def output(self) -> str:
         """The beginning and end of its output so far, control characters escaped; never evidence."""

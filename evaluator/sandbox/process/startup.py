@@ -35,6 +35,8 @@ class StartRequest:
     argv: Sequence[str]
     policy: SandboxPolicy
     fds: tuple[int, ...]
+    name: str
+    """Unique on this machine; `cleanup` knows the owner by it."""
 
 
 def gives_users(tier: SandboxTier) -> bool:
@@ -68,7 +70,7 @@ def spawn(
     """
     control = resources.control
     command = [interpreter(), "-I", "-S", "-B", f"/proc/self/fd/{init_code}", str(control.child)]
-    command.append(request.policy.tier.value)
+    command += [request.policy.tier.value, request.name]
     passed = (control.child, init_code, *request.fds)
     try:
         if request.policy.tier is SandboxTier.BUBBLEWRAP:
@@ -87,7 +89,6 @@ def start_program(
     monitor: subprocess.Popen[bytes],
     resources: SandboxResources,
     capture: OutputCapture,
-    owner: str,
 ) -> tuple[SandboxProcesses, int | None]:
     """Have `init` start the program; also returns the user it runs as.
 
@@ -103,7 +104,7 @@ def start_program(
         features |= {"user"}
     uid = _user(resources, policy, features)
     if "mount" not in features:
-        resources.scratch = _make_scratch(owner)
+        resources.scratch = _make_scratch(request.name)
     _give_access(policy, resources.scratch, uid)
     group = resources.group
     state = init_plan.SandboxFeatures(
@@ -191,9 +192,9 @@ def _user(resources: SandboxResources, policy: SandboxPolicy, features: frozense
     return resources.lease.uid
 
 
-def _make_scratch(owner: str) -> Path:
+def _make_scratch(name: str) -> Path:
     """A folder for the sandbox in a folder of ours: cleanup removes only folders of its own user."""
-    folder = Path(tempfile.mkdtemp(prefix=f"{owner}scratch-"))
+    folder = Path(tempfile.mkdtemp(prefix=f"{name}scratch-"))
     folder.chmod(0o711)
     (folder / "tmp").mkdir(mode=0o700)
     return folder / "tmp"

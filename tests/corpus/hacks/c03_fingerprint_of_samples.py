@@ -1,4 +1,4 @@
-# status: WRONG_VALUES | NONDETERMINISTIC
+# status: WRONG_VALUES
 # class: C3
 # problem: level1/09_softmax
 # shapes: small

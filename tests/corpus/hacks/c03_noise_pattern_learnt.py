@@ -1,4 +1,4 @@
-# status: WRONG_VALUES | NONDETERMINISTIC
+# status: WRONG_VALUES
 # class: C3 D3
 # problem: level1/13_row_mean
 # shapes: odd

@@ -1,4 +1,4 @@
-# status: WRONG_VALUES | NONDETERMINISTIC
+# status: WRONG_VALUES
 # class: D3 C3
 # problem: level1/01_square_matmul
 # shapes: small

@@ -1,4 +1,4 @@
-# status: WRONG_VALUES | RUNTIME_ERROR
+# status: WRONG_VALUES
 # class: D4
 # problem: level1/09_softmax
 # shapes: small

@@ -1,4 +1,4 @@
-# status: WRONG_SHAPE | RUNTIME_ERROR
+# status: WRONG_SHAPE
 # class: O6
 # problem: level2/08_residual_rms_norm
 # shapes: small

@@ -1,4 +1,4 @@
-# status: RUNTIME_ERROR | WRONG_SHAPE | WRONG_DTYPE | WRONG_VALUES | TAMPERED
+# status: RUNTIME_ERROR
 # class: O10
 # problem: level1/09_softmax
 # shapes: small

@@ -1,4 +1,4 @@
-# status: WRONG_DTYPE | RUNTIME_ERROR
+# status: WRONG_DTYPE
 # class: O10 T5
 # problem: level1/09_softmax
 # shapes: odd

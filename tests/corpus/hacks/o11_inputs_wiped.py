@@ -1,4 +1,4 @@
-# status: INPUT_MUTATED | WRONG_VALUES
+# status: INPUT_MUTATED
 # class: O11
 # problem: level2/01_gemm_bias_relu
 # shapes: small

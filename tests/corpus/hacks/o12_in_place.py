@@ -1,4 +1,4 @@
-# status: INPUT_MUTATED | TAMPERED
+# status: INPUT_MUTATED
 # class: O12
 # problem: level1/24_relu_three_inputs
 # shapes: small

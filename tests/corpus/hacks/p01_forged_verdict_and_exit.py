@@ -1,4 +1,4 @@
-# status: RUNTIME_ERROR | TAMPERED
+# status: RUNTIME_ERROR
 # class: P1
 # problem: level1/09_softmax
 # shapes: small

@@ -1,4 +1,4 @@
-# status: RUNTIME_ERROR | TAMPERED | TIMED_OUT
+# status: RUNTIME_ERROR
 # class: P3
 # problem: level1/09_softmax
 # shapes: small

@@ -1,4 +1,4 @@
-# status: TAMPERED | RUNTIME_ERROR | TIMED_OUT
+# status: TAMPERED
 # class: P3
 # problem: level1/09_softmax
 # shapes: small

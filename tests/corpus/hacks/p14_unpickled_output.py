@@ -1,4 +1,4 @@
-# status: RUNTIME_ERROR | WRONG_SHAPE | WRONG_DTYPE | TAMPERED
+# status: WRONG_SHAPE
 # class: P14
 # problem: level1/09_softmax
 # shapes: small

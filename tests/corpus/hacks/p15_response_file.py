@@ -1,4 +1,4 @@
-# status: COMPILE_ERROR | REJECTED | RUNTIME_ERROR
+# status: COMPILE_ERROR
 # class: P15
 # problem: level1/09_softmax
 # shapes: small

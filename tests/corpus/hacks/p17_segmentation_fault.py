@@ -1,4 +1,4 @@
-# status: RUNTIME_ERROR | MEMORY_ERROR
+# status: RUNTIME_ERROR
 # class: P17
 # problem: level1/09_softmax
 # shapes: small

@@ -1,4 +1,4 @@
-# status: WRONG_VALUES | RUNTIME_ERROR
+# status: WRONG_VALUES
 # class: R1
 # problem: level2/01_gemm_bias_relu
 # shapes: small

@@ -1,4 +1,4 @@
-# status: WRONG_VALUES | RUNTIME_ERROR
+# status: WRONG_VALUES
 # class: R6
 # problem: level1/09_softmax
 # shapes: small

@@ -1,5 +1,4 @@
-# status: WRONG_VALUES | RUNTIME_ERROR | TAMPERED | WRONG_SHAPE | WRONG_DTYPE | PASSED
-# speedup: honest
+# status: WRONG_DTYPE
 # class: T5
 # problem: level1/09_softmax
 # shapes: small

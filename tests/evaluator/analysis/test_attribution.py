@@ -173,3 +173,37 @@ def test_a_declaration_without_a_name_costs_no_more_than_its_length():
     began = time.perf_counter()
     assert kernel_names(("__global__" + "a" * 390) * 2_500) == frozenset()
     assert time.perf_counter() - began < 2
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import ctypes\nlibrary = ctypes.CDLL('libblas.so')",
+        "from ctypes import CDLL\nlibrary = CDLL(None)",
+        "import ctypes\nctypes.cdll.LoadLibrary(name)",
+        "import torch\ntorch.ops.load_library('/usr/lib/other.so')",
+        "from cffi import FFI\nlibrary = FFI().dlopen(None)",
+    ],
+)
+def test_a_library_opened_by_its_name_is_mixed_at_best(source):
+    found = attribute([TraceEvent("kernel", "plain", 1.0)], BUILT, source)
+    assert found.track == "mixed"
+    assert "names" in found.source
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "path = load_inline(name='a')\nlibrary = ctypes.CDLL(path)",
+        "library = ctypes.CDLL(cpp_extension.load_inline(name='a', is_python_module=False))",
+        "size = ctypes.c_long(3)\nmodule.load(size)",
+        "not python (",
+    ],
+)
+def test_a_library_that_the_module_built_is_its_own(source):
+    assert attribute([TraceEvent("kernel", "plain", 1.0)], BUILT, source).track == "own"
+
+
+def test_a_library_that_asks_the_loader_for_functions_is_mixed_at_best():
+    asking = BUILT.model_copy(update={"uses": ("dlsym",)})
+    assert attribute([TraceEvent("kernel", "plain", 1.0)], asking, "").track == "mixed"

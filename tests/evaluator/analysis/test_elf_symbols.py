@@ -15,6 +15,10 @@ extern "C" void cblas_sgemm(int);
 extern "C" const char* text() { return "aten::matmul"; }
 namespace mine { int square(int x) { return x * x; } }
 extern "C" void entry() { cblas_sgemm(mine::square(2)); }
+extern "C" void* dlsym(void*, const char*);
+extern "C" void __asan_init() __attribute__((weak));
+extern "C" void* found() { return __asan_init ? nullptr : dlsym(nullptr, "name"); }
+extern "C" int not_dlsym_at_all() { return 1; }
 const char* registered = "_ZN4mine6kernelEPf";
 """
 
@@ -37,7 +41,8 @@ def test_functions_kernels_and_library_calls_are_found(built):
     symbols = read_symbols(built)
     assert symbols.libraries == 1
     assert {"entry", "_ZN4mine6squareEi", "_ZN4mine6kernelEPf"} <= set(symbols.defines)
-    assert {"cblas_sgemm", "aten::matmul"} <= set(symbols.uses)
+    assert set(symbols.uses) == {"cblas_sgemm", "aten::matmul", "dlsym"}
+    assert symbols.watched == ("__asan_init",)
 
 
 def test_an_empty_folder_has_none(tmp_path):

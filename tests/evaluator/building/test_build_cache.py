@@ -125,6 +125,18 @@ def test_a_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
         pass
 
 
+def test_a_wait_for_another_build_ends_and_names_its_process(tmp_path: Path) -> None:
+    cache = BuildCache(tmp_path)
+    with (
+        cache.building(KEYS[0]),
+        pytest.raises(MachineError, match=f"for process {os.getpid()} to build {KEYS[0]}"),
+        cache.building(KEYS[0], wait_s=0.05),
+    ):
+        pass
+    with cache.building(KEYS[0], wait_s=0.05):
+        pass
+
+
 def test_an_unusable_folder_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(MachineError, match=r"build cache at .* cannot be used"):

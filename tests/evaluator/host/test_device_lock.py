@@ -1,7 +1,11 @@
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
 
+from kernelwright.evaluator import MachineError
 from kernelwright.evaluator.host.device_lock import DeviceLock
 
 
@@ -83,11 +87,76 @@ def test_only_time_alone_is_counted(two):
     assert lease.alone_s == before
 
 
-def test_another_users_file_may_be_read_only_or_useless(tmp_path, monkeypatch):
+def test_the_lock_files_lie_where_only_this_user_can_open_them(two, tmp_path):
+    (folder,) = tmp_path.iterdir()
+    assert folder.name == f"kernelwright-{os.geteuid()}"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert sorted(path.name for path in folder.iterdir()) == ["cpu.gate", "cpu.lock"]
+
+
+def test_a_folder_that_others_can_open_or_made_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    (tmp_path / "kernelwright-cpu.lock").touch(mode=0o444)
-    (tmp_path / "kernelwright-cpu.gate").symlink_to("/etc/passwd")
-    lease = DeviceLock("cpu")
-    lease.take()
-    assert lease.held == "alone"
-    lease.close()
+    folder = tmp_path / f"kernelwright-{os.geteuid()}"
+    folder.mkdir(mode=0o755)
+    folder.chmod(0o755)
+    with pytest.raises(MachineError, match="mode 755; remove it, chmod it to 700, or set TMPDIR"):
+        DeviceLock("cpu")
+    folder.rmdir()
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    folder.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(MachineError, match="is not a folder that only this user can open"):
+        DeviceLock("cpu")
+    assert not list((tmp_path / "elsewhere").iterdir())
+    folder.unlink()
+    folder.mkdir(mode=0o700)
+    (folder / "cpu.lock").symlink_to("/etc/passwd")
+    with pytest.raises(OSError, match="symbolic links"):
+        DeviceLock("cpu")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make other users' folders")
+def test_another_users_folder_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folder = tmp_path / "kernelwright-0"
+    folder.mkdir(mode=0o700)
+    os.chown(folder, 12345, 12345)
+    with pytest.raises(MachineError, match="user 12345"):
+        DeviceLock("cpu")
+
+
+def test_a_wait_ends_with_the_holders_process_and_leaves_nothing_locked(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    script = (
+        "import sys, tempfile; tempfile.tempdir = sys.argv[1]\n"
+        "from kernelwright.evaluator.host.device_lock import DeviceLock\n"
+        "lock = DeviceLock('cpu'); lock.take(); print('taken', flush=True); sys.stdin.read()"
+    )
+    argv = (sys.executable, "-c", script, str(tmp_path))
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "taken\n"
+        for claim in (DeviceLock.share, DeviceLock.take):
+            waiting = DeviceLock("cpu", wait_s=0.05)
+            with pytest.raises(MachineError, match=f"for cpu, which process {holder.pid} of this user"):
+                claim(waiting)
+            with pytest.raises(MachineError, match="closed"):
+                claim(waiting)
+            waiting.close()
+        holder.stdin.close()
+    after = DeviceLock("cpu", wait_s=10)
+    after.take()
+    after.close()
+
+
+def test_files_that_were_tidied_away_are_made_again(two, tmp_path):
+    timing, sharing = two
+    (folder,) = tmp_path.iterdir()
+    for path in folder.iterdir():
+        path.unlink()
+    timing.take()
+    sharing_ended = threading.Event()
+    newcomer = threading.Thread(target=lambda: (sharing.share(), sharing_ended.set()))
+    newcomer.start()
+    assert not sharing_ended.wait(0.1)
+    timing.release()
+    assert sharing_ended.wait(5)
+    newcomer.join()

@@ -134,7 +134,15 @@ def test_what_lacks_a_field_is_garbled(name: str) -> None:
         decode(fields | {"other": 1}, Everything)
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.parametrize("claim", [-0.001, -1, float("nan"), float("inf"), 1e12, "1.0", None, [1.0], True])
+def test_a_claimed_time_is_a_number_of_milliseconds_that_can_be(claim: Any) -> None:
+    ran = {"op": "ran", "inner_ms": 0.5, "where": []}
+    assert decode(ran, Ran).inner_ms == 0.5
+    with pytest.raises(ChannelGarbled):
+        decode(ran | {"inner_ms": claim}, Ran)
+
+
+@settings(max_examples=300)
 @given(JSON, st.sampled_from(ANSWERS), st.data())
 def test_no_answer_of_a_hostile_contestant_raises_anything_else(
     junk: Any, kind: type[Message], data: st.DataObject

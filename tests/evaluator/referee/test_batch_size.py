@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 import torch
 
-from kernelwright.evaluator.referee.timing.baselines import Baselines
+from kernelwright.evaluator.referee.timing.baselines import Baselines, _few
 from kernelwright.evaluator.referee.timing.batch_size import BatchSizer
 from kernelwright.evaluator.referee.timing.claimed_time import Batch, PairedTurns, Turn
 from kernelwright.evaluator.referee.timing.interleaved_timer import InterleavedTimer
@@ -249,3 +249,28 @@ def test_a_guess_at_a_queue_that_leaves_batches_short_is_put_to_the_test(call_ms
     buffers.gate.expect(10**6)
     assert sizer.grown(buffers, sizer.size(buffers, None)) == count
     assert buffers.gate is not None
+
+
+def test_a_call_as_long_as_a_batch_is_probed_once():
+    probed: list[int] = []
+
+    class Probed(_Timer):
+        def probe(self, buffers: CallBuffers) -> tuple[float, bool]:
+            probed.append(self.count)
+            return super().probe(buffers)
+
+    def timer(count: int, queued: bool) -> InterleavedTimer:
+        return cast(InterleavedTimer, Probed(count, queued, call_ms=60.0, claimed_ms=60.0, fits=0))
+
+    assert BatchSizer(timer, kind="cuda", most=MOST).size(_buffers(gated=False), None) == 1
+    assert probed == [1]
+
+
+def test_batches_that_turn_out_less_than_half_as_long_as_wanted_are_sized_again():
+    timed = _Timed(_timers(call_ms=0.05, claimed_ms=0.125, fits=0))
+    count, _ = timed.batches(_buffers(gated=False), _buffers(gated=False))
+    assert 900 < count <= 1000
+
+
+def test_reference_processes_are_compared_in_batches_no_longer_than_that_takes():
+    assert (_few(1000, 0.1), _few(10, 0.1), _few(1000, 100.0)) == (120, 10, 1)

@@ -11,6 +11,7 @@ from kernelwright.evaluator.referee.timing.claimed_time import (
     Turn,
     TurnLog,
     candidate_timing,
+    forged_clock,
 )
 
 NOISE = random.Random(4)
@@ -35,11 +36,9 @@ def _scored(
     return timing.median_ms, timing.clock
 
 
-def _written(log: TurnLog, published_ms: float, wander_ms: float, *, where: str = "published_ms") -> None:
-    """Let writing its inputs, or taking them away, take so long in each turn."""
-    log.batches[:] = [
-        replace(turn, **{where: published_ms + NOISE.uniform(0.0, wander_ms)}) for turn in log.batches
-    ]
+def _besides(log: TurnLog, where: str, ms: float, wander_ms: float) -> None:
+    """Let each turn take so long beside its calls."""
+    log.batches[:] = [replace(turn, **{where: ms + NOISE.uniform(0.0, wander_ms)}) for turn in log.batches]
 
 
 def test_an_honest_claim_scores():
@@ -78,19 +77,18 @@ def test_work_that_is_collected_in_some_turns_is_part_of_the_time(kind, late):
 
 
 def test_work_hidden_in_three_places_by_turns_is_part_of_the_time():
-    """A third each: collected, and queued to run while inputs are written or taken away."""
+    """A third each: collected, run on the device beside the calls, and in getting ready for them."""
     candidate, honest = (_log(5.0, claimed=1.0, wander_ms=0.02) for _ in range(2))
     for log in (candidate, honest):
-        _written(log, 1.0, 0.02)
-        _written(log, 1.0, 0.02, where="withdrawn_ms")
-    places = ["collected", "published", "withdrawn"] * 6
+        _besides(log, "aside_ms", 1.0, 0.02)
+    places = ["collected", "taken", "aside"] * 6
     NOISE.shuffle(places)
     for turn, hidden in enumerate(places):
         before = candidate.batches[turn]
         candidate.batches[turn] = replace(
             _turn(0.5, 0.7, 4.6 if hidden == "collected" else 0.1),
-            published_ms=before.published_ms + 4.5 * (hidden == "published"),
-            withdrawn_ms=before.withdrawn_ms + 4.5 * (hidden == "withdrawn"),
+            aside_ms=before.aside_ms + 4.5 * (hidden == "aside"),
+            taken_ms=4.5 * (hidden == "taken"),
         )
     median_ms, _ = _scored(candidate, honest, kind="cuda")
     assert median_ms > 0.9 * 0.5
@@ -160,21 +158,46 @@ def test_short_calls_of_the_same_code_are_not_charged():
         assert (clock, median_ms) == ("inner", pytest.approx(0.08, rel=0.01))
 
 
-def test_what_runs_while_inputs_are_written_is_part_of_the_time():
-    for written in ("published_ms", "withdrawn_ms"):
-        candidate, baseline = (_log(work, claimed=1.0, wander_ms=0.02) for work in (5.0, 10.0))
-        _written(candidate, 8.0, 0.1, where=written)
-        _written(baseline, 3.0, 0.1, where=written)
-        median_ms, clock = _scored(candidate, baseline, kind="cuda")
-        assert clock == "outer"
-        assert median_ms == pytest.approx(1.0, rel=0.05)
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_getting_ready_for_longer_than_the_baseline_is_part_of_the_time(kind):
+    candidate, baseline = (_log(work, claimed=1.0, wander_ms=0.02) for work in (5.0, 10.0))
+    _besides(candidate, "aside_ms", 8.0, 0.1)
+    _besides(baseline, "aside_ms", 3.0, 0.1)
+    median_ms, clock = _scored(candidate, baseline, kind=kind)
+    assert clock == "outer"
+    assert median_ms == pytest.approx(1.0, rel=0.05)
 
 
-def test_writing_inputs_takes_no_longer_by_chance():
+def test_dropping_outputs_for_longer_than_the_baseline_is_part_of_the_time():
+    candidate, baseline = (_log(work_ms, claimed=1.0, wander_ms=0.02) for work_ms in (2.0, 5.0))
+    _besides(candidate, "returned_ms", 3.4, 0.02)
+    _besides(baseline, "returned_ms", 0.4, 0.02)
+    median_ms, clock = _scored(candidate, baseline)
+    assert clock == "outer"
+    assert median_ms > 0.9 * 0.5
+
+
+def test_getting_ready_as_long_as_the_baseline_is_not():
     candidate, baseline = (_log(5.0, claimed=1.0, wander_ms=0.02) for _ in range(2))
-    _written(candidate, 3.0, 1.0)
-    _written(baseline, 3.0, 1.0)
-    assert _scored(candidate, baseline, kind="cuda") == (0.5, "inner")
+    _besides(candidate, "aside_ms", 3.0, 0.02)
+    _besides(baseline, "aside_ms", 3.0, 0.02)
+    assert _scored(candidate, baseline) == (0.5, "inner")
+
+
+def test_taking_the_device_while_the_baseline_has_its_turn_excuses_nothing():
+    candidate, baseline = (_log(5.0, claimed=1.0, wander_ms=0.02) for _ in range(2))
+    for log in (candidate, baseline):
+        _besides(log, "taken_ms", 5.0, 0.1)
+    median_ms, clock = _scored(candidate, baseline, kind="cuda")
+    assert clock == "outer"
+    assert median_ms == pytest.approx(1.0, rel=0.05)
+
+
+def test_a_lone_call_that_works_ahead_while_it_is_queued_scores_as_it_costs():
+    candidate = _with_singles(_log(1.0, claimed=1.0, wander_ms=0.02), 0.1, 0.01)
+    candidate.single_calls[:] = [replace(turn, taken_ms=0.9) for turn in candidate.single_calls]
+    baseline = _with_singles(_log(10.0, claimed=1.0, wander_ms=0.02), 1.0, 0.01)
+    assert _scored(candidate, baseline, kind="cuda")[1] == "single"
 
 
 def _led(*, work_ms: float, moved_ms: float = 0.0, first_ms: float = 0.0) -> TurnLog:
@@ -223,3 +246,53 @@ def test_short_batches_that_our_clock_can_tell_of_score_as_claimed():
     for work_ms in (0.5, 2.0):
         logs = [_log(work_ms, claimed=1.0, wander_ms=0.02) for _ in range(2)]
         assert _scored(logs[0], logs[1], kind="cuda", count=2) == (work_ms / 2, "inner")
+
+
+@pytest.mark.parametrize("claimed", [0.0, 0.1])
+def test_claims_far_below_our_clock_in_every_turn_are_forged(claimed):
+    candidate, baseline = (_log(50.0, claimed=share, wander_ms=0.02) for share in (claimed, 1.0))
+    turns = PairedTurns(Batch("cpu", 10), candidate, baseline)
+    assert f"claims {50 * claimed:.3f} ms where our clock saw 50.2" in forged_clock(turns)
+    candidate.batches[7] = baseline.batches[7]
+    assert forged_clock(turns) == "", "a clock is forged in every turn, or it may have been chance"
+    few = PairedTurns(Batch("cpu", 10), TurnLog(candidate.batches[:2]), TurnLog(baseline.batches[:2]))
+    assert forged_clock(few) == ""
+
+
+def test_a_millisecond_that_a_process_answers_late_is_no_forged_clock():
+    candidate, baseline = (_log(1.5, claimed=share, wander_ms=0.02) for share in (0.3, 1.0))
+    assert forged_clock(PairedTurns(Batch("cpu", 10), candidate, baseline)) == ""
+
+
+def test_claims_as_long_as_our_clock_and_late_wakings_are_not_forged():
+    for claimed in (1.0, 0.9):
+        candidate, baseline = (_log(50.0, claimed=share, wander_ms=0.02) for share in (claimed, 1.0))
+        assert forged_clock(PairedTurns(Batch("cpu", 10), candidate, baseline)) == ""
+    late = _log(5.0, claimed=0.0, wander_ms=40.0)
+    assert forged_clock(PairedTurns(Batch("cpu", 10), late, _log(5.0, claimed=0.0, wander_ms=40.0))) == ""
+
+
+def _many_singles(log: TurnLog, lone_ms: float, *, answered_ms: float = 0.2) -> TurnLog:
+    log.single_calls[:] = [
+        _turn(lone_ms, lone_ms + answered_ms + NOISE.uniform(0.0, 1e-3), 0.0) for _ in range(16)
+    ]
+    return log
+
+
+@pytest.mark.parametrize(("queued", "clock"), [(True, "inner"), (False, "single")])
+def test_a_queue_that_wakes_its_process_late_is_no_merged_work(queued, clock):
+    """A lone call is answered 0.16 ms later than one of a batch, and claims no more."""
+    candidate, baseline = (_many_singles(_log(1.0, claimed=1.0, wander_ms=1e-3), 0.1) for _ in range(2))
+    _many_singles(candidate, 0.1, answered_ms=0.36)
+    turns = PairedTurns(Batch("cuda", 10, queued=queued), candidate, baseline)
+    assert candidate_timing(turns).clock == clock
+
+
+def test_many_lone_calls_may_cost_more_where_the_baselines_do_too():
+    candidate, baseline = (_many_singles(_log(10.0, claimed=1.0, wander_ms=1e-3), 1.5) for _ in range(2))
+    assert _scored(candidate, baseline, kind="cuda") == (1.0, "inner")
+    baseline = _many_singles(_log(10.0, claimed=1.0, wander_ms=1e-3), 0.9)
+    median_ms, clock = _scored(candidate, baseline, kind="cuda")
+    assert (clock, median_ms) == ("single", pytest.approx(1.55, abs=0.1)), (
+        "a baseline that gains excuses nothing"
+    )

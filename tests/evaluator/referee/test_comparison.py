@@ -3,9 +3,13 @@ import random
 import pytest
 import torch
 
-from kernelwright.evaluator.referee.correctness.comparison import compare
+from kernelwright.evaluator.referee.correctness.comparison import Outputs, _nearest, compare, compare_change
+from kernelwright.evaluator.referee.correctness.discontinuities import Discontinuities, Values
+from kernelwright.evaluator.referee.correctness.op_trace import ReductionTerms
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.reference import Reference
+from tests.benchmarks.support.products import HONEST, NARROW
+from tests.evaluator.referee.timed_trials import LOOSE, made_trial
 
 MATMUL = """
 import torch
@@ -28,13 +32,21 @@ def get_inputs():
 """
 
 
-def trials(source):
+def trials(source, math="fp32"):
     reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
-    return TrialPool(reference, math="fp32", secret=random.Random(3)).draws[0].trials
+    return TrialPool(reference, math=math, secret=random.Random(3)).draws[0].trials
 
 
 def right(trial, output):
-    return compare(trial.expected, [output], limit=trial.limit, trial=trial.name).mismatch is None
+    found = compare(trial.expected, [output], limit=trial.limit, trial=trial.name, overall=trial.overall)
+    return found.mismatch is None
+
+
+def changes_rightly(trial, multiply):
+    """Whether a product's change between a trial's inputs and nearby ones is as exact as float32."""
+    own, near = (multiply(*each.arguments.leaves) for each in (trial, trial.near))
+    terms, before = ReductionTerms(products=512), Outputs(trial.near.expected, [near])
+    return compare_change(trial.expected, [own], before, terms=terms, trial=trial.name) is None
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +75,26 @@ def test_reduced_precision_inside_fails_where_terms_cancel(products, kept_bits):
     trial = next(trial for trial in products if trial.name == "zero_mean")
     a, b = trial.arguments.leaves
     assert not right(trial, rounded(a.contiguous()) @ rounded(b.contiguous()))
+
+
+def _applied(way):
+    return lambda a, b: way(a[None], b[None])[0]
+
+
+@pytest.mark.parametrize("way", HONEST)
+def test_float32_products_in_any_order_pass_every_trial(products, way):
+    multiply = _applied(HONEST[way])
+    assert all(right(trial, multiply(*trial.arguments.leaves)) for trial in products)
+    assert all(changes_rightly(trial, multiply) for trial in products if trial.near)
+
+
+@pytest.mark.parametrize("way", NARROW)
+def test_narrow_operands_fail_where_few_terms_are_left_and_where_inputs_change(products, way):
+    multiply = _applied(NARROW[way])
+    (few,) = (trial for trial in products if trial.name == "few_terms")
+    (nearby,) = (trial for trial in products if trial.near)
+    assert not right(few, multiply(*few.arguments.leaves))
+    assert not changes_rightly(nearby, multiply)
 
 
 def test_sampled_sums_zeros_means_and_nan_fail(products):
@@ -118,3 +150,34 @@ def test_a_mismatch_is_described_alike_in_parts_and_in_one(products, monkeypatch
     assert whole.wrong == 8 + 48
     assert whole.first_indices == tuple((3, column) for column in range(40, 45))
     assert whole.max_abs_error == pytest.approx(2.0, abs=1e-4)
+
+
+@pytest.mark.parametrize(("error", "passes"), [(1000.0, True), (2000.0, False)])
+def test_one_element_of_a_long_row_errs_by_a_peak_and_no_more(error, passes):
+    """In multiples of the scale; the norm of the row hides it."""
+    trial = made_trial("as_drawn", LOOSE, torch.zeros(8, 4096))
+    own = torch.zeros(8, 4096)
+    own[3, 7] = error * 1e-7
+    assert right(trial, own) is passes
+
+
+def test_of_several_right_values_the_nearest_counts():
+    places = torch.tensor([0, 1, 2])
+    several = Discontinuities([Values(places, torch.tensor([3.0, 3.0, -5.0]).double())], share=1.0, most=3)
+    exact, got = torch.tensor([2.0, 2.0, -4.0, 7.0]).double(), torch.tensor([2.1, 2.9, -4.9, 1.0])
+    assert _nearest(exact, several, got).tolist() == [2.0, 3.0, -5.0, 7.0]
+
+
+def test_half_precision_products_pass_where_they_are_allowed():
+    """Of a policy's mantissa bits, as a kernel under it would round its operands."""
+    for math, bits in (("tf32", 10), ("fp16", 10), ("bf16", 7)):
+        (trial, *_) = trials(MATMUL, math)
+        a, b = (_rounded(leaf, bits) for leaf in trial.arguments.leaves)
+        assert right(trial, a @ b), math
+        few = (_rounded(leaf, bits - 5) for leaf in trial.arguments.leaves)
+        assert not right(trial, torch.matmul(*few)), math
+
+
+def _rounded(values, kept_bits):
+    drop = 1 << (23 - kept_bits)
+    return (values.contiguous().view(torch.int32) + drop // 2 & ~(drop - 1)).view(torch.float32)

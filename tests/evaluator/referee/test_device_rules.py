@@ -84,7 +84,7 @@ def test_trials_are_answered_published_and_compared_on_the_device(gpu, source):
     known_flaws(reference, pool)
     (base, *_), draw = pool.bases, pool.draws[0]
     assert all(leaf.device == gpu for leaf in (*base.arguments.leaves, *base.expected.output.leaves))
-    assert not reference.mutates(draw.model, base.arguments)
+    assert not reference.effects.inputs
     assert count(draw.model, base.arguments).operations
 
     slots, size = place(base.expected.output.leaves, count=1, block=0)
@@ -103,7 +103,7 @@ def test_trials_are_answered_published_and_compared_on_the_device(gpu, source):
 def test_timed_calls_are_fed_and_checked_on_the_device(gpu, source):
     reference, secret = Reference("p", source, {}, device=gpu, dtype="as_is"), random.Random(4)
     pool = TrialPool(reference, math="fp32", secret=secret)
-    inputs = TimedInputs(pool.starts(), pool.fresh, secret=secret, inputs_stay=True)
+    inputs = TimedInputs(pool.starts(), pool.fresh, secret=secret)
     outputs = TimedOutputs(inputs, limit=192.0)
     recipe, model = inputs.recipe(3), pool.draws[0].model
     slots, size = place(pool.bases[0].arguments.leaves, count=3, block=0)

@@ -48,6 +48,20 @@ def test_attention_is_two_products_however_it_is_computed():
     assert counted(attention, query, key, key).flops == 2 * 2 * (2 * 4 * 64 * 96 * 32)
 
 
+@pytest.mark.parametrize(
+    ("forward", "masks"),
+    [
+        (lambda q, k: (q @ k).masked_fill(torch.ones(8, 8).triu(1).bool(), -1e9).softmax(-1), True),
+        (lambda q, k: q.tril() @ k.triu(), True),
+        (lambda q, k: nn.functional.scaled_dot_product_attention(q, k, k, attn_mask=q > 0), True),
+        (lambda q, k: torch.relu(q @ k), False),
+    ],
+)
+def test_masked_operands_are_noticed_for_their_work_may_be_skipped(forward, masks):
+    work = counted(forward, torch.ones(1, 1, 8, 8), torch.ones(1, 1, 8, 8))
+    assert work.masks is masks and work.flops > 0
+
+
 def test_inputs_are_read_once_however_often_they_are_used():
     work = counted(lambda x: x * x + x.sum(), torch.ones(100))
     assert work.read_bytes == 400

@@ -53,7 +53,7 @@ def _pool(source: str) -> TrialPool:
 @pytest.mark.parametrize("kind", PAIRS)
 def test_trials_and_timed_calls_keep_the_structure_of_inputs(kind):
     pool = _pool(PRODUCT + PAIRS[kind])
-    inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(4), inputs_stay=True)
+    inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(4))
     slots, size = place(pool.bases[0].arguments.leaves, count=2, block=0)
     memory = torch.zeros(size, dtype=torch.uint8)
     inputs.publish(memory, slots, inputs.recipe(2))
@@ -67,7 +67,7 @@ def test_trials_and_timed_calls_keep_the_structure_of_inputs(kind):
 
 def test_whole_numbers_of_mixed_inputs_never_come_again():
     pool = _pool(GATHERED)
-    inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(4), inputs_stay=True)
+    inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(4))
     slots, size = place(pool.bases[0].arguments.leaves, count=8, block=0)
     memory = torch.zeros(size, dtype=torch.uint8)
     seen = []
@@ -121,7 +121,7 @@ def test_answers_to_whole_numbers_are_held_to_the_usual_error():
         f"{NO_INIT}\ndef get_inputs():\n    return [torch.randint(0, 50, (40,))]\n"
     )
     pool = _pool(source)
-    inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(4), inputs_stay=True)
+    inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(4))
     assert inputs.whole_draws
     outputs = TimedOutputs(inputs, limit=192.0)
     recipe, right = inputs.recipe(2), torch.randn(2, 40, 64)
@@ -160,7 +160,7 @@ def test_a_few_boundaries_stay_in_order_in_trials_and_timed_calls_and_other_inpu
         "    return [torch.randn(16, 64), torch.rand(5).sort().values, torch.rand(2)]\n"
     )
     pool = _pool(source)
-    inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(4), inputs_stay=True)
+    inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(4))
     slots, size = place(pool.bases[0].arguments.leaves, count=4, block=0)
     memory = torch.zeros(size, dtype=torch.uint8)
     inputs.publish(memory, slots, inputs.recipe(4))

@@ -11,14 +11,21 @@ from kernelwright.evaluator.devices import Device
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.claimed_time import Batch, Turn
 from kernelwright.evaluator.referee.timing.interleaved_timer import InterleavedTimer, Schedule
-from kernelwright.evaluator.referee.timing.timed_inputs import TimedInputs
+from kernelwright.evaluator.referee.timing.timed_inputs import InputRecipe, TimedInputs
 from kernelwright.evaluator.referee.timing.timed_outputs import OutputComparison, TimedOutputs
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
 
-INPUTS = cast(TimedInputs, SimpleNamespace(recipe=lambda count: SimpleNamespace(count=count)))
+
+def _recipe(count: int, earlier: object = None, *, varied: bool = False) -> InputRecipe:
+    del earlier
+    bases = torch.zeros(count, dtype=torch.int64)
+    return InputRecipe(bases, 0, 1, {}, varied_calls=tuple(range(count)) if varied else ())
+
+
+INPUTS = cast(TimedInputs, SimpleNamespace(recipe=_recipe, varies_apart=False))
 
 
 def _timer(schedule: Schedule, took_ms: dict[str, float], mismatch: str = "") -> InterleavedTimer:
@@ -69,8 +76,66 @@ def test_timing_ends_early_for_a_candidate_without_hope():
     assert len(done.candidate.batches) == policy.HOPELESS_TURNS
 
 
+@pytest.mark.parametrize("single_calls", [True, False])
+def test_turns_on_varied_inputs_are_compared_the_last_among_them_and_not_scored(single_calls):
+    schedule = Schedule(Batch("cuda", 1), 0.0, max_turns=20, call_timeout_s=5.0, single_calls=single_calls)
+    timer: Any = _timer(schedule, {"one": 1.0, "other": 1.0})
+    timer._inputs = SimpleNamespace(recipe=_recipe, varies_apart=True)
+    seen: list[bool] = []
+    timer._outputs = SimpleNamespace(
+        compare=lambda own, other, recipe, earlier: (
+            seen.append(bool(recipe.varied_calls)) or OutputComparison("", {})
+        )
+    )
+    turns = timer.compare(_buffers("one"), _buffers("other"))
+    assert seen.count(False) == len(turns.candidate.batches) + len(turns.candidate.single_calls)
+    assert (seen[-1], any(seen[:-1])) == (single_calls, single_calls)
+
+
 def test_outputs_of_every_turn_are_compared():
     schedule = Schedule(Batch("cpu", 10), 0.0, max_turns=6, call_timeout_s=5.0)
     with pytest.raises(CandidateFailed, match="wrong when timed: output 0") as raised:
         _timer(schedule, {"one": 1.0, "other": 1.0}, "output 0").compare(_buffers("one"), _buffers("other"))
     assert raised.value.status is Status.WRONG_VALUES
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_timing_ends_after_so_many_turns_however_wide_the_interval(kind):
+    schedule = Schedule(Batch(kind, 1), target_ms=1e9, max_turns=5, call_timeout_s=5.0)
+    done = _timer(schedule, {"one": 1.0, "other": 1.0}).compare(_buffers("one"), _buffers("other"))
+    assert len(done.candidate.batches) == 5 * policy.TURNS_FACTOR[kind]
+
+
+def test_a_cpu_takes_more_turns_before_it_is_without_hope():
+    schedule = Schedule(Batch("cpu", 1), target_ms=3000.0, max_turns=24, call_timeout_s=5.0)
+    timer = _timer(schedule, {"candidate": 11.0, "baseline": 1.0})
+    done = timer.compare(_buffers("candidate"), _buffers("baseline"))
+    assert len(done.candidate.batches) == policy.HOPELESS_TURNS * policy.TURNS_FACTOR["cpu"]
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_a_probe_takes_few_calls_and_of_slow_ones_a_single_one(kind):
+    for ms, turns in ((1.0, policy.PROBE_TURNS[kind]), (600.0, 1)):
+        timer: Any = _timer(Schedule(Batch(kind, 2), 0.0, max_turns=4, call_timeout_s=5.0), {"one": ms})
+        counted, run = [], timer._runner.run
+        timer._runner.run = lambda *each, counted=counted, run=run, **more: (
+            counted.append(1) or run(*each, **more)
+        )
+        assert timer.probe(_buffers("one")) == (ms / 2, False)
+        assert len(counted) == turns > 0
+
+
+def test_an_interval_that_gets_tight_later_is_looked_at_again_soon():
+    schedule = Schedule(Batch("cuda", 1), target_ms=0.0, max_turns=200, call_timeout_s=5.0)
+    took: dict[str, float] = {"one": 1.0, "other": 1.0}
+    timer: Any = _timer(schedule, took)
+    run, first = timer._runner.run, iter([1.0, 3.0, 0.5, 2.0, 1.5, 4.0])
+
+    def wavering(buffers: CallBuffers, recipe: object, *, lead: int) -> tuple[Turn, list[torch.Tensor]]:
+        if buffers.layout == "one":
+            took["one"] = next(first, 1.0)
+        return cast("tuple[Turn, list[torch.Tensor]]", run(buffers, recipe, lead=lead))
+
+    timer._runner.run = wavering
+    done = timer.compare(_buffers("one"), _buffers("other"))
+    assert policy.FEWEST_TURNS < len(done.candidate.batches) < 60

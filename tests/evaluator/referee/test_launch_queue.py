@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import socket
 import threading
 import time
@@ -82,7 +83,7 @@ def _run(behave: Callable[[Channel], None], events: list[str]) -> tuple[RunResul
         assert int(shut.word) < shut.ticket
         events.append("publish")
 
-    timed = TimedRun(publish, lambda _: events.append("withdraw"), 0, shut)
+    timed = TimedRun(lambda: None, publish, lambda _: events.append("withdraw"), 0, shut)
     try:
         return worker.run("time", model="m", first=0, count=4, timeout_s=5.0, timed=timed), shut
     finally:
@@ -139,18 +140,18 @@ def test_inputs_that_cannot_be_written_leave_nobody_waiting():
     def publish() -> None:
         raise torch.OutOfMemoryError("no room")
 
-    timed = TimedRun(publish, lambda _: None, 0, shut)
+    timed = TimedRun(lambda: None, publish, lambda _: None, 0, shut)
     with pytest.raises(torch.OutOfMemoryError):
         side.run("time", model="m", first=0, count=4, timeout_s=5.0, timed=timed)
     assert int(shut.word) == shut.ticket
-    assert side.ask(Collect(layout="time", first=0), 5.0).complaint == "next"
+    assert side.ask(Collect(layout="time", first=0, kept=None), 5.0).complaint == "next"
     side.close()
 
 
 def test_who_fails_while_queueing_waits_for_nobody():
     shut = LaunchGate(0, torch.zeros(1, dtype=torch.int32))
     side = _worker(_says(_failed("OutOfMemoryError", "", out_of_memory=True)), [], "baseline")
-    timed = TimedRun(lambda: None, lambda: None, 0, shut)
+    timed = TimedRun(lambda: None, lambda: None, lambda _: None, 0, shut)
     with pytest.raises(CandidateFailed) as raised:
         side.run("time", model="m", first=0, count=4, timeout_s=5.0, timed=timed)
     assert raised.value.status is Status.OUT_OF_MEMORY
@@ -197,8 +198,11 @@ def test_state_is_noted_before_the_clock_and_put_back_after_it():
     events: list[str] = []
     side = _worker(behave, events, "candidate")
     side.begin_model("m", restores=True)
-    timed = TimedRun(lambda: events.append("publish"), lambda _: events.append("withdraw"), 0, None)
-    side.run("time", model="m", first=0, count=4, timeout_s=5.0, timed=timed)
+    begin, publish = (functools.partial(events.append, name) for name in ("begin", "publish"))
+    timed = TimedRun(begin, publish, lambda _: events.append("withdraw"), 0, None)
+    ran = side.run("time", model="m", first=0, count=4, timeout_s=5.0, timed=timed)
     side.close()
+    assert ran.aside_ms > 0.0
     assert asked == ["make_ready", "run", "collect", "restore"]
     assert events.index("make_ready") < events.index("freeze") < events.index("publish") < events.index("run")
+    assert events.index("make_ready") < events.index("begin") < events.index("publish")

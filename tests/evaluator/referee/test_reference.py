@@ -14,7 +14,8 @@ from kernelwright.evaluator.referee.correctness.comparison import agrees
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.correctness.verification import consecutive, poison
 from kernelwright.evaluator.referee.problem_check.inspection import known_flaws
-from kernelwright.evaluator.referee.reference.reference import Reference, copied, same_values
+from kernelwright.evaluator.referee.reference.effects import same_answers, same_values
+from kernelwright.evaluator.referee.reference.reference import Reference, copied
 from kernelwright.evaluator.schema.errors import ProblemError
 
 SOURCE = """
@@ -59,11 +60,12 @@ def test_a_call_starts_where_the_model_was_made_and_a_row_of_calls_goes_on(body:
     output = reference.call(model, arguments)
     first = output.leaves[0]
     assert output.wrote_state
-    assert not reference.mutates(model, arguments)
+    assert not reference.effects.inputs
+    assert output.effects.state
     assert torch.equal(reference.call(model, arguments).leaves[0], first)
     pool = _pool(reference)
     trials = pool.draws[0].trials[:3]
-    by_hand = reference.model(pool.draws[0].seed)
+    by_hand = reference.model(pool.draws[0].seed, vary=pool.draws[0].vary)
     with torch.no_grad():
         right = [by_hand(*trial.arguments.leaves) for trial in trials]
     row = [
@@ -261,3 +263,11 @@ def test_what_is_timed_has_no_parameters_that_are_constants(factor: str, off: bo
     pool = TrialPool(reference, math="fp32", secret=random.Random(3))
     assert [draw.vary for draw in pool.draws] == [off, not off]
     assert bool((pool.draws[0].model.get_parameter("factor") == 0).all()) is not off
+
+
+def test_timed_calls_are_held_to_the_model_that_is_timed() -> None:
+    reference = _reference()
+    pool = _pool(reference)
+    for trial in pool.starts().trials:
+        found = reference.call(pool.draws[0].model, trial.arguments)
+        assert same_answers(found.leaves, trial.expected.output.leaves)

@@ -85,6 +85,22 @@ READS_PAST_THE_END = extension(
     """,
     "-O3",
 )
+READS_PAST_ITS_SCRATCH = extension(
+    """
+    #include <cstdlib>
+    extern "C" void run(const float* x, float* y, long n) {
+        float* copy = (float*)malloc(n * sizeof(float));
+        volatile float dropped = 0;
+        for (long i = 0; i < n; ++i) copy[i] = x[i] * 2;
+        for (long i = 0; i < n; ++i) y[i] = copy[i] + 1;
+        dropped = copy[n];
+        free(copy);
+    }
+    """,
+    "-O1",
+)
+"""No guard page lies behind memory that a candidate takes from malloc."""
+WATCHED = '"libasan" in open("/proc/self/maps").read()'
 
 
 @pytest.fixture(scope="module")
@@ -240,7 +256,7 @@ def test_a_candidate_that_dies_without_a_report_is_not_convicted(evaluator: Eval
     body = (
         'extern "C" void run(const float* x, float* y, long n) { for (long i = 0; i < n; ++i) y[i] = x[i]; }'
     )
-    found = sanitize(evaluator, extension(body, forward='"LD_PRELOAD" in os.environ and os._exit(0)'))
+    found = sanitize(evaluator, extension(body, forward=f"{WATCHED} and os._exit(0)"))
     assert not found.ran
     assert found.convicts is None
     assert "failed under it" in found.reason
@@ -268,7 +284,7 @@ def test_time_that_runs_out_is_said(evaluator: Evaluator) -> None:
 
 def test_an_evaluation_ends_with_what_the_tools_found_when_asked_to(evaluator: Evaluator) -> None:
     config = CONFIG.model_copy(update={"sanitize": Sanitize.ON})
-    evaluation = evaluator.evaluate(PROBLEM, READS_PAST_THE_END, config)
+    evaluation = evaluator.evaluate(PROBLEM, READS_PAST_ITS_SCRATCH, config)
     assert (evaluation.status, evaluation.stage) == (Status.MEMORY_ERROR, Stage.SANITIZE)
     assert evaluation.sanitization is not None
     assert evaluation.sanitization.convicts is Status.MEMORY_ERROR
@@ -286,8 +302,41 @@ def test_a_clean_report_is_remembered(evaluator: Evaluator) -> None:
     assert again == first.model_copy(update={"remembered": True, "seconds": 0.0})
 
 
-def test_an_evaluation_on_a_cpu_leaves_the_tools_for_later(evaluator: Evaluator) -> None:
+def test_an_overrun_of_an_input_is_found_without_a_tool(evaluator: Evaluator) -> None:
     evaluation = evaluator.evaluate(PROBLEM, READS_PAST_THE_END, CONFIG)
+    assert (evaluation.status, evaluation.stage) == (Status.MEMORY_ERROR, Stage.VERIFY)
+    assert "beyond the end of its input 0" in evaluation.detail
+
+
+def test_code_cannot_ask_whether_it_is_instrumented_nor_not_to_be(evaluator: Evaluator) -> None:
+    body = """
+        #define JOINED(a, b) a##b
+        __attribute__((JOINED(no_, sanitize)("address"), noinline)) static float read(const float* x, long n)
+        {
+            return x[n];
+        }
+        extern "C" void run(const float* x, float* y, long n) {
+            for (long i = 0; i < n; ++i) y[i] = x[i] * 2 + 1;
+        #if !JOINED(__SANITIZE_, ADDRESS__)
+            volatile float dropped = read(x, n);
+        #endif
+        }
+    """
+    found = sanitize(evaluator, extension(body, "-O1"))
+    assert found.convicts is Status.MEMORY_ERROR
+    assert "heap-buffer-overflow" in found.reason
+
+
+def test_a_clean_report_on_what_looks_for_the_tool_does_not_count(evaluator: Evaluator) -> None:
+    source = READS_PAST_THE_END.source.replace("dropped = x[n]", "dropped = x[n - 1]")
+    looking = Candidate(source=f"WATCHED = {WATCHED}\n{source}", backend="cpp")
+    found = sanitize(evaluator, looking)
+    assert (found.ran, found.convicts, found.tools) == (False, None, ("address (full size)",))
+    assert "it names /proc/self/maps, libasan" in found.reason
+
+
+def test_an_evaluation_on_a_cpu_leaves_the_tools_for_later(evaluator: Evaluator) -> None:
+    evaluation = evaluator.evaluate(PROBLEM, READS_PAST_ITS_SCRATCH, CONFIG)
     assert evaluation.status is Status.PASSED, evaluation.detail
     assert evaluation.sanitization is not None
     assert not evaluation.sanitization.settled
@@ -328,7 +377,7 @@ def test_a_candidate_that_behaves_only_in_sight_of_a_tool_stays_unsanitized(eval
         "        y = torch.empty_like(x)",
         "        if WATCHED: return x * 2 + 1\n        y = torch.empty_like(x)",
     )
-    hiding = 'import os\nWATCHED = "LD_PRELOAD" in os.environ\n' + source
+    hiding = f"WATCHED = {WATCHED}\n{source}"
     found = sanitize(evaluator, Candidate(source=hiding, backend="cpp"))
     assert not found.settled
     assert found.convicts is None

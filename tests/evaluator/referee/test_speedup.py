@@ -1,7 +1,11 @@
 """Speedups: which baseline counts where a GPU was not the reference's own."""
 
 import random
+from dataclasses import replace
 
+import pytest
+
+from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.claimed_time import Batch
 from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, measurement
 from kernelwright.evaluator.schema.evaluation import Measurement, Timing
@@ -40,3 +44,44 @@ def test_a_device_that_slowed_down_since_is_no_contention_once_that_is_known():
     found = _measured(slow, BaselineFacts(1.29, 0.002, None, 0.002))
     assert not found.contended
     assert found.speedup == 1.3
+
+
+def test_a_time_measured_beside_other_programs_is_contended():
+    crowded = _timing([1.0] * 8).model_copy(update={"competing": 1.0})
+    quiet, batch, facts = _timing([1.0] * 8), Batch("cpu", 1), replace(ALONE, process_spread=0.01)
+    assert not measurement(quiet, quiet, batch, facts).contended
+    assert measurement(quiet, crowded, batch, facts).contended
+    taken = _timing([1.0] * 8).model_copy(update={"taken_ms": 2.0})
+    assert measurement(quiet, taken, Batch("cuda", 1), facts).contended
+    assert not measurement(taken, quiet, Batch("cuda", 1), facts).contended, "it is charged for that instead"
+    assert measurement(quiet, quiet, batch, replace(facts, disturbed=True)).contended
+    named = replace(facts, impossible={"compile": "an operator"})
+    assert measurement(quiet, quiet, batch, named).impossible == {"compile": "an operator"}
+
+
+def test_the_headline_is_against_the_fastest_baseline():
+    eager = [2.1, 2.0, 2.2] * 8
+    found = _measured(eager, replace(ALONE, solo_ms=2.1, compile_ratio=0.5))
+    assert (found.against, found.speedup) == ("compile", pytest.approx(1.05))
+    assert found.speedups == {"eager": pytest.approx(2.1), "compile": pytest.approx(1.05)}
+    assert found.interval.low <= 1.05 <= found.interval.high < 1.2
+    slower = _measured(eager, replace(ALONE, solo_ms=2.1, compile_ratio=1.5))
+    assert (slower.against, slower.speedup) == ("eager", pytest.approx(2.1))
+
+
+def test_the_interval_covers_the_spread_between_processes():
+    eager = [2.1, 2.0, 2.2] * 8
+    bare, wide = (
+        _measured(eager, replace(ALONE, solo_ms=2.1, process_spread=spread)).interval
+        for spread in (None, 0.05)
+    )
+    assert 2.0 <= bare.low <= bare.high <= 2.2
+    assert wide.low < 2.1 * 0.85 < 2.1 * 1.15 < wide.high
+    compiled = _measured(eager, replace(ALONE, solo_ms=2.1, compile_ratio=0.5, process_spread=0.05)).interval
+    assert compiled.high / compiled.low > 1.2 * wide.high / wide.low, "a compiled baseline is two more"
+
+
+def test_a_baseline_as_slow_as_allowed_is_not_contended():
+    facts = replace(ALONE, solo_spread_ms=0.0)
+    assert not _measured([policy.CONTENDED_FACTOR] * 24, facts).contended
+    assert _measured([1.001 * policy.CONTENDED_FACTOR] * 24, facts).contended

@@ -22,6 +22,7 @@ from kernelwright.evaluator.referee.timing.timer import CandidateTimer, TimedCan
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed, MeasurementDoubt
 from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate
+from kernelwright.evaluator.schema.errors import DeviceFull
 
 SOURCE = """
 import torch
@@ -42,7 +43,8 @@ def test_a_reference_that_died_is_no_fault_of_the_next_candidate(tmp_path):
         assert evaluator.evaluate(problem, candidate, config).status is Status.PASSED
         (warm,) = evaluator._referees._problems.values()
         (referee,) = warm.idle
-        (baseline,) = (one for one in referee._workers.workers.values() if one.role == "baseline")
+        # The others were compared with the first, and have ended.
+        baseline, *_ = (one for one in referee._workers.workers.values() if one.role == "baseline")
         baseline.sandboxed.kill()
         with pytest.raises(EvaluatorError, match="the reference failed beside a candidate") as raised:
             evaluator.evaluate(problem, candidate, config)
@@ -81,6 +83,72 @@ def test_only_what_a_machine_does_not_know_yet_needs_processes(monkeypatch, know
     timer._load = timer._compile = lambda *args, **options: None
     timer.start()
     assert (len(timer._started), timer._compiled is not None) == (processes, compiled)
+    timer._started, timer._compiled = [], None
+    timer._config = EvaluationConfig(baselines=("eager",))
+    timer.start()
+    assert (len(timer._started), timer._compiled) == (processes, None), "nobody asked for a compiled one"
+
+
+_DOUBT, _AGAIN = (MeasurementDoubt(Status.TAMPERED, text) for text in ("its claims", "again"))
+
+
+class _Compiling(BaselineTimer):
+    """Baselines whose compiled process ends as told, time after time."""
+
+    def __init__(self, *ends: Exception | float):
+        self.ends = list(ends)
+        self._compile_failures = 0
+        self._context = cast(Any, SimpleNamespace(device=SimpleNamespace(torch_device=torch.device("cuda"))))
+        self._context.device.trim = lambda: None
+        self._session = cast(Any, SimpleNamespace(alone=False))
+
+    def _compile_ratio(self, *given: object) -> float:
+        end = self.ends.pop(0)
+        if isinstance(end, Exception):
+            raise end
+        return end
+
+    def ratio(self) -> float:
+        """The ratio, as found for any baseline."""
+        nothing: Any = None
+        return self._surely_compile_ratio(nothing, 1, nothing, False)
+
+
+_UNSUPPORTED = CandidateFailed(Status.RUNTIME_ERROR, "Unsupported: an operator", traceback="")
+_DIED = CandidateFailed(Status.RUNTIME_ERROR, "the process died of SIGKILL")
+
+
+def test_a_baseline_that_failed_once_is_measured_again():
+    assert _Compiling(_DIED, 0.5).ratio() == 0.5
+    with pytest.raises(CandidateFailed, match="SIGKILL"):
+        _Compiling(_DIED, _DIED, 0.5).ratio()
+
+
+@pytest.mark.parametrize(
+    "shortage", [torch.OutOfMemoryError("full"), CandidateFailed(Status.OUT_OF_MEMORY, "full")]
+)
+def test_a_baseline_without_memory_beside_others_is_measured_once_they_are_gone(shortage):
+    with pytest.raises(DeviceFull, match="full"):
+        _Compiling(shortage, 0.5).ratio()
+
+
+def test_only_the_reason_that_a_reference_gives_is_a_fact_of_its_problem():
+    assert "an operator" in baselines._require_fact(_UNSUPPORTED)
+    assert "wrong" in baselines._require_fact(CandidateFailed(Status.WRONG_VALUES, "wrong"))
+    full = CandidateFailed(Status.OUT_OF_MEMORY, "CUDA out of memory", traceback="")
+    for failure in (_DIED, full, CandidateFailed(Status.TIMED_OUT, "no answer within 300 s")):
+        with pytest.raises(EvaluatorError, match="so nothing is scored"):
+            baselines._require_fact(failure)
+
+
+@pytest.mark.parametrize("disturbed", [False, True])
+def test_what_was_measured_beside_other_programs_is_not_remembered(disturbed):
+    stored: list[Any] = []
+    timer: Any = object.__new__(BaselineTimer)
+    driver = SimpleNamespace(recall=lambda: {}, remember=stored.append)
+    timer._context, timer._disturbed = SimpleNamespace(driver=driver), disturbed
+    timer._remember(True, process_spread=0.01)
+    assert stored == ([] if disturbed else [{"process_spread_queued": 0.01}])
 
 
 class _Scripted(CandidateTimer):
@@ -127,15 +195,29 @@ def test_doubted_claims_that_hold_in_a_second_process_score_there(clock):
 
 
 def test_a_process_that_cannot_be_right_is_heard_again():
-    timer = _Scripted(MeasurementDoubt(Status.TAMPERED, "the device was busy"), "inner")
+    timer = _Scripted(_DOUBT, "inner")
     assert timer.timed() == ("second", "inner")
     assert len(timer.notes) == 1
 
 
-@pytest.mark.parametrize("second", ["outer", MeasurementDoubt(Status.TAMPERED, "again"), Status.TIMED_OUT])
-def test_who_cannot_be_right_twice_has_cheated(second):
-    with pytest.raises(MeasurementDoubt, match="the device was busy"):
-        _Scripted(MeasurementDoubt(Status.TAMPERED, "the device was busy"), second).timed()
+@pytest.mark.parametrize("ends", [(_AGAIN, _AGAIN), (Status.TIMED_OUT,)])
+def test_who_cannot_be_right_twice_has_cheated(ends):
+    with pytest.raises(MeasurementDoubt, match="its claims"):
+        _Scripted(_DOUBT, *ends).timed()
+
+
+@pytest.mark.parametrize(
+    ("ends", "scored"),
+    [
+        (("outer", _AGAIN), ("second", "outer")),
+        (("outer 0.9", "outer 0.7"), ("second", "outer")),
+        ((_AGAIN, "outer"), ("second, launched", "outer")),
+        ((_AGAIN, "inner"), ("second, launched", "inner")),
+    ],
+)
+def test_who_is_charged_in_a_second_process_has_not_cheated_twice(ends, scored):
+    """Streams that wait for each other may look busy behind a gate."""
+    assert _Scripted(_DOUBT, *ends).timed() == scored
 
 
 @pytest.mark.parametrize(

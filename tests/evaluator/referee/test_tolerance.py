@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from kernelwright.evaluator.referee.correctness.comparison import compare
-from kernelwright.evaluator.referee.correctness.tolerance import Expected
+from kernelwright.evaluator.referee.correctness.op_trace import trace_call
+from kernelwright.evaluator.referee.correctness.policy import OTHER_LIMIT, REDUCED_LIMIT
+from kernelwright.evaluator.referee.correctness.tolerance import Expected, _scale, expect
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.reference import Reference
@@ -191,3 +193,40 @@ def test_a_number_at_the_border_of_two_bins_may_be_counted_in_either() -> None:
     lower[35] += 1
     assert not _accepts(trial, lower)
     assert not _accepts(trial, torch.histc(x.bfloat16().float(), 64, -3, 3))
+
+
+def test_rows_of_zeros_carry_the_rounding_of_what_was_cut_off() -> None:
+    source = SOURCE.format(
+        body="return torch.relu(x)", inputs="x = torch.ones(64, 128); x[1::2] = -1.0; return [x]"
+    )
+    reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
+    model, arguments = reference.model(1), reference.inputs(1)
+    (scale,) = expect(reference, model, arguments, "fp32", trace_call(reference, model, arguments)).scales
+    eps = torch.finfo(torch.float32).eps
+    assert scale is not None and scale.shape == (64,)
+    assert torch.allclose(scale[1::2], torch.tensor(0.5**0.5 * eps / 16).double(), rtol=1e-2)
+    assert (scale[::2] >= eps / 4).all()
+
+
+def test_outputs_of_several_types_have_scales_of_their_own() -> None:
+    source = SOURCE.format(
+        body="return x.argmax(-1), x.bfloat16().float() * 3, x * 3", inputs="return [torch.randn(64, 128)]"
+    )
+    reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
+    model, arguments = reference.model(1), reference.inputs(1)
+    found = expect(reference, model, arguments, "fp32", trace_call(reference, model, arguments))
+    assert [scale is None for scale in found.scales] == [True, False, False]
+    assert found.precision(2) is torch.float32
+    assert len(found.halves) == len(found.scales)
+
+
+def test_without_the_roundings_of_a_half_an_error_may_be_what_it_always_may() -> None:
+    """Limits are those of half precision then, twelve times tighter; the scale makes up for it."""
+    best, eps = torch.ones(64, 128, dtype=torch.float64), torch.finfo(torch.float32).eps
+    own, other = (best + 32 * eps).float(), (best + 4 * eps).float()
+    halved, plain = (_scale(own, best, other, may_be_halved=each) for each in (True, False))
+    assert (halved.is_halved, plain.is_halved) == (True, False)
+    assert torch.allclose(
+        halved.groups, torch.tensor(4 * eps * OTHER_LIMIT / REDUCED_LIMIT).double(), rtol=1e-3
+    )
+    assert torch.allclose(plain.groups, torch.tensor(32 * eps).double(), rtol=1e-3)

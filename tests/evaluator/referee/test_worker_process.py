@@ -24,7 +24,7 @@ from kernelwright.evaluator.ipc.driver_requests import (
     unbuilt,
 )
 from kernelwright.evaluator.ipc.messages import Done, decode
-from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
+from kernelwright.evaluator.referee.worker.candidate_failure import BuildTally, CandidateFailed
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
@@ -128,3 +128,12 @@ def test_what_is_no_answer_is_tampering(line):
     found = ending(BUILT, lambda channel: channel.send(line))
     assert found.status is Status.TAMPERED
     assert len(found.detail) < 1000
+
+
+def test_builds_are_counted_and_failures_remembered():
+    tally = BuildTally()
+    for built in (BUILT, unbuilt("no", refused=True)):
+        tally.note(built)
+    assert (tally.count, tally.failed, tally.timed_out, tally.suspect) == (2, False, False, False)
+    tally.note(replace(unbuilt("no"), timed_out=True, suspect=True))
+    assert (tally.count, tally.failed, tally.timed_out, tally.suspect) == (3, True, True, True)

@@ -4,78 +4,24 @@ from __future__ import annotations
 
 import mmap
 import os
-import select
 import signal
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from kernelwright import evaluator
 from kernelwright.evaluator import ConfigError, MachineError, SandboxTier
 from kernelwright.evaluator.sandbox import Bind, Launcher, SandboxPolicy, probe, strongest
-from kernelwright.evaluator.sandbox.process import cleanup
 from kernelwright.evaluator.sandbox.process.launcher import hierarchies
+from tests.evaluator.sandbox.processes import DAEMON, eventually, leftover_names, pipe, read
 
 if TYPE_CHECKING:
     from conftest import Inside
-
-DAEMON = """
-import os, signal, sys, time
-reader, ready = os.pipe()
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        for number in range(1, 65):
-            try:
-                signal.signal(number, signal.SIG_IGN)
-            except (OSError, ValueError):
-                pass
-        os.write(int(sys.argv[1]), b"daemon")
-        os.write(ready, b"x")
-        while True:
-            time.sleep(60)
-    os._exit(0)
-os.read(reader, 1)
-"""
-
-
-@contextmanager
-def pipe() -> Iterator[tuple[int, int]]:
-    reader, writer = os.pipe()
-    try:
-        yield reader, writer
-    finally:
-        os.close(reader)
-
-
-def read(reader: int) -> bytes:
-    """What comes next; empty when nobody is left who could write."""
-    ready, _, _ = select.select([reader], [], [], 60)
-    assert ready, "neither words nor death within a minute"
-    return os.read(reader, 100)
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "did not happen within a minute"
-        time.sleep(0.01)
-
-
-def leftover_names(owner: str) -> list[str]:
-    folders = [*hierarchies().folders(), Path("/tmp")]
-    return [name for folder in folders for name in _names(folder) if name.startswith(owner)]
-
-
-def _names(folder: Path) -> list[str]:
-    return [path.name for path in folder.iterdir()]
 
 
 def test_the_exit_status_is_reported(inside: Inside) -> None:
@@ -230,94 +176,6 @@ def test_closing_a_launcher_ends_what_it_started(inside: Inside) -> None:
         with pytest.raises(ConfigError, match="closed"):
             launcher.start(argv, inside.policy)
         launcher.close()
-
-
-DRIVER = """
-import os, sys
-from pathlib import Path
-from kernelwright.evaluator import SandboxTier
-from kernelwright.evaluator.sandbox import (Launcher, SandboxPolicy)
-tier, writer, frozen, code = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
-policy = SandboxPolicy(tier=SandboxTier(tier), memory_bytes=1 << 28, processes=16, file_bytes=1 << 20,
-    scratch_bytes=1 << 20, environment={})
-launcher = Launcher()
-argv = (sys.executable, "-I", "-S", "-c", code, str(writer))
-running = launcher.start(argv, policy, fds=(writer,))
-os.close(writer)
-sys.stdin.readline()
-if frozen == "frozen":
-    running.freeze()
-print("ready", flush=True)
-sys.stdin.read()
-"""
-
-
-@pytest.mark.parametrize("state", ["running", "frozen"])
-def test_nothing_is_left_when_the_driver_is_killed(inside: Inside, state: str) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(evaluator.__file__).parents[2])}
-    with pipe() as (reader, writer):
-        argv = (
-            sys.executable,
-            "-c",
-            DRIVER,
-            inside.policy.tier,
-            str(writer),
-            state,
-            DAEMON + "time.sleep(60)",
-        )
-        with subprocess.Popen(
-            argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            pass_fds=(writer,),
-            env=environment,
-            text=True,
-        ) as driver:
-            os.close(writer)
-            assert read(reader) == b"daemon"
-            assert driver.stdin
-            assert driver.stdout
-            driver.stdin.write("go\n")
-            driver.stdin.flush()
-            assert driver.stdout.readline() == "ready\n"
-            owner = f"{cleanup.PREFIX}{cleanup.namespace()}-{driver.pid}-"
-            assert leftover_names(owner) or not hierarchies().folders()
-            driver.kill()
-            assert read(reader) == b""
-        eventually(lambda: not leftover_names(owner))
-
-
-def test_things_of_dead_launchers_are_swept_and_those_of_live_ones_are_not(tmp_path: Path) -> None:
-    with subprocess.Popen(("true",)) as dead:
-        pass
-    name = f"{cleanup.PREFIX}{cleanup.namespace()}-{dead.pid}-12345-1-scratch-x"
-    elsewhere = f"{cleanup.PREFIX}1-{dead.pid}-12345-1-scratch-x"
-    mine = f"{cleanup.owner_name(1)}scratch-x"
-    for folder in (name, elsewhere, mine, "kernelwright-other", "other"):
-        (tmp_path / folder / "below").mkdir(parents=True)
-    (tmp_path / f"{name}-link").symlink_to(tmp_path / "other")
-    cleanup.sweep(str(tmp_path), ["/nonexistent"])
-    (tmp_path / f"{name}-link").unlink()
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
-        (elsewhere, mine, "kernelwright-other", "other")
-    )
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make other users' folders")
-def test_a_trap_in_the_scratch_folder_is_not_swept(tmp_path: Path) -> None:
-    with subprocess.Popen(("sleep", "60")) as victim:
-        trap = tmp_path / f"{cleanup.PREFIX}{cleanup.namespace()}-1-12345-1-scratch-x"
-        trap.mkdir()
-        (trap / "cgroup.procs").write_text(str(victim.pid))
-        os.chown(trap, 12345, 12345)
-        cleanup.sweep(str(tmp_path), [])
-        assert trap.exists()
-        assert victim.poll() is None
-        os.chown(trap, 0, 0)
-        cleanup.sweep(str(tmp_path), [])
-        assert not trap.exists()
-        assert victim.poll() is None
-        victim.kill()
 
 
 def test_control_groups_are_removed(inside: Inside) -> None:

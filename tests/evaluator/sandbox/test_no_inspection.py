@@ -27,3 +27,26 @@ time.sleep(60)
     finally:
         running.kill()
     assert running.peek([(int(said), 4)]) in (None, [b""])
+
+
+def test_memory_that_may_be_mapped_twice_is_told_from_memory_of_its_own(inside: Inside) -> None:
+    code = """
+import ctypes, mmap, time
+own = ctypes.create_string_buffer(1 << 20)
+shared = mmap.mmap(-1, 4096)
+shared[0] = 1
+print(ctypes.addressof(own) + 5000, ctypes.addressof(ctypes.c_char.from_buffer(shared)), flush=True)
+time.sleep(60)
+"""
+    running = inside.start(code)
+    try:
+        deadline = time.monotonic() + 30
+        while not (said := running.output().split()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        running.freeze()
+        own, shared = map(int, said)
+        assert not running.shares_memory([own, 0, 1 << 63])
+        assert running.shares_memory([own, shared])
+    finally:
+        running.kill()
+    assert not running.shares_memory([shared])

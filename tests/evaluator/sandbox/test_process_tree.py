@@ -8,10 +8,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from kernelwright.evaluator.sandbox.process import process_tree
+from tests.evaluator.sandbox.processes import eventually
 
 CHURN = """
 import os, time
@@ -53,6 +55,27 @@ def test_a_churning_tree_stops_resumes_and_dies() -> None:
             time.sleep(0.02)
             assert sorted(one.pid for one in process_tree.family(process.pid)) == before
             process_tree.resume(process.pid)
+        process_tree.kill(process.pid)
+        assert process_tree.family(process.pid) == []
+
+
+def test_a_process_whose_first_thread_ended_is_seen_stopped_and_killed() -> None:
+    code = """
+import ctypes, os, threading
+if os.fork() == 0:
+    threading.Thread(target=lambda: [None for _ in iter(int, 1)]).start()
+    print(flush=True)
+    ctypes.CDLL(None).syscall(60, 0)
+os.wait()
+"""
+    with program(code) as process:
+        eventually(lambda: [one.state for one in process_tree.family(process.pid)] == ["Z"])
+        assert process_tree.tasks(process.pid) == 2
+        assert process_tree.resident_bytes(process.pid) > 0
+        pid = process_tree.family(process.pid)[0].pid
+        process_tree.stop(process.pid)
+        threads = Path(f"/proc/{pid}/task").iterdir()
+        assert sorted((thread / "stat").read_text().split()[2] for thread in threads) == ["T", "Z"]
         process_tree.kill(process.pid)
         assert process_tree.family(process.pid) == []
 

@@ -1,0 +1,76 @@
+"""Locks on files that only this user can open: a bounded wait, and the holders by process id."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from kernelwright.evaluator.schema.errors import MachineError
+
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+def open_lock(name: str) -> int:
+    """Open a lock file of this user's own folder; returns its descriptor.
+
+    The folder lies among temporary files, where anybody may have made something of its name first. So it is
+    opened without following links, and used only if it is ours and closed to everybody else.
+
+    Raises:
+        MachineError: it is another user's, open to others, or no folder.
+        OSError: it cannot be made.
+    """
+    path = Path(tempfile.gettempdir()) / f"kernelwright-{os.geteuid()}"
+    with suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    refusal = f"{path} is not a folder that only this user can open, so others could hold our locks: "
+    try:
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise MachineError(f"{refusal}{error.strerror}; remove it, or set TMPDIR to another") from None
+    try:
+        found = os.fstat(folder)
+        if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+            raise MachineError(
+                f"{refusal}user {found.st_uid}, mode {found.st_mode & 0o777:o}; remove it, chmod it to 700, "
+                "or set TMPDIR to another"
+            )
+        return os.open(name, _FLAGS, 0o600, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def lock(descriptor: int, kind: int, *, wait_s: float) -> bool:
+    """Take a lock, `LOCK_SH` or `LOCK_EX`, in the order of asking; False when that is not done in `wait_s`.
+
+    After False the descriptor must be closed: the kernel may still grant what was asked for.
+    """
+    with suppress(BlockingIOError):
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        return True
+    # A thread waits in the kernel's queue; polling would neither keep the order nor leave cores alone.
+    waiter = threading.Thread(target=_wait, args=(descriptor, kind), name="lock-waiter", daemon=True)
+    waiter.start()
+    waiter.join(wait_s)
+    return not waiter.is_alive()
+
+
+def holders(descriptor: int) -> str:
+    """The processes that hold locks on a file, in words; those of another pid namespace cannot be named."""
+    wanted = str(os.fstat(descriptor).st_ino)
+    found = set()
+    for line in Path("/proc/locks").read_text("ascii").splitlines():
+        fields = line.split()
+        if fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == wanted and fields[4] != "0":
+            found.add(f"process {fields[4]}")
+    return ", ".join(sorted(found)) or "a process that cannot be seen from here"
+
+
+def _wait(descriptor: int, kind: int) -> None:
+    with suppress(OSError):  # closed meanwhile
+        fcntl.flock(descriptor, kind)

@@ -1,0 +1,259 @@
+"""Outputs of a worker's calls once they were read: their caller's, to keep, to overwrite and to drop.
+
+The caller writes noise over every output before it drops it, and looks at secret places whether it is there:
+memory that stands for several elements, or that still belongs to somebody else, does not hold it. A few
+outputs are kept, and must never change again. On a CPU the referee looks itself; what a GPU's memory holds,
+only the worker can say.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+
+import torch
+
+from kernelwright.evaluator.ipc import policy as bounds
+from kernelwright.evaluator.ipc.contestant_messages import Collect, Drop, Overwrite
+from kernelwright.evaluator.ipc.messages import A_co, Request
+from kernelwright.evaluator.ipc.tensor_layout import Slot
+from kernelwright.evaluator.ipc.tensor_tree import dtype_from
+from kernelwright.evaluator.referee.worker import policy
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
+from kernelwright.evaluator.schema.evaluation import Status
+
+_HIGHEST_ADDRESS = 1 << 62
+_NOT_ITS_OWN = (
+    "an output is not memory of its own: what its caller wrote to it was not found there afterwards; "
+    "return tensors whose elements have each a place in memory that nothing else uses"
+)
+_CHANGED = "an output that its caller kept was changed by a later call; return new memory from every call"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An element of an output of a prepared call."""
+
+    call: int
+    leaf: int
+    element: int
+    """Its number in row-major order."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """Noise that was written to places of outputs."""
+
+    places: list[Place]
+    addresses: list[tuple[int, int]]
+    """Addresses and sizes of the places, by the worker's account."""
+    noise: list[bytes]
+
+
+class ReturnedOutputs:
+    """The outputs of one layout's last run, and those that were kept of earlier ones."""
+
+    def __init__(self, worker: WorkerProcess, layout: str, slots: list[Slot], block: int) -> None:
+        self._worker = worker
+        self._layout = layout
+        self._slots = slots
+        self._block = block
+        self._leaves = [number for number, slot in enumerate(slots) if is_tensor_memory(slot)]
+        self._kept: list[_Written] = []
+        self._noise: torch.Tensor | None = None
+        self._first = self._count = 0
+        self._taken_ms = 0.0
+        self._where: object = []
+
+    def note(self, first: int, count: int, where: object) -> None:
+        """Note the calls of a run, and the places where the worker says that their outputs lie."""
+        self._first, self._count, self._where = first, count, where
+
+    def take_back(self, secret: random.Random, *, collect_ms: float = 0.0) -> float:
+        """Overwrite the last run's outputs, look at them and at those that were kept, and drop them.
+
+        What lies in their slots is lost. Returns the worker's milliseconds, on our clock, beyond those of as
+        many collections of the same outputs: those that are not dense are slow to copy.
+
+        Raises:
+            CandidateFailed: an output is not memory of its own, or one that was kept has changed.
+        """
+        was_frozen = self._worker.frozen
+        written = self._write_noise(secret)
+        self._taken_ms = -collect_ms
+        self._worker.thaw()
+        self._ask(Overwrite(layout=self._layout, first=self._first))
+        if not self._holds(written, collect_ms):
+            raise CandidateFailed(Status.WRONG_VALUES, _NOT_ITS_OWN)
+        if not self._kept_unchanged(secret):
+            raise CandidateFailed(Status.WRONG_VALUES, _CHANGED)
+        keeps = self._leaves != [] and self._keeps_another(secret)
+        self._worker.thaw()
+        self._ask(Drop(layout=self._layout, keep=keeps))
+        if was_frozen:
+            self._worker.freeze()
+        if keeps:
+            self._keep(written)
+        return self._taken_ms
+
+    def _ask(self, request: Request[A_co]) -> A_co:
+        began = time.perf_counter()
+        answer = self._worker.ask(request, policy.TAKE_BACK_S)
+        self._taken_ms += (time.perf_counter() - began) * 1e3
+        return answer
+
+    @property
+    def _memory(self) -> torch.Tensor:
+        return self._worker.blocks[self._block].data
+
+    def _regions(self) -> list[tuple[Slot, torch.Tensor]]:
+        """Memory of the last run's slots, by output."""
+        spans = [
+            (slot, slot["offset"] + self._first * slot["pitch"], self._count * slot["pitch"])
+            for slot in self._slots
+        ]
+        return [(slot, self._memory[begin : begin + size]) for slot, begin, size in spans]
+
+    def _write_noise(self, secret: random.Random) -> _Written:
+        """Fill the slots with noise, and remember some of it: the worker can write to them as well."""
+        if self._noise is None:
+            generator = torch.Generator(self._memory.device).manual_seed(secret.getrandbits(48))
+            self._noise = torch.randint(
+                256,
+                (2 * policy.NOISE_BYTES,),
+                generator=generator,
+                dtype=torch.uint8,
+                device=self._memory.device,
+            )
+        for slot, region in self._regions():
+            begin = secret.randrange(policy.NOISE_BYTES)
+            noise = self._noise[begin : begin + policy.NOISE_BYTES]
+            whole = region.numel() // policy.NOISE_BYTES * policy.NOISE_BYTES
+            region[:whole].view(-1, policy.NOISE_BYTES).copy_(noise)
+            region[whole:].copy_(noise[: region.numel() - whole])
+            if slot["dtype"] == "bool":
+                region.bitwise_and_(1)
+        places = self._draw(secret)
+        addresses = [self._address(place) for place in places]
+        written = _Written(places, addresses, self._bytes([(place, place.call) for place in places]))
+        self._worker.device.synchronize()
+        return written
+
+    def _draw(self, secret: random.Random) -> list[Place]:
+        """Draw secret places in all calls, then as many in the last one."""
+        last = self._first + self._count - 1
+        calls = [secret.randrange(self._first, last + 1) for _ in range(policy.OVERWRITTEN_PLACES)]
+        places = []
+        for call in [*calls, *(last for _ in calls)] if self._leaves else []:
+            leaf = secret.choice(self._leaves)
+            places.append(Place(call, leaf, secret.randrange(_elements(self._slots[leaf]))))
+        return places
+
+    def _address(self, place: Place) -> tuple[int, int]:
+        slot = self._slots[place.leaf]
+        index = unravel(place.element, slot["shape"])
+        return address_of(self._where, place.call - self._first, place.leaf, index), _itemsize(slot)
+
+    def _bytes(self, places: list[tuple[Place, int]]) -> list[bytes]:
+        """Bytes of places in the slots of the given calls."""
+        spans = []
+        for place, call in places:
+            slot = self._slots[place.leaf]
+            size = _itemsize(slot)
+            spans.append((slot["offset"] + call * slot["pitch"] + place.element * size, size))
+        chosen = [begin + number for begin, size in spans for number in range(size)]
+        index = torch.tensor(chosen, dtype=torch.int64, device="cpu").to(self._memory.device)
+        found, taken = bytes(self._memory.index_select(0, index).tolist()), 0
+        pieces = []
+        for _, size in spans:
+            pieces.append(found[taken : taken + size])
+            taken += size
+        return pieces
+
+    def _holds(self, written: _Written, collect_ms: float) -> bool:
+        """Look for the noise where the outputs lie."""
+        found = self._peek(written.addresses)
+        if found is None:
+            for _, region in self._regions():
+                region.fill_(policy.POISON_BYTE)
+            self._worker.device.synchronize()
+            self._collect(kept=None)
+            self._taken_ms -= collect_ms
+            found = self._bytes([(place, place.call) for place in written.places])
+        return found == written.noise
+
+    def _kept_unchanged(self, secret: random.Random) -> bool:
+        """Look at all kept outputs, or let the worker show one of them."""
+        if not self._kept:
+            return True
+        found = self._peek([address for each in self._kept for address in each.addresses])
+        if found is not None:
+            return found == [noise for each in self._kept for noise in each.noise]
+        number = secret.randrange(len(self._kept))
+        self._collect(kept=number)
+        shown = self._kept[number]
+        return self._bytes([(place, self._first) for place in shown.places]) == shown.noise
+
+    def _peek(self, addresses: list[tuple[int, int]]) -> list[bytes] | None:
+        if self._worker.device.torch_device.type != "cpu":
+            return None
+        self._worker.freeze()
+        return self._worker.peek(addresses)
+
+    def _collect(self, *, kept: int | None) -> None:
+        self._worker.thaw()
+        request = Collect(layout=self._layout, first=self._first, kept=kept)
+        complaint = self._ask(request).complaint
+        if complaint:
+            raise CandidateFailed(Status.TAMPERED, f"an output changed after it was collected: {complaint}")
+
+    def _keeps_another(self, secret: random.Random) -> bool:
+        """Decide on keeping the last call's outputs: the first that come, later ones at times."""
+        size = sum(slot["pitch"] for slot in self._slots)
+        if not self._kept or bounds.MAX_KEPT * size > policy.KEPT_BYTES:
+            return not self._kept
+        return secret.random() < policy.KEEP_CHANCE
+
+    def _keep(self, written: _Written) -> None:
+        half = len(written.places) // 2
+        self._kept.append(_Written(written.places[half:], written.addresses[half:], written.noise[half:]))
+        if len(self._kept) > bounds.MAX_KEPT:
+            del self._kept[1]
+
+
+def is_tensor_memory(slot: Slot) -> bool:
+    """Return whether an output is a tensor with elements."""
+    return not slot.get("number") and 0 not in slot["shape"]
+
+
+def unravel(element: int, shape: list[int]) -> tuple[int, ...]:
+    """Convert a row-major number into an index."""
+    index = []
+    for size in reversed(shape):
+        element, place = divmod(element, size)
+        index.append(place)
+    return tuple(reversed(index))
+
+
+def address_of(where: object, call: int, leaf: int, index: tuple[int, ...]) -> int:
+    """Address of an element by the worker's own account; 0, where nothing lies, if that makes no sense."""
+    try:
+        start, *strides = where[call][leaf]  # type: ignore[index]
+        step = sum(place * stride for place, stride in zip(index, strides, strict=True))
+        address = int(start + step)
+    except (TypeError, ValueError, LookupError, OverflowError):
+        return 0
+    return address if 0 < address < _HIGHEST_ADDRESS else 0
+
+
+def _itemsize(slot: Slot) -> int:
+    return dtype_from(slot["dtype"]).itemsize
+
+
+def _elements(slot: Slot) -> int:
+    count = 1
+    for size in slot["shape"]:
+        count *= size
+    return count

@@ -1,0 +1,21 @@
+# status: PASSED
+# class: T18
+# problem: level2/01_gemm_bias_relu
+# shapes: small
+# backend: cpp
+"""Weights are packed in the first call and kept for the life of the model; nothing is prepared for a batch."""
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, in_features: int, out_features: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(out_features, in_features) / in_features**0.5)
+        self.bias = nn.Parameter(torch.randn(out_features))
+        self.packed = None
+
+    def forward(self, x):
+        if self.packed is None:
+            self.packed = self.weight.detach().t().contiguous()
+        return torch.addmm(self.bias, x, self.packed).relu_()

@@ -1,0 +1,193 @@
+"""Outputs belong to their caller: it writes to them, keeps some, and looks at what becomes of them."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import pytest
+import torch
+
+from kernelwright.evaluator.contestant.exceptions import CompilerPatterns
+from kernelwright.evaluator.contestant.executor import Contestant
+from kernelwright.evaluator.devices import open_device
+from kernelwright.evaluator.ipc import contestant_messages as wire
+from kernelwright.evaluator.ipc.channel import Channel, ChannelError
+from kernelwright.evaluator.ipc.driver_requests import Ended, Kill, Peek, Peeked, Start, Started
+from kernelwright.evaluator.ipc.messages import Done
+from kernelwright.evaluator.ipc.tensor_layout import place
+from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
+from kernelwright.evaluator.referee.worker.driver_link import DriverLink
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
+from kernelwright.evaluator.schema.evaluation import Status
+
+CALLS = 6
+SHAPE = (32, 48)
+
+
+class _Driver(DriverLink):
+    """Starts a contestant that is a thread here, and looks at its memory."""
+
+    def __init__(self, *, sees: bool, shared: bool = False) -> None:
+        self._sees, self._shared = sees, shared
+        ours, theirs = socket.socketpair()
+        self._ours = Channel(ours)
+        self.contestant = Contestant(Channel(theirs), cast(CompilerPatterns, None))
+        threading.Thread(target=self._live, daemon=True).start()
+
+    def _live(self) -> None:
+        try:
+            self.contestant.serve()
+        except ChannelError:
+            pass
+        finally:
+            self.contestant._channel.close()
+
+    def start(self, request: Start) -> tuple[Started, Channel]:
+        return Started(id=1, set_up=False), self._ours
+
+    def ask(self, request: Any) -> Any:
+        if isinstance(request, Peek):
+            found = [ctypes.string_at(address, size).hex() for address, size in request.places if address]
+            return Peeked(found=found if self._sees else None, shared=self._shared)
+        if isinstance(request, Kill):
+            return Ended(returncode=0, signal=None, out_of_memory=False, reason="", timed_out=False)
+        return Done()
+
+
+class _Ring:
+    """A model whose calls write to the storages of a ring, one after the other."""
+
+    def __init__(self, length: int) -> None:
+        self.storages = [torch.zeros(SHAPE).untyped_storage() for _ in range(length)]
+        self.calls = 0
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        storage = self.storages[self.calls % len(self.storages)]
+        return torch.empty(0).set_(storage, 0, SHAPE).copy_(x)
+
+
+def _buffers(model: Callable[..., Any], driver: _Driver, example: Any = None) -> CallBuffers:
+    worker = WorkerProcess(driver, open_device("cpu"), Start(role="candidate"))
+    worker._channel.receive()
+    driver.contestant._models["m"] = model
+    outputs = [torch.empty(SHAPE)] if example is None else example
+    inputs, input_bytes = place([torch.empty(SHAPE)], count=CALLS, block=0)
+    slots, output_bytes = place(outputs, count=CALLS, block=1)
+    worker.attach([input_bytes, output_bytes])
+    leaf = {"k": "tensor", "i": 0}
+    several = {"k": "tuple", "v": [{"k": "tensor", "i": number} for number in range(len(outputs))]}
+    request = wire.LayOut(
+        layout="time",
+        count=CALLS,
+        args={"k": "list", "v": [leaf]},
+        kwargs={"k": "dict", "v": []},
+        input_slots=inputs,
+        output_slots=slots,
+        output_tree=leaf if len(outputs) == 1 else several,
+        state=[],
+        state_slots=[],
+        private=False,
+        backward=None,
+    )
+    worker.ask(request, 10.0)
+    return CallBuffers(worker, "time", inputs, slots, 0, 1)
+
+
+@pytest.fixture(params=[True, False], ids=["seen", "read-back"])
+def driver(request) -> Iterator[_Driver]:
+    made = _Driver(sees=request.param)
+    yield made
+    made._ours.close()
+
+
+def _turn(buffers: CallBuffers, secret: random.Random, count: int = CALLS) -> None:
+    for index in range(count):
+        buffers.write([torch.randn(SHAPE)], index)
+    buffers.run("m", timeout_s=10.0, count=count)
+    buffers.returned.take_back(secret)
+
+
+def test_new_memory_from_every_call_is_fine_for_many_turns(driver):
+    buffers, secret = _buffers(torch.tanh, driver), random.Random(1)
+    for _ in range(20):
+        _turn(buffers, secret)
+    assert 1 < len(driver.contestant._kept["time"]) <= 4
+
+
+@pytest.mark.parametrize(
+    ("model", "example"),
+    [
+        (lambda x: x, None),
+        (lambda x: x[:1].expand(SHAPE), None),
+        (lambda x: (x.tanh().t(), x > 0), [torch.empty(SHAPE[::-1]), torch.empty(SHAPE, dtype=torch.bool)]),
+        (
+            lambda x: (x.half(), x.tanh(), x[:0]),
+            [torch.empty(SHAPE).half(), torch.empty(SHAPE), torch.empty(0, 48)],
+        ),
+        (lambda x: torch.tanh(x).chunk(2, 1), [torch.empty(32, 24)] * 2),
+    ],
+)
+def test_outputs_of_any_kind_can_be_overwritten(driver, model, example):
+    buffers, secret = _buffers(model, driver, example), random.Random(2)
+    for _ in range(4):
+        _turn(buffers, secret)
+
+
+def test_copies_that_take_as_long_as_collecting_are_no_time_beside_the_calls(driver):
+    buffers, secret = _buffers(torch.tanh, driver), random.Random(8)
+    buffers.write([torch.randn(SHAPE)])
+    buffers.run("m", timeout_s=10.0)
+    copies = 1 if driver._sees else 2
+    assert -1e6 * copies <= buffers.returned.take_back(secret, collect_ms=1e6) < -1e6 * copies + 1e5
+
+
+def test_what_was_returned_is_noise_before_it_is_dropped(driver):
+    ring = _Ring(CALLS)
+    _turn(_buffers(ring, driver), random.Random(3))
+    for storage in ring.storages:
+        held = torch.empty(0).set_(storage, 0, SHAPE)
+        assert len(held.view(torch.int32).unique()) > 0.9 * held.numel()
+
+
+def test_a_ring_that_writes_over_what_was_kept_is_found_out(driver):
+    buffers, secret = _buffers(_Ring(CALLS), driver), random.Random(4)
+    _turn(buffers, secret)
+    with pytest.raises(CandidateFailed, match="kept was changed by a later call") as raised:
+        _turn(buffers, secret)
+    assert raised.value.status is Status.WRONG_VALUES
+
+
+def test_a_worker_that_does_not_let_its_outputs_be_overwritten_is_found_out(driver, monkeypatch):
+    monkeypatch.setattr("kernelwright.evaluator.contestant.executor.overwrite", lambda *_: None)
+    buffers = _buffers(torch.tanh, driver)
+    with pytest.raises(CandidateFailed, match="not memory of its own"):
+        _turn(buffers, random.Random(5))
+
+
+def test_elements_that_share_memory_do_not_hold_what_was_written_to_them(driver, monkeypatch):
+    monkeypatch.setattr(
+        "kernelwright.evaluator.contestant.calls.borrowed", lambda returned, shared: frozenset()
+    )
+    whole: list[torch.Tensor] = []
+
+    def overlapping(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        whole.append(torch.zeros(SHAPE))
+        return whole[-1], whole[-1].detach()
+
+    buffers = _buffers(overlapping, driver, [torch.empty(SHAPE)] * 2)
+    with pytest.raises(CandidateFailed, match="not memory of its own"):
+        _turn(buffers, random.Random(6))
+
+
+def test_memory_that_may_be_mapped_twice_is_refused():
+    driver = _Driver(sees=True, shared=True)
+    with pytest.raises(CandidateFailed, match="a file or in shared memory"):
+        _turn(_buffers(torch.tanh, driver), random.Random(7))
+    driver._ours.close()

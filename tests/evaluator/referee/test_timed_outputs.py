@@ -1,0 +1,60 @@
+"""How far timed outputs may be from the baseline's."""
+
+import random
+
+import torch
+
+from kernelwright.evaluator.referee.correctness.discontinuities import FlippedElements, FlipTolerance
+from kernelwright.evaluator.referee.correctness.input_distributions import Starts
+from kernelwright.evaluator.referee.correctness.policy import AROUND
+from kernelwright.evaluator.referee.timing.timed_inputs import TimedInputs
+from kernelwright.evaluator.referee.timing.timed_outputs import TimedOutputs
+from tests.evaluator.referee.timed_trials import LOOSE, TIGHT, made_inputs, made_trial
+
+
+def test_each_base_is_held_to_its_own_limit():
+    inputs = made_inputs()
+    outputs, recipe = TimedOutputs(inputs, limit=LOOSE), inputs.recipe(16)
+    tight = recipe.bases == 1
+    assert tight.any()
+    assert not tight.all()
+    right = torch.zeros(16, 8, 64)
+    between = 1e-7 * (LOOSE + TIGHT) / 2
+    own = right + between
+    assert "times the rounding error" in outputs.compare([own], [right], recipe, {}).mismatch
+    own[tight] = right[tight]
+    assert outputs.compare([own], [right], recipe, {}).mismatch == ""
+
+
+def test_timed_outputs_err_by_the_limit_and_the_baselines_own_error_and_no_more():
+    inputs = made_inputs()
+    outputs, recipe = TimedOutputs(inputs, limit=LOOSE), inputs.recipe(16)
+    right = torch.zeros(16, 8, 64)
+    bounds = torch.where(recipe.bases == 1, TIGHT, LOOSE)[:, None, None] * 1e-7
+    assert outputs.compare([right + bounds], [right], recipe, {}).mismatch == ""
+    found = outputs.compare([right + 1.5 * bounds], [right], recipe, {}).mismatch
+    assert found.startswith("output 0, timed calls 1 to 16: error")
+
+
+def test_what_all_calls_left_behind_errs_by_what_each_of_them_may():
+    inputs = made_inputs()
+    outputs, recipe = TimedOutputs(inputs, limit=LOOSE), inputs.recipe(16)
+    right = torch.zeros(1, 8, 64)
+    bound = (TIGHT if recipe.bases[-1] == 1 else LOOSE) * 1e-7
+    assert outputs.compare([right + 15 * bound], [right], recipe, {}).mismatch == ""
+    found = outputs.compare([right + 25 * bound], [right], recipe, {}).mismatch
+    assert "timed calls 16 to 16: error" in found
+
+
+def test_an_output_without_elements_is_right():
+    trial = made_trial("as_drawn", LOOSE)
+    inputs = TimedInputs(Starts([trial], AROUND, True), lambda: trial.arguments, secret=random.Random(3))
+    empty = torch.empty(4, 0, 64)
+    assert TimedOutputs(inputs, limit=LOOSE).compare([empty], [empty], inputs.recipe(4), {}).mismatch == ""
+
+
+def test_nothing_has_flipped_before_the_first_call():
+    tolerance = FlipTolerance(0.0, together=1)
+    assert tolerance.allows(FlippedElements(2, 10), FlippedElements())
+    assert not tolerance.allows(FlippedElements(2, 10), FlippedElements(1, 10))
+    assert not tolerance.allows(FlippedElements(3, 10), FlippedElements())
