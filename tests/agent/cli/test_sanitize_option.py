@@ -52,10 +52,10 @@ def test_a_run_keeps_only_what_the_sanitizers_let_through(
     evaluation = archive.evaluation(attempt)
     assert evaluation is not None
     assert evaluation.config.sanitize is Sanitize.ON
-    assert evaluation.sanitization is not None
     kept = list(Workspace(tmp_path).kernels())
-    if not evaluation.sanitization.ran:
-        assert evaluation.sanitization.reason
-        pytest.skip(f"no sanitizer here: {evaluation.sanitization.reason}")
+    sanitization = evaluation.sanitization  # none where the pages around the inputs showed the error before
+    if sanitization is not None and not sanitization.ran:
+        assert sanitization.reason
+        pytest.skip(f"no sanitizer here: {sanitization.reason}")
     assert attempt.status == status
     assert (result.exit_code, len(kept)) == ((0, 1) if status == "PASSED" else (1, 0))
