@@ -6,6 +6,7 @@ from kernelwright.evaluator.analysis.kernel_screening import KernelScreening, sc
 from kernelwright.evaluator.backends.backend import Backend, Package
 from kernelwright.evaluator.backends.registry import BACKENDS, check_packages, find_backend, guess_backend
 from kernelwright.evaluator.building.full_header_check import FullHeaderBuild
+from kernelwright.evaluator.daemon import DaemonStatus, evaluate_warm, running_daemons, stop_daemons
 from kernelwright.evaluator.driver.cancellation import CancelToken
 from kernelwright.evaluator.driver.preflight import check_ready
 from kernelwright.evaluator.evaluator import Evaluator, default_cache, evaluate
@@ -59,6 +60,7 @@ __all__ = [
     "Candidate",
     "ConfigError",
     "Counters",
+    "DaemonStatus",
     "Dtype",
     "Evaluation",
     "EvaluationConfig",
@@ -94,6 +96,7 @@ __all__ = [
     "check_ready",
     "default_cache",
     "evaluate",
+    "evaluate_warm",
     "evaluations_at_once",
     "find_backend",
     "find_problems",
@@ -107,9 +110,11 @@ __all__ = [
     "problem_from_source",
     "read_problem",
     "resolve_devices",
+    "running_daemons",
     "screen_kernel",
     "screen_source",
     "sha256_text",
     "source_sha",
+    "stop_daemons",
     "write_whole",
 ]

@@ -225,6 +225,15 @@ class Evaluator:
                 else:
                     inspector.close()
 
+    def release_gpus(self) -> None:
+        """End idle processes that hold memory of a GPU; the next evaluation there starts anew."""
+        for device in self._referees.devices() - {"cpu"}:
+            self._referees.dismiss(device)
+        with self._guard:
+            stocks = [resources.stocks for resources in self._resources.values()]
+        for each in stocks:
+            each.drain_gpus()
+
     def close(self) -> None:
         """End every process and remove temporary folders."""
         with self._guard:

@@ -14,6 +14,8 @@ from tests.toolboxes import hand_over
 
 # Before torch is loaded: workers share cores here, and threads that spin for each other are slow then.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# Only tests of the daemon start one.
+os.environ.setdefault("KERNELWRIGHT_NO_DAEMON", "1")
 # No test asserts on a time, and a busy machine takes any.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")

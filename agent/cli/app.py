@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kernelwright.agent.cli.evaluation import doctor, evaluate, serve, verify
+from kernelwright.agent.cli.evaluation import daemon, doctor, evaluate, serve, verify
 from kernelwright.agent.cli.results import (
     attempts_command,
     cache,
@@ -122,6 +122,7 @@ _add(
     "level1 --device cuda:0 --device cuda:1",
     "--host 0.0.0.0 --port 80 --retain 30d",
 )
+app.add_typer(daemon.app, name="daemon", rich_help_panel=EVALUATE)
 _add("doctor", doctor.doctor, EVALUATE, "", "--json")
 for name, group in {
     "runs": runs,

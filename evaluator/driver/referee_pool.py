@@ -90,6 +90,11 @@ class RefereePool:
             self._left(key, opened=opened)
             self._tidy()
 
+    def devices(self) -> set[str]:
+        """Devices that idle referees hold memory of."""
+        with self._changed:
+            return {one.device for each in self._problems.values() for one in each.idle}
+
     def dismiss(self, device: str) -> bool:
         """End those of a device, for the memory they hold there; whether there were any."""
         with self._changed:

@@ -14,11 +14,14 @@ from kernelwright.evaluator.schema.errors import MachineError
 
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
+ALONE: Final = fcntl.LOCK_EX
+"""The kind of lock that one holder has alone."""
 
-def open_lock(name: str) -> int:
-    """Open a lock file of this user's own folder; returns its descriptor.
 
-    The folder lies among temporary files, where anybody may have made something of its name first. So it is
+def open_folder() -> int:
+    """Open the folder of this user's locks and sockets; returns its descriptor.
+
+    It lies among temporary files, where anybody may have made something of its name first. So it is
     opened without following links, and used only if it is ours and closed to everybody else.
 
     Raises:
@@ -33,13 +36,20 @@ def open_lock(name: str) -> int:
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
         raise MachineError(f"{refusal}{error.strerror}; remove it, or set TMPDIR to another") from None
+    found = os.fstat(folder)
+    if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        os.close(folder)
+        raise MachineError(
+            f"{refusal}user {found.st_uid}, mode {found.st_mode & 0o777:o}; remove it, chmod it to 700, "
+            "or set TMPDIR to another"
+        )
+    return folder
+
+
+def open_lock(name: str) -> int:
+    """Open a lock file of that folder; returns its descriptor, and raises what `open_folder` raises."""
+    folder = open_folder()
     try:
-        found = os.fstat(folder)
-        if found.st_uid != os.geteuid() or found.st_mode & 0o077:
-            raise MachineError(
-                f"{refusal}user {found.st_uid}, mode {found.st_mode & 0o777:o}; remove it, chmod it to 700, "
-                "or set TMPDIR to another"
-            )
         return os.open(name, _FLAGS, 0o600, dir_fd=folder)
     finally:
         os.close(folder)

@@ -26,6 +26,15 @@ Backend = Annotated[
         autocompletion=completion.backends,
     ),
 ]
+NoDaemon = Annotated[
+    bool,
+    typer.Option(
+        "--no-daemon",
+        envvar="KERNELWRIGHT_NO_DAEMON",
+        metavar="",
+        help="Evaluate in this process, and keep nothing warm for the next command.",
+    ),
+]
 
 
 @options.with_settings(*options.POLICY)
@@ -37,9 +46,13 @@ def evaluate(
     problem: options.ProblemName,
     backend: Backend = None,
     cache: options.Cache = None,
+    no_daemon: NoDaemon = False,
     json: options.Json = False,
 ) -> None:
     """Evaluate one candidate: build it in a sandbox, verify its outputs, measure its speed.
+
+    The problem stays open in a daemon of this user, which ends after ten idle minutes, so that the next
+    evaluation of it is quick; see `kernelwright daemon`.
 
     With --json the whole record goes to standard output and nothing else does. Exit status 0 means PASSED,
     1 any other status.
@@ -52,7 +65,7 @@ def evaluate(
     read = read_candidate(candidate, backend, config.device)
     if is_watched() and are_meant_for_gpus([reference], [read.backend], config.shapes):
         say(GPU_SIZED)
-    evaluation = _evaluate(reference, read, config, cache=cache)
+    evaluation = _evaluate(reference, read, config, cache=cache, warm=not no_daemon)
     if json:
         from kernelwright.agent.records.strict_json import strict_json
 
@@ -95,17 +108,17 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _evaluate(
-    problem: Problem, candidate: Candidate, config: EvaluationConfig, *, cache: Path | None
+    problem: Problem, candidate: Candidate, config: EvaluationConfig, *, cache: Path | None, warm: bool
 ) -> Evaluation:
     from kernelwright.agent.cli.terminal.console import is_watched, notes
-    from kernelwright.evaluator import Evaluator, Stage
+    from kernelwright.evaluator import Stage, evaluate, evaluate_warm
 
-    with Evaluator(cache=cache) as evaluator:
-        if not is_watched():
-            return evaluator.evaluate(problem, candidate, config)
-        with notes().status("starting") as status:
+    chosen = evaluate_warm if warm else evaluate
+    if not is_watched():
+        return chosen(problem, candidate, config, cache=cache)
+    with notes().status("starting") as status:
 
-            def show(stage: Stage) -> None:
-                status.update(f"{stage}: {problem.id}")
+        def show(stage: Stage) -> None:
+            status.update(f"{stage}: {problem.id}")
 
-            return evaluator.evaluate(problem, candidate, config, on_stage=show)
+        return chosen(problem, candidate, config, cache=cache, on_stage=show)

@@ -65,6 +65,13 @@ class WarmPool:
         for _ in range(missing):
             threading.Thread(target=self._add, name="warm-up", daemon=True).start()
 
+    def drain(self) -> None:
+        """End all that wait, until something is taken again."""
+        with self._changed:
+            ready, self._ready = self._ready, []
+        for one in ready:
+            one.discard()
+
     def close(self) -> None:
         """End all that wait; what is still starting ends itself, and `settle` waits for that."""
         with self._changed:
@@ -100,6 +107,8 @@ class WarmPools:
 
     def __init__(self) -> None:
         self._kinds: dict[str, WarmPool] = {}
+        self._devices: dict[str, str] = {}
+        """Devices of the kinds."""
         self._guard = threading.Lock()
 
     def of(self, launcher: ProcessLauncher) -> WarmPool:
@@ -109,8 +118,16 @@ class WarmPools:
             stock = 1  # nobody will ask for a baseline
         with self._guard:
             pool = self._kinds.setdefault(launcher.kind, WarmPool(launcher.start_ahead, stock=stock))
+            self._devices[launcher.kind] = launcher.device
         pool.keep(stock)
         return pool
+
+    def drain_gpus(self) -> None:
+        """End what waits with a GPU open."""
+        with self._guard:
+            kinds = [self._kinds[kind] for kind, device in self._devices.items() if device != "cpu"]
+        for pool in kinds:
+            pool.drain()
 
     def close(self) -> None:
         """End them all."""

@@ -1,0 +1,140 @@
+"""Evaluates through this user's daemon, which the first command starts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from kernelwright.evaluator.daemon.endpoint import DaemonGone, Endpoint
+from kernelwright.evaluator.daemon.messages import (
+    Describe,
+    Description,
+    Entered,
+    Evaluate,
+    Evaluated,
+    Failed,
+    Reply,
+    Request,
+    Stop,
+    receive_reply,
+    send,
+)
+from kernelwright.evaluator.daemon.policy import CHECK_S, LOG_TAIL, START_S, STOP_S
+from kernelwright.evaluator.driver.stage_timer import OnStage
+from kernelwright.evaluator.evaluator import Evaluator, default_cache
+from kernelwright.evaluator.sandbox import strongest
+from kernelwright.evaluator.schema.candidate import Candidate
+from kernelwright.evaluator.schema.config import EvaluationConfig, SandboxTier
+from kernelwright.evaluator.schema.errors import EvaluatorError
+from kernelwright.evaluator.schema.evaluation import Evaluation
+from kernelwright.evaluator.schema.problem import Problem
+
+DaemonStatus = Description
+
+
+def evaluate_warm(
+    problem: Problem,
+    candidate: Candidate,
+    config: EvaluationConfig | None = None,
+    *,
+    cache: Path | None = None,
+    on_stage: OnStage | None = None,
+) -> Evaluation:
+    """Evaluate in this user's daemon, started if there is none: the problem stays open for the next call.
+
+    Where no daemon starts or the one there dies, and without a sandbox, this process evaluates by itself.
+    Raises what `Evaluator.evaluate` raises.
+    """
+    config, cache = config or EvaluationConfig(), cache or default_cache()
+    if strongest(config.sandbox) is not SandboxTier.NONE:
+        with suppress(DaemonGone), closing(_connected(Endpoint.of(cache), cache)) as connection:
+            request = Evaluate(problem=problem, candidate=candidate, config=config)
+            for reply in _replies(connection, request):
+                match reply:
+                    case Entered() if on_stage is not None:
+                        on_stage(reply.stage)
+                    case Evaluated():
+                        return reply.evaluation
+                    case Failed():
+                        raise reply.exception()
+    with Evaluator(cache=cache) as evaluator:
+        return evaluator.evaluate(problem, candidate, config, on_stage=on_stage)
+
+
+def running_daemons() -> list[DaemonStatus]:
+    """All daemons of this user, of other versions and environments too."""
+    return [answer for endpoint in Endpoint.all() if (answer := _asked(endpoint, Describe())) is not None]
+
+
+def stop_daemons() -> list[DaemonStatus]:
+    """Stop them all, cancel what they run, and wait for their end; returns those that were asked to."""
+    asked = {one: answer for one in Endpoint.all() if (answer := _asked(one, Stop())) is not None}
+    deadline = time.monotonic() + STOP_S
+    while any(map(_is_alive, asked.values())) and time.monotonic() < deadline:
+        time.sleep(CHECK_S / 5)
+    return list(asked.values())
+
+
+def _is_alive(daemon: Description) -> bool:
+    try:
+        stat = Path(f"/proc/{daemon.pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def _asked(endpoint: Endpoint, request: Describe | Stop) -> Description | None:
+    """A daemon's answer; None if it is gone."""
+    with suppress(DaemonGone, EvaluatorError), closing(endpoint.connect()) as connection:
+        for reply in _replies(connection, request):
+            return reply if isinstance(reply, Description) else None
+    return None
+
+
+def _replies(connection: Connection, request: Request) -> Iterator[Reply]:
+    """The replies to a request.
+
+    Raises:
+        DaemonGone: the daemon ended before the last of them.
+    """
+    try:
+        send(connection, request)
+        while True:
+            yield receive_reply(connection)
+    except (OSError, EOFError) as error:
+        raise DaemonGone("the daemon ended") from error
+
+
+def _connected(endpoint: Endpoint, cache: Path) -> Connection:
+    """A connection to the daemon, which is started if need be.
+
+    Raises:
+        DaemonGone: it does not start.
+    """
+    with suppress(DaemonGone):
+        return endpoint.connect()
+    with endpoint.starting(START_S) as is_ours:
+        if not is_ours:
+            raise DaemonGone("another command starts it, and does not get done")
+        with suppress(DaemonGone):
+            return endpoint.connect()  # started by whoever we waited for
+        with endpoint.log() as log, suppress(subprocess.TimeoutExpired):
+            subprocess.run(
+                [sys.executable, "-P", "-m", "kernelwright.evaluator.daemon", str(cache.absolute())],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                start_new_session=True,
+                timeout=START_S,
+                check=False,
+            )
+        try:
+            return endpoint.connect()
+        except DaemonGone as error:
+            raise DaemonGone(f"it does not start: {endpoint.printed(LOG_TAIL)}") from error
