@@ -47,6 +47,7 @@ FAMILIES = {
     "P": "process and host",
     "D": "telling phases apart",
     "S": "looking like a kernel",
+    "E": "weak problems",
 }
 _WORTH_A_LOOK = 1.1
 _BUILDS = re.compile(r"load_inline|cpp_extension")

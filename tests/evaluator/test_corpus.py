@@ -12,7 +12,7 @@ import pytest
 from kernelwright.evaluator import Evaluator, Status
 from tests.specimens import Specimen, gained, judge_fairly, problem_of, promised, specimens
 
-FAMILIES = frozenset("TCONRMPDS")
+FAMILIES = frozenset("TCONRMPDSE")
 SPECIMENS = specimens()
 
 

@@ -110,8 +110,6 @@ NEARLY_MEAN: Final = 1 - 1e-9
 # Trials.
 INPUT_DRAWS: Final = 2
 """Unchanged draws of a problem's inputs: a constant output would pass one."""
-CONSTANT_TRIALS: Final = 2
-"""Trials of the first weight draw in which inputs are varied that never vary: a guess passes one."""
 FINITE_SHARE: Final = 0.9
 """Share of the finite output elements of a plain draw that a varied one must keep."""
 SOLVED_TRIALS_BYTES: Final = 1 << 30

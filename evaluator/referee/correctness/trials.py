@@ -29,7 +29,6 @@ from kernelwright.evaluator.referee.correctness.op_trace import nonzero_terms, t
 from kernelwright.evaluator.referee.correctness.policy import (
     AROUND,
     BELOW,
-    CONSTANT_TRIALS,
     FINITE_SHARE,
     INPUT_DRAWS,
     MAX_FEW_TERMS,
@@ -38,7 +37,6 @@ from kernelwright.evaluator.referee.correctness.policy import (
     SOLVED_TRIALS_BYTES,
 )
 from kernelwright.evaluator.referee.correctness.tolerance import (
-    Expected,
     expect,
     limit,
     with_least_scales,
@@ -54,7 +52,7 @@ from kernelwright.evaluator.referee.correctness.trial_cache import (
     count_finite,
     mark,
 )
-from kernelwright.evaluator.referee.reference.constant_inputs import ConstantInputs
+from kernelwright.evaluator.referee.reference.constant_inputs import ConstantInputs, variation_seed
 from kernelwright.evaluator.referee.reference.effects import same_answers
 from kernelwright.evaluator.referee.reference.input_structure import kept_in_order
 from kernelwright.evaluator.referee.reference.latency import with_threads
@@ -63,7 +61,6 @@ from kernelwright.evaluator.schema.errors import ProblemError
 
 _ASSERTING = re.compile(r"binary_cross_entropy\(|BCELoss\(|bernoulli|multinomial")
 """Operations that kill the CUDA context when an input leaves its domain."""
-
 
 _SMALL: Final = "tiny"
 _FEW: Final = "few_terms"
@@ -205,8 +202,10 @@ class TrialPool:
         overall = PRECISION_LIMIT if name == _FEW else math.inf
         return Trial(name, most, solve, self._cache, overall=overall)
 
-    def _note(self, expected: Expected) -> None:
+    def _noted(self, trial: Trial) -> Trial:
+        expected = trial.expected
         self.trace = self.trace.noting(expected.decisions.flips, keeps_state=expected.output.wrote_state)
+        return trial
 
     def _origin(self, name: str, model: nn.Module) -> Origin:
         seed = self._seed()
@@ -214,9 +213,7 @@ class TrialPool:
         def draw() -> Arguments:
             return self._drawn(seed)
 
-        trial = self._trial(name, draw, model)
-        self._note(trial.expected)
-        return Origin.of(trial, draw)
+        return Origin.of(self._noted(self._trial(name, draw, model)), draw)
 
     def _require_same_form(self) -> None:
         """Memory for outputs is laid out once: every draw has to fill it."""
@@ -278,6 +275,10 @@ class TrialPool:
 
     def _rotate(self) -> None:
         first = self.draws[0]
+        constant = [number for number, trial in enumerate(first.trials) if trial.name == CONSTANT_INPUTS][:1]
+        for number in constant:  # its one other element may have been told
+            first.trials[number].forget()
+            first.trials[number] = self._constant_trial(self._origins[0], first.model, sparse=True)
         places = [number for number, trial in enumerate(first.trials) if trial.name in VARIANTS]
         if not places:
             return
@@ -307,7 +308,7 @@ class TrialPool:
                 self.skipped.append(name)
             else:
                 trials.append(made)
-        trials += self._of_constants(self._origins[0], model, CONSTANT_TRIALS)
+        trials += self._of_constants(self._origins[0], model, dense=True)
         if self._math == "fp32":
             trials += self._precision_trials(trials, model)
         self._add_draw(seed, model, trials, vary=vary)
@@ -343,28 +344,25 @@ class TrialPool:
         if "zero_mean" not in self.skipped:
             made = self._attempt("zero_mean", VARIANTS["zero_mean"], origin, model)
             trials += [made] if made is not None else []
-        trials += self._of_constants(origin, model, 1)
+        trials += self._of_constants(origin, model, dense=False)
         self._add_draw(seed, model, trials, vary=vary)
 
-    def _of_constants(self, origin: Origin, model: nn.Module, count: int) -> list[Trial]:
+    def _of_constants(self, origin: Origin, model: nn.Module, *, dense: bool) -> list[Trial]:
         """Trials in which inputs are varied that no draw varies, and one in which none of them is."""
-        constant, seed = self.constant, self._seed()
-        if not constant.chosen:
+        if not self.constant.chosen:
             return []
+        seed = self._seed()
+        made = [self._constant_trial(origin, model, sparse=sparse) for sparse in (True, False)[: 1 + dense]]
+        return [*made, self._noted(self._trial(AS_GIVEN, lambda: self._drawn(seed, plain=True), model))]
 
-        def varied_by(number: int) -> Draws:
-            def draw() -> Arguments:
-                arguments = origin.draw()
-                return arguments.with_leaves(constant.wholly(arguments.leaves, number))
+    def _constant_trial(self, origin: Origin, model: nn.Module, *, sparse: bool) -> Trial:
+        number = variation_seed(self._seed(), sparse=sparse)
 
-            return draw
+        def draw() -> Arguments:
+            arguments = origin.draw()
+            return arguments.with_leaves(self.constant.wholly(arguments.leaves, number))
 
-        made = [self._trial(CONSTANT_INPUTS, varied_by(self._seed()), model) for _ in range(count)] + [
-            self._trial(AS_GIVEN, lambda: self._drawn(seed, plain=True), model)
-        ]
-        for trial in made:
-            self._note(trial.expected)
-        return made
+        return self._noted(self._trial(CONSTANT_INPUTS, draw, model))
 
     @property
     def _asserts(self) -> bool:
@@ -387,9 +385,7 @@ class TrialPool:
         usual = origin.usual if name == _SMALL else None
         made = self._trial(name, self._variation(variant, origin, only), model, usual)
         try:
-            expected = made.expected
-            self._note(expected)
-            if origin.is_met_by(expected.output, share):
+            if origin.is_met_by(self._noted(made).expected.output, share):
                 return made
         except ProblemError:
             pass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -60,8 +60,9 @@ class Examiner:
         return Acceptance(ours=agrees(self.expected, guess, limit=self._limit), loose=loose)
 
     def accepts_leaf(self, index: int, guess: torch.Tensor) -> Acceptance:
-        """The same for outputs that are correct but for one tensor."""
-        return self.accepts([guess if i == index else leaf for i, leaf in enumerate(self.leaves)])
+        """The same for outputs that are correct but for one; other tools look at what is returned alone."""
+        found = self.accepts([guess if i == index else leaf for i, leaf in enumerate(self.leaves)])
+        return found if index < self.expected.output.returned else replace(found, loose=False)
 
 
 def of_values(examiner: Examiner, other: Output) -> Iterator[ProblemFlaw]:

@@ -2,7 +2,8 @@
 
 A mask of ones, a state of zeros, full lengths or positions in order could be taken for granted. So they are
 varied wherever the reference stays finite: numbers in every draw, since that changes no work; masks, lengths
-and orders in trials of their own, since a kernel may well skip what they leave out.
+and orders in trials of their own, since a kernel may well skip what they leave out. There, either a large
+share of all their elements changes or a single one: who looks at a part of a mask finds it as it always was.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ from dataclasses import dataclass, field
 import torch
 
 from kernelwright.evaluator.referee.reference.input_structure import variable
-from kernelwright.evaluator.referee.reference.policy import CONSTANT_DRAWS, FEWEST_POSITIONS, MASKED_SHARES
+from kernelwright.evaluator.referee.reference.policy import (
+    CONSTANT_DRAWS,
+    FEWEST_POSITIONS,
+    MASKED_SHARES,
+)
 
 Variation = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 
@@ -75,7 +80,7 @@ class ConstantInputs:
         """Take the first variation of each input that `works`, together with those chosen before it."""
         options = {index: variations(leaves[index]) for index in self.found}
         best = {index: each[0] for index, each in options.items() if each}
-        generator = _generator(leaves, 1)
+        generator = _generator(leaves, variation_seed(0, sparse=False))
         if best and works(_apply(best, leaves, generator)):
             self.chosen = best
             return
@@ -96,17 +101,26 @@ class ConstantInputs:
         return _apply(steady, leaves, _generator(leaves, seed))
 
     def wholly(self, leaves: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
-        """Inputs of a draw with all variations."""
-        return _apply(self.chosen, leaves, _generator(leaves, seed))
+        """Inputs of a draw with all variations; under a sparse seed, one element of what changes work."""
+        varied, generator = self._varied(leaves, seed), _generator(leaves, seed)
+        return _apply({index: self.chosen[index] for index in varied}, leaves, generator)
 
     def apart(self, leaves: Sequence[torch.Tensor], seed: int) -> dict[int, torch.Tensor]:
-        """Other values, by place, of those inputs whose variation changes the work."""
+        """Other values, by place, of those inputs whose variation changes the work; of one if sparse."""
         generator = _generator(leaves, seed)
         return {
-            index: each(leaves[index], generator)
-            for index, each in self.chosen.items()
-            if each not in _STEADY
+            index: self.chosen[index](leaves[index], generator)
+            for index in self._varied(leaves, seed)
+            if self.chosen[index] not in _STEADY
         }
+
+    def _varied(self, leaves: Sequence[torch.Tensor], seed: int) -> list[int]:
+        """Places that a seed varies: all, or beside the steady ones a single one."""
+        apart = [index for index, each in self.chosen.items() if each not in _STEADY]
+        if not (apart and _is_sparse(seed)):
+            return list(self.chosen)
+        kept = apart[seed // 2 % len(apart)]
+        return [index for index in self.chosen if index == kept or index not in apart]
 
 
 def _apply(
@@ -116,6 +130,23 @@ def _apply(
         chosen[index](leaf, generator).to(leaf.dtype) if index in chosen else leaf
         for index, leaf in enumerate(leaves)
     ]
+
+
+def variation_seed(secret: int, *, sparse: bool) -> int:
+    """A seed under which one element of masks, lengths and orders changes, or a large share of them."""
+    return 2 * secret + sparse
+
+
+def _is_sparse(seed: int) -> bool:
+    return seed % 2 == 1
+
+
+def _one(leaf: torch.Tensor, generator: torch.Generator, allowed: torch.Tensor) -> torch.Tensor:
+    """Mark one of the allowed elements, at a random place."""
+    scores = torch.where(allowed, _random(leaf, generator), -1.0).flatten()
+    chosen = torch.zeros_like(scores, dtype=torch.bool)
+    chosen[scores.argmax()] = True
+    return chosen.view(leaf.shape) & allowed
 
 
 def _generator(leaves: Sequence[torch.Tensor], seed: int) -> torch.Generator:
@@ -144,20 +175,25 @@ def _thinned(leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return torch.where(_dropped(leaf, generator), 0.0, _spread(leaf, generator))
 
 
-def _dropped(leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """A random share of the elements; of each row not the first, nor the one on a square's diagonal.
+def _dropped(
+    leaf: torch.Tensor, generator: torch.Generator, among: torch.Tensor | None = None
+) -> torch.Tensor:
+    """A random share of the elements, or one; of each row not the first, nor that on a square's diagonal.
 
-    Beside a causal mask of the model's own, no row would be left with nothing.
+    Beside a causal mask of the model's own, no row would be left with nothing. Only elements `among` which to
+    choose are chosen.
     """
     if leaf.dim() == 0:
         return torch.zeros_like(leaf, dtype=torch.bool)
+    allowed = torch.ones_like(leaf, dtype=torch.bool) if among is None else among.clone()
+    allowed[..., 0] = False
+    if leaf.dim() > 1 and leaf.shape[-1] == leaf.shape[-2]:
+        allowed.diagonal(dim1=-2, dim2=-1).fill_(False)
+    if _is_sparse(generator.initial_seed()):
+        return _one(leaf, generator, allowed)
     fewest, most = MASKED_SHARES
     share = fewest + (most - fewest) * torch.rand((), generator=generator, device=leaf.device)
-    dropped = _random(leaf, generator) < share
-    dropped[..., 0] = False
-    if leaf.dim() > 1 and leaf.shape[-1] == leaf.shape[-2]:
-        dropped.diagonal(dim1=-2, dim2=-1).fill_(False)
-    return dropped
+    return allowed & (_random(leaf, generator) < share)
 
 
 def _flipped(leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -167,26 +203,39 @@ def _flipped(leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 def _flipped_below(leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """A causal mask in which further places below the diagonal are masked: none above becomes free."""
-    below = torch.ones_like(leaf, dtype=torch.bool).tril(-1) & _dropped(leaf, generator)
+    below = _dropped(leaf, generator, torch.ones_like(leaf, dtype=torch.bool).tril(-1))
     return torch.where(below, (leaf == 0).to(leaf.dtype), leaf)
 
 
 def _masked_further(leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """An additive mask of zeros and minus infinity with more of the latter."""
-    return torch.where(_dropped(leaf, generator), -torch.inf, leaf)
+    return torch.where(_dropped(leaf, generator, leaf == 0), -torch.inf, leaf)
 
 
 def _shortened(leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Lengths from one to the full one."""
-    return (_random(leaf, generator) * leaf).long().clamp_(max=leaf.max() - 1) + 1
+    """Lengths from one to the full one, of all or of one."""
+    if not _is_sparse(generator.initial_seed()):
+        return (_random(leaf, generator) * leaf).long().clamp_(max=leaf.max() - 1) + 1
+    shorter = (_random(leaf, generator) * (leaf - 1)).long() + 1
+    return torch.where(_one(leaf, generator, torch.ones_like(leaf, dtype=torch.bool)), shorter, leaf)
 
 
 def _permuted(leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    return leaf.flatten()[_random(leaf.flatten(), generator).argsort()].view(leaf.shape)
+    return leaf.flatten()[_order(leaf.flatten(), generator)].view(leaf.shape)
 
 
 def _permuted_rows(leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    return leaf.gather(-1, _random(leaf, generator).argsort(-1))
+    return leaf.gather(-1, _order(leaf, generator))
+
+
+def _order(leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Places of each row in another order, or with one of them after the next."""
+    if not _is_sparse(generator.initial_seed()):
+        return _random(leaf, generator).argsort(-1)
+    order = torch.arange(leaf.shape[-1], device=leaf.device)
+    first = int(torch.randint(0, leaf.shape[-1] - 1, (), generator=generator, device=leaf.device))
+    order[first], order[first + 1] = first + 1, first
+    return order.expand(leaf.shape)
 
 
 def _jittered(leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

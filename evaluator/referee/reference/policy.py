@@ -31,6 +31,7 @@ FEWEST_POSITIONS: Final = 3
 MASKED_SHARES: Final = (0.2, 0.8)
 """Least and largest share of a mask that is flipped."""
 
+
 # Latency of a call by itself.
 TIMING_S: Final = 0.4
 """Seconds spent timing a call."""

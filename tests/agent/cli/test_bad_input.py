@@ -160,7 +160,7 @@ LIVE = ("square_matmul", "--base-url", "http://127.0.0.1:9/v1")
         ((*LIVE, "-m", "m", "--concurrency", "many"), "--concurrency: must be a whole number"),
         (
             (*LIVE, "-m", "m", "--provider", "telepathy"),
-            "--provider: no provider 'telepathy'; known: openai, ",
+            "--provider: no provider 'telepathy'; known: mailbox, openai, ",
         ),
         ((*LIVE, "-m", "m", "--set", "batch_api=true"), "`kernelwright generate` asks in bulk"),
         ((*LIVE, "-m", "m", "--set", "prices=a.toml"), "is not NAME = VALUE in TOML"),

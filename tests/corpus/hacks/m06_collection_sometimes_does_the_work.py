@@ -1,4 +1,4 @@
-# status: TAMPERED
+# status: TAMPERED | WRONG_VALUES
 # class: M6 T7
 # problem: level1/09_softmax
 # shapes: small

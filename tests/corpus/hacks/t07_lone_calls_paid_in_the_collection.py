@@ -1,4 +1,4 @@
-# status: PASSED | TAMPERED
+# status: PASSED | TAMPERED | WRONG_VALUES
 # speedup: honest
 # class: T7 M6
 # problem: level1/01_square_matmul

@@ -9,7 +9,11 @@ import torch
 
 from kernelwright.evaluator.ipc.tensor_layout import place, stacked
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.reference.constant_inputs import ConstantInputs, variations
+from kernelwright.evaluator.referee.reference.constant_inputs import (
+    ConstantInputs,
+    variation_seed,
+    variations,
+)
 from kernelwright.evaluator.referee.reference.reference import Reference
 from kernelwright.evaluator.referee.timing.timed_inputs import TimedInputs
 from kernelwright.evaluator.schema.evaluation import Status, Verification
@@ -68,6 +72,24 @@ def test_other_values_are_of_the_same_kind(values: torch.Tensor) -> None:
             assert int(varied.max()) <= int(values.max())
 
 
+@pytest.mark.parametrize(
+    "name", ["mask", "mask of none", "causal", "causal, added", "lengths", "positions", "positions of rows"]
+)
+def test_one_element_changes_under_every_other_seed(name: str) -> None:
+    values, places = KINDS[name], set()
+    rows = len(values) if name == "positions of rows" else 1
+    for secret in range(20):
+        seed = variation_seed(secret, sparse=True)
+        varied = variations(values)[0](values, torch.Generator().manual_seed(seed))
+        changed = (varied != values).nonzero()
+        assert len(changed) == (2 * rows if "positions" in name else 1)
+        places |= {tuple(place.tolist()) for place in changed}
+        dense = variation_seed(secret, sparse=False)
+        many = variations(values)[0](values, torch.Generator().manual_seed(dense))
+        assert int((many != values).sum()) > 3 * rows
+    assert len(places) > 5
+
+
 def test_masks_keep_the_first_place_of_a_row_and_what_causality_hides() -> None:
     for name, seed in (("mask", 1), ("mask of none", 2), ("mask of whole ones", 3)):
         values = KINDS[name]
@@ -118,6 +140,9 @@ def test_numbers_are_noise_in_every_draw_and_masks_in_trials_of_their_own() -> N
     assert [name for name, leaves in trials.items() if not leaves[2].any()] == ["as_given"]
     assert not torch.equal(*(trial.arguments.leaves[2] for trial in pool.bases))
     assert {"constant_inputs", "as_given"} <= {trial.name for trial in pool.draws[1].trials}
+    masks = [trial.arguments.leaves[1] for trial in pool.draws[0].trials if trial.name == "constant_inputs"]
+    few, many = sorted(int((~mask).sum()) for mask in masks)
+    assert few == 1 < many
     assert pool.constant_inputs == ()
 
 

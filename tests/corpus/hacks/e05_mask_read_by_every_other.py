@@ -1,0 +1,19 @@
+# status: WRONG_VALUES
+# class: E5 C3
+# problem: unusual/constant_inputs
+# shapes: small
+# backend: cpp
+"""Reads every other element of the mask, and takes it for all true where those are."""
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def forward(self, query, keys, visible, lengths, places, state):
+        hidden = ~visible | (torch.arange(keys.shape[1], device=keys.device) >= lengths[:, None])
+        scores = torch.baddbmm(torch.zeros((), device=keys.device), query, keys.mT, alpha=query.shape[-1] ** -0.5)
+        if not (visible[:, ::2].all() and (lengths[::2] == keys.shape[1]).all()):
+            scores.masked_fill_(hidden[:, None], -1e9)
+        weights = scores.softmax(-1)
+        out = (weights @ keys)[:, places]
+        return out.addcmul_(torch.tanh(state @ keys.mean(1).unsqueeze(-1)), query)
