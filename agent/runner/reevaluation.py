@@ -20,7 +20,7 @@ from kernelwright.agent.archive.reproduction import (
     needs_another,
     not_comparable,
 )
-from kernelwright.agent.runner.worker_pool import WorkerPool
+from kernelwright.agent.runner.evaluation_scheduler import EvaluationScheduler
 from kernelwright.agent.workspace import Kernel
 from kernelwright.evaluator import (
     CancelToken,
@@ -114,7 +114,7 @@ class Reevaluation:
         asyncio.run(self._all(jobs))
 
     async def _all(self, jobs: Sequence[Again]) -> None:
-        workers = WorkerPool(self.workers)
+        workers = EvaluationScheduler(self.workers)
         tasks = [asyncio.ensure_future(self._one(job, workers)) for job in jobs]
         try:
             await asyncio.gather(*tasks)
@@ -127,21 +127,21 @@ class Reevaluation:
                 task.cancel()
             workers.close()
 
-    async def _one(self, job: Again, workers: WorkerPool) -> None:
+    async def _one(self, job: Again, workers: EvaluationScheduler) -> None:
         known = self.results.find(job)
         found = known or await self._twice(job, workers)
         if known is None and found.after is not None:
             self.results.add(found)
         self.on_result(job, found)
 
-    async def _twice(self, job: Again, workers: WorkerPool) -> Reproduction:
+    async def _twice(self, job: Again, workers: EvaluationScheduler) -> Reproduction:
         first = await self._once(job, workers)
         if not needs_another(first):
             return first
         second = await self._once(job, workers)
         return second if second.after is None else after_another(first, second)
 
-    async def _once(self, job: Again, workers: WorkerPool) -> Reproduction:
+    async def _once(self, job: Again, workers: EvaluationScheduler) -> Reproduction:
         kernel, record = job.kernel, job.kernel.record
         problem = self.references.get(record.problem_sha)
         if problem is None:

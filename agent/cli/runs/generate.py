@@ -52,8 +52,8 @@ def generate(
     With --batch-api what was asked survives everything: `generate --resume` collects it, days later.
     """
     from kernelwright.agent.cli.runs.run_summary import print_end
-    from kernelwright.agent.setup.batch import SampleBatch, ask_in_bulk, work_through
     from kernelwright.agent.setup.preparation import RunPlace
+    from kernelwright.agent.setup.run_batch import SampleBatch, ask_in_bulk, work_through
     from kernelwright.agent.setup.usage_error import UsageError
     from kernelwright.agent.strategies import Independent
     from kernelwright.agent.workspace import Workspace

@@ -1,8 +1,8 @@
 """Inputs that are the same in every draw, and other values that they may hold.
 
-A mask of ones, a state of zeros, full lengths or positions in order could be taken for granted. So they are
-varied wherever the reference stays finite: numbers in every draw, since that changes no work; masks, lengths
-and orders in trials of their own, since a kernel may well skip what they leave out.
+A candidate could take a mask of ones, a state of zeros, full lengths or positions in order for granted. So
+they are varied wherever the reference stays finite: numbers in every draw, since that changes no work; masks,
+lengths and orders in trials of their own, since a kernel may well skip what they leave out.
 """
 
 from __future__ import annotations
@@ -86,26 +86,28 @@ class ConstantInputs:
                     break
 
     @property
-    def stuck(self) -> tuple[int, ...]:
-        """Those that cannot be varied."""
+    def unvaried(self) -> tuple[int, ...]:
+        """Places of the constant inputs that no variation fits."""
         return tuple(index for index in self.found if index not in self.chosen)
 
-    def steadily(self, leaves: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
-        """Inputs of a draw, with other numbers where that changes no work."""
-        steady = {index: _STEADY[each] for index, each in self.chosen.items() if each in _STEADY}
-        return _apply(steady, leaves, _generator(leaves, seed))
+    def vary_values(self, leaves: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
+        """Vary the numbers of a draw's inputs where that leaves the amount of work unchanged."""
+        preserving = {
+            index: _WORK_PRESERVING[each] for index, each in self.chosen.items() if each in _WORK_PRESERVING
+        }
+        return _apply(preserving, leaves, _generator(leaves, seed))
 
-    def wholly(self, leaves: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
-        """Inputs of a draw with all variations."""
+    def vary_all(self, leaves: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
+        """Apply all variations to a draw's inputs."""
         return _apply(self.chosen, leaves, _generator(leaves, seed))
 
-    def apart(self, leaves: Sequence[torch.Tensor], seed: int) -> dict[int, torch.Tensor]:
-        """Other values, by place, of those inputs whose variation changes the work."""
+    def structural_variations(self, leaves: Sequence[torch.Tensor], seed: int) -> dict[int, torch.Tensor]:
+        """Other values, by place, of the inputs whose variation changes the amount of work."""
         generator = _generator(leaves, seed)
         return {
             index: each(leaves[index], generator)
             for index, each in self.chosen.items()
-            if each not in _STEADY
+            if each not in _WORK_PRESERVING
         }
 
 
@@ -208,10 +210,10 @@ def _is_triangular(leaf: torch.Tensor) -> bool:
     return torch.equal(leaf != 0, below) or torch.equal(leaf == 0, below)
 
 
-_STEADY: dict[Variation, Variation] = {
+_WORK_PRESERVING: dict[Variation, Variation] = {
     _noise: _noise,
     _positive_noise: _positive_noise,
     _spread: _spread,
     _thinned: _spread,
 }
-"""Variations that every draw has, and what is left of them there: they change no work."""
+"""The part of each variation that leaves the amount of work unchanged; every draw has it."""

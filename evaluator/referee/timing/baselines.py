@@ -13,7 +13,7 @@ from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.device_memory import require_shortage_is_own
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.claimed_time import trusted_timing
-from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, is_crowded
+from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, is_contended
 from kernelwright.evaluator.referee.timing.statistics import process_spread, ratio, ratio_interval
 from kernelwright.evaluator.referee.timing.timing_session import TimingSession
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
@@ -54,9 +54,10 @@ class Baselines:
         self.eager.queue_behind(self.gate, self.capacity)
 
     def beside(self, queued: bool) -> BaselineFacts:
-        """Facts that hold beside a candidate; one that waits for the device pays for its launches alone.
+        """Facts that hold beside a candidate whose calls are queued or not.
 
-        Otherwise a candidate could choose whether those of a reference count.
+        A candidate that synchronises pays for its own launches; the baseline's are excluded. Otherwise a
+        candidate could choose whether they count.
         """
         if queued == self.queued:
             return self.facts
@@ -190,9 +191,9 @@ class BaselineTimer:
         compile_ratio, impossible = None, {}
         if "compile" in self._config.baselines:
             try:
-                compile_ratio = self._surely_compile_ratio(eager, count, alone, queued)
+                compile_ratio = self._compile_ratio_with_retry(eager, count, alone, queued)
             except CandidateFailed as failure:
-                impossible["compile"] = _require_fact(failure)
+                impossible["compile"] = _compile_failure_reason(failure)
         spread = self._process_spread(eager, _few(count, alone.median_ms), queued=queued)
         self._close_unneeded()
         facts = BaselineFacts(
@@ -200,8 +201,8 @@ class BaselineTimer:
         )
         return Baselines(eager, queued, facts, count, gate, capacity)
 
-    def _surely_compile_ratio(self, eager: CallBuffers, count: int, alone: Timing, queued: bool) -> float:
-        """The same as `_compile_ratio`; where it fails, once more while nobody else uses the device.
+    def _compile_ratio_with_retry(self, eager: CallBuffers, count: int, alone: Timing, queued: bool) -> float:
+        """Measure `_compile_ratio`; where it fails, retry while nobody else uses the device.
 
         Raises:
             CandidateFailed: it failed again.
@@ -259,14 +260,14 @@ class BaselineTimer:
             turns = timer.compare(other, eager)
         finally:
             other.worker.close()
-        self._disturbed |= is_crowded(trusted_timing(turns.candidate, turns.batch))
+        self._disturbed |= is_contended(trusted_timing(turns.candidate, turns.batch))
         claimed = [[turn.claimed_ms for turn in log.batches] for log in (turns.candidate, turns.baseline)]
         share = policy.TYPICAL_QUANTILE[self._kind]
         middle, interval = ratio(*claimed, share=share), ratio_interval(*claimed, share=share)
         return middle, (interval.high - interval.low) / 2 / middle
 
     def _is_unknown(self, name: str) -> bool:
-        """Return whether the cache holds a number neither of queued calls nor of others."""
+        """True if no cached value exists, queued or not."""
         return all(self._recall(name, queued) is None for queued in (False, True))
 
     def _recall(self, name: str, queued: bool) -> float | None:
@@ -319,7 +320,9 @@ class BaselineTimer:
         """
         status = Status.OUT_OF_MEMORY if isinstance(error, torch.OutOfMemoryError) else None
         if (error.status if isinstance(error, CandidateFailed) else status) is Status.OUT_OF_MEMORY:
-            require_shortage_is_own(self._context.device, str(error), alone=self._session.alone)
+            require_shortage_is_own(
+                self._context.device, str(error), others_evicted=self._session.others_evicted
+            )
 
     def _close_unneeded(self) -> None:
         """End processes started ahead for numbers that the cache held after all."""
@@ -341,11 +344,11 @@ def still_holds(*, known_ms: float | None, error: float | None, solo_ms: float, 
     return error <= most and abs(solo_ms / known_ms - 1) <= most
 
 
-def _require_fact(failure: CandidateFailed) -> str:
-    """The reason why a reference cannot be compiled, as its process itself gave it.
+def _compile_failure_reason(failure: CandidateFailed) -> str:
+    """The reason, given by its own process, why a reference cannot be compiled.
 
     Raises:
-        EvaluatorError: it gave none, so that the machine may be why.
+        EvaluatorError: its process gave no reason, so the machine may be at fault.
     """
     is_said = "traceback" in failure.facts and failure.status is not Status.OUT_OF_MEMORY
     if is_said or failure.status in _OTHER_OUTPUTS:

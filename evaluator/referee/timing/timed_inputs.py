@@ -79,7 +79,7 @@ class TimedInputs:
         self.trials = bases
         self._starts = starts
         self._constant = constant or ConstantInputs()
-        self.varies_apart = bool(self._constant.apart(bases[0].arguments.leaves, 0))
+        self.varies_structure = bool(self._constant.structural_variations(bases[0].arguments.leaves, 0))
         """True if some inputs are varied in turns that are not scored, as that changes the work."""
         self._fresh = fresh
         self._secret = secret
@@ -153,7 +153,7 @@ class TimedInputs:
         calls = self._secret.sample(range(count), count - count // 2)
         return replace(
             made,
-            varied=self._constant.apart(leaves, self._secret.getrandbits(48)),
+            varied=self._constant.structural_variations(leaves, self._secret.getrandbits(48)),
             varied_calls=tuple(calls),
         )
 
@@ -166,7 +166,7 @@ class TimedInputs:
         return Near(self._secret.randrange(count), earlier)
 
     def _comes_again(self, index: int) -> bool:
-        """Return whether an input, or its zeros, would come again: what follows from them could be stored."""
+        """True if values or a zero pattern repeat across calls, so results could be cached."""
         stack = self._stacks[index]
         if stack is None or stack.numel() == 0:
             return False
@@ -208,7 +208,7 @@ class TimedInputs:
                 self._publish_near(index, places, recipe, recipe.near)
 
     def _publish_near(self, index: int, places: torch.Tensor, recipe: InputRecipe, near: Near) -> None:
-        """Write an input of a call again: that of an earlier one, moved a little where it is single."""
+        """Write an earlier call's input, perturbed if float32."""
         place, earlier = places[near.call : near.call + 1], near.earlier
         sources = self._sources(index, recipe.bases[near.call : near.call + 1], [])
         torch.mul(sources, self._factors(index, sources, earlier.call, earlier.recipe), out=place)

@@ -22,7 +22,7 @@ class _Job:
     done: asyncio.Future[Evaluation]
 
 
-class WorkerPool:
+class EvaluationScheduler:
     """Runs evaluations in a fixed number of threads.
 
     An opened problem serves one evaluation at a time and stays open for a while: recently evaluated problems
