@@ -11,7 +11,7 @@ from typing import TypeAlias
 from kernelwright.agent.archive import RunLog
 from kernelwright.agent.records.attempt_log import Attempt, EvaluatorFailed, ProblemSkipped, RunEnd
 from kernelwright.agent.records.provenance import now
-from kernelwright.agent.records.score_policy import unfit
+from kernelwright.agent.records.score_policy import exclusion_reason
 from kernelwright.agent.runner.evaluation_scheduler import EvaluationScheduler
 from kernelwright.agent.runner.events import (
     EvaluatorTrouble,
@@ -130,7 +130,7 @@ class AttemptEvaluator:
         candidate = Candidate(source=case.code, backend=case.attempt.key.backend)
         for _ in range(MEASURED_AGAIN):
             evaluation = await self._run(case, candidate, self._evaluate, workers)
-            if not unfit(evaluation):
+            if not exclusion_reason(evaluation):
                 return await self._record(case.attempt, evaluation, confirms=True)
         return None
 
