@@ -25,7 +25,6 @@ from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import (
     Measurement,
     Plausibility,
-    Sanitization,
     Stage,
     Status,
     Verification,
@@ -195,11 +194,12 @@ def _sanitize(
     measurement: Measurement | None,
     verification: Verification,
     progress: _Progress,
-) -> Sanitization:
+) -> None:
     builds, repeatable = progress.builds, verification.bitwise_repeatable
     skipped = problem.sanitizer.skipped(problem.config.sanitize, source, builds)
     if skipped is not None:
-        return progress.add(skipped)
+        progress.add(skipped)
+        return
     progress.enter(Stage.SANITIZE)
     call_ms = measurement.candidate.median_ms if measurement is not None else None
     found = progress.add(
@@ -207,7 +207,6 @@ def _sanitize(
     )
     if found.convicts is not None:
         raise CandidateFailed(found.convicts, found.reason)
-    return found
 
 
 def _named_race(

@@ -12,6 +12,7 @@ from kernelwright.evaluator.ipc.driver_requests import Expect
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.device_memory import require_shortage_is_own
 from kernelwright.evaluator.referee.timing import policy
+from kernelwright.evaluator.referee.timing.baseline_cache import BaselineCache
 from kernelwright.evaluator.referee.timing.claimed_time import trusted_timing
 from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, is_contended
 from kernelwright.evaluator.referee.timing.statistics import process_spread, ratio, ratio_interval
@@ -25,8 +26,6 @@ from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import EvaluatorError, ProblemError
 from kernelwright.evaluator.schema.evaluation import Status, Timing
 
-_CACHED: Final = ("compile_ratio", "compile_error", "compile_solo_ms", "process_spread")
-"""Numbers about a problem that a machine's cache holds."""
 _OTHER_OUTPUTS: Final = (Status.WRONG_VALUES, Status.WRONG_SHAPE, Status.WRONG_DTYPE, Status.INPUT_MUTATED)
 """Compiled, the reference does something else."""
 
@@ -83,6 +82,7 @@ class BaselineTimer:
         self, context: ProblemContext, pool: TrialPool, config: EvaluationConfig, session: TimingSession
     ) -> None:
         self._context = context
+        self._cache = BaselineCache(context.driver)
         self._pool = pool
         self._config = config
         self._session = session
@@ -124,9 +124,9 @@ class BaselineTimer:
             ProblemError: the reference does not run in its sandbox.
         """
         compiled = [False]
-        if "compile" in self._config.baselines and self._is_unknown("compile_ratio"):
+        if "compile" in self._config.baselines and self._cache.lacks("compile_ratio"):
             compiled.append(True)
-        if self._is_unknown("process_spread"):
+        if self._cache.lacks("process_spread"):
             compiled += [False] * (policy.COMPARED_PROCESSES[self._kind] - 1)
         driver = self._context.driver
         try:
@@ -222,9 +222,11 @@ class BaselineTimer:
 
     def _compile_ratio(self, eager: CallBuffers, count: int, alone: Timing, queued: bool) -> float:
         """Compiled time over eager time, interleaved, or from this machine's cache."""
-        known_ms, known_error = (self._recall(name, queued) for name in ("compile_solo_ms", "compile_error"))
+        known_ms, known_error = (
+            self._cache.recall(name, queued) for name in ("compile_solo_ms", "compile_error")
+        )
         most = policy.DRIFT[self._kind]
-        known = self._recall("compile_ratio", queued)
+        known = self._cache.recall("compile_ratio", queued)
         if known is not None and still_holds(
             known_ms=known_ms, error=known_error, solo_ms=alone.median_ms, most=most
         ):
@@ -235,7 +237,10 @@ class BaselineTimer:
 
     def _process_spread(self, eager: CallBuffers, count: int, *, queued: bool) -> float:
         """Spread between processes of the reference, interleaved, or from this machine's cache."""
-        known, others = self._recall("process_spread", queued), policy.COMPARED_PROCESSES[self._kind] - 1
+        known, others = (
+            self._cache.recall("process_spread", queued),
+            policy.COMPARED_PROCESSES[self._kind] - 1,
+        )
         if known is not None:
             return known
         ratios = [self._ratio_to(eager, self._reference(), count, queued)[0] for _ in range(others)]
@@ -266,22 +271,10 @@ class BaselineTimer:
         middle, interval = ratio(*claimed, share=share), ratio_interval(*claimed, share=share)
         return middle, (interval.high - interval.low) / 2 / middle
 
-    def _is_unknown(self, name: str) -> bool:
-        """True if no cached value exists, queued or not."""
-        return all(self._recall(name, queued) is None for queued in (False, True))
-
-    def _recall(self, name: str, queued: bool) -> float | None:
-        stored = self._context.driver.recall().get(_key(name, queued))
-        return stored if isinstance(stored, float) else None
-
     def _remember(self, queued: bool, **found: float) -> None:
         """Add to this machine's cache, unless other programs disturbed what was found."""
-        if self._disturbed:
-            return
-        every = [(name, way) for name in _CACHED for way in (False, True)]
-        known = {_key(*each): value for each in every if (value := self._recall(*each)) is not None}
-        new = {_key(name, queued): value for name, value in found.items()}
-        self._context.driver.remember(known | new)
+        if not self._disturbed:
+            self._cache.remember(queued, **found)
 
     def _reference(self, *, compiled: bool = False) -> CallBuffers:
         """Take a process with the reference that was started ahead, or start one."""
@@ -362,7 +355,3 @@ def _compile_failure_reason(failure: CandidateFailed) -> str:
 def _few(count: int, call_ms: float) -> int:
     """Reduce a batch to the calls that comparing two reference processes takes."""
     return max(1, min(count, math.ceil(policy.TRUSTED_BATCH_MS / max(call_ms, 1e-6))))
-
-
-def _key(name: str, queued: bool) -> str:
-    return f"{name}_queued" if queued else name

@@ -16,11 +16,13 @@ from kernelwright.evaluator import (
     problem_from_source,
 )
 from kernelwright.evaluator.referee.timing import baselines
+from kernelwright.evaluator.referee.timing.baseline_cache import BaselineCache
 from kernelwright.evaluator.referee.timing.baselines import BaselineTimer, still_holds
 from kernelwright.evaluator.referee.timing.candidate_timer import CandidateTimer, TimedCandidate
 from kernelwright.evaluator.referee.timing.claimed_time import Batch
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed, MeasurementDoubt
+from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate
 from kernelwright.evaluator.schema.errors import DeviceFull
 
@@ -77,6 +79,7 @@ def test_only_what_a_machine_does_not_know_yet_needs_processes(monkeypatch, know
         recall=lambda: known, hold=lambda **how: 0.0, release=lambda: None, ask=lambda request: None
     )
     timer._context = SimpleNamespace(driver=driver)
+    timer._cache = BaselineCache(cast(DriverLink, driver))
     timer._config = EvaluationConfig(baselines=("eager", "compile"))
     timer._session = SimpleNamespace(lay_out=lambda worker: worker)
     timer._kind, timer._started, timer._compiled = "cuda", [], None
@@ -146,7 +149,7 @@ def test_what_was_measured_beside_other_programs_is_not_remembered(disturbed):
     stored: list[Any] = []
     timer: Any = object.__new__(BaselineTimer)
     driver = SimpleNamespace(recall=lambda: {}, remember=stored.append)
-    timer._context, timer._disturbed = SimpleNamespace(driver=driver), disturbed
+    timer._cache, timer._disturbed = BaselineCache(cast(DriverLink, driver)), disturbed
     timer._remember(True, process_spread=0.01)
     assert stored == ([] if disturbed else [{"process_spread_queued": 0.01}])
 
