@@ -33,7 +33,7 @@ from kernelwright.evaluator import (
 )
 
 CORPUS = Path(__file__).parent / "corpus"
-_PROBLEMS = (Path(__file__).parents[1] / "reference_problems", Path(__file__).parent / "problems")
+PROBLEMS = (Path(__file__).parents[1] / "reference_problems", Path(__file__).parent / "problems")
 HARMLESS_BOUND: Final = 1.3
 """What the lower end of the interval stays below where nothing is gained: on a shared CPU times wander."""
 _CALL_S, _LOAD_S, _BUILD_S = 5.0, 20.0, 300.0
@@ -93,7 +93,7 @@ def specimens() -> list[Specimen]:
 def problem_of(specimen: Specimen) -> Problem:
     """The problem that a specimen is judged on: a reference problem, or one of the tests' own."""
     name = f"{specimen.header['problem']}.py"
-    return read_problem(next(folder / name for folder in _PROBLEMS if (folder / name).is_file()))
+    return read_problem(next(folder / name for folder in PROBLEMS if (folder / name).is_file()))
 
 
 def judge(

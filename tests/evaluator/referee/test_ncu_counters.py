@@ -11,8 +11,8 @@ import pytest
 
 from kernelwright.evaluator import Candidate, EvaluationConfig, Evaluator, Status, read_problem
 from kernelwright.evaluator.analysis.ncu import NcuRun, read_counters, why_not
+from tests.specimens import PROBLEMS
 
-REFERENCE_PROBLEMS = Path(__file__).parents[3] / "reference_problems"
 METRICS = {
     "gpu__time_duration.sum": ("ns", "41,248"),
     "sm__throughput.avg.pct_of_peak_sustained_elapsed": ("%", "31.5"),
@@ -135,7 +135,7 @@ class ModelNew(nn.Module):
         return built.forward(x, self.beta)
 """
     config = EvaluationConfig(device="cuda", baselines=("eager",), counters=True)
-    problem = read_problem(REFERENCE_PROBLEMS / "level1" / "23_swish.py")
+    problem = read_problem(PROBLEMS[0] / "level1" / "23_swish.py")
     with Evaluator() as evaluator:
         evaluation = evaluator.evaluate(problem, Candidate(source=source, backend="cuda"), config)
     assert evaluation.status is Status.PASSED, evaluation.detail

@@ -199,7 +199,11 @@ def test_one_varied_trial_is_drawn_anew_at_a_time() -> None:
 
 
 def test_where_inputs_cannot_vary_trials_stay() -> None:
-    pool = _pool(_reference("return x * more[0]", inputs="[torch.ones(8, 16), torch.randint(0, 9, (8, 16))]"))
+    pool = _pool(
+        _reference(
+            "return more[0] * 2", inputs="[torch.full((8, 16), torch.inf), torch.randint(0, 9, (8, 16))]"
+        )
+    )
     before = list(pool.draws[0].trials)
     pool.begin_candidate()
     pool.begin_candidate()
