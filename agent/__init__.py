@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from kernelwright.agent.leaderboard import Board, board
     from kernelwright.agent.records.budgets import Budget
     from kernelwright.agent.records.messages import ProviderError, Sampling
-    from kernelwright.agent.setup.batch import Batch, run_batch
     from kernelwright.agent.setup.dataset_setup import export
+    from kernelwright.agent.setup.run_batch import Batch, run_batch
     from kernelwright.agent.setup.run_settings import RunSettings
     from kernelwright.agent.setup.usage_error import UsageError
     from kernelwright.agent.workspace import Kernel, UnknownKernel, Workspace
@@ -26,7 +26,7 @@ _HOMES = {
     "leaderboard": ("Board", "board"),
     "records.budgets": ("Budget",),
     "records.messages": ("ProviderError", "Sampling"),
-    "setup.batch": ("Batch", "run_batch"),
+    "setup.run_batch": ("Batch", "run_batch"),
     "setup.dataset_setup": ("export",),
     "setup.run_settings": ("RunSettings",),
     "setup.usage_error": ("UsageError",),

@@ -6,24 +6,9 @@ Evaluate a kernel::
 
     problem = kw.read_problem(Path("problem.py"))
     candidate = kw.Candidate(source=Path("kernel.py").read_text(), backend="cuda")
-    evaluation = kw.evaluate(problem, candidate, kw.EvaluationConfig(shapes="small"))
-    print(evaluation.status, evaluation.speedup)
+    print(kw.evaluate(problem, candidate, kw.EvaluationConfig(shapes="small")).status)
 
-`evaluate` opens an evaluator for one call; `with kw.Evaluator() as evaluator` keeps one for many.
-
-Ask models for kernels, as `kernelwright run` does::
-
-    batch = kw.run_batch(kw.RunSettings(problems=("level1",), models=("gpt-5",)), workspace=Path("work"))
-    print(batch.summary.passed, [kernel.id for kernel in batch.kernels])
-
-Read what was produced: `Workspace(folder)` gives `kernels()` and `archive()`; `board(archive.attempts())`
-ranks; `export("sft", Path("data"), workspace=folder)` writes training data; `screen_kernel("3f2a")` reports
-on a saved kernel, which is foreign code, and `load_kernel("3f2a", sandbox=True)` runs it;
-`verifiers.load_environment("kernelwright")` finds `load_environment`.
-
-Errors are `UsageError` and `ConfigError` (mend the call), `ProblemError` (mend the
-problem), `MachineError` (mend the machine), `ProviderError` and `ArchiveError`; all failures of the evaluator
-are `EvaluatorError`s. A candidate's failure is no error but the `Status` of its `Evaluation`.
+`agent/guides/python-api.md` also asks models, reads results and saved kernels, and lists the errors.
 """
 
 from __future__ import annotations

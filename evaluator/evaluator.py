@@ -128,7 +128,7 @@ class Evaluator:
 
         job = EvaluationJob(on_stage=announce, stop=stop, alone=alone)
         with self._referee(task, device, job) as referee:
-            answer = referee.judge(task.candidate, job)
+            answer = referee.evaluate(task.candidate, job)
         return task.evaluation(
             builds=tuple(job.builds),
             environment=_environment(task.config, device, referee, states.all() | wait_policy()),
@@ -262,7 +262,7 @@ class Evaluator:
                 builder = Builder(cache=self._cache / "builds", launcher=self._launcher, tier=tier)
                 memory = MeasurementCache(
                     self._cache / "baselines",
-                    judge=lambda: f"{source_sha()}:{tier.value}:{builder.toolchain.cxx.identity}",
+                    versions=lambda: f"{source_sha()}:{tier.value}:{builder.toolchain.cxx.identity}",
                 )
                 self._resources[tier] = EvaluatorResources(
                     self._launcher, builder, RuntimeImage(tier), memory

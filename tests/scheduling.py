@@ -28,7 +28,7 @@ LONG: Final = MappingProxyType(
         "tests/test_docs.py": 50,
         "tests/agent/cli/test_run.py": 35,
         "tests/agent/cli/test_live_endpoint.py": 35,
-        "tests/evaluator/referee/test_timer.py": 30,
+        "tests/evaluator/referee/test_candidate_timer.py": 30,
         "tests/evaluator/test_backward.py": 30,
         "tests/agent/service/test_serve.py": 30,
         "tests/agent/cli/test_resume.py": 30,

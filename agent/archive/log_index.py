@@ -17,7 +17,7 @@ from kernelwright.agent.records.attempt_log import (
     RunResumed,
     RunStarted,
 )
-from kernelwright.agent.records.budgets import Budget, Spent
+from kernelwright.agent.records.budgets import Budget, Cost
 from kernelwright.agent.records.messages import Usage
 from kernelwright.evaluator import Status
 
@@ -99,9 +99,9 @@ class Index:
             cached_tokens=cached,
         )
 
-    def spent(self) -> Spent:
+    def spent(self) -> Cost:
         """Return the totals of the run; seconds count only while a process worked on it."""
-        return Spent(
+        return Cost(
             attempts=len(self.attempts),
             tokens=self._tokens[0] + self._tokens[1],
             cost_usd=self._cost_usd,
@@ -139,10 +139,10 @@ class Index:
             return 0.0
 
 
-def cost_of(completion: CompletionRecorded) -> Spent:
+def cost_of(completion: CompletionRecorded) -> Cost:
     """Cost of one reply; an unknown price counts as 0."""
     usage, cost_usd = completion.usage, completion.cost_usd
-    return Spent(
+    return Cost(
         attempts=1,
         tokens=usage.prompt_tokens + usage.completion_tokens,
         cost_usd=Decimal(0) if cost_usd is None else Decimal(repr(cost_usd)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from kernelwright.agent.records.score_policy import policy_of, slower, unfit
+from kernelwright.agent.records.score_policy import exclusion_reason, policy_of, slower
 from kernelwright.evaluator import Evaluation, Record, Status
 
 REMARKED: Final = ("torch", "sandbox", "evaluator")
@@ -73,7 +73,7 @@ def rescore(kernel: str, before: Evaluation, after: Evaluation) -> Reproduction:
     measured = after.measurement
     if after.status is not Status.PASSED:
         outcome, why = ReproductionOutcome.FAILED, f"{after.status}: {after.detail}".rstrip(": ")
-    elif why := unfit(after):
+    elif why := exclusion_reason(after):
         outcome, why = ReproductionOutcome.NOT_COMPARABLE, f"passed; {why}"
     elif why := slower(after):
         outcome = ReproductionOutcome.SLOWER
@@ -100,7 +100,7 @@ def after_another(first: Reproduction, second: Reproduction) -> Reproduction:
 
 
 def _is_about_time(found: Reproduction, after: Evaluation) -> bool:
-    return found.outcome is not ReproductionOutcome.NOT_COMPARABLE or bool(unfit(after))
+    return found.outcome is not ReproductionOutcome.NOT_COMPARABLE or bool(exclusion_reason(after))
 
 
 def _decide(before: Evaluation, after: Evaluation) -> tuple[ReproductionOutcome, str]:
@@ -110,7 +110,7 @@ def _decide(before: Evaluation, after: Evaluation) -> tuple[ReproductionOutcome,
         return ReproductionOutcome.DIFFERENT, f"{after.status}: {after.detail}".rstrip(": ")
     changed = policy_of(after).differences(policy_of(before))
     told = "".join(f"; {text}" for name, text in changed.items() if name in REMARKED)
-    if why := unfit(after):
+    if why := exclusion_reason(after):
         return ReproductionOutcome.NOT_COMPARABLE, f"passed; {why}"
     if blocking := [text for name, text in changed.items() if name not in REMARKED]:
         return ReproductionOutcome.NOT_COMPARABLE, f"passed under another policy: {'; '.join(blocking)}{told}"

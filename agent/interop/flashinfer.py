@@ -206,7 +206,7 @@ def trace(attempt: Attempt, evaluation: Evaluation) -> Json:
     status = STATUSES.get(evaluation.status, "RUNTIME_ERROR")
     environment = evaluation.environment
     libs = {"torch": environment.torch, "cuda": environment.cuda} if environment else {}
-    judged: Json = {
+    record: Json = {
         "status": status,
         "environment": {
             "hardware": environment.device_name if environment else "unknown",
@@ -216,14 +216,14 @@ def trace(attempt: Attempt, evaluation: Evaluation) -> Json:
         "log": without_folders(f"{evaluation.status}: {evaluation.detail}"),
     }
     if status in ("PASSED", "INCORRECT_NUMERICAL"):
-        judged["correctness"] = _correctness(evaluation)
+        record["correctness"] = _correctness(evaluation)
     if status == "PASSED":
-        judged["performance"] = _performance(evaluation.measurement)
+        record["performance"] = _performance(evaluation.measurement)
     return {
         "definition": definition_name(attempt, evaluation),
         "workload": {"axes": {}, "inputs": {}, "uuid": workload(evaluation)},
         "solution": solution_name(attempt, evaluation),
-        "evaluation": judged,
+        "evaluation": record,
     }
 
 

@@ -15,8 +15,8 @@ from kernelwright.agent.records.score_policy import UNKNOWN_HARDWARE, ScorePolic
 class AttemptRows:
     """Evaluated attempts, and the number of the others."""
 
-    judged: list[AttemptView]
-    unjudged: int
+    evaluated: list[AttemptView]
+    unevaluated: int
 
 
 def read_rows(attempts: Iterable[Attempt]) -> AttemptRows:
@@ -25,8 +25,8 @@ def read_rows(attempts: Iterable[Attempt]) -> AttemptRows:
     The sanitizers work on hardware where any of these attempts was sanitized.
     """
     views = [view_of(attempt) for attempt in attempts]
-    judged = _on_doubts(_on_machines([view for view in views if view.status is not None]))
-    return AttemptRows(judged=judged, unjudged=len(views) - len(judged))
+    evaluated = _on_doubts(_on_machines([view for view in views if view.status is not None]))
+    return AttemptRows(evaluated=evaluated, unevaluated=len(views) - len(evaluated))
 
 
 def of_track(rows: Iterable[AttemptView], track: str) -> list[AttemptView]:
@@ -54,11 +54,11 @@ def _on_machines(rows: list[AttemptView]) -> list[AttemptView]:
 
 
 def _on_doubts(rows: list[AttemptView]) -> list[AttemptView]:
-    tools = {row.policy.hardware for row in rows if row.is_sanitized}
+    tools = {row.policy.hardware for row in rows if row.sanitized}
     # A candidate with library kernels only built nothing that tools could check.
     return [
         replace(row, is_doubted=True)
-        if row.passed and not row.is_sanitized and row.track != "library" and row.policy.hardware in tools
+        if row.passed and not row.sanitized and row.track != "library" and row.policy.hardware in tools
         else row
         for row in rows
     ]

@@ -50,9 +50,9 @@ def board(
 
 def board_of(rows: AttemptRows, *, samples: int = 1000, seed: int = 0, track: str | None = None) -> Board:
     """The same from rows that were read already."""
-    judged = rows.judged if track is None else of_track(rows.judged, track)
+    evaluated = rows.evaluated if track is None else of_track(rows.evaluated, track)
     tables: defaultdict[tuple[str, ScorePolicy], list[AttemptView]] = defaultdict(list)
-    for row in judged:
+    for row in evaluated:
         tables[place(row)].append(row)
     # Most used first.
     order = sorted(tables, key=lambda of: (of[0], -len(tables[of]), str(of[1])))
@@ -67,8 +67,8 @@ def board_of(rows: AttemptRows, *, samples: int = 1000, seed: int = 0, track: st
         problems=tuple(
             _problem(of, group) for of, table in zip(order, problems, strict=True) for group in table
         ),
-        attempts=len(rows.judged),
-        unjudged=rows.unjudged,
+        attempts=len(rows.evaluated),
+        unjudged=rows.unevaluated,
     )
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from kernelwright.agent.extraction.fingerprint import fingerprint
 from kernelwright.agent.prompting.policy import LEAST_SIMILARITY, OPERATORS_SHARE
-from kernelwright.agent.records.score_policy import slower, unfit
+from kernelwright.agent.records.score_policy import exclusion_reason, slower
 from kernelwright.agent.workspace import Kernel
 from kernelwright.evaluator import EvaluationConfig, Problem, ProblemSignature, parse_python
 
@@ -87,7 +87,7 @@ def usable(kernel: Kernel, config: EvaluationConfig) -> bool:
     return (
         own
         and best.speedup is not None
-        and not (slower(best) or unfit(best))
+        and not (slower(best) or exclusion_reason(best))
         and (best.config.math, best.config.dtype) == (config.math, config.dtype)
     )
 

@@ -113,11 +113,6 @@ def read_prices(*own: Path) -> PriceTable:
     return PriceTable(tuple(price for path in (*own, TABLE) for price in _read(path)), is_listed=True)
 
 
-def exact_usd(cost_usd: float) -> Decimal:
-    """The decimal a stored cost stands for."""
-    return Decimal(repr(cost_usd)).quantize(SMALLEST_COST)
-
-
 def _names(models: object) -> tuple[str, ...]:
     if not isinstance(models, list) or not all(isinstance(name, str) for name in models):
         raise TypeError(f"models is {models!r}, not a list of names")

@@ -41,8 +41,8 @@ class AttemptView:
     prompt: str = ""
     """Hash of the prompt; empty where there is none."""
     is_cheat: bool = False
-    is_sanitized: bool = False
-    is_settled: bool = False
+    sanitized: bool = False
+    settled: bool = False
     """True where sanitizers ran, or had nothing to run on."""
     is_doubted: bool = False
     """Correct, but not sanitized on hardware where the tools work."""
@@ -113,8 +113,8 @@ def view_of(attempt: Attempt) -> AttemptView:
     return asked if attempt.evaluation is None else _evaluated(asked, attempt, attempt.evaluation)
 
 
-def _evaluated(asked: AttemptView, attempt: Attempt, judged: EvaluationRecorded) -> AttemptView:
-    score = judged.score
+def _evaluated(asked: AttemptView, attempt: Attempt, recorded: EvaluationRecorded) -> AttemptView:
+    score = recorded.score
     passed = score.status is Status.PASSED
     is_fit = passed and not (score.unfit or score.contended)
     return replace(
@@ -129,10 +129,10 @@ def _evaluated(asked: AttemptView, attempt: Attempt, judged: EvaluationRecorded)
         speed_of_light=score.speed_of_light,
         candidate=score.candidate_sha if attempt.completion.code is not None else "",
         is_cheat=score.is_cheat,
-        is_sanitized=score.sanitized,
-        is_settled=score.settled or score.sanitized,
+        sanitized=score.sanitized,
+        settled=score.settled or score.sanitized,
         unfit=score.unfit or ("contended" if score.contended else ""),
-        is_confirmed=judged.confirms,
+        is_confirmed=recorded.confirms,
         flaws=score.flaws,
         fatal=score.fatal,
     )

@@ -35,7 +35,7 @@ class Budget(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class Cost:
     """An amount spent or expected."""
 
     attempts: int = 0
@@ -43,16 +43,16 @@ class Spent:
     cost_usd: Decimal = Decimal(0)
     seconds: float = 0.0
 
-    def __add__(self, other: Spent) -> Spent:
-        return Spent(
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
             attempts=self.attempts + other.attempts,
             tokens=self.tokens + other.tokens,
             cost_usd=self.cost_usd + other.cost_usd,
             seconds=self.seconds + other.seconds,
         )
 
-    def __sub__(self, other: Spent) -> Spent:
-        return Spent(
+    def __sub__(self, other: Cost) -> Cost:
+        return Cost(
             attempts=self.attempts - other.attempts,
             tokens=self.tokens - other.tokens,
             cost_usd=self.cost_usd - other.cost_usd,
@@ -68,29 +68,29 @@ class BudgetReachedError(Exception):
 class Hold:
     """A place in the budget for one attempt in flight."""
 
-    expected: Spent
+    expected: Cost
 
 
 class Ledger:
     """Counts one budget down. Lives in one event loop."""
 
     def __init__(
-        self, budget: Budget, spent: Spent | None = None, *, clock: Callable[[], float] = time.monotonic
+        self, budget: Budget, spent: Cost | None = None, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.budget = budget
-        self._spent = spent or Spent()
-        self._largest: Spent | None = None
+        self._spent = spent or Cost()
+        self._largest: Cost | None = None
         self._in_flight = 0
-        self._held = Spent()
+        self._held = Cost()
         """Expected cost of the requests in flight."""
         self._clock = clock
         self._began = clock()
         self._changed = asyncio.Event()
 
     @property
-    def spent(self) -> Spent:
+    def spent(self) -> Cost:
         """The amount spent so far, seconds included."""
-        return self._spent + Spent(seconds=self._clock() - self._began)
+        return self._spent + Cost(seconds=self._clock() - self._began)
 
     async def admit(self, bound_tokens: int | None = None) -> Hold:
         """Wait until one more attempt fits; `release` returns its place.
@@ -120,13 +120,13 @@ class Ledger:
             if spent >= limit:
                 raise BudgetReachedError(f"budget of {_amount(name, limit)} reached")
 
-    def book(self, cost: Spent, *, typical: bool) -> None:
+    def book(self, cost: Cost, *, typical: bool) -> None:
         """Count the cost of a reply; an atypical one (from the cache) does not inform expectations."""
         self._spent += cost
         if not typical:
             return
         known = self._largest or cost
-        self._largest = Spent(
+        self._largest = Cost(
             attempts=1, tokens=max(known.tokens, cost.tokens), cost_usd=max(known.cost_usd, cost.cost_usd)
         )
 
@@ -140,10 +140,10 @@ class Ledger:
         """Make waiting callers of `admit` check again."""
         self._changed.set()
 
-    def _expected(self, bound_tokens: int | None) -> Spent:
-        largest = self._largest or Spent()
+    def _expected(self, bound_tokens: int | None) -> Cost:
+        largest = self._largest or Cost()
         tokens = largest.tokens if bound_tokens is None else bound_tokens
-        return Spent(attempts=1, tokens=tokens, cost_usd=largest.cost_usd)
+        return Cost(attempts=1, tokens=tokens, cost_usd=largest.cost_usd)
 
     def _fits(self, hold: Hold, *, known: bool) -> bool:
         guessing = self._largest is None and (
@@ -154,7 +154,7 @@ class Ledger:
             spent <= limit for name, limit, spent in self._limits(after) if name != "seconds"
         )
 
-    def _limits(self, spent: Spent) -> list[tuple[str, float | Decimal, float | Decimal]]:
+    def _limits(self, spent: Cost) -> list[tuple[str, float | Decimal, float | Decimal]]:
         budget = self.budget
         pairs: list[tuple[str, float | Decimal | None, float | Decimal]] = [
             ("attempts", budget.attempts, spent.attempts),

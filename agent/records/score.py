@@ -6,7 +6,7 @@ from typing import Final
 
 from pydantic import Field
 
-from kernelwright.agent.records.score_policy import ScorePolicy, policy_of, unfit
+from kernelwright.agent.records.score_policy import ScorePolicy, exclusion_reason, policy_of
 from kernelwright.evaluator import Evaluation, Stage, Status
 
 DETAIL_CHARACTERS: Final = 300
@@ -93,7 +93,7 @@ class Score(ScorePolicy):
             sanitized=sanitization.ran if sanitization else False,
             settled=sanitization.settled if sanitization else False,
             contended=measured.contended if measured else False,
-            unfit=unfit(evaluation),
+            unfit=exclusion_reason(evaluation),
             flaws=evaluation.problem_flaws,
             fatal=fatal_rules(evaluation),
             seconds=sum(evaluation.stage_seconds.values()),

@@ -13,6 +13,8 @@ from kernelwright.evaluator import Dtype, Evaluation, Math, Passes, Record, Sand
 ID_DIGITS: Final = 8
 UNKNOWN_HARDWARE: Final = "unknown"
 
+TASK_SETTINGS: Final = ("shapes", "dtype", "math", "passes")
+"""Settings that say what is computed; the others say how it is measured."""
 _USUAL: Final = ("dtype", "shapes", "passes", "is_seeded", "threads")
 _OF_MACHINE: Final = ("hardware", "sanitizers", "sandbox", "torch", "threads", "evaluator")
 """Fields that are known only once a candidate reached a device."""
@@ -51,7 +53,7 @@ class ScorePolicy(Record):
     @property
     def task(self) -> tuple[object, ...]:
         """The fields that say what was computed, and where; the others say how it was measured."""
-        return self.hardware, self.shapes, self.dtype, self.math, self.passes
+        return self.hardware, *(getattr(self, name) for name in TASK_SETTINGS)
 
     def on(self, machine: ScorePolicy) -> ScorePolicy:
         """The same settings on the machine and by the evaluator of another policy."""
@@ -79,7 +81,7 @@ class ScorePolicy(Record):
             if self.sandbox == SandboxTier.NONE
             else f"{self.sandbox or 'unknown'} sandbox",
             "torch": f"torch {self.torch or 'unknown'}",
-            "threads": f"{self.threads} threads" if self.threads else "threads of no matter",
+            "threads": f"{self.threads} threads" if self.threads else "threads not applicable",
             "evaluator": f"evaluator {self.evaluator or 'unknown'}",
         }
 
@@ -124,7 +126,7 @@ def policy_of(evaluation: Evaluation) -> ScorePolicy:
     )
 
 
-def unfit(evaluation: Evaluation) -> str:
+def exclusion_reason(evaluation: Evaluation) -> str:
     """The reason why the score of what passed is neither ranked nor saved; empty if there is none."""
     measured = evaluation.measurement
     if measured is None:

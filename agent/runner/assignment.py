@@ -12,10 +12,10 @@ from kernelwright.agent.records.attempt_view import view_of
 from kernelwright.agent.records.budgets import Ledger
 from kernelwright.agent.records.messages import Message
 from kernelwright.agent.runner.attempt_evaluator import AttemptEvaluator, Case
+from kernelwright.agent.runner.evaluation_scheduler import EvaluationScheduler
 from kernelwright.agent.runner.kernel_keeper import KernelKeeper
 from kernelwright.agent.runner.plan import Plan, Task, seed_of, shown_for
 from kernelwright.agent.runner.requester import PendingQuestion, Requester
-from kernelwright.agent.runner.worker_pool import WorkerPool
 from kernelwright.agent.strategies import AssignmentSpentError, Exemplar, NoAttemptError, Prompts, Question
 from kernelwright.evaluator import ConfigError, Evaluation, Problem, ProblemError
 
@@ -30,7 +30,7 @@ class RunContext:
     requester: Requester
     evaluator: AttemptEvaluator
     keeper: KernelKeeper
-    workers: WorkerPool
+    workers: EvaluationScheduler
     room: asyncio.Semaphore
     """Places for attempts between their request and their evaluation."""
     exemplars: Mapping[str, tuple[Exemplar, ...]]

@@ -11,7 +11,8 @@ from typing import TypeAlias
 from kernelwright.agent.archive import RunLog
 from kernelwright.agent.records.attempt_log import Attempt, EvaluatorFailed, ProblemSkipped, RunEnd
 from kernelwright.agent.records.provenance import now
-from kernelwright.agent.records.score_policy import unfit
+from kernelwright.agent.records.score_policy import exclusion_reason
+from kernelwright.agent.runner.evaluation_scheduler import EvaluationScheduler
 from kernelwright.agent.runner.events import (
     EvaluatorTrouble,
     Event,
@@ -22,7 +23,6 @@ from kernelwright.agent.runner.events import (
 )
 from kernelwright.agent.runner.policy import EVALUATOR_STRIKES, LONGEST_MESSAGE, MEASURED_AGAIN
 from kernelwright.agent.runner.stop_conditions import StopConditions
-from kernelwright.agent.runner.worker_pool import WorkerPool
 from kernelwright.agent.strategies import NoAttemptError
 from kernelwright.evaluator import (
     Candidate,
@@ -91,7 +91,7 @@ class AttemptEvaluator:
             return f"the evaluator failed {EVALUATOR_STRIKES} times on {problem}"
         return self.skipped.get(problem, "")
 
-    async def evaluate(self, case: Case, workers: WorkerPool) -> Attempt:
+    async def evaluate(self, case: Case, workers: EvaluationScheduler) -> Attempt:
         """Evaluate and record; an equal candidate for the same problem reuses its evaluation.
 
         Raises:
@@ -118,7 +118,7 @@ class AttemptEvaluator:
         self._evaluated[place] = evaluated.id
         return evaluated
 
-    async def confirm(self, case: Case, workers: WorkerPool) -> Attempt | None:
+    async def confirm(self, case: Case, workers: EvaluationScheduler) -> Attempt | None:
         """Evaluate a candidate that passed once more and record that; None where the machine is too busy.
 
         Raises:
@@ -130,7 +130,7 @@ class AttemptEvaluator:
         candidate = Candidate(source=case.code, backend=case.attempt.key.backend)
         for _ in range(MEASURED_AGAIN):
             evaluation = await self._run(case, candidate, self._evaluate, workers)
-            if not unfit(evaluation):
+            if not exclusion_reason(evaluation):
                 return await self._record(case.attempt, evaluation, confirms=True)
         return None
 
@@ -168,12 +168,12 @@ class AttemptEvaluator:
             self._emit(Skipped(problem, message))
 
     async def _put(
-        self, case: Case, candidate: Candidate, evaluate: Evaluate, workers: WorkerPool
+        self, case: Case, candidate: Candidate, evaluate: Evaluate, workers: EvaluationScheduler
     ) -> Attempt:
         return await self._record(case.attempt, await self._run(case, candidate, evaluate, workers))
 
     async def _run(
-        self, case: Case, candidate: Candidate, evaluate: Evaluate, workers: WorkerPool
+        self, case: Case, candidate: Candidate, evaluate: Evaluate, workers: EvaluationScheduler
     ) -> Evaluation:
         loop = asyncio.get_running_loop()
         name = case.attempt.key
@@ -197,7 +197,9 @@ class AttemptEvaluator:
         finally:
             self._running.discard(name.attempt)
 
-    async def _guarded(self, case: Case, workers: WorkerPool, work: Callable[[], Evaluation]) -> Evaluation:
+    async def _guarded(
+        self, case: Case, workers: EvaluationScheduler, work: Callable[[], Evaluation]
+    ) -> Evaluation:
         problem = case.problem.id
         if why := self.refusal(problem):
             raise NoAttemptError(why)

@@ -19,12 +19,12 @@ from kernelwright.agent.records.provenance import now
 from kernelwright.agent.runner import events
 from kernelwright.agent.runner.assignment import RunContext, TaskAssignment
 from kernelwright.agent.runner.attempt_evaluator import AttemptEvaluator, Evaluate
+from kernelwright.agent.runner.evaluation_scheduler import EvaluationScheduler
 from kernelwright.agent.runner.kernel_keeper import BuildsPlainly, KernelKeeper
 from kernelwright.agent.runner.plan import Plan, Task, budget_of, read_plan, tasks
 from kernelwright.agent.runner.requester import Requester
 from kernelwright.agent.runner.shutdown import RunFailure, close_run, interrupts
 from kernelwright.agent.runner.stop_conditions import StopConditions
-from kernelwright.agent.runner.worker_pool import WorkerPool
 from kernelwright.agent.strategies import Exemplar, Prompts
 from kernelwright.agent.workspace import Workspace
 from kernelwright.evaluator import ConfigError, Problem
@@ -104,7 +104,7 @@ class _RunProcess:
                 judges=batch.evaluate is not None,
             )
         )
-        workers = WorkerPool(batch.evaluators)
+        workers = EvaluationScheduler(batch.evaluators)
         try:
             with interrupts(self._interrupt):
                 await self._work_through(todo, workers)
@@ -117,7 +117,7 @@ class _RunProcess:
         self._emit(events.RunClosed(summary))
         return summary
 
-    async def _work_through(self, todo: list[Task], workers: WorkerPool) -> None:
+    async def _work_through(self, todo: list[Task], workers: EvaluationScheduler) -> None:
         batch = self._batch
         context = RunContext(
             plan=self._plan,

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from kernelwright.agent.archive import RunLog
 from kernelwright.agent.records.attempt_log import Attempt, KernelKept, KernelRefused, RunEnd
 from kernelwright.agent.records.provenance import now
-from kernelwright.agent.records.score_policy import slower, unfit
+from kernelwright.agent.records.score_policy import exclusion_reason, slower
 from kernelwright.agent.runner.events import Event, Kept, Refused
 from kernelwright.agent.runner.stop_conditions import StopConditions
 from kernelwright.agent.workspace import Kernel, Provenance, Workspace
@@ -91,7 +91,7 @@ class KernelKeeper:
         evaluation = self._read(attempt)[1]
         if not attempt.passed:
             return f"evaluated again: {evaluation.status}"
-        if why := unfit(evaluation) or ("" if self._keeps_slower else slower(evaluation)):
+        if why := exclusion_reason(evaluation) or ("" if self._keeps_slower else slower(evaluation)):
             return why
         return f"it does not build with torch's own headers: {plain.why}" if plain.ok is False else ""
 

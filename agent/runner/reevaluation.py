@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from pydantic import ValidationError
 
@@ -20,7 +20,8 @@ from kernelwright.agent.archive.reproduction import (
     needs_another,
     not_comparable,
 )
-from kernelwright.agent.runner.worker_pool import WorkerPool
+from kernelwright.agent.records.score_policy import TASK_SETTINGS
+from kernelwright.agent.runner.evaluation_scheduler import EvaluationScheduler
 from kernelwright.agent.workspace import Kernel
 from kernelwright.evaluator import (
     CancelToken,
@@ -32,16 +33,13 @@ from kernelwright.evaluator import (
     source_sha,
 )
 
-TASK: Final = ("shapes", "dtype", "math", "passes")
-"""Settings that say what is computed, not how it is measured."""
-
 Decide: TypeAlias = Callable[[str, Evaluation, Evaluation], Reproduction]
 """Compares a kernel's saved evaluation with a new one."""
 Evaluate: TypeAlias = Callable[[Problem, Candidate, EvaluationConfig, CancelToken], Evaluation]
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class ReevaluationJob:
     """A kernel to evaluate again."""
 
     kernel: Kernel
@@ -51,7 +49,7 @@ class Again:
     @property
     def key(self) -> tuple[str, ...]:
         """Candidate, problem and settings."""
-        return self.kernel.record.sha, self.kernel.record.problem_sha, self.config.model_dump_json()
+        return _key(self.kernel.record.sha, self.kernel.record.problem_sha, self.config)
 
 
 class ResultFile:
@@ -72,9 +70,10 @@ class ResultFile:
             except ValidationError:
                 continue
             if found.after is not None and found.after.evaluator_sha == source_sha():
-                self._known[_key(found.after)] = found
+                after = found.after
+                self._known[_key(after.candidate_sha, after.problem_sha, after.config)] = found
 
-    def find(self, job: Again) -> Reproduction | None:
+    def find(self, job: ReevaluationJob) -> Reproduction | None:
         """The result of this evaluator for the same kernel under the same settings."""
         return self._known.get(job.key)
 
@@ -100,11 +99,11 @@ class Reevaluation:
     decide: Decide
     results: ResultFile
     workers: int
-    on_result: Callable[[Again, Reproduction], None]
+    on_result: Callable[[ReevaluationJob, Reproduction], None]
     """Called in the calling thread, for results of the file too."""
     _running: list[CancelToken] = field(default_factory=list)
 
-    def run(self, jobs: Sequence[Again]) -> None:
+    def run(self, jobs: Sequence[ReevaluationJob]) -> None:
         """Evaluate all.
 
         Raises:
@@ -113,8 +112,8 @@ class Reevaluation:
         """
         asyncio.run(self._all(jobs))
 
-    async def _all(self, jobs: Sequence[Again]) -> None:
-        workers = WorkerPool(self.workers)
+    async def _all(self, jobs: Sequence[ReevaluationJob]) -> None:
+        workers = EvaluationScheduler(self.workers)
         tasks = [asyncio.ensure_future(self._one(job, workers)) for job in jobs]
         try:
             await asyncio.gather(*tasks)
@@ -127,27 +126,29 @@ class Reevaluation:
                 task.cancel()
             workers.close()
 
-    async def _one(self, job: Again, workers: WorkerPool) -> None:
+    async def _one(self, job: ReevaluationJob, workers: EvaluationScheduler) -> None:
         known = self.results.find(job)
         found = known or await self._twice(job, workers)
         if known is None and found.after is not None:
             self.results.add(found)
         self.on_result(job, found)
 
-    async def _twice(self, job: Again, workers: WorkerPool) -> Reproduction:
+    async def _twice(self, job: ReevaluationJob, workers: EvaluationScheduler) -> Reproduction:
         first = await self._once(job, workers)
         if not needs_another(first):
             return first
         second = await self._once(job, workers)
         return second if second.after is None else after_another(first, second)
 
-    async def _once(self, job: Again, workers: WorkerPool) -> Reproduction:
+    async def _once(self, job: ReevaluationJob, workers: EvaluationScheduler) -> Reproduction:
         kernel, record = job.kernel, job.kernel.record
         problem = self.references.get(record.problem_sha)
         if problem is None:
             is_known = any(known.id == record.problem for known in self.references.values())
             why = (
-                "the problem's source has changed since" if is_known else f"nobody has {record.problem} here"
+                "the problem's source has changed since"
+                if is_known
+                else f"problem {record.problem} not found"
             )
             return not_comparable(kernel.id, job.before, f"{why}; name its file with --problem")
         # One reference may have several names; the kernel stays under its own.
@@ -169,12 +170,12 @@ class Reevaluation:
         return self.decide(kernel.id, job.before, after)
 
 
-def _key(evaluation: Evaluation) -> tuple[str, ...]:
-    return evaluation.candidate_sha, evaluation.problem_sha, evaluation.config.model_dump_json()
+def _key(candidate_sha: str, problem_sha: str, config: EvaluationConfig) -> tuple[str, ...]:
+    return candidate_sha, problem_sha, config.model_dump_json()
 
 
-def holds(found: Reproduction) -> bool:
-    """Return whether a kernel is still what its score says; one that could not be evaluated is not denied."""
+def is_not_refuted(found: Reproduction) -> bool:
+    """True unless a new evaluation contradicts the score; a kernel that could not be evaluated stands."""
     return found.outcome in (
         ReproductionOutcome.REPRODUCED,
         ReproductionOutcome.RESCORED,
@@ -182,16 +183,22 @@ def holds(found: Reproduction) -> bool:
     )
 
 
-def rescoring(kernels: Iterable[Kernel], config: EvaluationConfig, named: frozenset[str]) -> list[Again]:
+def rescoring(
+    kernels: Iterable[Kernel], config: EvaluationConfig, named: frozenset[str]
+) -> list[ReevaluationJob]:
     """Every task that a kernel has a score for, once, under one policy.
 
-    Of the settings that define a task (`TASK`) those in `named`, by their paths, are the config's; the others
-    are the score's.
+    Of the settings that define a task (`TASK_SETTINGS`), those in `named`, by their paths, are the config's;
+    the others are the score's.
     """
-    jobs: dict[tuple[str, ...], Again] = {}
+    jobs: dict[tuple[str, ...], ReevaluationJob] = {}
     for kernel in kernels:
         for score in sorted(kernel.record.scores, key=lambda score: score.evaluated_at, reverse=True):
-            own = {name: getattr(score.config, name) for name in TASK if f"evaluation.{name}" not in named}
-            job = Again(kernel, score, config.model_copy(update=own))
+            own = {
+                name: getattr(score.config, name)
+                for name in TASK_SETTINGS
+                if f"evaluation.{name}" not in named
+            }
+            job = ReevaluationJob(kernel, score, config.model_copy(update=own))
             jobs.setdefault(job.key, job)
     return list(jobs.values())

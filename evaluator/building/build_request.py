@@ -49,7 +49,7 @@ class BuildRequest(Record):
     with_pytorch_error_handling: bool = True
     no_implicit_headers: bool = False
     with_cuda: bool = False
-    real_headers: bool = False
+    full_headers: bool = False
     """Build with torch's full headers at once: set when a lean library does not load or is suspect, and
     before a kernel is saved."""
 

@@ -163,7 +163,7 @@ class Builder:
             request = BuildRequest.model_validate_json(text or "")
         except ValidationError:  # absent, or written by another version
             return None
-        request = request.model_copy(update={"real_headers": True})
+        request = request.model_copy(update={"full_headers": True})
         return self.build(request, architecture=architecture, timeout_s=timeout_s).build
 
     def _build_with_tiers(
@@ -173,7 +173,7 @@ class Builder:
         full = self.tiers.full()
         plan = plan_with(headers=full)
         tiers = [full]
-        if not request.real_headers:
+        if not request.full_headers:
             # Making the lean headers takes about as long as one build without them.
             with pending.waiting():
                 tiers = self.tiers.headers(make=_would_gain(plan) and not self._cache.has(plan.key))

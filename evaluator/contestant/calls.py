@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from kernelwright.evaluator.contestant.owned_outputs import borrowed, owned
+from kernelwright.evaluator.contestant.output_aliasing import aliased_outputs, copy_aliased
 from kernelwright.evaluator.devices import Block, Device
 from kernelwright.evaluator.ipc.contestant_messages import Collected, LayOut
 from kernelwright.evaluator.ipc.gradients import Backward
@@ -174,8 +174,8 @@ def run(
             raise RuntimeError("the device does not wait for the referee")
         for args, kwargs in calls[:lead]:
             led.append(layout.call(model, args, kwargs))
-        if not_owned := borrowed(led, layout.shared):
-            led = [owned(value, not_owned) for value in led]
+        if aliased := aliased_outputs(led, layout.shared):
+            led = [copy_aliased(value, aliased) for value in led]
         timer.start()
         if layout.backward is None:
             for args, kwargs in calls[lead:]:
@@ -184,8 +184,8 @@ def run(
             for args, kwargs in calls[lead:]:
                 returned.append(layout.call(model, args, kwargs))
         timer.stop()
-        if not_owned := borrowed(returned, layout.shared):
-            returned = [owned(value, not_owned) for value in returned]
+        if aliased := aliased_outputs(returned, layout.shared):
+            returned = [copy_aliased(value, aliased) for value in returned]
             timer.stop()
         if gate is not None:
             gate.queued()

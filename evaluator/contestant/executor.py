@@ -223,7 +223,7 @@ class Contestant:
             return None
         layout.copy, self._returned = None, []
         overrun = guarded.overrun()
-        guarded.let_go()
+        guarded.unmap_unused()
         return wire.Collected(kind="memory", complaint=overrun) if overrun else None
 
     def _describe(self, request: wire.Describe) -> wire.Described:

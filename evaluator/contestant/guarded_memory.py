@@ -1,4 +1,4 @@
-"""Arguments, parameters and fresh tensors of one run in memory between unmapped pages."""
+"""Arguments, parameters and fresh tensors of one run in memory between guard pages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _INPUT, _PARAMETERS, _ALLOCATIONS = "input", "parameters", "allocations"
 
 
 class GuardedMemory:
-    """Places the tensors of one run between unmapped pages, until its bytes are used up."""
+    """Places the tensors of one run between guard pages, until its bytes are used up."""
 
     def __init__(self, device: Device, request: Guard) -> None:
         self._device = device
@@ -70,11 +70,11 @@ class GuardedMemory:
                 return f"it writes {side} of its {name}"
         return ""
 
-    def let_go(self) -> None:
-        """Unmap what no tensor lies in any more; the device must be idle."""
+    def unmap_unused(self) -> None:
+        """Unmap the blocks that hold no tensor any more; the device must be idle."""
         self._copies.clear()
         for _, block in self._blocks:
-            block.let_go()
+            block.unmap_unused()
         self._blocks.clear()
 
     def _wants(self, name: str) -> bool:

@@ -71,7 +71,7 @@ def _replacement(
             if _LEAN_SYMBOL not in str(error):
                 raise
             # The lean headers lack something that only loading shows: torch's own decide.
-            return _build_and_import({**request, "real_headers": True}, request_build)
+            return _build_and_import({**request, "full_headers": True}, request_build)
 
     return ask
 

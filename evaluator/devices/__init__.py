@@ -43,7 +43,7 @@ class Device(Protocol):
         """Memory the other side allocated."""
 
     def guarded(self, size: int, edge: Edge) -> GuardedBlock | None:
-        """Memory of this process's own between unmapped pages; None where there is none to be had."""
+        """Memory of this process's own between guard pages; None where there is none to be had."""
 
     def synchronize(self) -> None:
         """Wait for everything this process queued on the device, on every stream."""

@@ -1,4 +1,4 @@
-"""Memory between unmapped pages: an access beyond its end, or before its beginning, is a fault.
+"""Memory between guard pages: an access beyond its end, or before its beginning, is a fault.
 
 A tensor that does not fill whole pages touches unmapped ones with its end or with its beginning; a pattern in
 the rest of its pages shows what was written there.
@@ -70,7 +70,7 @@ class GuardedBlock:
                 return name
         return ""
 
-    def let_go(self) -> None:
+    def unmap_unused(self) -> None:
         """Unmap the pages, unless a tensor still lies in them; the device must be idle."""
         self.data = None
         if self.owner() is None:

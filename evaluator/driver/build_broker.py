@@ -44,7 +44,7 @@ class BuildBroker:
         known = worker.supply.recall(request.request)
         if known is not None:
             return known
-        wanted = wanted.model_copy(update={"real_headers": wanted.real_headers or job.real_headers})
+        wanted = wanted.model_copy(update={"full_headers": wanted.full_headers or job.full_headers})
         if worker.role not in _ASIDE:
             job.on_stage(Stage.BUILD)
         outcome, waited_s = self._built(wanted, worker)

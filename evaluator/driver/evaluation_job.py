@@ -25,7 +25,7 @@ class EvaluationJob:
     timed_out: bool = False
     alone: bool = False
     """Others have made room, so that a lack of device memory is the candidate's own."""
-    real_headers: bool = False
+    full_headers: bool = False
     """Libraries are built with torch's own headers from the start."""
     device_s: float = 0.0
     """Seconds it had the device alone."""
@@ -36,9 +36,9 @@ class EvaluationJob:
         self.source = source
         self.deadline = time.monotonic() + total_s
 
-    def begin_with_real_headers(self, total_s: float) -> None:
+    def begin_with_full_headers(self, total_s: float) -> None:
         """Evaluate anew, because the first outcome may be the lean headers' fault, with time of its own."""
-        self.real_headers = True
+        self.full_headers = True
         self.deadline = time.monotonic() + total_s
 
     def extend(self, seconds: float) -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from kernelwright.evaluator.driver.build_broker import BuildBroker
 from kernelwright.evaluator.driver.evaluation_job import EvaluationJob
 from kernelwright.evaluator.driver.policy import LAST_BREATH_S
-from kernelwright.evaluator.driver.processes.process_launcher import ProcessLauncher
 from kernelwright.evaluator.driver.referee_client import EvaluatorResources
 from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.host.hardware import threads
@@ -32,15 +29,7 @@ class KernelProcess:
         self._lock = DeviceLock(device)
         self._builds = BuildBroker(resources.builder, device, self._lock, config.limits.build_s)
         self._job = EvaluationJob(on_stage=lambda stage: None)
-        launcher = ProcessLauncher(
-            launcher=resources.launcher,
-            staging=resources.staging,
-            config=config,
-            device=device,
-            threads=count,
-            sanitizers=partial(resources.sanitizers, device),
-        )
-        launched = launcher.start("candidate")
+        launched = resources.process_launcher(config, device, count).start("candidate")
         self._worker = launched.process
         self.channel = Channel(launched.end)
         kind = device.partition(":")[0]

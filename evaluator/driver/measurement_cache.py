@@ -20,10 +20,10 @@ _VERSION = 2
 class MeasurementCache:
     """One file a key; a lost or broken file is only forgotten."""
 
-    def __init__(self, folder: Path, *, judge: Callable[[], str] = str) -> None:
-        """`judge` names the evaluator and the compiler, which versioned facts depend on."""
+    def __init__(self, folder: Path, *, versions: Callable[[], str] = str) -> None:
+        """`versions` names the evaluator and the compiler, which versioned facts depend on."""
         self._folder = folder
-        self._judge = judge
+        self._versions = versions
 
     def recall(self, key: str) -> JsonObject:
         """The facts under a key; empty if none are usable."""
@@ -43,7 +43,7 @@ class MeasurementCache:
         return self._folder / f"{sha256_text(f'{_VERSION}:{self._whole(key)}')[:32]}.json"
 
     def _whole(self, key: str) -> str:
-        return f"{key}:{self._judge()}" if VERSIONED in key else key
+        return f"{key}:{self._versions()}" if VERSIONED in key else key
 
 
 class FactMemory:

@@ -53,6 +53,17 @@ class EvaluatorResources:
     memory: MeasurementCache
     stocks: WarmPools = field(default_factory=WarmPools)
 
+    def process_launcher(self, config: EvaluationConfig, device: str, threads: int) -> ProcessLauncher:
+        """Make the launcher of a device's contestants."""
+        return ProcessLauncher(
+            launcher=self.launcher,
+            staging=self.staging,
+            config=config,
+            device=device,
+            threads=threads,
+            sanitizers=partial(self.sanitizers, device),
+        )
+
     def sanitizers(self, device: str) -> Sanitizers:
         """The sanitizers for candidates of a device."""
         return find_sanitizers(self.builder.toolchain.cxx.path if device == "cpu" else None)
@@ -143,14 +154,7 @@ class RefereeClient:
         """Such as `cuda:0`."""
         self._threads = threads(config.threads)
         self._lock = DeviceLock(device)
-        launcher = ProcessLauncher(
-            launcher=resources.launcher,
-            staging=resources.staging,
-            config=config,
-            device=device,
-            threads=self._threads,
-            sanitizers=partial(resources.sanitizers, device),
-        )
+        launcher = resources.process_launcher(config, device, self._threads)
         self._pool = resources.stocks.of(launcher)
         self._workers = WorkerService(launcher, self._pool, self._lock)
         self._builds = BuildBroker(resources.builder, device, self._lock, config.limits.build_s)
@@ -182,7 +186,7 @@ class RefereeClient:
         key += f":{self.facts.torch}:{self.facts.device_name}"
         self._memory = FactMemory(resources.memory, device, self._threads, problem_key=key)
 
-    def judge(self, candidate: Candidate, job: EvaluationJob) -> CandidateEvaluated:
+    def evaluate(self, candidate: Candidate, job: EvaluationJob) -> CandidateEvaluated:
         """Have one candidate evaluated; returns the referee's answer.
 
         Raises:
@@ -199,7 +203,7 @@ class RefereeClient:
         return answer
 
     def sanitize(self, candidate: Candidate, job: EvaluationJob) -> Sanitized:
-        """Have the sanitizers run on one candidate, and nothing else; raises what `judge` raises."""
+        """Have the sanitizers run on one candidate, and nothing else; raises what `evaluate` raises."""
         job.begin(candidate.source, float("inf"))
         return self._converse(SanitizeCandidate(source=candidate.source), job)
 

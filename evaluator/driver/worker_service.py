@@ -45,8 +45,8 @@ class WorkerService:
 
     def start(self, request: wire.Start, job: EvaluationJob) -> Handover:
         """Hand over a process: one started ahead of time, if it will do."""
-        if request.real_headers:
-            job.begin_with_real_headers(self.launcher.config.limits.total_s)
+        if request.full_headers:
+            job.begin_with_full_headers(self.launcher.config.limits.total_s)
         launched = None
         if request.role in _WARM_ROLES:
             # While this holds the device, waiting for a process that waits for the device would never end.

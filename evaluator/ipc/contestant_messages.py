@@ -201,7 +201,7 @@ class Run(ContestantRequest[Ran]):
 
 
 class Guard(ContestantRequest[Done]):
-    """Place the tensors of the next run in memory of their own between unmapped pages."""
+    """Place the tensors of the next run in memory of their own between guard pages."""
 
     layout: Name
     edge: Literal["beginning", "end", "exact", "inside"]

@@ -132,7 +132,7 @@ class Start(DriverRequest[Started]):
     """A sanitizer or counter tool to run it under."""
     threads: Threads | None = None
     """Other than the evaluation's own."""
-    real_headers: bool = False
+    full_headers: bool = False
     """Build with torch's own headers from now on; grants a second evaluation's time."""
 
 

@@ -195,7 +195,7 @@ class RemoteModel:
         try:
             self._channel.send(request.to_json(), fds)
         except ChannelError as error:
-            raise self._lost(error) from None
+            raise self._close_and_report(error) from None
         return self._read(self._receive(), *answers_to(type(request)))
 
     def _receive(self) -> JsonObject:
@@ -211,19 +211,19 @@ class RemoteModel:
                 deadline += time.monotonic() - asked
                 self._channel.send(built.to_json())
         except ChannelError as error:
-            raise self._lost(error) from None
+            raise self._close_and_report(error) from None
 
     def _read(self, received: JsonObject, *kinds: type[A_co]) -> A_co:
         try:
             answer = decode(received, wire.Failed, *kinds)
         except ChannelError as error:
-            raise self._lost(error) from None
+            raise self._close_and_report(error) from None
         if isinstance(answer, wire.Failed):
             raise KernelError(f"{answer.type}: {answer.message}")
         return answer  # type: ignore[return-value]  # of one of the kinds, since it is no `Failed`
 
-    def _lost(self, error: ChannelError) -> KernelError:
-        """End the process, with which nothing more can be said."""
+    def _close_and_report(self, error: ChannelError) -> KernelError:
+        """Close the process and return the error."""
         return KernelError(f"the kernel's process is gone ({self._close()}): {error or type(error).__name__}")
 
 

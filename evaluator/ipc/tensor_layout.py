@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -47,6 +47,15 @@ def place(
         )
         offset += pitch * count
     return slots, offset
+
+
+def unravel(element: int, shape: Sequence[int]) -> tuple[int, ...]:
+    """The index of a row-major number; torch's own function imports its compiler, which takes seconds."""
+    index = []
+    for size in reversed(shape):
+        element, place = divmod(element, size)
+        index.append(place)
+    return tuple(reversed(index))
 
 
 def _keeps_strides(tensor: torch.Tensor) -> bool:

@@ -21,18 +21,18 @@ def shortage(work: OpCounts, free_bytes: int) -> str:
     )
 
 
-def require_shortage_is_own(device: Device, why: str, *, alone: bool) -> None:
+def require_shortage_is_own(device: Device, why: str, *, others_evicted: bool) -> None:
     """Raise unless a candidate, which has ended, ran out of device memory by itself.
 
     Beside others it cannot be told: whatever fills a device fails, and gives back, when those it starved do.
 
     Raises:
-        DeviceFull: others hold most of the device, or, unless they have made room (`alone`), may have.
+        DeviceFull: others hold most of the device, or may have, unless `others_evicted` made room.
     """
     if device.torch_device.type == "cpu":
         return
     device.trim()
-    if not alone or device.free_bytes() < ENOUGH_FREE * device.total_bytes():
+    if not others_evicted or device.free_bytes() < ENOUGH_FREE * device.total_bytes():
         raise DeviceFull(f"other processes hold most of the device's memory: {why[:300]}")
 
 

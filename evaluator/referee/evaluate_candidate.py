@@ -25,7 +25,6 @@ from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import (
     Measurement,
     Plausibility,
-    Sanitization,
     Stage,
     Status,
     Verification,
@@ -44,7 +43,7 @@ class EvaluationRequest:
     source: str
     compile_s: float
     """Seconds on top for a model's first call, because it compiles kernels."""
-    alone: bool
+    others_evicted: bool
     """Others have made room on the device."""
     full_headers: bool = False
     """Libraries are built with torch's own headers instead of the lean ones."""
@@ -115,7 +114,9 @@ def _evaluate_once(problem: OpenProblem, request: EvaluationRequest) -> Outcome:
         _run_stages(problem, request, progress)
     except CandidateFailed as failure:
         if failure.status is Status.OUT_OF_MEMORY:
-            require_shortage_is_own(problem.context.device, failure.detail, alone=request.alone)
+            require_shortage_is_own(
+                problem.context.device, failure.detail, others_evicted=request.others_evicted
+            )
         if failure.facts.get("edge") == "inside":
             return replace(progress.outcome, needs_alignment=True)
         if failure.status in SUSPECT_STATUSES and progress.headers_are_suspect:
@@ -123,7 +124,7 @@ def _evaluate_once(problem: OpenProblem, request: EvaluationRequest) -> Outcome:
         failure = _named_race(problem, request.source, failure, progress)
         return progress.outcome.failed(failure)
     except torch.OutOfMemoryError as error:
-        require_shortage_is_own(problem.context.device, str(error), alone=request.alone)
+        require_shortage_is_own(problem.context.device, str(error), others_evicted=request.others_evicted)
         return progress.outcome.failed(CandidateFailed(Status.OUT_OF_MEMORY, _NO_ROOM_LEFT))
     finally:
         problem.release_device()
@@ -193,11 +194,12 @@ def _sanitize(
     measurement: Measurement | None,
     verification: Verification,
     progress: _Progress,
-) -> Sanitization:
+) -> None:
     builds, repeatable = progress.builds, verification.bitwise_repeatable
     skipped = problem.sanitizer.skipped(problem.config.sanitize, source, builds)
     if skipped is not None:
-        return progress.add(skipped)
+        progress.add(skipped)
+        return
     progress.enter(Stage.SANITIZE)
     call_ms = measurement.candidate.median_ms if measurement is not None else None
     found = progress.add(
@@ -205,7 +207,6 @@ def _sanitize(
     )
     if found.convicts is not None:
         raise CandidateFailed(found.convicts, found.reason)
-    return found
 
 
 def _named_race(

@@ -13,7 +13,7 @@ from kernelwright.evaluator.referee.checks.roofline import Roofline
 from kernelwright.evaluator.referee.checks.sanitization import Sanitizer
 from kernelwright.evaluator.referee.correctness.other_shapes import OtherShapes
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.timing.timer import CandidateTimer
+from kernelwright.evaluator.referee.timing.candidate_timer import CandidateTimer
 from kernelwright.evaluator.referee.worker.setup import ProblemContext, start
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.config import EvaluationConfig
@@ -30,13 +30,9 @@ class OpenProblem:
         config: EvaluationConfig,
         secret: random.Random,
         *,
-        needs_room: bool,
+        others_evicted: bool,
     ) -> None:
-        """With `needs_room`, require memory for timed batches of some length.
-
-        Raises:
-            DeviceFull: there is none.
-        """
+        """Take `others_evicted` and raise as `TimingSession` does."""
         self.context = context
         self.pool = pool
         self.config = config
@@ -46,7 +42,7 @@ class OpenProblem:
             self.roofline.count()
             context.device.trim()
         shapes = config.shapes or "full size"
-        self.timer = CandidateTimer(context, pool, config, secret, needs_room=needs_room)
+        self.timer = CandidateTimer(context, pool, config, secret, others_evicted=others_evicted)
         self.sanitizer = Sanitizer(context, pool, name=shapes, limit_s=config.limits.sanitize_s)
         self.counters = CounterCollector(context, pool)
         self.other_shapes = OtherShapes(context, pool, name=shapes, call_s=config.limits.call_s)
@@ -75,7 +71,7 @@ class OpenProblem:
             # Freezing would not stop what a contestant has queued on a GPU.
             self._measure_baselines()
             self.release_device()
-        worker = start(self.context, role="candidate", real_headers=full_headers, compile_s=compile_s)
+        worker = start(self.context, role="candidate", full_headers=full_headers, compile_s=compile_s)
         try:
             worker.limit(self.config.limits.total_s)
             worker.extend(self.hold_device(exclusive=False))

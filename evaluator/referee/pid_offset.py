@@ -8,8 +8,8 @@ import sys
 _SKIPPED_PIDS = 64
 
 
-def step_aside() -> None:
-    """Go on in a child with a higher pid.
+def raise_pid() -> None:
+    """Continue in a child with a higher pid.
 
     CUDA refuses to open a memory handle whose maker has the opener's own pid, and in pid namespaces of their
     own referee and contestant would both be number 2.

@@ -12,7 +12,5 @@ CALL_COPIES: Final = 3
 """Times a call's memory an evaluation needs: the reference in float64, and a candidate."""
 ENOUGH_FREE: Final = 0.5
 """Share of a device's memory that must be free without a candidate for a shortage to be its own."""
-SKIPPED_PIDS: Final = 64
-"""Process numbers the referee leaves to contestants: CUDA refuses memory handles from its own number."""
 INCONCLUSIVE: Final = (Status.COMPILE_ERROR, Status.TIMED_OUT)
 """Statuses of a repetition with torch's own headers that leave the first evaluation standing."""

@@ -21,9 +21,9 @@ from kernelwright.evaluator.referee.device_memory import shortage
 from kernelwright.evaluator.referee.evaluate_candidate import EvaluationRequest, evaluate_candidate
 from kernelwright.evaluator.referee.open_problem import OpenProblem
 from kernelwright.evaluator.referee.policy import TRIALS_MEMORY_SHARE
-from kernelwright.evaluator.referee.problem_check.forked import look_apart
+from kernelwright.evaluator.referee.problem_check.forked import inspect_in_child
 from kernelwright.evaluator.referee.problem_check.inspection import UNFIT, known_flaws
-from kernelwright.evaluator.referee.reference.flop_counter import weigh
+from kernelwright.evaluator.referee.reference.flop_counter import count_problem_work
 from kernelwright.evaluator.referee.reference.latency import fewer_threads
 from kernelwright.evaluator.referee.reference.reference import Reference
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
@@ -65,10 +65,10 @@ class RefereeServer:
         return wire.Sanitized(sanitization=found.model_dump(mode="json"))
 
     def _inspect(self, asked: wire.InspectProblem) -> wire.ChildEnded:
-        return look_apart(self._channel, asked)
+        return inspect_in_child(self._channel, asked)
 
     def _describe(self, asked: wire.DescribeProblem) -> wire.ChildEnded:
-        return look_apart(self._channel, asked)
+        return inspect_in_child(self._channel, asked)
 
     def _opened(self) -> OpenProblem:
         if self._problem is None:
@@ -97,7 +97,7 @@ class RefereeServer:
     ) -> list[str]:
         """Work out all that does not depend on a candidate; returns the names of flaws seen on the way."""
         problem = asked.problem, asked.source, asked.overrides
-        work = weigh(*problem, dtype=config.dtype.value)
+        work = count_problem_work(*problem, dtype=config.dtype.value)
         why = shortage(work, device.free_bytes())
         if why:
             raise DeviceFull(f"problem {asked.problem}: {why}; choose smaller --shapes")
@@ -134,8 +134,7 @@ class RefereeServer:
         )
         # Other referees of this device need the memory that opening took for a moment.
         device.trim()
-        needs_room = config.measure and not asked.alone
-        self._problem = OpenProblem(context, pool, config, secret, needs_room=needs_room)
+        self._problem = OpenProblem(context, pool, config, secret, others_evicted=asked.alone)
         # Flaws are a matter of outputs; gradients may well be constant, or summed in any order.
         flaws = known_flaws(reference, pool) if reference.backward is None else []
         pool.finish_opening()

@@ -126,7 +126,7 @@ class Verification(Record):
     others, or the reference is not finite on any. A candidate may take them for granted."""
     bitwise_repeatable: bool | None = None
     guarded: tuple[str, ...] = ()
-    """Tensors placed between unmapped pages in two calls: `input`, `parameters`, `allocations`; what found no
+    """Tensors placed between guard pages in two calls: `input`, `parameters`, `allocations`; what found no
     memory there was left out. Empty where such calls raised an exception."""
     other_sizes: dict[str, Status] = {}
     """Statuses at other shapes than the evaluated ones, by name: of `SHAPES`, or scaled down."""

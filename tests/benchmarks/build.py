@@ -183,7 +183,7 @@ def differing(path: Path, builder: Builder, folder: Path) -> str:
     target = architecture() if path.name.startswith("cuda") else None
     outputs = []
     for real in (False, True):
-        request = capture(path).model_copy(update={"real_headers": real})
+        request = capture(path).model_copy(update={"full_headers": real})
         outcome = builder.build(request, architecture=target, timeout_s=600)
         if outcome.shared_object is None:
             return f"does not build: {outcome.build.log[:300]}"

@@ -42,13 +42,13 @@ TESTS = """
   evaluator/referee/timing/statistics     statistics claimed_time
   evaluator/referee/timing/speedup        speedup
   evaluator/referee/timing/tamper_checks  tamper_checks output_snapshots evaluate_candidate
-  evaluator/referee/timing/interleaved*   interleaved_timer evaluate_candidate
+  evaluator/referee/timing/timing_loop   timing_loop evaluate_candidate
   evaluator/referee/timing/batch_size     batch_size
   evaluator/referee/timing/timed_inputs   timed_inputs timed_outputs small_inputs evaluate_candidate
   evaluator/referee/timing/timed_outputs  timed_outputs timed_inputs
-  evaluator/referee/timing/policy         statistics claimed_time interleaved_timer batch_size timed_inputs
-                                          tamper_checks timer evaluate_candidate
-  evaluator/referee/timing/*              batch_size timer evaluate_candidate
+  evaluator/referee/timing/policy         statistics claimed_time timing_loop batch_size timed_inputs
+                                          tamper_checks candidate_timer evaluate_candidate
+  evaluator/referee/timing/*              batch_size candidate_timer evaluate_candidate
   evaluator/referee/correctness/comparison        comparison tolerance timed_outputs timed_inputs
   evaluator/referee/correctness/discontinuities   tolerance timed_outputs timed_inputs
   evaluator/referee/correctness/input*    input_distributions trial_cache timed_inputs

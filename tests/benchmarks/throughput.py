@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from support.candidate_mix import Entry, Kind, mixture
 
-from kernelwright.agent.runner.worker_pool import WorkerPool
+from kernelwright.agent.runner.evaluation_scheduler import EvaluationScheduler
 from kernelwright.evaluator import (
     Evaluation,
     EvaluationConfig,
@@ -84,7 +84,7 @@ def ours(entries: list[Entry], options: argparse.Namespace) -> tuple[float, list
 
 async def judged(entries: list[Entry], evaluator: Evaluator, options: argparse.Namespace) -> list[Verdict]:
     """Verdicts in the order of the entries."""
-    workers = WorkerPool(options.workers)
+    workers = EvaluationScheduler(options.workers)
 
     async def one(entry: Entry) -> Verdict:
         began = 0.0

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from kernelwright.agent.archive.reproduction import Reproduction
-    from kernelwright.agent.runner.reevaluation import Again, Decide
+    from kernelwright.agent.runner.reevaluation import Decide, ReevaluationJob
     from kernelwright.agent.workspace import Kernel, Workspace
 
 Kernels = Annotated[
@@ -72,19 +72,19 @@ def verify(
     is different or damaged, 3 that none could be evaluated.
     """
     from kernelwright.agent.archive.reproduction import compare
-    from kernelwright.agent.records.score_policy import unfit
-    from kernelwright.agent.runner.reevaluation import Again
+    from kernelwright.agent.records.score_policy import exclusion_reason
+    from kernelwright.agent.runner.reevaluation import ReevaluationJob
     from kernelwright.agent.workspace import Workspace
 
     place = Workspace(workspace)
     chosen, broken = _chosen(place, kernels)
 
-    def save(job: Again, found: Reproduction) -> None:
+    def save(job: ReevaluationJob, found: Reproduction) -> None:
         after = found.after
-        if keep and after is not None and after.status == "PASSED" and not unfit(after):
+        if keep and after is not None and after.status == "PASSED" and not exclusion_reason(after):
             place.keep(job.kernel.source, after, job.kernel.record.provenance)
 
-    jobs = [Again(kernel, kernel.score, kernel.score.config) for kernel in chosen]
+    jobs = [ReevaluationJob(kernel, kernel.score, kernel.score.config) for kernel in chosen]
     library = _Library(place, jobs, broken, problem or ["all"], workers, results, cache)
     raise library.evaluate(compare, save, json=json)
 
@@ -121,7 +121,7 @@ def rescore(
     place = Workspace(workspace)
     chosen, broken = _chosen(place, kernels)
 
-    def save(job: Again, found: Reproduction) -> None:
+    def save(job: ReevaluationJob, found: Reproduction) -> None:
         after = found.after
         if after is None:
             return
@@ -162,7 +162,7 @@ class _Library:
     """Saved kernels to evaluate again, and where."""
 
     place: Workspace
-    jobs: list[Again]
+    jobs: list[ReevaluationJob]
     broken: list[Reproduction]
     problems: list[str]
     workers: int | None
@@ -170,7 +170,7 @@ class _Library:
     cache: Path | None
 
     def evaluate(
-        self, decide: Decide, save: Callable[[Again, Reproduction], None], *, json: bool
+        self, decide: Decide, save: Callable[[ReevaluationJob, Reproduction], None], *, json: bool
     ) -> typer.Exit:
         """Evaluate all, print each result as it comes, and return the exit."""
         from kernelwright.agent.runner.reevaluation import Reevaluation, ResultFile
@@ -181,7 +181,7 @@ class _Library:
         references = find_references(self.place.archive(say_once()), kernels, self.problems)
         found: list[Reproduction] = []
 
-        def report(job: Again | None, result: Reproduction) -> None:
+        def report(job: ReevaluationJob | None, result: Reproduction) -> None:
             if job is not None:
                 save(job, result)
             found.append(result)
@@ -221,7 +221,7 @@ class _Library:
 
     def _sum_up(self, found: list[Reproduction]) -> None:
         from kernelwright.agent.archive.reproduction import ReproductionOutcome
-        from kernelwright.agent.runner.reevaluation import holds
+        from kernelwright.agent.runner.reevaluation import is_not_refuted
 
         total = len(self.jobs) + len(self.broken)
         if not total:
@@ -230,7 +230,7 @@ class _Library:
         counts = Counter(result.outcome for result in found)
         told = ", ".join(f"{counts[outcome]} {outcome}" for outcome in ReproductionOutcome if counts[outcome])
         out().print(f"{len(found)} of {total}{': ' if told else ''}{told}{_machine(found)}", soft_wrap=True)
-        lost = [result.kernel for result in found if not holds(result)]
+        lost = [result.kernel for result in found if not is_not_refuted(result)]
         if lost:
             out().print(f"no longer what their scores say: {' '.join(lost)}", soft_wrap=True)
 
@@ -253,9 +253,9 @@ def _machine(found: Sequence[Reproduction]) -> str:
 
 
 def _exit(found: Sequence[Reproduction]) -> typer.Exit:
-    from kernelwright.agent.runner.reevaluation import holds
+    from kernelwright.agent.runner.reevaluation import is_not_refuted
 
-    if not all(map(holds, found)):
+    if not all(map(is_not_refuted, found)):
         return did_pass(False)
     if found and not any(result.after for result in found):
         say(f"0 of {len(found)} could be evaluated here")

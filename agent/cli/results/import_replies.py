@@ -60,9 +60,9 @@ def import_files(
     from kernelwright.agent.cli.runs.run_options import watching
     from kernelwright.agent.interop.imports import read_replies
     from kernelwright.agent.interop.imports.reply_recorder import ReplyDefaults, record_replies
-    from kernelwright.agent.setup.batch import evaluate_recorded
     from kernelwright.agent.setup.preparation import RunPlace, keeping
     from kernelwright.agent.setup.problem_lookup import read_problems
+    from kernelwright.agent.setup.run_batch import evaluate_recorded
     from kernelwright.agent.workspace import Workspace
     from kernelwright.evaluator import find_backend
 

@@ -140,12 +140,12 @@ def _conversation(archive: Archive, kernel: Kernel) -> list[dict[str, str]]:
 
 def _row(kernel: Kernel) -> Iterator[str]:
     from kernelwright.agent.records.durations import milliseconds
-    from kernelwright.agent.records.score_policy import unfit
+    from kernelwright.agent.records.score_policy import exclusion_reason
 
     best, record = kernel.score, kernel.record
     measured = best.measurement
     yield from (kernel.id, record.problem, record.backend)
-    yield f"{best.speedup:.2f}×{'‡' if unfit(best) else ''}" if best.speedup is not None else "-"
+    yield f"{best.speedup:.2f}×{'‡' if exclusion_reason(best) else ''}" if best.speedup is not None else "-"
     yield f"{measured.interval.low:.2f}–{measured.interval.high:.2f}" if measured else "-"
     yield ", ".join(measured.baselines) if measured else "-"
     yield milliseconds(measured.candidate.median_ms) if measured else "-"

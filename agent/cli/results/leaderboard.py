@@ -123,7 +123,7 @@ def _compare(archive: Archive, runs: tuple[str, str], *, json: bool, all_attempt
     rows = read_rows(chain(archive.attempts(before), archive.attempts(after)))
     with ExitStack() as stack:
         compared = compare_runs(
-            rows.judged,
+            rows.evaluated,
             before,
             after,
             equal_attempts=not all_attempts,
@@ -140,7 +140,7 @@ def _measurer(archive: Archive, evaluator: Evaluator) -> MeasureAgain:
     from dataclasses import replace
 
     from kernelwright.agent.archive import ArchiveError
-    from kernelwright.agent.records.score_policy import policy_of, unfit
+    from kernelwright.agent.records.score_policy import exclusion_reason, policy_of
     from kernelwright.evaluator import Candidate
 
     def again(row: AttemptView) -> AttemptView:
@@ -156,7 +156,7 @@ def _measurer(archive: Archive, evaluator: Evaluator) -> MeasureAgain:
             row,
             status=after.status,
             policy=policy_of(after),
-            unfit=unfit(after),
+            unfit=exclusion_reason(after),
             speedup=measured.speedup if measured else None,
             low=measured.interval.low if measured else None,
             high=measured.interval.high if measured else None,

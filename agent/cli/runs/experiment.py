@@ -79,8 +79,8 @@ def experiment(
     what it cost. Exit status 0 means that something passed.
     """
     from kernelwright.agent.leaderboard import board
-    from kernelwright.agent.setup.batch import work_through
     from kernelwright.agent.setup.preparation import RunPlace
+    from kernelwright.agent.setup.run_batch import work_through
     from kernelwright.agent.workspace import Workspace
 
     if resume is None:

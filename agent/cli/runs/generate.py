@@ -52,8 +52,8 @@ def generate(
     With --batch-api what was asked survives everything: `generate --resume` collects it, days later.
     """
     from kernelwright.agent.cli.runs.run_summary import print_end
-    from kernelwright.agent.setup.batch import SampleBatch, ask_in_bulk, work_through
     from kernelwright.agent.setup.preparation import RunPlace
+    from kernelwright.agent.setup.run_batch import BulkOptions, ask_in_bulk, work_through
     from kernelwright.agent.setup.usage_error import UsageError
     from kernelwright.agent.strategies import Independent
     from kernelwright.agent.workspace import Workspace
@@ -62,7 +62,7 @@ def generate(
         given = given.with_setting("strategy", "sample")
     settings = shared.read(given, problems, config, assign, resume)
     place = RunPlace(workspace, cache, record)
-    batch = SampleBatch(poll_s=parse_seconds(poll), waits=wait, evaluates=evaluate)
+    batch = BulkOptions(poll_s=parse_seconds(poll), waits=wait, evaluates=evaluate)
     with shared.watching(quiet=quiet, json_lines=json_lines) as watch:
         work = shared.prepare_watched(place, settings, resume)
         if work.plan.strategy.independent is not Independent.ATTEMPT or work.plan.others:

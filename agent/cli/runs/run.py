@@ -30,8 +30,8 @@ def run(
     or OPENAI_API_KEY. Exit status 0 means that something passed, 1 that nothing did.
     """
     from kernelwright.agent.cli.runs.run_summary import print_end
-    from kernelwright.agent.setup.batch import work_through
     from kernelwright.agent.setup.preparation import RunPlace
+    from kernelwright.agent.setup.run_batch import work_through
     from kernelwright.agent.setup.settings_toml import explained
     from kernelwright.agent.setup.usage_error import UsageError
     from kernelwright.agent.workspace import Workspace

@@ -14,8 +14,8 @@ from kernelwright.agent.cli.terminal.options import MODEL, OUTPUT, Given, option
 
 if TYPE_CHECKING:
     from kernelwright.agent.runner.events import Event
-    from kernelwright.agent.setup.batch import Watch
     from kernelwright.agent.setup.preparation import PreparedRun, RunPlace
+    from kernelwright.agent.setup.run_batch import Watch
     from kernelwright.agent.setup.run_settings import RunSettings
 
 Problems = Annotated[

@@ -16,7 +16,7 @@ from kernelwright.agent.records.attempt_log import Attempt, ProblemUsed
 if TYPE_CHECKING:
     from kernelwright.agent.datasets.dataset_export import DatasetExporter
 
-UNJUDGED: Final = "not judged"
+UNEVALUATED: Final = "not judged"
 CONTAMINATED: Final = "decontamination"
 DAMAGED: Final = "a text of it is missing or damaged"
 
@@ -82,7 +82,7 @@ class ArchiveReader:
 
     def _unfit(self, attempt: Attempt, problem: ProblemUsed | None) -> str:
         if attempt.status is None and not self._format.takes_unevaluated:
-            return UNJUDGED
+            return UNEVALUATED
         if not self._format.takes_promptless and not attempt.completion.prompt:
             return "no prompt"
         sha, run = problem.sha if problem else "", attempt.key.run

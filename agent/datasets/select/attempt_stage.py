@@ -24,7 +24,7 @@ class Doubt(StrEnum):
     NONE = ""
     UNSANITIZED = "not sanitized where the tools exist"
     FLAWED = "its problem is flawed"
-    CONVICTED = "the same source was convicted at another time"
+    REFUTED = "the same source was convicted at another time"
     SLOWER = "slower than the baseline"
     UNFIT = "its measurement was disturbed or incomplete"
 
@@ -51,7 +51,7 @@ class AttemptStage:
             "(attempt PRIMARY KEY, problem, problem_sha, is_wanted, license, completion, evaluation)"
         )
         self._base.execute(
-            "CREATE TABLE convicted (problem_sha, candidate, PRIMARY KEY (problem_sha, candidate))"
+            "CREATE TABLE refuted (problem_sha, candidate, PRIMARY KEY (problem_sha, candidate))"
         )
         self._base.execute("CREATE TABLE sanitizing (hardware PRIMARY KEY)")
 
@@ -62,7 +62,7 @@ class AttemptStage:
         score = attempt.evaluation.score
         if score.is_lasting and attempt.completion.code is not None:
             row = (score.problem_sha, score.candidate_sha)
-            self._base.execute("INSERT OR IGNORE INTO convicted VALUES (?, ?)", row)
+            self._base.execute("INSERT OR IGNORE INTO refuted VALUES (?, ?)", row)
         if score.sanitized and score.hardware:
             self._base.execute("INSERT OR IGNORE INTO sanitizing VALUES (?)", (score.hardware,))
 
@@ -112,11 +112,11 @@ class AttemptStage:
             return Doubt.NONE
         if view.flaws:
             return Doubt.FLAWED
-        convicted = "SELECT 1 FROM convicted WHERE problem_sha = ? AND candidate = ?"
-        if self._has(convicted, view.problem_sha, view.candidate):
-            return Doubt.CONVICTED
+        refuted = "SELECT 1 FROM refuted WHERE problem_sha = ? AND candidate = ?"
+        if self._has(refuted, view.problem_sha, view.candidate):
+            return Doubt.REFUTED
         sanitizing = "SELECT 1 FROM sanitizing WHERE hardware = ?"
-        if not view.is_settled and self._has(sanitizing, view.policy.hardware or ""):
+        if not view.settled and self._has(sanitizing, view.policy.hardware or ""):
             return Doubt.UNSANITIZED
         if view.unfit:
             return Doubt.UNFIT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernelwright.agent.datasets.policy import CHEATED, CORRECT, FAILED, MOST_SPEEDUP
 from kernelwright.agent.records.score import fatal_rules, is_cheat
-from kernelwright.agent.records.score_policy import unfit
+from kernelwright.agent.records.score_policy import exclusion_reason
 from kernelwright.evaluator import Evaluation, Status
 
 
@@ -25,5 +25,5 @@ def reward(status: Status | None, fatal: tuple[str, ...], low: float | None) -> 
 
 def reward_of(evaluation: Evaluation) -> float:
     """The reward of a whole evaluation."""
-    measured = None if unfit(evaluation) else evaluation.measurement
+    measured = None if exclusion_reason(evaluation) else evaluation.measurement
     return reward(evaluation.status, fatal_rules(evaluation), measured.interval.low if measured else None)

@@ -24,12 +24,12 @@ from kernelwright.agent.records.tokens import estimate_tokens
 
 def source_of(texts: MessageTexts, attempt: Attempt) -> Row:
     """The columns of `SOURCE`: fields of the key, the completion and the score by their names."""
-    line, key, judged = attempt.completion, attempt.key, attempt.evaluation
-    score = judged.score if judged else None
+    line, key, recorded = attempt.completion, attempt.key, attempt.evaluation
+    score = recorded.score if recorded else None
     known: Row = {
         "attempt": attempt.id,
         "origin": clean(line.origin),
-        "evaluation_sha": judged.evaluation_sha if judged else None,
+        "evaluation_sha": recorded.evaluation_sha if recorded else None,
         "policy": score.id if score else None,
         "baselines": list(score.baselines) if score else [],
         "speedup_low": score.low if score else None,

@@ -140,7 +140,7 @@ class Header:
             "doubted": row.is_doubted,
             "unfit": number(row.unfit or None),
             "confirmed": row.is_confirmed,
-            "sanitized": row.is_sanitized,
+            "sanitized": row.sanitized,
         }
 
     def _attempt(self, row: AttemptView, section: int) -> list[object]:

@@ -79,7 +79,7 @@ def write_pages(
         OSError: a file cannot be written.
     """
     rows = read_rows(archive.attempts(run))
-    parts = sections(rows.judged, most=limits.attempts)
+    parts = sections(rows.evaluated, most=limits.attempts)
     pages = paged(parts, most=limits.attempts)
     files = _files(file, len(pages))
     content = PageSources(
@@ -87,7 +87,7 @@ def write_pages(
         chosen=_chosen(archive, run, parts),
         problems=_problems(archive, rows),
         comparisons=_comparisons(rows, compare),
-        runs=rows.judged,
+        runs=rows.evaluated,
         page_of={
             section.number: quote(files[number + 1].name) if len(files) > 1 else ""
             for number, page in enumerate(pages)
@@ -110,7 +110,7 @@ def write_pages(
         unreadable += filled.unreadable
         write_whole(path, render(shell, filled).encode())
     return WrittenPages(
-        files=tuple(files), attempts=len(rows.judged), texts_left_out=left_out, unreadable=unreadable
+        files=tuple(files), attempts=len(rows.evaluated), texts_left_out=left_out, unreadable=unreadable
     )
 
 
@@ -138,15 +138,17 @@ def _problems(archive: Archive, rows: AttemptRows) -> dict[tuple[str, str], Text
     """The source of each problem of each run, as far as the run recorded it."""
     return {
         (run, used.id): used.source
-        for run in {row.run for row in rows.judged}
+        for run in {row.run for row in rows.evaluated}
         for used in archive.problems_used(run).values()
     }
 
 
 def _comparisons(rows: AttemptRows, asked: tuple[str, str] | None) -> list[RunComparison]:
-    runs = sorted({row.run for row in rows.judged})[-RUNS_COMPARED:]
+    runs = sorted({row.run for row in rows.evaluated})[-RUNS_COMPARED:]
     pairs = [pair for pair in reversed(list(combinations(runs, 2))) if pair != asked]
-    found = [compare_runs(rows.judged, before, after) for before, after in ([asked] if asked else []) + pairs]
+    found = [
+        compare_runs(rows.evaluated, before, after) for before, after in ([asked] if asked else []) + pairs
+    ]
     # Requested runs come first, then the newest with anything to compare.
     first, rest = (found[:1], found[1:]) if asked else ([], found)
     return first + sorted(rest, key=lambda comparison: not _compares(comparison))
@@ -175,11 +177,11 @@ def _shell(
             machines=found if number == 0 else (),
             made=made,
             tracks={track: tables(board, most=most) for track, board in boards.items()},
-            attempts=len(rows.judged),
-            unjudged=rows.unjudged,
-            runs=len({row.run for row in rows.judged}),
-            problems=len({row.problem for row in rows.judged}),
-            models=len({row.model for row in rows.judged}),
+            attempts=len(rows.evaluated),
+            unjudged=rows.unevaluated,
+            runs=len({row.run for row in rows.evaluated}),
+            problems=len({row.problem for row in rows.evaluated}),
+            models=len({row.model for row in rows.evaluated}),
             files=tuple(quote(path.name) for path in files),
             number=number,
         )
@@ -189,10 +191,10 @@ def _shell(
 
 
 def _about(rows: AttemptRows) -> str:
-    models = sorted({row.model for row in rows.judged})
-    hardware = sorted({row.policy.hardware or "" for row in rows.judged})
+    models = sorted({row.model for row in rows.evaluated})
+    hardware = sorted({row.policy.hardware or "" for row in rows.evaluated})
     named = ", ".join(map(name, models[:3])) + (" and others" if len(models) > 3 else "")
-    problems = len({row.problem for row in rows.judged})
+    problems = len({row.problem for row in rows.evaluated})
     return (
         f"Kernels written by {named or 'language models'} for {problems} PyTorch problem"
         f"{'s' if problems != 1 else ''}, verified and timed by kernelwright on "
@@ -202,6 +204,6 @@ def _about(rows: AttemptRows) -> str:
 
 def _boards(rows: AttemptRows) -> dict[str, Board]:
     """The standings over everything and, if correct kernels are of several tracks, over each of them."""
-    seen = {row.track for row in rows.judged if row.speedup is not None}
+    seen = {row.track for row in rows.evaluated if row.speedup is not None}
     tracks = [track for track in TRACKS if track in seen and len(seen) > 1]
     return {"all": board_of(rows), **{track: board_of(rows, track=track) for track in tracks}}

@@ -6,8 +6,6 @@ from typing import Final
 
 PREPARE_S: Final = 900.0
 """Time to compile the helper library, which reads torch's full headers, or one precompiled header."""
-SELFTEST_LOG_CHARACTERS: Final = 400
-"""Characters of a failed self-test that the warning shows."""
 MAX_PRECOMPILED: Final = 12
 """Precompiled headers kept per set of lean headers; each is about 80 MB with g++, 15 MB with clang."""
 PRECOMPILE_AFTER_USES: Final = 2

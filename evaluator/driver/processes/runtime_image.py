@@ -23,7 +23,7 @@ _INSIDE = Path("/kernelwright")
 
 _CONTESTANT_MAIN = "from kernelwright.evaluator.contestant.executor import main"
 _REFEREE_MAIN = (
-    "from kernelwright.evaluator.referee.pid_offset import step_aside; step_aside(); "
+    "from kernelwright.evaluator.referee.pid_offset import raise_pid; raise_pid(); "
     "from kernelwright.evaluator.referee.server import main"
 )
 

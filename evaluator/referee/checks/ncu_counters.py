@@ -32,7 +32,7 @@ class CounterCollector:
 
     def __init__(self, context: ProblemContext, pool: TrialPool) -> None:
         self._context = context
-        self._variant = evaluated(context, pool, "judged")
+        self._variant = evaluated(context, pool, "evaluated")
 
     def count(self, source: str, *, compile_s: float) -> Counters:
         """Count one call; `compile_s` is what its first call may take on top to compile kernels."""
@@ -66,7 +66,7 @@ class CounterCollector:
         """Load, construct, call once, and once more with the counters on.
 
         Raises:
-            Verdict: the candidate failed on the way.
+            CandidateFailed: the candidate failed on the way.
         """
         context, variant = self._context, self._variant
         configure(context, worker, sharing="cpu")

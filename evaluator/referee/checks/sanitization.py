@@ -322,7 +322,7 @@ class Sanitizer:
         """Load, construct and call, with arguments in private memory.
 
         Raises:
-            Verdict: the candidate failed on the way.
+            CandidateFailed: the candidate failed on the way.
         """
         context = replace(variant.context, load_s=self._left())
         configure(context, worker, sharing="cpu")

@@ -26,7 +26,7 @@ from kernelwright.evaluator.referee.checks.policy import (
 from kernelwright.evaluator.referee.correctness.comparison import Comparison, compare
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.reference.effects import same_answers
+from kernelwright.evaluator.referee.reference.effects import equal_outputs
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.setup import (
@@ -157,7 +157,7 @@ class Stress:
             if tally.first_wrong is None:
                 tally.first_wrong = outputs
             else:
-                tally.differing |= not same_answers(tally.first_wrong, outputs)
+                tally.differing |= not equal_outputs(tally.first_wrong, outputs)
         return tally
 
     def _once(self, buffers: CallBuffers) -> tuple[Comparison, list[torch.Tensor]]:
@@ -167,7 +167,7 @@ class Stress:
         self._calls += 1
         buffers.run("m", timeout_s=self._call_s)
         outputs = buffers.read()
-        if self._right is not None and same_answers(self._right, outputs):
+        if self._right is not None and equal_outputs(self._right, outputs):
             return Comparison(0.0, None), outputs
         comparison = compare(self._trial.expected, outputs, limit=self._trial.limit, trial="stress")
         if comparison.mismatch is None:

@@ -15,6 +15,7 @@ from typing import Final
 import torch
 
 from kernelwright.evaluator.ipc.gradients import OUTPUT
+from kernelwright.evaluator.ipc.tensor_layout import unravel
 from kernelwright.evaluator.ipc.tensor_tree import leaf_paths
 from kernelwright.evaluator.referee.correctness.discontinuities import (
     Discontinuities,
@@ -303,7 +304,7 @@ def _same_nonfinite(expected: torch.Tensor, got: torch.Tensor) -> torch.Tensor:
 def _describe(path: str, exact: torch.Tensor, got: torch.Tensor, wrong: torch.Tensor) -> Mismatch:
     first = _first_places(wrong)
     shape = tuple(exact.shape)
-    indices = [_unravelled(position, shape) for position in first.tolist()]
+    indices = [unravel(position, shape) for position in first.tolist()]
     return Mismatch(
         output=path,
         trial="",
@@ -317,15 +318,6 @@ def _describe(path: str, exact: torch.Tensor, got: torch.Tensor, wrong: torch.Te
         limit_ratio=float("nan"),
         pattern=pattern(wrong, exact, got),
     )
-
-
-def _unravelled(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The index of a flat position; torch's own function imports its compiler, which takes seconds."""
-    index = []
-    for size in reversed(shape):
-        position, place = divmod(position, size)
-        index.append(place)
-    return tuple(reversed(index))
 
 
 def _first_places(wrong: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Calls on tensors between unmapped pages: memory errors of the very program that is timed."""
+"""Calls on tensors between guard pages: memory errors of the very program that is timed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class GuardedCalls:
         return self.exact and any(span_bytes(tensor) % alignment for tensor in tensors)
 
     def guard(self, worker: WorkerProcess, layout: str, edge: Edge, *tensors: str) -> None:
-        """Place tensors of a worker's next run, such as `input 0`, between unmapped pages."""
+        """Place tensors of a worker's next run, such as `input 0`, between guard pages."""
         device = self.context.device
         free = device.free_bytes()
         if device.torch_device.type == "cpu":

@@ -133,7 +133,7 @@ FEWEST_VERIFY_CALLS: Final = 2
 VERIFY_MEMORY_SHARE: Final = 0.05
 """Share of the free device memory for those buffers."""
 GUARD_MEMORY_SHARE: Final = 1 / 8
-"""Share of the free memory that tensors between unmapped pages take; what finds no room stays elsewhere."""
+"""Share of the free memory that tensors between guard pages take; what finds no room stays elsewhere."""
 RETRIES: Final = 2
 """Repeats of a wrong call, to tell a wrong candidate from a nondeterministic one."""
 REMARK_CHARACTERS: Final = 400

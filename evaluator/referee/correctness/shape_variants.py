@@ -22,7 +22,7 @@ from kernelwright.evaluator.referee.correctness.policy import (
     SPARE_BYTES,
 )
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.reference.flop_counter import weigh
+from kernelwright.evaluator.referee.reference.flop_counter import count_problem_work
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
 from kernelwright.evaluator.referee.worker.setup import ProblemContext
 from kernelwright.evaluator.schema.errors import ProblemError
@@ -88,7 +88,7 @@ def _variants(constants: dict[str, Any], usual: dict[str, Any]) -> Iterator[tupl
 def _fits(variant: ShapeVariant, overrides: dict[str, Any]) -> bool:
     reference, given = variant.context.reference, variant.context.overrides
     needed, usual = (
-        weigh(reference.problem, reference.source, each, dtype=variant.context.dtype)
+        count_problem_work(reference.problem, reference.source, each, dtype=variant.context.dtype)
         for each in (overrides, given)
     )
     if not (needed.complete and usual.complete):

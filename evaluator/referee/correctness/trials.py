@@ -53,7 +53,7 @@ from kernelwright.evaluator.referee.correctness.trial_cache import (
     mark,
 )
 from kernelwright.evaluator.referee.reference.constant_inputs import ConstantInputs, variation_seed
-from kernelwright.evaluator.referee.reference.effects import same_answers
+from kernelwright.evaluator.referee.reference.effects import equal_outputs
 from kernelwright.evaluator.referee.reference.input_structure import kept_in_order
 from kernelwright.evaluator.referee.reference.latency import with_threads
 from kernelwright.evaluator.referee.reference.reference import Arguments, Reference
@@ -117,7 +117,7 @@ class TrialPool:
         reference, fixed = self._reference, self._reference.fixed
         plain, off = (reference.model(seed, vary=vary) for vary in (False, True))
         held = [[*model.parameters(), *model.buffers()] for model in (plain, off)]
-        if same_answers(*held):
+        if equal_outputs(*held):
             return plain, False
         wanted = reference.call(plain, base).leaves
         found = fixed.varied(
@@ -150,8 +150,8 @@ class TrialPool:
         """Inputs, parameters and buffers that no trial varies, nor timed calls."""
         varied = [draw.model for draw in self.draws if draw.vary]
         return (
-            *(f"input {index}" for index in self.constant.stuck),
-            *self._reference.fixed.stuck(varied[0], self._reference.effects.state),
+            *(f"input {index}" for index in self.constant.unvaried),
+            *self._reference.fixed.unvaried(varied[0], self._reference.effects.state),
         )
 
     def fresh(self) -> Arguments:
@@ -173,7 +173,7 @@ class TrialPool:
                 "give every draw the same shapes, dtypes and plain arguments"
             )
         self._form = form
-        leaves = arguments.leaves if plain else self.constant.steadily(arguments.leaves, seed)
+        leaves = arguments.leaves if plain else self.constant.vary_values(arguments.leaves, seed)
         return replace(arguments, leaves=leaves, ordered=self._ordered)
 
     def _trial(
@@ -360,7 +360,7 @@ class TrialPool:
 
         def draw() -> Arguments:
             arguments = origin.draw()
-            return arguments.with_leaves(self.constant.wholly(arguments.leaves, number))
+            return arguments.with_leaves(self.constant.vary_all(arguments.leaves, number))
 
         return self._noted(self._trial(CONSTANT_INPUTS, draw, model))
 

@@ -30,7 +30,7 @@ from kernelwright.evaluator.referee.correctness.policy import (
 from kernelwright.evaluator.referee.correctness.tolerance import Expected, expect
 from kernelwright.evaluator.referee.correctness.trial_cache import Draw, Trial
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.reference.effects import AFTERWARDS, same_answers, same_values
+from kernelwright.evaluator.referee.reference.effects import AFTERWARDS, equal_outputs, same_values
 from kernelwright.evaluator.referee.reference.reference import Reference
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
@@ -126,7 +126,7 @@ class Verifier:
             self._require_correct(trial, "n")
 
     def _guard(self, trial: Trial) -> tuple[str, ...]:
-        """Call with tensors between unmapped pages: all, or inputs alone where the others cannot be moved."""
+        """Call with tensors between guard pages: all, or inputs alone where the others cannot be moved."""
         for tensors in (TENSORS, TENSORS[:1]):
             if all(self._runs_guarded(trial, edge, tensors) for edge in EDGES):
                 if self._guarded.has_more_places(trial) and self._runs_guarded(trial, "inside", tensors):
@@ -204,7 +204,7 @@ class Verifier:
                 raise self._wrong(
                     comparison.mismatch, Status.NONDETERMINISTIC, "right on some repeats, wrong on others"
                 )
-            steady = steady and same_answers(first, self._outputs)
+            steady = steady and equal_outputs(first, self._outputs)
         raise self._wrong(comparison.mismatch, Status.WRONG_VALUES, "", steady=steady, remark=remark)
 
     def _require_change(self, trial: Trial, model: str) -> None:
@@ -264,7 +264,7 @@ class Verifier:
                     comparison.mismatch, Status.NONDETERMINISTIC, "right at first, wrong on a repeat"
                 )
             seen.append(self._outputs)
-        self.tally.repeatable = same_answers(*seen)
+        self.tally.repeatable = equal_outputs(*seen)
 
     def _check_row(self, trials: list[Trial]) -> None:
         """Make several calls before any output is read: a later call must not change an earlier output."""

@@ -23,7 +23,7 @@ from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 from kernelwright.evaluator.schema.errors import ProblemError
 
 
-def look_apart(channel: Channel, asked: InspectProblem | DescribeProblem) -> ChildEnded:
+def inspect_in_child(channel: Channel, asked: InspectProblem | DescribeProblem) -> ChildEnded:
     """Fork, let the child send what it finds, and say how it ended.
 
     Only sound in a process that has imported torch and done nothing with it: neither threads nor CUDA survive

@@ -36,7 +36,7 @@ from kernelwright.evaluator.referee.problem_check.trivial_answers import (
     of_identity,
     of_values,
 )
-from kernelwright.evaluator.referee.reference.flop_counter import OpCounts, weigh
+from kernelwright.evaluator.referee.reference.flop_counter import OpCounts, count_problem_work
 from kernelwright.evaluator.referee.reference.input_structure import computable
 from kernelwright.evaluator.referee.reference.latency import measure_latency
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
@@ -110,7 +110,7 @@ class ProblemInspection:
 
     def _fits(self) -> bool:
         asked = self._asked
-        self._work = work = weigh(
+        self._work = work = count_problem_work(
             asked.problem, asked.source, asked.overrides, dtype=self._config.dtype.value
         )
         is_too_big = shortage(work, self._device.free_bytes())

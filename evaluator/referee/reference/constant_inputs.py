@@ -91,36 +91,38 @@ class ConstantInputs:
                     break
 
     @property
-    def stuck(self) -> tuple[int, ...]:
-        """Those that cannot be varied."""
+    def unvaried(self) -> tuple[int, ...]:
+        """Places of the constant inputs that no variation fits."""
         return tuple(index for index in self.found if index not in self.chosen)
 
-    def steadily(self, leaves: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
-        """Inputs of a draw, with other numbers where that changes no work."""
-        steady = {index: _STEADY[each] for index, each in self.chosen.items() if each in _STEADY}
-        return _apply(steady, leaves, _generator(leaves, seed))
+    def vary_values(self, leaves: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
+        """Vary the numbers of a draw's inputs where that leaves the amount of work unchanged."""
+        preserving = {
+            index: _WORK_PRESERVING[each] for index, each in self.chosen.items() if each in _WORK_PRESERVING
+        }
+        return _apply(preserving, leaves, _generator(leaves, seed))
 
-    def wholly(self, leaves: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
-        """Inputs of a draw with all variations; under a sparse seed, one element of what changes work."""
-        varied, generator = self._varied(leaves, seed), _generator(leaves, seed)
+    def vary_all(self, leaves: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
+        """Apply all variations to a draw's inputs; under a sparse seed, one element of what changes work."""
+        varied, generator = self._varied(seed), _generator(leaves, seed)
         return _apply({index: self.chosen[index] for index in varied}, leaves, generator)
 
-    def apart(self, leaves: Sequence[torch.Tensor], seed: int) -> dict[int, torch.Tensor]:
-        """Other values, by place, of those inputs whose variation changes the work; of one if sparse."""
+    def structural_variations(self, leaves: Sequence[torch.Tensor], seed: int) -> dict[int, torch.Tensor]:
+        """Other values, by place, of inputs whose variation changes the amount of work; of one if sparse."""
         generator = _generator(leaves, seed)
         return {
             index: self.chosen[index](leaves[index], generator)
-            for index in self._varied(leaves, seed)
-            if self.chosen[index] not in _STEADY
+            for index in self._varied(seed)
+            if self.chosen[index] not in _WORK_PRESERVING
         }
 
-    def _varied(self, leaves: Sequence[torch.Tensor], seed: int) -> list[int]:
-        """Places that a seed varies: all, or beside the steady ones a single one."""
-        apart = [index for index, each in self.chosen.items() if each not in _STEADY]
-        if not (apart and _is_sparse(seed)):
+    def _varied(self, seed: int) -> list[int]:
+        """Places that a seed varies: all, or of those that change the amount of work a single one."""
+        structural = [index for index, each in self.chosen.items() if each not in _WORK_PRESERVING]
+        if not (structural and _is_sparse(seed)):
             return list(self.chosen)
-        kept = apart[seed // 2 % len(apart)]
-        return [index for index in self.chosen if index == kept or index not in apart]
+        kept = structural[seed // 2 % len(structural)]
+        return [index for index in self.chosen if index == kept or index not in structural]
 
 
 def _apply(
@@ -257,10 +259,10 @@ def _is_triangular(leaf: torch.Tensor) -> bool:
     return torch.equal(leaf != 0, below) or torch.equal(leaf == 0, below)
 
 
-_STEADY: dict[Variation, Variation] = {
+_WORK_PRESERVING: dict[Variation, Variation] = {
     _noise: _noise,
     _positive_noise: _positive_noise,
     _spread: _spread,
     _thinned: _spread,
 }
-"""Variations that every draw has, and what is left of them there: they change no work."""
+"""The part of each variation that leaves the amount of work unchanged; every draw has it."""

@@ -1,7 +1,7 @@
-"""Effects of a call besides its value: inputs and state of the model that it leaves changed.
+"""Side effects: inputs and state that a call mutates.
 
-They belong to the answer. Optimizer steps, appended caches, running statistics and counters are compared as
-outputs are: with exact values, an error scale and a limit, in verified and in timed calls.
+Optimizer steps, appended caches, running statistics and counters are compared as outputs are: with exact
+values, an error scale and a limit, in verified and in timed calls.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from kernelwright.evaluator.ipc.gradients import OUTPUT
 from kernelwright.evaluator.ipc.model_state import named_state
@@ -26,9 +27,14 @@ def same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.equal(one, other) or bool(((one == other) | ((one != one) & (other != other))).all())
 
 
-def same_answers(some: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:
+def equal_outputs(some: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:
     """Return whether the tensors of two outputs are equal, one by one."""
     return all(map(same_values, some, others))
+
+
+def is_comparable(tensor: torch.Tensor) -> bool:
+    """Return whether torch can compare a tensor's values: it has some, and is not sparse."""
+    return not is_lazy(tensor) and tensor.layout is torch.strided
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +57,8 @@ class Effects:
         changed = [*(leaves[index] for index in self.inputs), *(held[name] for name in self.state)]
         return [tensor.detach().clone() for tensor in changed]
 
-    def beside(self, value: Tree, returned: int) -> Tree:
-        """Structure of a call's value, which holds `returned` tensors, with the effects behind it."""
+    def tree_with_effects(self, value: Tree, returned: int) -> Tree:
+        """Structure of a call's value, which holds `returned` tensors, followed by its effects."""
         if not self.names:
             return value
         is_named = value["k"] == "dict" and value["v"] and value["v"][0][0].get("v") == OUTPUT
@@ -71,9 +77,9 @@ class Effects:
 def find_effects(
     model: nn.Module, leaves: Sequence[torch.Tensor], call: Callable[[list[torch.Tensor]], Any]
 ) -> Effects:
-    """Call on copies of `leaves`, and see what is written to: by torch's count of writes, and by value."""
+    """Call on copies of `leaves`, and find what is written: by torch's count of writes, and by value."""
     given = [leaf.detach().clone() for leaf in leaves]
-    held = {name: tensor for name, tensor in named_state(model).items() if not _is_lazy(tensor)}
+    held = {name: tensor for name, tensor in named_state(model).items() if not is_lazy(tensor)}
     values = {name: tensor.detach().clone() for name, tensor in held.items()}
     marks = [tensor._version for tensor in (*given, *held.values())]
     call(given)
@@ -91,18 +97,7 @@ def find_effects(
         and (
             is_written
             or now[name] is not tensor
-            or not (tensor.is_meta or _unlike(tensor) or same_values(tensor, values[name]))
+            or not (tensor.is_meta or not is_comparable(tensor) or same_values(tensor, values[name]))
         )
     ]
     return Effects(tuple(inputs), tuple(state))
-
-
-def _is_lazy(tensor: torch.Tensor) -> bool:
-    from torch.nn.parameter import is_lazy
-
-    return bool(is_lazy(tensor))
-
-
-def _unlike(tensor: torch.Tensor) -> bool:
-    """Of sparse tensors torch cannot say whether they are equal."""
-    return tensor.layout is not torch.strided

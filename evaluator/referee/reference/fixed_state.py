@@ -1,7 +1,7 @@
 """Parameters and buffers that are the same under every seed: a candidate could take them for granted.
 
-A gate of zero, however it was written, hides a branch. So in one of the two weight draws they hold other
-values, which a candidate is given by name.
+A gate of zero, for example, hides a branch. So in one of the two weight draws they hold other values, which
+the candidate receives by name.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import nn
-from torch.nn.parameter import is_lazy
 
 from kernelwright.evaluator.ipc.model_init import move_constants
 from kernelwright.evaluator.ipc.model_state import named_state
+from kernelwright.evaluator.referee.reference.effects import is_comparable
 
 
 @dataclass(slots=True)
 class FixedState:
-    """Names and values of what no seed varies."""
+    """Parameters and buffers that no seed varies, and how they are varied nevertheless."""
 
     values: dict[str, torch.Tensor]
     kept: set[str] = field(default_factory=set)
-    """Those that stay, as outputs are not finite without them."""
+    """Names that keep their values, because outputs are not finite otherwise."""
     moved: set[str] = field(default_factory=set)
-    """Those that are moved after a model was constructed; others are while it is."""
+    """Names perturbed after construction; the rest are perturbed during it."""
 
     @classmethod
     def of(cls, one: nn.Module, other: nn.Module) -> FixedState:
@@ -35,12 +35,15 @@ class FixedState:
         return cls({name: tensor for name, tensor in held.items() if _equal(tensor, theirs[name])})
 
     def move(self, model: nn.Module, seed: int) -> None:
-        """Add noise to those of a model that its construction left constant."""
+        """Add noise to the tensors of a model that its construction left constant."""
         values = {name: value for name, value in self.values.items() if name not in self.kept}
         self.moved.update(move_constants(model, values, seed))
 
     def varied(self, make: Callable[[], nn.Module], works: Callable[[nn.Module], bool]) -> nn.Module | None:
-        """A varied model that works; of what was moved by value, that without which none does stays."""
+        """Make a varied model that works; None where there is none.
+
+        A tensor keeps its original value where every variation of it makes the output non-finite.
+        """
         model = make()
         if works(model):
             return model
@@ -53,8 +56,8 @@ class FixedState:
         model = make()
         return model if works(model) else None
 
-    def stuck(self, varied: nn.Module, changing: Collection[str]) -> list[str]:
-        """Names of what is the same in a varied model too, and does not change in its calls."""
+    def unvaried(self, varied: nn.Module, changing: Collection[str]) -> list[str]:
+        """Names of the tensors that neither a varied model nor its calls change."""
         held = named_state(varied)
         same = [name for name, value in self.values.items() if _equal(held[name], value)]
         return [name for name in same if name not in changing]
@@ -66,6 +69,6 @@ class FixedState:
 
 
 def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
-    if is_lazy(one) or is_lazy(other) or one.layout is not torch.strided:
+    if not (is_comparable(one) and is_comparable(other)):
         return False
     return one.shape == other.shape and torch.equal(one, other)

@@ -84,7 +84,7 @@ def _call(model: nn.Module, arguments: Arguments) -> Any:
     return model(*args, **kwargs)
 
 
-def weigh(problem: str, source: str, overrides: dict[str, Any], *, dtype: str) -> OpCounts:
+def count_problem_work(problem: str, source: str, overrides: dict[str, Any], *, dtype: str) -> OpCounts:
     """Count one call on tensors without data, as far as that goes.
 
     Raises:

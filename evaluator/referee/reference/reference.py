@@ -77,7 +77,7 @@ class Output:
     @property
     def tree(self) -> Tree:
         """Structure of all that is compared, effects included."""
-        return self.effects.beside(self.value, self.returned)
+        return self.effects.tree_with_effects(self.value, self.returned)
 
     @property
     def returned(self) -> int:

@@ -12,8 +12,9 @@ from kernelwright.evaluator.ipc.driver_requests import Expect
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.device_memory import require_shortage_is_own
 from kernelwright.evaluator.referee.timing import policy
+from kernelwright.evaluator.referee.timing.baseline_cache import BaselineCache
 from kernelwright.evaluator.referee.timing.claimed_time import trusted_timing
-from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, is_crowded
+from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, is_contended
 from kernelwright.evaluator.referee.timing.statistics import process_spread, ratio, ratio_interval
 from kernelwright.evaluator.referee.timing.timing_session import TimingSession
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
@@ -25,8 +26,6 @@ from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import EvaluatorError, ProblemError
 from kernelwright.evaluator.schema.evaluation import Status, Timing
 
-_CACHED: Final = ("compile_ratio", "compile_error", "compile_solo_ms", "process_spread")
-"""Numbers about a problem that a machine's cache holds."""
 _OTHER_OUTPUTS: Final = (Status.WRONG_VALUES, Status.WRONG_SHAPE, Status.WRONG_DTYPE, Status.INPUT_MUTATED)
 """Compiled, the reference does something else."""
 
@@ -54,9 +53,10 @@ class Baselines:
         self.eager.queue_behind(self.gate, self.capacity)
 
     def beside(self, queued: bool) -> BaselineFacts:
-        """Facts that hold beside a candidate; one that waits for the device pays for its launches alone.
+        """Facts that hold beside a candidate whose calls are queued or not.
 
-        Otherwise a candidate could choose whether those of a reference count.
+        A candidate that synchronises pays for its own launches; the baseline's are excluded. Otherwise a
+        candidate could choose whether they count.
         """
         if queued == self.queued:
             return self.facts
@@ -82,6 +82,7 @@ class BaselineTimer:
         self, context: ProblemContext, pool: TrialPool, config: EvaluationConfig, session: TimingSession
     ) -> None:
         self._context = context
+        self._cache = BaselineCache(context.driver)
         self._pool = pool
         self._config = config
         self._session = session
@@ -123,9 +124,9 @@ class BaselineTimer:
             ProblemError: the reference does not run in its sandbox.
         """
         compiled = [False]
-        if "compile" in self._config.baselines and self._is_unknown("compile_ratio"):
+        if "compile" in self._config.baselines and self._cache.lacks("compile_ratio"):
             compiled.append(True)
-        if self._is_unknown("process_spread"):
+        if self._cache.lacks("process_spread"):
             compiled += [False] * (policy.COMPARED_PROCESSES[self._kind] - 1)
         driver = self._context.driver
         try:
@@ -190,9 +191,9 @@ class BaselineTimer:
         compile_ratio, impossible = None, {}
         if "compile" in self._config.baselines:
             try:
-                compile_ratio = self._surely_compile_ratio(eager, count, alone, queued)
+                compile_ratio = self._compile_ratio_with_retry(eager, count, alone, queued)
             except CandidateFailed as failure:
-                impossible["compile"] = _require_fact(failure)
+                impossible["compile"] = _compile_failure_reason(failure)
         spread = self._process_spread(eager, _few(count, alone.median_ms), queued=queued)
         self._close_unneeded()
         facts = BaselineFacts(
@@ -200,8 +201,8 @@ class BaselineTimer:
         )
         return Baselines(eager, queued, facts, count, gate, capacity)
 
-    def _surely_compile_ratio(self, eager: CallBuffers, count: int, alone: Timing, queued: bool) -> float:
-        """The same as `_compile_ratio`; where it fails, once more while nobody else uses the device.
+    def _compile_ratio_with_retry(self, eager: CallBuffers, count: int, alone: Timing, queued: bool) -> float:
+        """Measure `_compile_ratio`; where it fails, retry while nobody else uses the device.
 
         Raises:
             CandidateFailed: it failed again.
@@ -221,9 +222,11 @@ class BaselineTimer:
 
     def _compile_ratio(self, eager: CallBuffers, count: int, alone: Timing, queued: bool) -> float:
         """Compiled time over eager time, interleaved, or from this machine's cache."""
-        known_ms, known_error = (self._recall(name, queued) for name in ("compile_solo_ms", "compile_error"))
+        known_ms, known_error = (
+            self._cache.recall(name, queued) for name in ("compile_solo_ms", "compile_error")
+        )
         most = policy.DRIFT[self._kind]
-        known = self._recall("compile_ratio", queued)
+        known = self._cache.recall("compile_ratio", queued)
         if known is not None and still_holds(
             known_ms=known_ms, error=known_error, solo_ms=alone.median_ms, most=most
         ):
@@ -234,7 +237,10 @@ class BaselineTimer:
 
     def _process_spread(self, eager: CallBuffers, count: int, *, queued: bool) -> float:
         """Spread between processes of the reference, interleaved, or from this machine's cache."""
-        known, others = self._recall("process_spread", queued), policy.COMPARED_PROCESSES[self._kind] - 1
+        known, others = (
+            self._cache.recall("process_spread", queued),
+            policy.COMPARED_PROCESSES[self._kind] - 1,
+        )
         if known is not None:
             return known
         ratios = [self._ratio_to(eager, self._reference(), count, queued)[0] for _ in range(others)]
@@ -259,28 +265,16 @@ class BaselineTimer:
             turns = timer.compare(other, eager)
         finally:
             other.worker.close()
-        self._disturbed |= is_crowded(trusted_timing(turns.candidate, turns.batch))
+        self._disturbed |= is_contended(trusted_timing(turns.candidate, turns.batch))
         claimed = [[turn.claimed_ms for turn in log.batches] for log in (turns.candidate, turns.baseline)]
         share = policy.TYPICAL_QUANTILE[self._kind]
         middle, interval = ratio(*claimed, share=share), ratio_interval(*claimed, share=share)
         return middle, (interval.high - interval.low) / 2 / middle
 
-    def _is_unknown(self, name: str) -> bool:
-        """Return whether the cache holds a number neither of queued calls nor of others."""
-        return all(self._recall(name, queued) is None for queued in (False, True))
-
-    def _recall(self, name: str, queued: bool) -> float | None:
-        stored = self._context.driver.recall().get(_key(name, queued))
-        return stored if isinstance(stored, float) else None
-
     def _remember(self, queued: bool, **found: float) -> None:
         """Add to this machine's cache, unless other programs disturbed what was found."""
-        if self._disturbed:
-            return
-        every = [(name, way) for name in _CACHED for way in (False, True)]
-        known = {_key(*each): value for each in every if (value := self._recall(*each)) is not None}
-        new = {_key(name, queued): value for name, value in found.items()}
-        self._context.driver.remember(known | new)
+        if not self._disturbed:
+            self._cache.remember(queued, **found)
 
     def _reference(self, *, compiled: bool = False) -> CallBuffers:
         """Take a process with the reference that was started ahead, or start one."""
@@ -319,7 +313,9 @@ class BaselineTimer:
         """
         status = Status.OUT_OF_MEMORY if isinstance(error, torch.OutOfMemoryError) else None
         if (error.status if isinstance(error, CandidateFailed) else status) is Status.OUT_OF_MEMORY:
-            require_shortage_is_own(self._context.device, str(error), alone=self._session.alone)
+            require_shortage_is_own(
+                self._context.device, str(error), others_evicted=self._session.others_evicted
+            )
 
     def _close_unneeded(self) -> None:
         """End processes started ahead for numbers that the cache held after all."""
@@ -341,11 +337,11 @@ def still_holds(*, known_ms: float | None, error: float | None, solo_ms: float, 
     return error <= most and abs(solo_ms / known_ms - 1) <= most
 
 
-def _require_fact(failure: CandidateFailed) -> str:
-    """The reason why a reference cannot be compiled, as its process itself gave it.
+def _compile_failure_reason(failure: CandidateFailed) -> str:
+    """The reason, given by its own process, why a reference cannot be compiled.
 
     Raises:
-        EvaluatorError: it gave none, so that the machine may be why.
+        EvaluatorError: its process gave no reason, so the machine may be at fault.
     """
     is_said = "traceback" in failure.facts and failure.status is not Status.OUT_OF_MEMORY
     if is_said or failure.status in _OTHER_OUTPUTS:
@@ -359,7 +355,3 @@ def _require_fact(failure: CandidateFailed) -> str:
 def _few(count: int, call_ms: float) -> int:
     """Reduce a batch to the calls that comparing two reference processes takes."""
     return max(1, min(count, math.ceil(policy.TRUSTED_BATCH_MS / max(call_ms, 1e-6))))
-
-
-def _key(name: str, queued: bool) -> str:
-    return f"{name}_queued" if queued else name

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from kernelwright.evaluator.referee.timing import policy
-from kernelwright.evaluator.referee.timing.interleaved_timer import InterleavedTimer
+from kernelwright.evaluator.referee.timing.timing_loop import InterleavedTimer
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.launch_gate import MAX_QUEUED_CALLS
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from statistics import median
+from typing import Final
 
 from kernelwright.evaluator.referee.timing import policy
-from kernelwright.evaluator.referee.timing.statistics import noise, quantile, spread
+from kernelwright.evaluator.referee.timing.statistics import median_absolute_deviation, noise, quantile
 from kernelwright.evaluator.schema.evaluation import Timing
 
 
@@ -53,28 +55,33 @@ class Turn:
     """By the referee's clock, until its outputs were collected."""
     launch_ms: float | None = None
     """Until all calls were queued, before the clocks started; None where they were not."""
-    aside_ms: float = 0.0
+    setup_ms: float = 0.0
     """By the referee's clock, getting ready before the calls and restoring state after them."""
     returned_ms: float = 0.0
-    """Likewise, overwriting its outputs and dropping them, beyond as many collections of them."""
-    taken_ms: float = 0.0
-    """Others had the device so long while the worker had nothing to do on it but to queue its calls."""
+    """Likewise, overwriting and dropping its outputs, above what collecting them costs."""
+    foreign_device_ms: float = 0.0
+    """Time other processes used the device while the worker was idle."""
     competing: int = 0
     """Threads of other programs that wanted a core just before, on a CPU."""
 
     @property
-    def seen_ms(self) -> float:
-        """All of the referee's clock."""
-        return self.collected_ms + self.aside_ms + self.returned_ms
+    def referee_ms(self) -> float:
+        """Sum of the referee's clock: `collected_ms + setup_ms + returned_ms`."""
+        return self.collected_ms + self.setup_ms + self.returned_ms
 
     @property
-    def total_ms(self) -> float:
-        """All the referee saw of it."""
-        return self.seen_ms + self.taken_ms
+    def referee_and_foreign_ms(self) -> float:
+        """The referee's clock and foreign work on the device: `referee_ms + foreign_device_ms`."""
+        return self.referee_ms + self.foreign_device_ms
 
 
 Clock = Callable[[Turn], float]
 """One of the clocks of a turn."""
+_claimed: Final[Clock] = attrgetter("claimed_ms")
+_answered: Final[Clock] = attrgetter("answered_ms")
+_collected: Final[Clock] = attrgetter("collected_ms")
+_referee: Final[Clock] = attrgetter("referee_ms")
+_referee_and_foreign: Final[Clock] = attrgetter("referee_and_foreign_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +197,8 @@ def forged_clock(turns: PairedTurns) -> str:
 def merged_work_ms(turns: PairedTurns) -> float:
     """Time that a single call costs beyond a batched one, and beyond the baseline's: work done once a batch.
 
-    By the claims, which hardly vary, and by all the referee saw, which cannot be forged: a single call could
-    be paid for while it is collected or queued.
+    Measured by the claims, which hardly vary, and by the referee's clock with foreign work, which cannot be
+    forged: a single call could be paid for while it is collected or queued.
     """
     candidate, baseline, batch = turns.candidate, turns.baseline, turns.batch
     if min(len(candidate.single_calls), len(baseline.single_calls)) < policy.FEWEST_SINGLE_CALLS:
@@ -201,7 +208,7 @@ def merged_work_ms(turns: PairedTurns) -> float:
     measured_floor = policy.QUEUED_MEASURED_SINGLE_MS if batch.queued else policy.MEASURED_SINGLE_MS
     return max(
         _single_call_excess(turns, _claimed, batch.count).beyond(floor + slack),
-        _single_call_excess(turns, _total, batch.calls).beyond(measured_floor + slack),
+        _single_call_excess(turns, _referee_and_foreign, batch.calls).beyond(measured_floor + slack),
     )
 
 
@@ -230,13 +237,13 @@ def _single_call_excess(turns: PairedTurns, clock: Clock, calls: int) -> TimeExc
 def _time_excess(turns: PairedTurns) -> dict[str, float]:
     """Time that the candidate's claims leave beyond what the baseline's leave, by where it was found.
 
-    Clocks are added up turn by turn: work done here in some turns and there in others is typical of no place.
+    Sum clocks per turn: work that moves between clocks would vanish from each median.
     """
     answering = _excess_ms(turns, _answered)
     collecting = max(0.0, _excess_ms(turns, _collected) - answering)
-    # Time taken in the baseline's turns excuses nothing: the device should have been idle there, too.
-    total = _unclaimed_ms(turns.candidate, turns.batch, _total) - _unclaimed_ms(
-        turns.baseline, turns.batch, _seen
+    # Foreign work in the baseline's turns excuses nothing: the device should have been idle there, too.
+    total = _unclaimed_ms(turns.candidate, turns.batch, _referee_and_foreign) - _unclaimed_ms(
+        turns.baseline, turns.batch, _referee
     )
     return {
         "answering": answering,
@@ -270,7 +277,7 @@ def _timing(log: TurnLog, batch: Batch, batch_ms: list[float], clock: str) -> Ti
     launches = [turn.launch_ms for turn in log.batches if turn.launch_ms is not None]
     return Timing(
         median_ms=batch.typical(batch_ms) / batch.count,
-        spread_ms=spread(batch_ms) / batch.count,
+        spread_ms=median_absolute_deviation(batch_ms) / batch.count,
         turns=len(batch_ms),
         calls=len(batch_ms) * batch.count,
         inner_ms=batch.typical(log.of(_claimed)) / batch.count,
@@ -279,26 +286,6 @@ def _timing(log: TurnLog, batch: Batch, batch_ms: list[float], clock: str) -> Ti
         launch_ms=batch.typical(launches) / batch.calls if launches else None,
         clock=clock,
         turn_ms=tuple(value / batch.count for value in batch_ms),
-        taken_ms=batch.typical([turn.taken_ms for turn in log.batches]),
+        taken_ms=batch.typical([turn.foreign_device_ms for turn in log.batches]),
         competing=sum(competing) / len(competing),
     )
-
-
-def _claimed(turn: Turn) -> float:
-    return turn.claimed_ms
-
-
-def _answered(turn: Turn) -> float:
-    return turn.answered_ms
-
-
-def _collected(turn: Turn) -> float:
-    return turn.collected_ms
-
-
-def _seen(turn: Turn) -> float:
-    return turn.seen_ms
-
-
-def _total(turn: Turn) -> float:
-    return turn.total_ms

@@ -91,7 +91,8 @@ SHORTEST_QUEUED_MS: Final = 1.25
 SHORTEST_CHOSEN_MS: Final = 5.0
 """The same where the candidate might have queued more: a full queue lasts about as long."""
 GATE_SLOWDOWN: Final = 0.9
-"""Time with launches over time behind the gate below which calls are not queued: less is no chance."""
+"""Time with launches over time behind the gate below which calls are not queued: a larger gap than this is
+not noise."""
 PROBE_TURNS: Final = {"cpu": 3, "cuda": 2}
 """Turns that size a batch."""
 SLOW_PROBE_MS: Final = 500.0
@@ -107,7 +108,7 @@ MAX_CALLS: Final = 4096
 """Calls of the largest batch."""
 MEMORY_SHARE: Final = 0.15
 """Share of the free memory for one worker's calls."""
-CROWDED_SHARE: Final = 0.25
+SHORT_MEMORY_SHARE: Final = 0.25
 """Share of the calls an empty device would hold, below which batches are too short to time."""
 MEMORY_BYTES: Final = {"cpu": 192 << 20, "cuda": 6 << 30}
 """Memory for one worker's calls: measured times of batches below a few milliseconds are mostly noise."""
@@ -122,7 +123,7 @@ TRUSTED_TURNS: Final = 6
 TRUSTED_CALL_S: Final = 120.0
 """Time-out of a call of a reference process."""
 TRUSTED_BATCH_MS: Final = 12.0
-"""Batch of two reference processes: they hardly vary there."""
+"""Batch length at which two reference processes vary little."""
 COMPILE_S: Final = 300.0
 """Time-out of the compiled reference's first call."""
 COMPILE_ATTEMPTS: Final = 2

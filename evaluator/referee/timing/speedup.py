@@ -31,10 +31,10 @@ class BaselineFacts:
     """Upper bound on its time beside a candidate."""
 
 
-def is_crowded(baseline: Timing) -> bool:
-    """Return whether other programs wanted the cores, or had the device, in a trusted process's turns."""
-    taken = baseline.taken_ms > policy.ANSWER_TOLERANCE_MS["cuda"]
-    return taken or baseline.competing > policy.QUIET_THREADS
+def is_contended(baseline: Timing) -> bool:
+    """Return whether other programs wanted the cores, or used the device, in a trusted process's turns."""
+    is_shared = baseline.taken_ms > policy.ANSWER_TOLERANCE_MS["cuda"]
+    return is_shared or baseline.competing > policy.QUIET_THREADS
 
 
 def slowed(eager: Timing, facts: BaselineFacts) -> bool:
@@ -84,7 +84,7 @@ def measurement(candidate: Timing, eager: Timing, batch: Batch, facts: BaselineF
         noise_floor=_noise_floor(eager.turn_ms, share),
         calls_per_batch=batch.count,
         ring_slots=batch.calls,
-        contended=is_slowed or facts.disturbed or is_crowded(eager),
+        contended=is_slowed or facts.disturbed or is_contended(eager),
         impossible=dict(facts.impossible),
     )
 

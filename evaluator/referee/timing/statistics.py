@@ -11,7 +11,7 @@ from kernelwright.evaluator.referee.timing.policy import NOISE_FACTOR, RESAMPLES
 from kernelwright.evaluator.schema.evaluation import Interval
 
 
-def spread(values: Sequence[float]) -> float:
+def median_absolute_deviation(values: Sequence[float]) -> float:
     """Median absolute deviation."""
     middle = median(values)
     return median(abs(value - middle) for value in values)
@@ -19,7 +19,7 @@ def spread(values: Sequence[float]) -> float:
 
 def noise(values: Sequence[float]) -> float:
     """Error that chance explains of a typical value of these."""
-    return NOISE_FACTOR * spread(values) / math.sqrt(len(values))
+    return NOISE_FACTOR * median_absolute_deviation(values) / math.sqrt(len(values))
 
 
 def quantile(values: Sequence[float], share: float) -> float:

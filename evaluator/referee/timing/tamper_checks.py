@@ -14,7 +14,7 @@ import torch
 from kernelwright.evaluator.ipc.tensor_layout import Slot
 from kernelwright.evaluator.ipc.tensor_tree import dtype_from
 from kernelwright.evaluator.referee.timing import policy
-from kernelwright.evaluator.referee.worker.returned_outputs import address_of, is_tensor_memory
+from kernelwright.evaluator.referee.worker.output_ownership import address_of, is_tensor_memory
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 
 

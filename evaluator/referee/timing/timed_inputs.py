@@ -16,7 +16,7 @@ from kernelwright.evaluator.ipc.tensor_layout import Slot, stacked
 from kernelwright.evaluator.referee.correctness.input_distributions import Starts, harden
 from kernelwright.evaluator.referee.correctness.policy import FEWEST_SCATTERED, NEARBY
 from kernelwright.evaluator.referee.reference.constant_inputs import ConstantInputs
-from kernelwright.evaluator.referee.reference.input_structure import keeper, variable
+from kernelwright.evaluator.referee.reference.input_structure import Keeper, keeper, variable
 from kernelwright.evaluator.referee.reference.reference import Arguments
 from kernelwright.evaluator.referee.timing import policy
 
@@ -64,6 +64,31 @@ class Near:
     earlier: ComparedCall
 
 
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """One input, over all draws."""
+
+    stack: torch.Tensor | None
+    """The draws, shape [draws, *shape]; None where their shapes differ."""
+    is_noisy: bool = False
+    """True if noise may be multiplied in."""
+    keep: Keeper | None = None
+    """Gives noise the input's structure."""
+    is_hard: bool = False
+    """True if products are hardened against narrower arithmetic."""
+
+    @classmethod
+    def of(cls, draws: tuple[torch.Tensor, ...], *, is_ordered: bool) -> _Leaf:
+        """Stack an input's draws; look at their structure."""
+        if not _alike(draws):
+            return cls(None)
+        stack = torch.stack(draws)
+        if is_ordered or not variable(stack):
+            return cls(stack)
+        is_hard = stack.dtype == torch.float32 and _is_plain(stack)
+        return cls(stack, is_noisy=True, keep=keeper(stack), is_hard=is_hard)
+
+
 class TimedInputs:
     """Makes and publishes inputs."""
 
@@ -79,40 +104,28 @@ class TimedInputs:
         self.trials = bases
         self._starts = starts
         self._constant = constant or ConstantInputs()
-        self.varies_apart = bool(self._constant.apart(bases[0].arguments.leaves, 0))
+        self.varies_structure = bool(self._constant.structural_variations(bases[0].arguments.leaves, 0))
         """True if some inputs are varied in turns that are not scored, as that changes the work."""
         self._fresh = fresh
         self._secret = secret
         leaves = [trial.arguments.leaves for trial in bases]
         given = len(bases[0].arguments.given)
-        self._stacks = [torch.stack(group) if _alike(group) else None for group in zip(*leaves, strict=True)]
         self._draws = len(bases)
         ordered = bases[0].arguments.ordered
-        self._noisy = [
-            stack is not None and index not in ordered and variable(stack)
-            for index, stack in enumerate(self._stacks)
+        self._leaves = [
+            _Leaf.of(group, is_ordered=index in ordered)
+            for index, group in enumerate(zip(*leaves, strict=True))
         ]
-        self._keepers = [
-            keeper(stack) if stack is not None and is_noisy else None
-            for stack, is_noisy in zip(self._stacks, self._noisy, strict=True)
-        ]
-        noisy = [
-            stack
-            for stack, is_noisy in zip(self._stacks, self._noisy, strict=True)
-            if stack is not None and is_noisy
-        ]
+        noisy = [leaf.stack for leaf in self._leaves if leaf.stack is not None and leaf.is_noisy]
         # Noise on cotangents alone would leave outputs as they were; on complex numbers there is none.
         self.whole_draws = (
-            not any(self._noisy[:given])
-            or None in self._stacks
+            not any(leaf.is_noisy for leaf in self._leaves[:given])
+            or any(leaf.stack is None for leaf in self._leaves)
             or any(leaf.is_complex() for leaf in leaves[0])
         )
-        self._hard = [
-            is_noisy and stack is not None and stack.dtype == torch.float32 and bool(_is_plain(stack))
-            for stack, is_noisy in zip(self._stacks, self._noisy, strict=True)
+        self._redrawn = [
+            index for index, leaf in enumerate(self._leaves) if self.whole_draws or _comes_again(leaf)
         ]
-        everything = range(len(self._stacks))
-        self._redrawn = [index for index in everything if self.whole_draws or self._comes_again(index)]
         self._floating = {stack.dtype: stack.device for stack in noisy}
         self._longest = max((stack[0].numel() for stack in noisy), default=0)
 
@@ -153,7 +166,7 @@ class TimedInputs:
         calls = self._secret.sample(range(count), count - count // 2)
         return replace(
             made,
-            varied=self._constant.apart(leaves, self._secret.getrandbits(48)),
+            varied=self._constant.structural_variations(leaves, self._secret.getrandbits(48)),
             varied_calls=tuple(calls),
         )
 
@@ -165,16 +178,6 @@ class TimedInputs:
             return None
         return Near(self._secret.randrange(count), earlier)
 
-    def _comes_again(self, index: int) -> bool:
-        """Return whether an input, or its zeros, would come again: what follows from them could be stored."""
-        stack = self._stacks[index]
-        if stack is None or stack.numel() == 0:
-            return False
-        telling = (stack == 0) if self._noisy[index] else stack
-        if self._noisy[index] and float(telling[0].float().mean()) < policy.FEW_ZEROS:
-            return False
-        return not all(torch.equal(telling[0], other) for other in telling[1:])
-
     def _draw(self) -> dict[int, torch.Tensor]:
         leaves = self._fresh().leaves
         return {index: leaves[index] for index in self._redrawn}
@@ -185,7 +188,7 @@ class TimedInputs:
         for dtype, device in self._floating.items():
             # A generator of its own: problems may change torch's, and some seeds are disclosed.
             generator = torch.Generator(device).manual_seed(self._secret.getrandbits(48))
-            length = self._longest + policy.NOISE_SLACK + policy.INPUT_SHIFT * len(self._stacks)
+            length = self._longest + policy.NOISE_SLACK + policy.INPUT_SHIFT * len(self._leaves)
             noise[dtype] = self._starts.factors((length,), generator, device).to(dtype)
         return noise
 
@@ -193,12 +196,12 @@ class TimedInputs:
         """Write a batch's inputs into a worker's shared memory."""
         for index, slot in enumerate(slots):
             places = stacked(memory, slot, 0, recipe.count)
-            noisy = self._noisy[index] and not self.whole_draws
+            noisy = self._leaves[index].is_noisy and not self.whole_draws
             for part in _parts(recipe.count, places[0].numel()):
                 sources = self._sources(index, recipe.bases[part], recipe.drawn[part])
                 if noisy:
                     torch.mul(sources, self._factors(index, sources, part.start, recipe), out=places[part])
-                    if self._hard[index]:
+                    if self._leaves[index].is_hard:
                         harden(places[part])
                 else:
                     places[part].copy_(sources)
@@ -208,7 +211,7 @@ class TimedInputs:
                 self._publish_near(index, places, recipe, recipe.near)
 
     def _publish_near(self, index: int, places: torch.Tensor, recipe: InputRecipe, near: Near) -> None:
-        """Write an input of a call again: that of an earlier one, moved a little where it is single."""
+        """Write an earlier call's input, perturbed if float32."""
         place, earlier = places[near.call : near.call + 1], near.earlier
         sources = self._sources(index, recipe.bases[near.call : near.call + 1], [])
         torch.mul(sources, self._factors(index, sources, earlier.call, earlier.recipe), out=place)
@@ -217,7 +220,7 @@ class TimedInputs:
         for factors in (None, self._factors(index, sources, near.call, recipe)):
             if factors is not None:
                 place.mul_(1 + factors * (NEARBY / self._starts.between[1]))
-            if self._hard[index]:
+            if self._leaves[index].is_hard:
                 harden(place)
 
     def _sources(self, index: int, bases: torch.Tensor, drawn: list[dict[int, torch.Tensor]]) -> torch.Tensor:
@@ -225,7 +228,7 @@ class TimedInputs:
         if index in self._redrawn:
             leaves = [leaves[index] for leaves in drawn]
             return torch.stack(leaves) if len(leaves) > 1 else leaves[0][None]
-        stack = self._stacks[index]
+        stack = self._leaves[index].stack
         if stack is None:
             raise RuntimeError("inputs of varying shape have no stack")
         return _picked(stack, bases)
@@ -238,17 +241,28 @@ class TimedInputs:
         if numel < FEWEST_SCATTERED:
             factors = factors.abs().clamp(max=self._starts.between[1])
         factors = factors.view(like.shape)
-        keep = self._keepers[index]
+        keep = self._leaves[index].keep
         return factors if keep is None else keep(factors)
 
     def withdraw(self, memory: torch.Tensor, slots: list[Slot], recipe: InputRecipe) -> None:
         """Replace a batch's inputs by other draws, as valid: a kernel left running could index anything."""
         others = (recipe.bases + 1) % self._draws
-        for slot, stack in zip(slots, self._stacks, strict=True):
-            if stack is not None:
+        for slot, leaf in zip(slots, self._leaves, strict=True):
+            if leaf.stack is not None:
                 places = stacked(memory, slot, 0, recipe.count)
                 for part in _parts(recipe.count, places[0].numel()):
-                    places[part].copy_(_picked(stack, others[part]))
+                    places[part].copy_(_picked(leaf.stack, others[part]))
+
+
+def _comes_again(leaf: _Leaf) -> bool:
+    """True if values or a zero pattern repeat across calls, so results could be cached."""
+    stack = leaf.stack
+    if stack is None or stack.numel() == 0:
+        return False
+    telling = (stack == 0) if leaf.is_noisy else stack
+    if leaf.is_noisy and float(telling[0].float().mean()) < policy.FEW_ZEROS:
+        return False
+    return not all(torch.equal(telling[0], other) for other in telling[1:])
 
 
 def _parts(count: int, numel: int) -> Iterator[slice]:

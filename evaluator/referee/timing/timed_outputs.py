@@ -49,6 +49,38 @@ class OutputComparison:
     """Elements that flipped since timing began, by output."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """Facts about one output, from all draws that calls start from."""
+
+    name: str
+    precision: torch.dtype
+    """Coarsest type whose roundings it carries."""
+    scales: torch.Tensor | None
+    """Error scales [draws, groups]; None where a draw has none."""
+    share: float
+    """Largest scale of a large group relative to its size."""
+    tolerance: FlipTolerance
+    roundoff: tuple[float, float] | None
+    """Response to one rounding of every input, absolute and relative; None where changes are not compared."""
+
+    @classmethod
+    def of(cls, trials: Sequence[Trial], index: int, name: str, *, is_returned: bool) -> _Leaf:
+        """Collect what the draws' exact outputs tell about an output; state is not `is_returned`."""
+        expected = [trial.expected for trial in trials]
+        precision, tolerance = _precision(expected, index), _flip_tolerance(expected, index)
+        scales = [scale for each in expected if (scale := each.scales[index]) is not None]
+        is_smooth = is_returned and precision == torch.float32 and tolerance.together == 0
+        return cls(
+            name=name,
+            precision=precision,
+            scales=torch.stack(scales) if len(scales) == len(expected) else None,
+            share=_largest_share(expected, index),
+            tolerance=tolerance,
+            roundoff=_roundoff(expected, index) if is_smooth else None,
+        )
+
+
 class TimedOutputs:
     """Compares a candidate's timed outputs with the baseline's."""
 
@@ -61,23 +93,13 @@ class TimedOutputs:
         trials = inputs.trials
         self._limits = [limit if inputs.whole_draws else trial.limit for trial in trials]
         self._redraws = inputs.redraws
-        self._scales = [
-            torch.stack(known) if len(known) == len(trials) else None for known in _known_scales(trials)
-        ]
-        self._shares = [max(known, default=0.0) for known in _known_shares(trials)]
-        expected = [trial.expected for trial in trials]
-        leaves = range(len(expected[0].exact))
-        output = expected[0].output
+        output = trials[0].expected.output
         effects = [name + AFTERWARDS for name in output.effects.names]
-        self._names = [*(f"output {leaf}" for leaf in range(output.returned)), *effects]
-        self._precisions = [_precision(expected, leaf) for leaf in leaves]
-        self._tolerances = [_flip_tolerance(expected, leaf) for leaf in leaves]
-        self._roundoffs = {
-            leaf: found
-            for leaf in range(output.returned)
-            if self._precisions[leaf] == torch.float32 and self._tolerances[leaf].together == 0
-            if (found := _roundoff(expected, leaf)) is not None
-        }
+        names = [*(f"output {index}" for index in range(output.returned)), *effects]
+        self._leaves = [
+            _Leaf.of(trials, index, name, is_returned=index < output.returned)
+            for index, name in enumerate(names)
+        ]
 
     def compare(
         self,
@@ -92,27 +114,28 @@ class TimedOutputs:
         `earlier` holds, by output, the elements that flipped since timing began.
         """
         total = dict(earlier)
-        for leaf, (own, other) in enumerate(zip(candidate, baseline, strict=True)):
+        for index, (own, other) in enumerate(zip(candidate, baseline, strict=True)):
             if own.numel() == 0:
                 continue
             step = max(1, CHUNK_ELEMENTS // own[0].numel())
             first = recipe.count - len(own)
             for begin in range(0, len(own), step):
                 rows, part = slice(begin, begin + step), slice(first + begin, first + begin + step)
+                leaf = self._leaves[index]
                 scale = self._scale(leaf, recipe, part)
                 expected = BaselineOutput(
                     values=other[rows],
                     scale=scale if scale is None else scale * (1 + first),
-                    limits=self._allowed(recipe, part, self._precisions[leaf]),
-                    least_share=self._shares[leaf],
-                    tolerance=self._tolerances[leaf],
+                    limits=self._allowed(recipe, part, leaf.precision),
+                    least_share=leaf.share,
+                    tolerance=leaf.tolerance,
                 )
-                flipped = total.get(leaf, FlippedElements())
+                flipped = total.get(index, FlippedElements())
                 found = compare_with_baseline(expected, own[rows], earlier=flipped)
-                total[leaf] = flipped + found.flipped
+                total[index] = flipped + found.flipped
                 if found.mismatch:
                     calls = f"timed calls {part.start + 1} to {part.start + len(own[rows])}"
-                    return OutputComparison(f"{self._names[leaf]}, {calls}: {found.mismatch}", total)
+                    return OutputComparison(f"{leaf.name}, {calls}: {found.mismatch}", total)
         return OutputComparison(self._compare_change(candidate, baseline, recipe.near), total)
 
     def _compare_change(
@@ -121,23 +144,26 @@ class TimedOutputs:
         """Compare how single outputs changed from those of a call with nearby inputs, if there is one."""
         if self._change is None or near is None:
             return ""
-        for leaf, (least, share) in self._roundoffs.items():
+        for index, leaf in enumerate(self._leaves):
+            if leaf.roundoff is None:
+                continue
+            least, share = leaf.roundoff
             own, other = (
-                now[leaf][near.call] - before[leaf]
+                now[index][near.call] - before[index]
                 for now, before in ((candidate, near.earlier.candidate), (baseline, near.earlier.baseline))
             )
-            unit = max(least, share * _size(near.earlier.baseline[leaf]))
+            unit = max(least, share * _size(near.earlier.baseline[index]))
             ratio = _size(own - other) / unit / math.sqrt(2) if own.numel() else 0.0
             if not ratio <= change_limit(self._change):
                 return (
-                    f"{self._names[leaf]}, timed call {near.call + 1} beside one with nearby inputs: their "
+                    f"{leaf.name}, timed call {near.call + 1} beside one with nearby inputs: their "
                     f"difference errs {ratio:.3g} times a rounding of the inputs; {COARSE}"
                 )
         return ""
 
-    def _scale(self, leaf: int, recipe: InputRecipe, part: slice) -> torch.Tensor | None:
+    def _scale(self, leaf: _Leaf, recipe: InputRecipe, part: slice) -> torch.Tensor | None:
         """Error scales [calls, groups] of a leaf for some calls of a batch."""
-        scales = self._scales[leaf]
+        scales = leaf.scales
         if scales is None:
             return None
         chosen = scales[recipe.bases[part].to(scales.device)]
@@ -194,25 +220,13 @@ def _flip_tolerance(expected: list[Expected], leaf: int) -> FlipTolerance:
     return FlipTolerance(FLIP_LEEWAY * share, max((found.most for found in jumps), default=0))
 
 
-def _known_scales(trials: Sequence[Trial]) -> list[list[torch.Tensor]]:
-    """Error scales of those draws that have one, per output."""
-    columns = zip(*(trial.expected.scales for trial in trials), strict=True)
-    return [[scale for scale in column if scale is not None] for column in columns]
-
-
-def _known_shares(trials: Sequence[Trial]) -> list[list[float]]:
-    """Largest scale of the draws' large groups relative to their size, per output.
+def _largest_share(expected: list[Expected], leaf: int) -> float:
+    """Largest scale of the draws' large groups relative to their size.
 
     Where few inputs stand out, as before an exponential, a call may have a larger group than any draw had.
     """
-    return [
-        [
-            _share(scale, trial.expected.exact[leaf])
-            for trial in trials
-            if (scale := trial.expected.scales[leaf]) is not None
-        ]
-        for leaf in range(len(trials[0].expected.scales))
-    ]
+    known = [(scale, each.exact[leaf]) for each in expected if (scale := each.scales[leaf]) is not None]
+    return max((_share(scale, exact) for scale, exact in known), default=0.0)
 
 
 def _share(scale: torch.Tensor, exact: torch.Tensor) -> float:

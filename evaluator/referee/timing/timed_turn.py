@@ -67,8 +67,8 @@ class TurnRunner:
             answered_ms=ran.outer_ms,
             collected_ms=ran.outer_ms + ran.collect_ms,
             launch_ms=ran.launch_ms,
-            aside_ms=ran.aside_ms,
-            taken_ms=memory.taken_ms,
+            setup_ms=ran.setup_ms,
+            foreign_device_ms=memory.foreign_device_ms,
             returned_ms=returned_ms,
             competing=memory.competing,
         )
@@ -101,8 +101,8 @@ class _TurnMemory:
         self.was_read = False
         """True if the process's own memory could be read."""
         self._watch = device.watch()
-        self.taken_ms = 0.0
-        """Time that others had the device while the worker had nothing to do on it."""
+        self.foreign_device_ms = 0.0
+        """Time other processes used the device while the worker was idle."""
         self.competing = 0
 
     def begin(self) -> None:
@@ -120,7 +120,7 @@ class _TurnMemory:
         if self._outputs.numel() < policy.CACHE_FLUSHING_BYTES:
             self._device.flush_cache()
         self._device.finish()
-        self.taken_ms += self._watch.stop()
+        self.foreign_device_ms += self._watch.stop()
         if self._snapshot is not None:
             self.competing = competing_threads()
 
@@ -136,7 +136,7 @@ class _TurnMemory:
         self._changed = [stacked(self._inputs, slot, 0, self._count).clone() for slot in slots]
         self._source.withdraw(self._inputs, self._buffers.input_slots, self._recipe)
         self._device.finish()
-        self.taken_ms += self._watch.stop()
+        self.foreign_device_ms += self._watch.stop()
 
     def copy_outputs(self) -> list[torch.Tensor]:
         """Copy the outputs, and check that they were there at the answer and have not changed since.
@@ -148,7 +148,7 @@ class _TurnMemory:
         slots = self._buffers.output_slots
         copies = [stacked(self._outputs, slot, 0, self._count).clone() for slot in slots]
         self._device.finish()
-        self.taken_ms += self._watch.stop()
+        self.foreign_device_ms += self._watch.stop()
         if self._written.moved():
             raise CandidateFailed(Status.TAMPERED, "outputs still changed after the process had answered")
         if self._snapshot is not None and self._snapshot.differs(copies):

@@ -9,9 +9,9 @@ from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.batch_size import BatchSizer
 from kernelwright.evaluator.referee.timing.claimed_time import Batch
-from kernelwright.evaluator.referee.timing.interleaved_timer import InterleavedTimer, Schedule
 from kernelwright.evaluator.referee.timing.timed_inputs import TimedInputs
 from kernelwright.evaluator.referee.timing.timed_outputs import TimedOutputs
+from kernelwright.evaluator.referee.timing.timing_loop import InterleavedTimer, Schedule
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.launch_gate import WORD_BYTES, gate
 from kernelwright.evaluator.referee.worker.setup import ProblemContext, call_bytes, lay_out
@@ -30,16 +30,16 @@ class TimingSession:
         config: EvaluationConfig,
         secret: random.Random,
         *,
-        needs_room: bool,
+        others_evicted: bool,
     ) -> None:
-        """`needs_room`: fail where only short batches have room.
+        """Unless `others_evicted`, require memory for timed batches of some length.
 
         Raises:
-            DeviceFull: they have.
+            DeviceFull: only short batches have room.
         """
         self.device = context.device
         self.kind = context.device.torch_device.type
-        self.alone = not needs_room
+        self.others_evicted = others_evicted
         """True where others have made room on the device."""
         self._config = config
         self._secret = secret
@@ -52,7 +52,7 @@ class TimingSession:
             limit=limit(config.math.value, zero_mean=False, terms=terms),
             change=terms if config.math is Math.FP32 else None,
         )
-        most = self._max_calls(needs_room=needs_room)
+        most = self._max_calls()
         self._most = most
         self._lead = min(policy.LEAD_CALLS[self.kind], most - 1)
         self.sizer = BatchSizer(self.timer, kind=self.kind, most=most - self._lead)
@@ -97,14 +97,15 @@ class TimingSession:
     def _batch(self, count: int, queued: bool) -> Batch:
         return Batch(self.kind, count, queued=queued, lead=self._lead)
 
-    def _max_calls(self, *, needs_room: bool) -> int:
+    def _max_calls(self) -> int:
         size = call_bytes(self._base.arguments, self._base.expected.output)
         free, total = self.device.free_bytes(), self.device.total_bytes()
         now, alone = (
             min(policy.MEMORY_BYTES[self.kind], int(room * policy.MEMORY_SHARE)) for room in (free, total)
         )
-        is_crowded = now < min(policy.CROWDED_SHARE * alone, policy.MAX_CALLS * size)
-        if needs_room and self.kind == "cuda" and is_crowded:
+        is_short = now < min(policy.SHORT_MEMORY_SHARE * alone, policy.MAX_CALLS * size)
+        needs_room = self._config.measure and not self.others_evicted
+        if needs_room and self.kind == "cuda" and is_short:
             # Opened now, the problem would be timed in short batches for as long as it is open.
             raise DeviceFull(f"only {free >> 20} MiB of the device's memory are free")
         return self._inputs.max_calls(max(1, min(policy.MAX_CALLS, now // size)))

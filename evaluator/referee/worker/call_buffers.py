@@ -11,7 +11,7 @@ from kernelwright.evaluator.devices import Block
 from kernelwright.evaluator.ipc.tensor_layout import Slot, view
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate
-from kernelwright.evaluator.referee.worker.returned_outputs import ReturnedOutputs
+from kernelwright.evaluator.referee.worker.output_ownership import ReturnedOutputs
 from kernelwright.evaluator.referee.worker.timed_run import RunResult, TimedRun
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status

@@ -58,14 +58,14 @@ class ModelSpec:
 
 
 def start(
-    context: ProblemContext, *, role: Role, real_headers: bool = False, compile_s: float = 0.0
+    context: ProblemContext, *, role: Role, full_headers: bool = False, compile_s: float = 0.0
 ) -> WorkerProcess:
-    """Start and configure a worker; `real_headers` forbids lean headers in its builds.
+    """Start and configure a worker; `full_headers` forbids lean headers in its builds.
 
     `compile_s` is what a model's first call may take on top, where that call compiles its kernels.
     """
     worker = WorkerProcess(
-        context.driver, context.device, Start(role=role, real_headers=real_headers), compile_s=compile_s
+        context.driver, context.device, Start(role=role, full_headers=full_headers), compile_s=compile_s
     )
     configure(context, worker)
     return worker

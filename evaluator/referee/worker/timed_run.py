@@ -37,7 +37,7 @@ class RunResult:
     complaint: str
     where: object
     """The places of the outputs, as the worker says."""
-    aside_ms: float = 0.0
+    setup_ms: float = 0.0
     """Getting ready before and restoring state afterwards, on our clock."""
     launch_ms: float | None = None
     """Until all calls were queued, on our clock and before the above began; None where they were not."""
@@ -109,7 +109,7 @@ class CallRunner:
             gate_value=0 if gate is None else gate.shut(),
         )
         # Beside the calls' clock, or a candidate could skip it and bank the time.
-        aside_ms = self._make_ready(request, timeout_s) if ready else 0.0
+        setup_ms = self._make_ready(request, timeout_s) if ready else 0.0
         line = encoded(request.to_json())
         if timed is not None:
             timed.begin()
@@ -124,7 +124,7 @@ class CallRunner:
             timed.withdraw(ran.where)
         collected, collect_ms = self._collect(Collect(layout=layout, first=first, kept=None), timeout_s)
         if self._restores:
-            aside_ms += self._ask(Restore(), timeout_s)
+            setup_ms += self._ask(Restore(), timeout_s)
         return RunResult(
             ran.inner_ms,
             outer_ms,
@@ -132,7 +132,7 @@ class CallRunner:
             collected.kind,
             collected.complaint,
             ran.where,
-            aside_ms,
+            setup_ms,
             launch_ms,
         )
 

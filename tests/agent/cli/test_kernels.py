@@ -71,7 +71,7 @@ def test_nothing_judged_is_no_success(kernelwright: Command, make: Make, tmp_pat
     kernel = keep(make, tmp_path)
     done = kernelwright("verify", kernel.id)
     assert (done.exit_code, done.stderr) == (3, "kernelwright: 0 of 1 could be evaluated here\n")
-    assert "nobody has level1/01_add here; name its file with --problem" in done.stdout
+    assert "problem level1/01_add not found; name its file with --problem" in done.stdout
 
 
 def test_verify_finds_references_where_package_does(
@@ -84,7 +84,7 @@ def test_verify_finds_references_where_package_does(
     kernel = Workspace(tmp_path).keep(make.code(), evaluation, Provenance(run=log.run))
     done = kernelwright("verify", kernel.id)
     assert done.exit_code == 3
-    assert "tiny" in done.stdout and "nobody has" not in done.stdout
+    assert "tiny" in done.stdout and "not found" not in done.stdout
 
 
 def test_rescore_puts_a_new_policy_in_place_of_old_ones_and_drops_what_fails(

@@ -16,7 +16,7 @@ from kernelwright.agent.archive import Archive
 from kernelwright.agent.leaderboard import Board, Entry, board, render, to_csv, to_json
 from kernelwright.agent.leaderboard.standings import _at_k
 from kernelwright.agent.records.score import is_cheat
-from kernelwright.agent.records.score_policy import unfit
+from kernelwright.agent.records.score_policy import exclusion_reason
 from kernelwright.evaluator import EvaluationConfig, Finding, Math, Sanitization, Status
 
 if TYPE_CHECKING:
@@ -330,7 +330,7 @@ def test_flawed_problems_and_contended_measurements_are_marked(tmp_path: Path, m
     assert entry.best is not None
     assert (entry.flaws, entry.best.unfit) == (
         ("ignores_input",),
-        unfit(make.evaluation(measurement=measured)),
+        exclusion_reason(make.evaluation(measurement=measured)),
     )
     assert (entry.best.speedup, entry.best.low) == (1.0, None)
     text = shown(standing)

@@ -54,7 +54,7 @@ def compared(tmp_path: Path, make: Make) -> Callable[..., RunComparison]:
     ) -> RunComparison:
         first, second = write(before, "Test CPU"), write(after, device, **changes)
         rows = read_rows(chain(first.archive.attempts(first.run), first.archive.attempts(second.run)))
-        return compare_runs(rows.judged, first.run, second.run, equal_attempts=equal_attempts)
+        return compare_runs(rows.evaluated, first.run, second.run, equal_attempts=equal_attempts)
 
     return compare
 
@@ -142,7 +142,7 @@ def test_a_difference_that_a_second_measurement_denies_is_noise(tmp_path: Path, 
         with make.log(tmp_path) as log:
             make.attempt(log, speedup=speedup, sample=int(speedup))
         runs.append(log.run)
-    rows = read_rows(log.archive.attempts()).judged
+    rows = read_rows(log.archive.attempts()).evaluated
 
     def again(row: AttemptView) -> AttemptView:
         return replace(row, speedup=1.5, low=1.4, high=1.6)
@@ -163,7 +163,7 @@ def test_the_same_kernel_is_identical_whatever_was_measured(tmp_path: Path, make
         with make.log(tmp_path) as log:
             make.attempt(log, speedup=speedup)
         runs.append(log.run)
-    rows = read_rows(log.archive.attempts()).judged
+    rows = read_rows(log.archive.attempts()).evaluated
     assert [row.change for row in compare_runs(rows, *runs).differences] == [Change.IDENTICAL]
 
 

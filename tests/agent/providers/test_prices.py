@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.agent.providers.prices import TablePrice, exact_usd, read_prices
+from kernelwright.agent.providers.prices import TablePrice, read_prices
 from kernelwright.agent.records.messages import ProviderError, Usage
 
 
@@ -101,5 +101,5 @@ def test_sums_of_stored_costs_are_exact(usages: list[tuple[int, int]]) -> None:
     price = read_prices().find("gpt-4o-mini")
     assert price is not None
     costs = [price.cost_usd(Usage(prompt_tokens=asked, completion_tokens=said)) for asked, said in usages]
-    assert sum((exact_usd(float(cost)) for cost in costs), Decimal(0)) == sum(costs, Decimal(0))
-    assert all(exact_usd(float(cost)) == cost for cost in costs)
+    stored = [Decimal(repr(float(cost))) for cost in costs]
+    assert stored == costs and sum(stored, Decimal(0)) == sum(costs, Decimal(0))

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from kernelwright.agent.records.budgets import Budget, BudgetReachedError, Ledger, Spent
+from kernelwright.agent.records.budgets import Budget, BudgetReachedError, Cost, Ledger
 
 
 async def spend(
-    ledger: Ledger, costs: list[Spent], *, workers: int, seed: int, bound: int | None = None
+    ledger: Ledger, costs: list[Cost], *, workers: int, seed: int, bound: int | None = None
 ) -> int:
     """Let so many workers spend until the budget or the costs are used up; returns how many were let in."""
     dice, left, done = random.Random(seed), list(costs), 0
@@ -49,7 +49,7 @@ def cents(amount: int) -> Decimal:
 @settings(max_examples=50)
 def test_attempts_are_exact(limit: int, workers: int, seed: int) -> None:
     ledger = Ledger(Budget(attempts=limit))
-    assert asyncio.run(spend(ledger, [Spent(attempts=1, tokens=9)] * 60, workers=workers, seed=seed)) == limit
+    assert asyncio.run(spend(ledger, [Cost(attempts=1, tokens=9)] * 60, workers=workers, seed=seed)) == limit
 
 
 @given(limit=st.integers(0, 3000), workers=st.integers(1, 12), seed=st.integers(0, 99))
@@ -59,7 +59,7 @@ def test_equal_attempts_overshoot_tokens_and_money_by_less_than_one(
 ) -> None:
     for budget in (Budget(tokens=limit), Budget(cost_usd=cents(limit))):
         ledger = Ledger(budget)
-        costs = [Spent(attempts=1, tokens=70, cost_usd=cents(70))] * 60
+        costs = [Cost(attempts=1, tokens=70, cost_usd=cents(70))] * 60
         asyncio.run(spend(ledger, costs, workers=workers, seed=seed))
         assert min(limit, 60 * 70) <= ledger.spent.tokens < limit + 70
 
@@ -74,7 +74,7 @@ def test_with_a_bound_on_each_attempt_the_overshoot_is_below_one_attempt(
     limit: int, tokens: list[int], workers: int
 ) -> None:
     ledger = Ledger(Budget(tokens=limit))
-    costs = [Spent(attempts=1, tokens=amount) for amount in tokens]
+    costs = [Cost(attempts=1, tokens=amount) for amount in tokens]
     asyncio.run(spend(ledger, costs, workers=workers, seed=0, bound=100))
     assert ledger.spent.tokens < limit + 100
     assert ledger.spent.tokens >= min(limit, sum(tokens))
@@ -83,13 +83,13 @@ def test_with_a_bound_on_each_attempt_the_overshoot_is_below_one_attempt(
 def test_the_sum_of_many_small_costs_is_exact() -> None:
     ledger = Ledger(Budget())
     for _ in range(1000):
-        ledger.book(Spent(attempts=1, cost_usd=Decimal(repr(0.1))), typical=True)
+        ledger.book(Cost(attempts=1, cost_usd=Decimal(repr(0.1))), typical=True)
     assert ledger.spent.cost_usd == 100
 
 
 def test_time_is_watched_and_what_was_spent_earlier_counts() -> None:
     time = [0.0]
-    ledger = Ledger(Budget(seconds=10), Spent(seconds=4), clock=lambda: time[0])
+    ledger = Ledger(Budget(seconds=10), Cost(seconds=4), clock=lambda: time[0])
     ledger.check()
     time[0] = 5.9
     ledger.check()
@@ -109,7 +109,7 @@ def test_time_is_watched_and_what_was_spent_earlier_counts() -> None:
 )
 def test_a_spent_budget_says_which(budget: Budget, words: str) -> None:
     with pytest.raises(BudgetReachedError, match=words):
-        asyncio.run(Ledger(budget, Spent(cost_usd=Decimal(1))).admit())
+        asyncio.run(Ledger(budget, Cost(cost_usd=Decimal(1))).admit())
 
 
 def test_a_released_place_lets_the_next_in() -> None:

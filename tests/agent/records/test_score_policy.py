@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kernelwright.agent.records.score import Score
-from kernelwright.agent.records.score_policy import ScorePolicy, policy_of, slower, unfit
+from kernelwright.agent.records.score_policy import ScorePolicy, exclusion_reason, policy_of, slower
 from kernelwright.evaluator import (
     Dtype,
     EvaluationConfig,
@@ -82,4 +82,4 @@ def test_what_is_surely_slower_says_so_and_a_tie_does_not(make: Make) -> None:
     )
     assert not slower(make.evaluation(measurement=make.measurement(0.97, 0.9, 1.01)))
     assert not slower(make.evaluation(speedup=None))
-    assert not unfit(make.evaluation(speedup=None)) and not unfit(make.evaluation())
+    assert not exclusion_reason(make.evaluation(speedup=None)) and not exclusion_reason(make.evaluation())

@@ -16,7 +16,13 @@ from kernelwright.agent.archive.reproduction import (
     compare,
     rescore,
 )
-from kernelwright.agent.runner.reevaluation import Again, Reevaluation, ResultFile, holds, rescoring
+from kernelwright.agent.runner.reevaluation import (
+    Reevaluation,
+    ReevaluationJob,
+    ResultFile,
+    is_not_refuted,
+    rescoring,
+)
 from kernelwright.agent.workspace import Kernel, Provenance, Workspace
 from kernelwright.evaluator import (
     CancelToken,
@@ -81,7 +87,7 @@ def again(
 ) -> dict[str, Reproduction]:
     found: dict[str, Reproduction] = {}
 
-    def report(job: Again, result: Reproduction) -> None:
+    def report(job: ReevaluationJob, result: Reproduction) -> None:
         found[job.kernel.source.split("'")[1]] = result
 
     Reevaluation(
@@ -91,7 +97,7 @@ def again(
         results=ResultFile(results),
         workers=workers,
         on_result=report,
-    ).run([Again(kernel, kernel.score, kernel.score.config) for kernel in kernels])
+    ).run([ReevaluationJob(kernel, kernel.score, kernel.score.config) for kernel in kernels])
     return found
 
 
@@ -179,7 +185,7 @@ def test_what_cannot_be_evaluated_here_is_tried_again_by_the_next_command(make: 
     kernel, file = keep(make, tmp_path, "one"), tmp_path / "results.jsonl"
     found = again(make, Machine(make, one=[MachineError("no GPU")]), [kernel], results=file)
     assert (found["one"].outcome, found["one"].why) == (OUTCOME.NOT_COMPARABLE, "no GPU")
-    assert holds(found["one"])
+    assert is_not_refuted(found["one"])
     assert again(make, Machine(make, one=[2.0]), [kernel], results=file)["one"].outcome is OUTCOME.REPRODUCED
 
 
@@ -206,7 +212,7 @@ def test_a_new_score_replaces_the_old_and_a_slower_one_is_said_twice(make: Make,
         "unlucky": OUTCOME.RESCORED,
         "broken": OUTCOME.FAILED,
     }
-    assert {mark for mark, result in found.items() if not holds(result)} == {"broken", "slow"}
+    assert {mark for mark, result in found.items() if not is_not_refuted(result)} == {"broken", "slow"}
 
 
 def test_a_score_that_lacks_a_baseline_of_its_policy_is_no_score(make: Make, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 import torch
 
-from kernelwright.evaluator.contestant import calls, owned_outputs
+from kernelwright.evaluator.contestant import calls, output_aliasing
 from kernelwright.evaluator.contestant.calls import CallBatch, CallLayout, run, where
 from kernelwright.evaluator.devices import Device
 
@@ -58,10 +58,10 @@ def _run(model, layout, *, count, lead=0):
 
     def noted(value, those):
         device.events.append("copy")
-        return owned_outputs.owned(value, those)
+        return output_aliasing.copy_aliased(value, those)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calls, "owned", noted)
+        patch.setattr(calls, "copy_aliased", noted)
         _, returned = run(model, layout, cast(Device, device), CallBatch(0, count, lead))
     return device.events, returned
 
@@ -74,7 +74,7 @@ def test_copying_what_lies_in_the_inputs_is_on_the_stopwatch(wrapped):
     assert events[0] == "start"
     assert events[-1] == "stop"
     assert events.count("copy") == 2
-    assert not owned_outputs.borrowed(returned, _layout(inputs).shared)
+    assert not output_aliasing.aliased_outputs(returned, _layout(inputs).shared)
 
 
 def test_what_is_only_marked_as_conjugated_is_written_on_the_stopwatch():

@@ -1,4 +1,4 @@
-"""Tensors of a run between unmapped pages: which are placed there, and what comes back."""
+"""Tensors of a run between guard pages: which are placed there, and what comes back."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_write_beyond_an_end_is_named() -> None:
     ctypes.c_float.from_address(placed.data_ptr() + 40).value = 1.0
     assert memory.overrun() == "it writes beyond the end of its input 2"
     del placed
-    memory.let_go()
+    memory.unmap_unused()
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script`")

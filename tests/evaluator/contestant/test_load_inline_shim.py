@@ -164,7 +164,7 @@ def test_looking_for_tools_is_harmless(referee: Referee) -> None:
     cpp_extension.verify_ninja_availability()
 
 
-def test_a_library_that_lacks_a_lean_symbol_is_built_again_with_real_headers(
+def test_a_library_that_lacks_a_lean_symbol_is_built_again_with_full_headers(
     referee: Referee, library: Path
 ) -> None:
     broken = library.with_name("broken.so")
@@ -185,4 +185,4 @@ def test_a_library_that_lacks_a_lean_symbol_is_built_again_with_real_headers(
 
     load_inline_shim.install(build)
     assert cpp_extension.load_inline("ext", "anything").__doc__ == "DOC"
-    assert [request.real_headers for request in referee_asks] == [False, True]
+    assert [request.full_headers for request in referee_asks] == [False, True]

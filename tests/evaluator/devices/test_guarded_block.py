@@ -1,4 +1,4 @@
-"""Memory between unmapped pages: where a tensor lies in it, what faults, and when it goes."""
+"""Memory between guard pages: where a tensor lies in it, what faults, and when it goes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_access_beyond_the_chosen_edge_is_a_fault(edge: Edge, size: int) -> None
     assert _signal_of_reading(outside.pop(edge)) == -signal.SIGSEGV
     assert _signal_of_reading(outside.popitem()[1]) == 0
     assert _signal_of_reading(address) == 0
-    block.let_go()
+    block.unmap_unused()
 
 
 @pytest.mark.parametrize("size", [1, 4, 1001, 4004, 70_000])
@@ -51,7 +51,7 @@ def test_alignment_is_what_torch_gives_and_leaves_less_than_itself_behind(size: 
     assert address % 64 == 0
     assert block.behind.numel() < 64
     assert _signal_of_reading(address + size + 63) == -signal.SIGSEGV
-    block.let_go()
+    block.unmap_unused()
 
 
 @pytest.mark.parametrize("size", [1, 4, 1001, 4004, 70_000])
@@ -60,8 +60,8 @@ def test_an_exact_end_faults_with_the_next_byte_and_the_same_address_inside_does
     assert end % 64 == other % 64
     assert _signal_of_reading(end + size) == -signal.SIGSEGV
     assert _signal_of_reading(other + size) == 0
-    exact.let_go()
-    inside.let_go()
+    exact.unmap_unused()
+    inside.unmap_unused()
 
 
 def test_fresh_memory_holds_the_pattern() -> None:
@@ -69,7 +69,7 @@ def test_fresh_memory_holds_the_pattern() -> None:
     assert block.data is not None
     assert torch.isnan(block.data.view(torch.float32)).all()
     assert block.written() == ""
-    block.let_go()
+    block.unmap_unused()
 
 
 @pytest.mark.parametrize(("edge", "offset", "side"), [
@@ -80,18 +80,18 @@ def test_write_into_the_rest_of_the_pages_is_seen(edge: Edge, offset: int, side:
     block, address = _block(1001, edge)
     ctypes.c_ubyte.from_address(address + offset).value = 7
     assert block.written() == side
-    block.let_go()
+    block.unmap_unused()
 
 
 def test_pages_stay_while_a_tensor_lies_in_them() -> None:
     block, address = _block(400, "end")
     assert block.data is not None
     kept = block.data.view(torch.float32)[:10].fill_(3)
-    block.let_go()
+    block.unmap_unused()
     assert kept.sum() == 30
     del kept
     gc.collect()
-    block.let_go()
+    block.unmap_unused()
     assert _signal_of_reading(address) == -signal.SIGSEGV
 
 

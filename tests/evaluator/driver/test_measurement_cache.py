@@ -10,11 +10,11 @@ def test_facts_are_remembered_by_key_and_across_instances(tmp_path):
 
 
 def test_verdicts_are_those_of_one_evaluator_and_compiler(tmp_path):
-    memory = MeasurementCache(tmp_path, judge=lambda: "this")
+    memory = MeasurementCache(tmp_path, versions=lambda: "this")
     memory.remember("cpu:verdict:sanitized:a", {"x": 1})
     memory.remember("ratio", {"x": 2})
     assert memory.recall("cpu:verdict:sanitized:a")["x"] == 1
-    other = MeasurementCache(tmp_path, judge=lambda: "other")
+    other = MeasurementCache(tmp_path, versions=lambda: "other")
     assert other.recall("cpu:verdict:sanitized:a") == {}
     assert other.recall("ratio")["x"] == 2
 

@@ -112,7 +112,9 @@ class InProcess:
     def evaluate(self, source: str, make: MakeContestant = ThreadContestant) -> Outcome:
         """The outcome of a candidate, played by a contestant."""
         self.driver.candidate = make
-        return evaluate_candidate(self.problem, EvaluationRequest(source, compile_s=0.0, alone=False))
+        return evaluate_candidate(
+            self.problem, EvaluationRequest(source, compile_s=0.0, others_evicted=False)
+        )
 
 
 Opener = Callable[..., InProcess]

@@ -80,15 +80,15 @@ def test_work_hidden_in_three_places_by_turns_is_part_of_the_time():
     """A third each: collected, run on the device beside the calls, and in getting ready for them."""
     candidate, honest = (_log(5.0, claimed=1.0, wander_ms=0.02) for _ in range(2))
     for log in (candidate, honest):
-        _besides(log, "aside_ms", 1.0, 0.02)
+        _besides(log, "setup_ms", 1.0, 0.02)
     places = ["collected", "taken", "aside"] * 6
     NOISE.shuffle(places)
     for turn, hidden in enumerate(places):
         before = candidate.batches[turn]
         candidate.batches[turn] = replace(
             _turn(0.5, 0.7, 4.6 if hidden == "collected" else 0.1),
-            aside_ms=before.aside_ms + 4.5 * (hidden == "aside"),
-            taken_ms=4.5 * (hidden == "taken"),
+            setup_ms=before.setup_ms + 4.5 * (hidden == "aside"),
+            foreign_device_ms=4.5 * (hidden == "taken"),
         )
     median_ms, _ = _scored(candidate, honest, kind="cuda")
     assert median_ms > 0.9 * 0.5
@@ -161,8 +161,8 @@ def test_short_calls_of_the_same_code_are_not_charged():
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
 def test_getting_ready_for_longer_than_the_baseline_is_part_of_the_time(kind):
     candidate, baseline = (_log(work, claimed=1.0, wander_ms=0.02) for work in (5.0, 10.0))
-    _besides(candidate, "aside_ms", 8.0, 0.1)
-    _besides(baseline, "aside_ms", 3.0, 0.1)
+    _besides(candidate, "setup_ms", 8.0, 0.1)
+    _besides(baseline, "setup_ms", 3.0, 0.1)
     median_ms, clock = _scored(candidate, baseline, kind=kind)
     assert clock == "outer"
     assert median_ms == pytest.approx(1.0, rel=0.05)
@@ -179,15 +179,15 @@ def test_dropping_outputs_for_longer_than_the_baseline_is_part_of_the_time():
 
 def test_getting_ready_as_long_as_the_baseline_is_not():
     candidate, baseline = (_log(5.0, claimed=1.0, wander_ms=0.02) for _ in range(2))
-    _besides(candidate, "aside_ms", 3.0, 0.02)
-    _besides(baseline, "aside_ms", 3.0, 0.02)
+    _besides(candidate, "setup_ms", 3.0, 0.02)
+    _besides(baseline, "setup_ms", 3.0, 0.02)
     assert _scored(candidate, baseline) == (0.5, "inner")
 
 
 def test_taking_the_device_while_the_baseline_has_its_turn_excuses_nothing():
     candidate, baseline = (_log(5.0, claimed=1.0, wander_ms=0.02) for _ in range(2))
     for log in (candidate, baseline):
-        _besides(log, "taken_ms", 5.0, 0.1)
+        _besides(log, "foreign_device_ms", 5.0, 0.1)
     median_ms, clock = _scored(candidate, baseline, kind="cuda")
     assert clock == "outer"
     assert median_ms == pytest.approx(1.0, rel=0.05)
@@ -195,7 +195,7 @@ def test_taking_the_device_while_the_baseline_has_its_turn_excuses_nothing():
 
 def test_a_lone_call_that_works_ahead_while_it_is_queued_scores_as_it_costs():
     candidate = _with_singles(_log(1.0, claimed=1.0, wander_ms=0.02), 0.1, 0.01)
-    candidate.single_calls[:] = [replace(turn, taken_ms=0.9) for turn in candidate.single_calls]
+    candidate.single_calls[:] = [replace(turn, foreign_device_ms=0.9) for turn in candidate.single_calls]
     baseline = _with_singles(_log(10.0, claimed=1.0, wander_ms=0.02), 1.0, 0.01)
     assert _scored(candidate, baseline, kind="cuda")[1] == "single"
 

@@ -165,7 +165,7 @@ def test_some_calls_of_a_turn_that_is_not_scored_have_other_masks() -> None:
     for varied in (False, True):
         inputs.publish(memory, slots, inputs.recipe(8, varied=varied))
         masks.append(stacked(memory, slots[1], 0, 8).flatten(1).all(1).tolist())
-    assert inputs.varies_apart
+    assert inputs.varies_structure
     assert masks[0] == [True] * 8
     assert sorted(masks[1]) == [False] * 4 + [True] * 4
 

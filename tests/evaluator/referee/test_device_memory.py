@@ -32,7 +32,7 @@ class _Gpu:
 
 def _blamed(free: int, *, alone: bool) -> bool:
     try:
-        require_shortage_is_own(cast(Device, _Gpu(free)), "no room", alone=alone)
+        require_shortage_is_own(cast(Device, _Gpu(free)), "no room", others_evicted=alone)
     except DeviceFull:
         return False
     return True

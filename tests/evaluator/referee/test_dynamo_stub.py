@@ -1,4 +1,4 @@
-"""Problems are weighed without torch's compiler, unless something asks for it."""
+"""Problems are counted without torch's compiler, unless something asks for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LINES = """
 import sys
 import torch
 from kernelwright.evaluator.referee.reference.dynamo_stub import without_compiler
-from kernelwright.evaluator.referee.reference.flop_counter import weigh
+from kernelwright.evaluator.referee.reference.flop_counter import count_problem_work
 HEAVY = ("torch._dynamo", "sympy", "torch.fx.experimental.symbolic_shapes")
 SOURCE = '''
 import torch
@@ -85,8 +85,8 @@ def said() -> Iterator[Say]:
 
 
 def test_weighing_brings_no_compiler(said):
-    weighed = "work = weigh('p', SOURCE.replace('{more}', ''), {}, dtype='as_is')\n"
-    assert said(weighed + "print(work.complete, work.flops, *(name in sys.modules for name in HEAVY))") == (
+    counted = "work = count_problem_work('p', SOURCE.replace('{more}', ''), {}, dtype='as_is')\n"
+    assert said(counted + "print(work.complete, work.flops, *(name in sys.modules for name in HEAVY))") == (
         "True 1024 False False False"
     )
 

@@ -21,7 +21,7 @@ from kernelwright.evaluator.ipc.messages import Done
 from kernelwright.evaluator.ipc.referee_messages import CandidateEvaluated
 from kernelwright.evaluator.referee.outcome import Outcome
 from kernelwright.evaluator.referee.timing import policy
-from kernelwright.evaluator.referee.timing.timer import CandidateTimer
+from kernelwright.evaluator.referee.timing.candidate_timer import CandidateTimer
 from kernelwright.evaluator.schema.config import Passes, Sanitize
 from kernelwright.evaluator.schema.evaluation import (
     Measurement,

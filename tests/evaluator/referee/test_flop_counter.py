@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from kernelwright.evaluator.referee.reference.flop_counter import OpCounts, count, weigh
+from kernelwright.evaluator.referee.reference.flop_counter import OpCounts, count, count_problem_work
 from kernelwright.evaluator.referee.reference.reference import Arguments
 from kernelwright.evaluator.schema.errors import ProblemError
 
@@ -104,11 +104,11 @@ def test_a_problem_is_weighed_without_its_memory():
         "class Model(nn.Module):\n    def forward(self, a, b):\n        return a @ b\n"
         "def get_inputs():\n    return [torch.randn(N, N), torch.randn(N, N)]\nN = 1 << 20\n"
     )
-    work = weigh("p", source, {}, dtype="as_is")
+    work = count_problem_work("p", source, {}, dtype="as_is")
     assert work.complete
     assert work.peak_bytes == 3 * 4 << 40
     assert work.flops == 2 << 60
-    assert weigh("p", source, {"N": 64}, dtype="as_is").peak_bytes == 3 * 4 * 64 * 64
+    assert count_problem_work("p", source, {"N": 64}, dtype="as_is").peak_bytes == 3 * 4 * 64 * 64
 
 
 @pytest.mark.parametrize(
@@ -122,11 +122,11 @@ def test_a_model_that_asks_for_values_is_weighed_as_far_as_it_goes(demand):
         f"class Model(nn.Module):\n    def forward(self, x):\n        return x if {demand} else -x\n"
         "def get_inputs():\n    return [torch.randn(1000)]\n"
     )
-    work = weigh("p", source, {}, dtype="as_is")
+    work = count_problem_work("p", source, {}, dtype="as_is")
     assert not work.complete
     assert work.peak_bytes >= 4000
 
 
 def test_a_problem_that_cannot_be_imported_cannot_be_weighed():
     with pytest.raises(ProblemError, match="cannot be imported"):
-        weigh("p", "import no_such_module\n", {}, dtype="as_is")
+        count_problem_work("p", "import no_such_module\n", {}, dtype="as_is")

@@ -202,7 +202,7 @@ def test_state_is_noted_before_the_clock_and_put_back_after_it():
     timed = TimedRun(begin, publish, lambda _: events.append("withdraw"), 0, None)
     ran = side.run("time", model="m", first=0, count=4, timeout_s=5.0, timed=timed)
     side.close()
-    assert ran.aside_ms > 0.0
+    assert ran.setup_ms > 0.0
     assert asked == ["make_ready", "run", "collect", "restore"]
     assert events.index("make_ready") < events.index("freeze") < events.index("publish") < events.index("run")
     assert events.index("make_ready") < events.index("begin") < events.index("publish")

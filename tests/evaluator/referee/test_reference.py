@@ -14,7 +14,7 @@ from kernelwright.evaluator.referee.correctness.comparison import agrees
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.correctness.verification import consecutive, poison
 from kernelwright.evaluator.referee.problem_check.inspection import known_flaws
-from kernelwright.evaluator.referee.reference.effects import same_answers, same_values
+from kernelwright.evaluator.referee.reference.effects import equal_outputs, same_values
 from kernelwright.evaluator.referee.reference.reference import Reference, copied
 from kernelwright.evaluator.schema.errors import ProblemError
 
@@ -274,4 +274,4 @@ def test_timed_calls_are_held_to_the_model_that_is_timed() -> None:
     pool = _pool(reference)
     for trial in pool.starts().trials:
         found = reference.call(pool.draws[0].model, trial.arguments)
-        assert same_answers(found.leaves, trial.expected.output.leaves)
+        assert equal_outputs(found.leaves, trial.expected.output.leaves)

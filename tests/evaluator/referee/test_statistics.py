@@ -6,9 +6,9 @@ import pytest
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.claimed_time import Batch
 from kernelwright.evaluator.referee.timing.statistics import (
+    median_absolute_deviation,
     process_spread,
     ratio_interval,
-    spread,
     widened,
 )
 from kernelwright.evaluator.schema.evaluation import Interval
@@ -31,8 +31,8 @@ def test_drift_that_both_workers_share_stays_out_of_the_interval():
     assert interval.high == pytest.approx(2.0)
 
 
-def test_spread_is_the_median_absolute_deviation():
-    assert spread([1.0, 2.0, 3.0, 100.0]) == 1.0
+def test_the_median_absolute_deviation_ignores_an_outlier():
+    assert median_absolute_deviation([1.0, 2.0, 3.0, 100.0]) == 1.0
 
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])

@@ -67,7 +67,7 @@ def _complaint(
     )
     calls = slice(0, recipe.count)
     bounds = outputs._allowed(recipe, calls, exact.dtype) * share
-    return _disagree(own, exact, outputs._scale(0, recipe, calls), bounds)
+    return _disagree(own, exact, outputs._scale(outputs._leaves[0], recipe, calls), bounds)
 
 
 def _changed(length: int, product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> str:

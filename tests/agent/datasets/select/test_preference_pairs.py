@@ -39,7 +39,7 @@ def facts(draw: st.DrawFn, ordinal: int = 0) -> AttemptView:
         high=interval[1] if interval else None,
         prompt=draw(st.sampled_from(["p", "q"])),
         candidate=str(ordinal),
-        is_sanitized=draw(st.booleans()),
+        sanitized=draw(st.booleans()),
     )
 
 
@@ -51,11 +51,11 @@ def groups(draw: st.DrawFn) -> list[AttemptView]:
 @settings(deadline=None, max_examples=150)
 @given(groups())
 def test_only_the_better_is_chosen_and_only_for_a_reason(attempts: list[AttemptView]) -> None:
-    fit = [one for one in attempts if one.is_sanitized or not one.passed]
+    fit = [one for one in attempts if one.sanitized or not one.passed]
     pairs = list(pairs_of(fit, lambda one: one.prompt))
     for pair in pairs:
         chosen, rejected = pair.chosen, pair.rejected
-        assert chosen.passed and chosen.is_sanitized and not chosen.is_cheat
+        assert chosen.passed and chosen.sanitized and not chosen.is_cheat
         assert rejected.status is not None
         assert (chosen.prompt, chosen.problem_sha, chosen.policy.terms) == (
             rejected.prompt,

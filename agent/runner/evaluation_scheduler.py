@@ -1,6 +1,6 @@
-"""Threads that evaluate and return results to the event loop.
+"""Chooses which evaluation runs next, and runs it in a thread; results go to the event loop.
 
-They are daemons, so that a second Ctrl-C ends the process without waiting for an evaluation.
+The threads are daemons, so that a second Ctrl-C ends the process without waiting for an evaluation.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class _Job:
     done: asyncio.Future[Evaluation]
 
 
-class WorkerPool:
-    """Runs evaluations in a fixed number of threads.
+class EvaluationScheduler:
+    """Orders evaluations, and runs them in a fixed number of threads.
 
     An opened problem serves one evaluation at a time and stays open for a while: recently evaluated problems
     come first, those being evaluated last, otherwise in order of arrival.

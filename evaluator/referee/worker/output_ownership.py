@@ -1,13 +1,13 @@
-"""Outputs of a worker's calls once they were read: their caller's, to keep, to overwrite and to drop.
+"""Checks that returned outputs own their memory: overwrites them, retains some, and looks for changes.
 
-The caller writes noise over every output before it drops it, and looks at secret places whether it is there:
-memory that stands for several elements, or that still belongs to somebody else, does not hold it. A few
-outputs are kept, and must never change again. On a CPU the referee looks itself; what a GPU's memory holds,
-only the worker can say.
+Noise is written over every output before it is dropped, and read back at secret places: memory that stands
+for several elements, or that something else still uses, does not hold it. A few outputs are retained and must
+never change again. On a CPU the referee reads the worker's memory itself; on a GPU the worker copies it back.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ import torch
 from kernelwright.evaluator.ipc import policy as bounds
 from kernelwright.evaluator.ipc.contestant_messages import Collect, Drop, Overwrite
 from kernelwright.evaluator.ipc.messages import A_co, Request
-from kernelwright.evaluator.ipc.tensor_layout import Slot
+from kernelwright.evaluator.ipc.tensor_layout import Slot, unravel
 from kernelwright.evaluator.ipc.tensor_tree import dtype_from
 from kernelwright.evaluator.referee.worker import policy
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
@@ -64,7 +64,7 @@ class ReturnedOutputs:
         self._kept: list[_Written] = []
         self._noise: torch.Tensor | None = None
         self._first = self._count = 0
-        self._taken_ms = 0.0
+        self._excess_ms = 0.0
         self._where: object = []
 
     def note(self, first: int, count: int, where: object) -> None:
@@ -74,15 +74,15 @@ class ReturnedOutputs:
     def take_back(self, secret: random.Random, *, collect_ms: float = 0.0) -> float:
         """Overwrite the last run's outputs, look at them and at those that were kept, and drop them.
 
-        What lies in their slots is lost. Returns the worker's milliseconds, on our clock, beyond those of as
-        many collections of the same outputs: those that are not dense are slow to copy.
+        The contents of their slots are lost. Returns the worker's milliseconds on our clock: its time above
+        what collecting the same outputs costs (dense copies are the reference).
 
         Raises:
             CandidateFailed: an output is not memory of its own, or one that was kept has changed.
         """
         was_frozen = self._worker.frozen
         written = self._write_noise(secret)
-        self._taken_ms = -collect_ms
+        self._excess_ms = -collect_ms
         self._worker.thaw()
         self._ask(Overwrite(layout=self._layout, first=self._first))
         if not self._holds(written, collect_ms):
@@ -96,12 +96,12 @@ class ReturnedOutputs:
             self._worker.freeze()
         if keeps:
             self._keep(written)
-        return self._taken_ms
+        return self._excess_ms
 
     def _ask(self, request: Request[A_co]) -> A_co:
         began = time.perf_counter()
         answer = self._worker.ask(request, policy.TAKE_BACK_S)
-        self._taken_ms += (time.perf_counter() - began) * 1e3
+        self._excess_ms += (time.perf_counter() - began) * 1e3
         return answer
 
     @property
@@ -148,7 +148,7 @@ class ReturnedOutputs:
         places = []
         for call in [*calls, *(last for _ in calls)] if self._leaves else []:
             leaf = secret.choice(self._leaves)
-            places.append(Place(call, leaf, secret.randrange(_elements(self._slots[leaf]))))
+            places.append(Place(call, leaf, secret.randrange(math.prod(self._slots[leaf]["shape"]))))
         return places
 
     def _address(self, place: Place) -> tuple[int, int]:
@@ -180,7 +180,7 @@ class ReturnedOutputs:
                 region.fill_(policy.POISON_BYTE)
             self._worker.device.synchronize()
             self._collect(kept=None)
-            self._taken_ms -= collect_ms
+            self._excess_ms -= collect_ms
             found = self._bytes([(place, place.call) for place in written.places])
         return found == written.noise
 
@@ -228,15 +228,6 @@ def is_tensor_memory(slot: Slot) -> bool:
     return not slot.get("number") and 0 not in slot["shape"]
 
 
-def unravel(element: int, shape: list[int]) -> tuple[int, ...]:
-    """Convert a row-major number into an index."""
-    index = []
-    for size in reversed(shape):
-        element, place = divmod(element, size)
-        index.append(place)
-    return tuple(reversed(index))
-
-
 def address_of(where: object, call: int, leaf: int, index: tuple[int, ...]) -> int:
     """Address of an element by the worker's own account; 0, where nothing lies, if that makes no sense."""
     try:
@@ -250,10 +241,3 @@ def address_of(where: object, call: int, leaf: int, index: tuple[int, ...]) -> i
 
 def _itemsize(slot: Slot) -> int:
     return dtype_from(slot["dtype"]).itemsize
-
-
-def _elements(slot: Slot) -> int:
-    count = 1
-    for size in slot["shape"]:
-        count *= size
-    return count

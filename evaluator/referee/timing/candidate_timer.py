@@ -1,6 +1,6 @@
 """Time a verified candidate against the baselines of its problem.
 
-`CandidateTimer.time` is where to begin; interleaved_timer.py is the loop. Where a candidate's claims are
+`CandidateTimer.time` is where to begin; timing_loop.py is the loop. Where a candidate's claims are
 inconsistent with the referee's clock, a second process decides.
 """
 
@@ -68,10 +68,10 @@ class CandidateTimer:
         config: EvaluationConfig,
         secret: random.Random,
         *,
-        needs_room: bool = False,
+        others_evicted: bool = True,
     ) -> None:
-        """`needs_room` and raises as `TimingSession` does."""
-        self._session = TimingSession(context, pool, config, secret, needs_room=needs_room)
+        """Take `others_evicted` and raise as `TimingSession` does."""
+        self._session = TimingSession(context, pool, config, secret, others_evicted=others_evicted)
         self._kind = self._session.kind
         self.baselines = BaselineTimer(context, pool, config, self._session)
         self._last: TimedCandidate | None = None
@@ -86,7 +86,7 @@ class CandidateTimer:
         return self._session.lay_out(worker)
 
     def time(self, candidate: CallBuffers, second_process: Callable[[], CallBuffers]) -> Measurement:
-        """Time a verified candidate; where its claims are inconsistent once more, in a second process.
+        """Time a verified candidate. Retry in a second process if claims and clock disagree.
 
         Some processes answer later than others as long as they live, by tenths of a millisecond or a
         microsecond a call. A candidate that hides work does so in every process: the first whose claims are
@@ -118,7 +118,7 @@ class CandidateTimer:
         return is_slowed or self.baselines.measure().needs_launch_spread(self._last.batch.queued)
 
     def recheck(self, found: Measurement) -> Measurement:
-        """Measure the baseline anew once the last candidate is gone: did that slow it down?
+        """Re-time the baseline alone to see whether the candidate slowed it.
 
         The baseline's time alone was measured long ago, and a GPU does not always run at one speed. Beside a
         candidate that does not queue, the spread of launching between processes is measured first.

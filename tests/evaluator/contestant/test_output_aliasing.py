@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from kernelwright.evaluator.contestant.owned_outputs import borrowed, overlaps_itself, owned
+from kernelwright.evaluator.contestant.output_aliasing import aliased_outputs, copy_aliased, overlaps_itself
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,7 @@ def _fresh() -> torch.Tensor:
     ],
 )
 def test_what_a_call_made_and_gave_away_is_its_own(make):
-    assert not borrowed([make() for _ in range(3)], frozenset())
+    assert not aliased_outputs([make() for _ in range(3)], frozenset())
 
 
 @pytest.mark.parametrize(
@@ -67,16 +67,16 @@ def test_what_a_call_made_and_gave_away_is_its_own(make):
 )
 def test_what_shares_memory_is_copied(make):
     returned = [make()]
-    not_owned = borrowed(returned, frozenset())
-    assert not_owned
-    copies = [owned(value, not_owned) for value in returned]
+    aliased = aliased_outputs(returned, frozenset())
+    assert aliased
+    copies = [copy_aliased(value, aliased) for value in returned]
     del returned
-    assert not borrowed(copies, frozenset())
+    assert not aliased_outputs(copies, frozenset())
 
 
 def test_copies_hold_the_same_values():
     value = {"wide": torch.randn(1, 6).expand(4, 6), "n": 3, "own": (_fresh(),)}
-    copy = owned(value, borrowed([value], frozenset()))
+    copy = copy_aliased(value, aliased_outputs([value], frozenset()))
     assert copy["wide"].is_contiguous()
     assert torch.equal(copy["wide"], value["wide"])
     assert (copy["n"], copy["own"][0] is value["own"][0]) == (3, True)
@@ -105,14 +105,14 @@ class _Keeper:
 @pytest.mark.parametrize("method", ["itself", "a_view", "an_alias", "a_new_one"])
 def test_what_its_maker_still_holds_is_copied(method):
     keeper = _Keeper()
-    assert borrowed([getattr(keeper, method)()], frozenset())
-    assert borrowed([{"a": (getattr(keeper, method)(),)}], frozenset())
+    assert aliased_outputs([getattr(keeper, method)()], frozenset())
+    assert aliased_outputs([{"a": (getattr(keeper, method)(),)}], frozenset())
 
 
 def test_parameters_of_a_model_are_copied():
     model = torch.nn.Linear(3, 3)
-    assert borrowed([model.weight], frozenset())
-    assert borrowed([model.weight.t()], frozenset())
+    assert aliased_outputs([model.weight], frozenset())
+    assert aliased_outputs([model.weight.t()], frozenset())
 
 
 def test_two_calls_that_return_the_same_memory_are_seen():
@@ -121,13 +121,13 @@ def test_two_calls_that_return_the_same_memory_are_seen():
     def view():
         return torch.empty(0).set_(storage, 0, (8,))
 
-    assert len(borrowed([view(), view()], frozenset())) >= 1
+    assert len(aliased_outputs([view(), view()], frozenset())) >= 1
 
 
 def test_what_lies_in_shared_storages_is_copied():
     inputs = _fresh()
     lent = inputs.t()
-    assert borrowed([lent], frozenset({inputs.untyped_storage().data_ptr()})) == {id(lent)}
+    assert aliased_outputs([lent], frozenset({inputs.untyped_storage().data_ptr()})) == {id(lent)}
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ class InterleavedTimer:
     @property
     def _varies(self) -> bool:
         """Inputs that no draw varies are varied in turns that are compared and not scored."""
-        return self._inputs.varies_apart and self._schedule.single_calls
+        return self._inputs.varies_structure and self._schedule.single_calls
 
     def solo(self, buffers: CallBuffers, turns: int) -> TurnLog:
         """Time one worker by itself."""
@@ -123,7 +123,10 @@ class InterleavedTimer:
     def _kept(
         self, recipe: InputRecipe, outputs: list[torch.Tensor], expected: list[torch.Tensor]
     ) -> ComparedCall | None:
-        """A call of this turn to keep; not one that was near another, whose recipe does not say it all."""
+        """Choose a call of this turn to keep.
+
+        Skip a nearby call: its recipe alone cannot reproduce its inputs.
+        """
         calls = [call for call in range(recipe.count) if recipe.near is None or call != recipe.near.call]
         if not calls:
             return None

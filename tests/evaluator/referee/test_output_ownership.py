@@ -173,7 +173,7 @@ def test_a_worker_that_does_not_let_its_outputs_be_overwritten_is_found_out(driv
 
 def test_elements_that_share_memory_do_not_hold_what_was_written_to_them(driver, monkeypatch):
     monkeypatch.setattr(
-        "kernelwright.evaluator.contestant.calls.borrowed", lambda returned, shared: frozenset()
+        "kernelwright.evaluator.contestant.calls.aliased_outputs", lambda returned, shared: frozenset()
     )
     whole: list[torch.Tensor] = []
 

@@ -10,9 +10,9 @@ import torch
 from kernelwright.evaluator.devices import Device
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.claimed_time import Batch, Turn
-from kernelwright.evaluator.referee.timing.interleaved_timer import InterleavedTimer, Schedule
 from kernelwright.evaluator.referee.timing.timed_inputs import InputRecipe, TimedInputs
 from kernelwright.evaluator.referee.timing.timed_outputs import OutputComparison, TimedOutputs
+from kernelwright.evaluator.referee.timing.timing_loop import InterleavedTimer, Schedule
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
@@ -25,7 +25,7 @@ def _recipe(count: int, earlier: object = None, *, varied: bool = False) -> Inpu
     return InputRecipe(bases, 0, 1, {}, varied_calls=tuple(range(count)) if varied else ())
 
 
-INPUTS = cast(TimedInputs, SimpleNamespace(recipe=_recipe, varies_apart=False))
+INPUTS = cast(TimedInputs, SimpleNamespace(recipe=_recipe, varies_structure=False))
 
 
 def _timer(schedule: Schedule, took_ms: dict[str, float], mismatch: str = "") -> InterleavedTimer:
@@ -80,7 +80,7 @@ def test_timing_ends_early_for_a_candidate_without_hope():
 def test_turns_on_varied_inputs_are_compared_the_last_among_them_and_not_scored(single_calls):
     schedule = Schedule(Batch("cuda", 1), 0.0, max_turns=20, call_timeout_s=5.0, single_calls=single_calls)
     timer: Any = _timer(schedule, {"one": 1.0, "other": 1.0})
-    timer._inputs = SimpleNamespace(recipe=_recipe, varies_apart=True)
+    timer._inputs = SimpleNamespace(recipe=_recipe, varies_structure=True)
     seen: list[bool] = []
     timer._outputs = SimpleNamespace(
         compare=lambda own, other, recipe, earlier: (

@@ -1,7 +1,7 @@
-"""Outputs that are not memory of their own, and their copies.
+"""Detects outputs that share memory, and copies them.
 
-An answer belongs to its caller, who may keep it, write to it and drop it. So whatever lies in memory that
-somebody else still uses is copied while the stopwatch runs, for the reference and candidates alike.
+A caller may keep an output, write to it and drop it. So an output in memory that something else still uses is
+copied while the stopwatch runs, for the reference and candidates alike.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from kernelwright.evaluator.ipc.tensor_layout import span_bytes
 from kernelwright.evaluator.ipc.tensor_tree import is_namespace, read_fields
 
 
-def borrowed(returned: list[Any], shared: frozenset[int]) -> frozenset[int]:
-    """Return the `id` of each output tensor that is not memory of its own.
+def aliased_outputs(returned: list[Any], shared: frozenset[int]) -> frozenset[int]:
+    """Return the `id` of each output tensor that does not own its memory.
 
-    It lies in one of the `shared` storages, by their addresses; or shares elements with itself or another
-    output; or whoever made it still holds it, as a model holds its state; or it is a lazy negation or
-    conjugate, or lies in memory that processes share.
+    Such a tensor lies in one of the `shared` storages, given by their addresses; or shares elements with
+    itself or another output; or its maker still holds it, as a model holds its state; or it is a lazy
+    negation or conjugate, or lies in memory that processes share.
     """
     found: set[int] = set()
     by_storage: dict[int, list[torch.Tensor]] = {}
     for leaf in _leaves(returned):
         # The count of references comes first: the lines below add some.
-        if sys.getrefcount(leaf) > _REFERENCES or _is_borrowed(leaf, shared):
+        if sys.getrefcount(leaf) > _REFERENCES or _is_aliased(leaf, shared):
             found.add(id(leaf))
         elif leaf.numel():
             by_storage.setdefault(leaf.untyped_storage().data_ptr(), []).append(leaf)
@@ -41,17 +41,17 @@ def borrowed(returned: list[Any], shared: frozenset[int]) -> frozenset[int]:
     return frozenset(found)
 
 
-def owned(value: Any, those: frozenset[int]) -> Any:
-    """An output with copies of the tensors whose `id` is among those."""
+def copy_aliased(value: Any, ids: frozenset[int]) -> Any:
+    """Copy the tensors of an output whose `id` is among `ids`; return the output with the copies."""
     if type(value) in (torch.Tensor, nn.Parameter):
-        return value.clone() if id(value) in those else value
+        return value.clone() if id(value) in ids else value
     if isinstance(value, (list, tuple)):
-        return [owned(item, those) for item in value]
+        return [copy_aliased(item, ids) for item in value]
     if isinstance(value, dict):
-        return {key: owned(item, those) for key, item in value.items()}
+        return {key: copy_aliased(item, ids) for key, item in value.items()}
     if is_namespace(value):
         fields = read_fields(value, properties=False).items()
-        return SimpleNamespace(**{key: owned(item, those) for key, item in fields})
+        return SimpleNamespace(**{key: copy_aliased(item, ids) for key, item in fields})
     return value
 
 
@@ -70,7 +70,7 @@ def _leaves(values: Iterable[Any]) -> Iterator[torch.Tensor]:
             yield from _leaves((read_fields(value, properties=False) if held is None else held).values())
 
 
-def _is_borrowed(leaf: torch.Tensor, shared: frozenset[int]) -> bool:
+def _is_aliased(leaf: torch.Tensor, shared: frozenset[int]) -> bool:
     storage = leaf.untyped_storage()
     return (
         storage.data_ptr() in shared

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, cast
 
-from kernelwright.agent.runner.worker_pool import WorkerPool
+from kernelwright.agent.runner.evaluation_scheduler import EvaluationScheduler
 from kernelwright.evaluator import Evaluation
 
 
@@ -24,7 +24,7 @@ def _order(count: int, first: str, others: list[str]) -> list[str]:
         return done
 
     async def run() -> None:
-        workers = WorkerPool(count)
+        workers = EvaluationScheduler(count)
         running: list[asyncio.Task[Any]] = [asyncio.ensure_future(workers.run(first, work(first)))]
         while not begun:
             await asyncio.sleep(0.01)

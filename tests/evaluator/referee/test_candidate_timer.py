@@ -16,11 +16,13 @@ from kernelwright.evaluator import (
     problem_from_source,
 )
 from kernelwright.evaluator.referee.timing import baselines
+from kernelwright.evaluator.referee.timing.baseline_cache import BaselineCache
 from kernelwright.evaluator.referee.timing.baselines import BaselineTimer, still_holds
+from kernelwright.evaluator.referee.timing.candidate_timer import CandidateTimer, TimedCandidate
 from kernelwright.evaluator.referee.timing.claimed_time import Batch
-from kernelwright.evaluator.referee.timing.timer import CandidateTimer, TimedCandidate
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed, MeasurementDoubt
+from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate
 from kernelwright.evaluator.schema.errors import DeviceFull
 
@@ -77,6 +79,7 @@ def test_only_what_a_machine_does_not_know_yet_needs_processes(monkeypatch, know
         recall=lambda: known, hold=lambda **how: 0.0, release=lambda: None, ask=lambda request: None
     )
     timer._context = SimpleNamespace(driver=driver)
+    timer._cache = BaselineCache(cast(DriverLink, driver))
     timer._config = EvaluationConfig(baselines=("eager", "compile"))
     timer._session = SimpleNamespace(lay_out=lambda worker: worker)
     timer._kind, timer._started, timer._compiled = "cuda", [], None
@@ -100,7 +103,7 @@ class _Compiling(BaselineTimer):
         self._compile_failures = 0
         self._context = cast(Any, SimpleNamespace(device=SimpleNamespace(torch_device=torch.device("cuda"))))
         self._context.device.trim = lambda: None
-        self._session = cast(Any, SimpleNamespace(alone=False))
+        self._session = cast(Any, SimpleNamespace(others_evicted=False))
 
     def _compile_ratio(self, *given: object) -> float:
         end = self.ends.pop(0)
@@ -111,7 +114,7 @@ class _Compiling(BaselineTimer):
     def ratio(self) -> float:
         """The ratio, as found for any baseline."""
         nothing: Any = None
-        return self._surely_compile_ratio(nothing, 1, nothing, False)
+        return self._compile_ratio_with_retry(nothing, 1, nothing, False)
 
 
 _UNSUPPORTED = CandidateFailed(Status.RUNTIME_ERROR, "Unsupported: an operator", traceback="")
@@ -133,12 +136,12 @@ def test_a_baseline_without_memory_beside_others_is_measured_once_they_are_gone(
 
 
 def test_only_the_reason_that_a_reference_gives_is_a_fact_of_its_problem():
-    assert "an operator" in baselines._require_fact(_UNSUPPORTED)
-    assert "wrong" in baselines._require_fact(CandidateFailed(Status.WRONG_VALUES, "wrong"))
+    assert "an operator" in baselines._compile_failure_reason(_UNSUPPORTED)
+    assert "wrong" in baselines._compile_failure_reason(CandidateFailed(Status.WRONG_VALUES, "wrong"))
     full = CandidateFailed(Status.OUT_OF_MEMORY, "CUDA out of memory", traceback="")
     for failure in (_DIED, full, CandidateFailed(Status.TIMED_OUT, "no answer within 300 s")):
         with pytest.raises(EvaluatorError, match="so nothing is scored"):
-            baselines._require_fact(failure)
+            baselines._compile_failure_reason(failure)
 
 
 @pytest.mark.parametrize("disturbed", [False, True])
@@ -146,7 +149,7 @@ def test_what_was_measured_beside_other_programs_is_not_remembered(disturbed):
     stored: list[Any] = []
     timer: Any = object.__new__(BaselineTimer)
     driver = SimpleNamespace(recall=lambda: {}, remember=stored.append)
-    timer._context, timer._disturbed = SimpleNamespace(driver=driver), disturbed
+    timer._cache, timer._disturbed = BaselineCache(cast(DriverLink, driver)), disturbed
     timer._remember(True, process_spread=0.01)
     assert stored == ([] if disturbed else [{"process_spread_queued": 0.01}])
 

@@ -119,15 +119,15 @@ def work_through(
 
 
 @dataclass(frozen=True, slots=True)
-class SampleBatch:
-    """Waiting for the replies of a bulk run, and their evaluation afterwards."""
+class BulkOptions:
+    """Options of a bulk run: waiting for its replies, and evaluating them afterwards."""
 
     poll_s: float
     waits: bool
     evaluates: bool
 
 
-def ask_in_bulk(place: RunPlace, work: PreparedRun, batch: SampleBatch, on_event: Watch) -> RunSummary:
+def ask_in_bulk(place: RunPlace, work: PreparedRun, options: BulkOptions, on_event: Watch) -> RunSummary:
     """Send a run's requests through the Batch API of one endpoint, and collect the replies.
 
     Raises:
@@ -151,10 +151,10 @@ def ask_in_bulk(place: RunPlace, work: PreparedRun, batch: SampleBatch, on_event
             prompts=prompts,
             exemplars=exemplars,
             on_event=on_event,
-            poll_s=batch.poll_s,
-            waits=batch.waits,
+            poll_s=options.poll_s,
+            waits=options.waits,
         ).run()
-    if not batch.evaluates or summary.end not in (RunEnd.ASKED, RunEnd.INCOMPLETE):
+    if not options.evaluates or summary.end not in (RunEnd.ASKED, RunEnd.INCOMPLETE):
         return summary
     again = prepare(place, RunSettings(), resume=summary.run_id)
     return work_through(place, again, on_event=on_event, asks=False)
