@@ -16,8 +16,6 @@ from glob import escape
 from pathlib import Path
 from typing import Final
 
-from pydantic import ValidationError
-
 from kernelwright.agent.archive import Archive, ArchiveError
 from kernelwright.agent.records.score_policy import policy_of
 from kernelwright.agent.records.strict_json import plain
@@ -248,10 +246,12 @@ def _read(folder: Path) -> Kernel:
     record = _read_record(folder)
     try:
         source = (folder / _SOURCE).read_bytes().decode("utf-8", "surrogatepass")
-    except (FileNotFoundError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise ArchiveError(f"{folder / _SOURCE} is damaged ({type(error).__name__}); restore it") from None
     if Candidate(source=source, backend=record.backend).sha != record.sha:
         raise ArchiveError(f"{folder / _SOURCE} is not the source that was scored; restore it")
+    if not record.sha.startswith(folder.name.partition("-")[0] or "-"):
+        raise ArchiveError(f"{folder} holds another kernel, {record.sha[:ID_DIGITS]}; restore it")
     return Kernel(id=folder.name, folder=folder, source=source, record=record)
 
 
@@ -263,7 +263,7 @@ def _read_record(folder: Path) -> KernelRecord:
         if version > SCHEMA_VERSION:
             raise ArchiveError(f"{path} was written by a newer kernelwright (schema {version}); upgrade it")
         return KernelRecord.model_validate_json(text)
-    except (ValueError, AttributeError, TypeError, ValidationError) as error:
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
         raise ArchiveError(f"{path} is damaged ({type(error).__name__}); restore it") from None
 
 

@@ -191,7 +191,7 @@ def rescoring(kernels: Iterable[Kernel], config: EvaluationConfig, named: frozen
     jobs: dict[tuple[str, ...], Again] = {}
     for kernel in kernels:
         for score in sorted(kernel.record.scores, key=lambda score: score.evaluated_at, reverse=True):
-            own = {name: getattr(score.config, name) for name in TASK if f"evaluation.{name}" not in named}
-            job = Again(kernel, score, config.model_copy(update=own))
+            own = [name for name in TASK if f"evaluation.{name}" not in named]
+            job = Again(kernel, score, config.on_terms_of(score.config, own))
             jobs.setdefault(job.key, job)
     return list(jobs.values())

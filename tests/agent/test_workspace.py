@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -175,6 +176,34 @@ def test_an_edited_kernel_or_damaged_score_is_said(tmp_path: Path, make: Make) -
     (kept.folder / "score.json").write_text('{"schema_version": 99}')
     with pytest.raises(ArchiveError, match="newer"):
         place.kernel(kept.id)
+
+
+def test_a_kernel_under_the_id_of_another_is_damaged(tmp_path: Path, make: Make) -> None:
+    place = Workspace(tmp_path)
+    kept = place.keep(make.code(), make.evaluation(), FROM)
+    other = place.keep(make.code(1), make.evaluation(source=make.code(1)), FROM)
+    shutil.rmtree(kept.folder)
+    other.folder.rename(kept.folder)
+    with pytest.raises(ArchiveError, match=f"{kept.id} holds another kernel, {other.id}"):
+        place.kernel(kept.id)
+
+
+@pytest.mark.parametrize("name", ["kernel.py", "score.json"])
+def test_one_malformed_file_costs_only_its_kernel(tmp_path: Path, make: Make, name: str) -> None:
+    place = Workspace(tmp_path)
+    sound = place.keep(make.code(), make.evaluation(), FROM)
+    for number in (1, 2, 3):
+        place.keep(make.code(number), make.evaluation(source=make.code(number)), FROM)
+    deep, folder, dangling = (kernel.folder / name for kernel in place.kernels() if kernel != sound)
+    deep.write_text("[" * 100_000)
+    folder.unlink()
+    folder.mkdir()
+    dangling.unlink()
+    dangling.symlink_to(tmp_path / "nowhere")
+    damaged: list[Path] = []
+    assert list(place.kernels(lambda path, _: damaged.append(path))) == [sound]
+    assert {deep.parent, folder.parent} <= set(damaged)
+    assert place.fastest(make.evaluation()) == sound.score
 
 
 def test_windows_newlines_in_a_source_survive(tmp_path: Path, make: Make) -> None:
