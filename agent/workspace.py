@@ -9,23 +9,24 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from glob import escape
 from pathlib import Path
-from typing import Final
-
-from pydantic import ValidationError
+from typing import Final, TypeAlias
 
 from kernelwright.agent.archive import Archive, ArchiveError
-from kernelwright.agent.records.score_policy import policy_of
+from kernelwright.agent.archive.private_lock import locked
+from kernelwright.agent.records.score import Score
+from kernelwright.agent.records.score_policy import ScorePolicy, policy_of
 from kernelwright.agent.records.strict_json import plain
 from kernelwright.evaluator import (
     Candidate,
     Evaluation,
     KernelScreening,
     Record,
+    Stage,
     Status,
     screen_source,
     write_whole,
@@ -36,8 +37,15 @@ ID_DIGITS: Final = 12
 NAMED: Final = 5
 """Known kernels that the message about an unknown one lists."""
 
+LOCK_WAIT_S: Final = 60.0
+"""Longest wait for other processes that save kernels; one takes milliseconds."""
+
 _SOURCE: Final = "kernel.py"
 _SCORE: Final = "score.json"
+_LOCK: Final = ".lock"
+
+
+_Scores: TypeAlias = tuple[Evaluation, ...]
 
 
 class UnknownKernel(ArchiveError):
@@ -134,20 +142,22 @@ class Workspace:
         sha = Candidate(source=source, backend=evaluation.backend).sha
         if evaluation.status is not Status.PASSED or evaluation.candidate_sha != sha:
             raise ValueError(f"only what passed is saved; {evaluation.status} of {evaluation.candidate_sha}")
-        place = self.generated / evaluation.backend / evaluation.problem.rpartition("/")[2]
-        folder, saved = _folder(place, sha, evaluation.problem_sha)
-        record = KernelRecord(
-            sha=sha,
-            backend=evaluation.backend,
-            problem=evaluation.problem,
-            problem_sha=evaluation.problem_sha,
-            provenance=saved.provenance if saved else provenance,
-            builds_plainly=saved.builds_plainly if saved and builds_plainly is None else builds_plainly,
-            scores=_merge((*saved.scores, evaluation) if saved else (evaluation,)),
-        )
-        folder.mkdir(parents=True, exist_ok=True)
-        _write(folder / _SOURCE, source)
-        _write(folder / _SCORE, _json(record))
+        place = self.generated / evaluation.backend / _problem_name(evaluation)
+        place.mkdir(parents=True, exist_ok=True)
+        with self._locked():
+            folder, saved = _folder(place, sha, evaluation.problem_sha)
+            record = KernelRecord(
+                sha=sha,
+                backend=evaluation.backend,
+                problem=evaluation.problem,
+                problem_sha=evaluation.problem_sha,
+                provenance=saved.provenance if saved else provenance,
+                builds_plainly=saved.builds_plainly if saved and builds_plainly is None else builds_plainly,
+                scores=_merge((*saved.scores, evaluation) if saved else (evaluation,)),
+            )
+            folder.mkdir(exist_ok=True)
+            _write(folder / _SOURCE, source)
+            _write(folder / _SCORE, _json(record))
         return Kernel(id=folder.name, folder=folder, source=source, record=record)
 
     def replace_scores(self, kernel: Kernel, evaluation: Evaluation) -> None:
@@ -156,23 +166,36 @@ class Workspace:
         Raises:
             OSError: `generated/` cannot be written.
         """
-        self._write_record(kernel, (*_others(kernel, evaluation), evaluation))
+        self._change(kernel, lambda scores: (*_of_other_tasks(scores, evaluation), evaluation))
 
     def drop_scores(self, kernel: Kernel, evaluation: Evaluation) -> None:
-        """Remove the scores that this evaluation contradicts, and a kernel that has no other.
+        """Remove the scores of the same task on the same hardware, whatever their policy.
+
+        What fails for good loses all scores, and a kernel without any is removed.
 
         Raises:
             OSError: `generated/` cannot be written.
         """
-        scores = _others(kernel, evaluation) if evaluation.environment else ()
-        if scores:
-            self._write_record(kernel, scores)
-        else:
-            shutil.rmtree(kernel.folder)
+        self._change(kernel, lambda scores: _of_other_tasks(scores, evaluation))
 
-    def _write_record(self, kernel: Kernel, scores: tuple[Evaluation, ...]) -> None:
-        record = _read_record(kernel.folder).model_copy(update={"scores": _merge(scores)})
-        _write(kernel.folder / _SCORE, _json(record))
+    def withdraw_score(self, kernel: Kernel, evaluation: Evaluation) -> None:
+        """Remove the score of the same policy; else like `drop_scores`."""
+        self._change(kernel, lambda scores: _of_other_policies(scores, evaluation))
+
+    def _change(self, kernel: Kernel, change: Callable[[_Scores], _Scores]) -> None:
+        with self._locked():
+            if not (kernel.folder / _SCORE).exists():
+                return  # removed meanwhile
+            record = _read_record(kernel.folder)
+            if scores := change(record.scores):
+                record = record.model_copy(update={"scores": _merge(scores)})
+                _write(kernel.folder / _SCORE, _json(record))
+            else:
+                shutil.rmtree(kernel.folder)
+
+    def _locked(self) -> AbstractContextManager[None]:
+        """Keep other processes from changing kernels: each change reads, merges and writes."""
+        return locked(self.generated / _LOCK, wait_s=LOCK_WAIT_S)
 
     def kernels(self, on_damage: Callable[[Path, ArchiveError], None] | None = None) -> Iterator[Kernel]:
         """Yield the saved kernels, sorted by folder; with `on_damage`, damaged ones are reported and skipped.
@@ -192,7 +215,7 @@ class Workspace:
 
     def fastest(self, evaluation: Evaluation) -> Evaluation | None:
         """The best saved score of the evaluation's problem under its policy; damaged kernels are left out."""
-        policy, name = policy_of(evaluation), evaluation.problem.rpartition("/")[2]
+        policy, name = policy_of(evaluation), _problem_name(evaluation)
         found: list[Evaluation] = []
         for path in sorted(self.generated.glob(f"*/{escape(name)}/*/{_SCORE}")):
             with suppress(ArchiveError):
@@ -225,7 +248,10 @@ def _folder(place: Path, sha: str, problem_sha: str) -> tuple[Path, KernelRecord
         folder = place / sha[:digits]
         if not (folder / _SCORE).exists():
             return folder, None
-        record = _read_record(folder)
+        try:
+            record = _read_record(folder)
+        except ArchiveError:
+            continue  # a damaged one stays for its owner to restore
         if (record.sha, record.problem_sha) == (sha, problem_sha):
             return folder, record
     return place / f"{sha}-{problem_sha[:ID_DIGITS]}", None
@@ -238,20 +264,46 @@ def _merge(scores: tuple[Evaluation, ...]) -> tuple[Evaluation, ...]:
     return tuple(latest[policy] for policy in sorted(latest))
 
 
-def _others(kernel: Kernel, evaluation: Evaluation) -> tuple[Evaluation, ...]:
-    task = policy_of(evaluation).task
-    scores = _read_record(kernel.folder).scores
-    return tuple(score for score in scores if policy_of(score).task != task)
+def _of_other_tasks(scores: _Scores, evaluation: Evaluation) -> _Scores:
+    if _fails_for_good(evaluation):
+        return ()
+    return tuple(score for score in scores if policy_of(score).task != _as_if_on(score, evaluation).task)
+
+
+def _of_other_policies(scores: _Scores, evaluation: Evaluation) -> _Scores:
+    if _fails_for_good(evaluation):
+        return ()
+    return tuple(score for score in scores if policy_of(score) != _as_if_on(score, evaluation))
+
+
+def _as_if_on(score: Evaluation, evaluation: Evaluation) -> ScorePolicy:
+    """The policy of an evaluation; one that reached no device speaks of every machine."""
+    policy = policy_of(evaluation)
+    return policy if evaluation.environment else policy.on(policy_of(score))
+
+
+def _fails_for_good(evaluation: Evaluation) -> bool:
+    """Return whether a candidate is refused under every policy: for what it did, or for its source alone."""
+    is_refused = evaluation.stage is Stage.SCREEN and evaluation.status is not Status.PASSED
+    return is_refused or Score.of(evaluation).is_lasting
+
+
+def _problem_name(evaluation: Evaluation) -> str:
+    """The last part of a problem's id, as the name of a folder that lies nowhere else."""
+    name = evaluation.problem.rpartition("/")[2].replace("\0", "_")
+    return name if name.strip(".") else f"_{name}"
 
 
 def _read(folder: Path) -> Kernel:
     record = _read_record(folder)
     try:
         source = (folder / _SOURCE).read_bytes().decode("utf-8", "surrogatepass")
-    except (FileNotFoundError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise ArchiveError(f"{folder / _SOURCE} is damaged ({type(error).__name__}); restore it") from None
     if Candidate(source=source, backend=record.backend).sha != record.sha:
         raise ArchiveError(f"{folder / _SOURCE} is not the source that was scored; restore it")
+    if not record.sha.startswith(folder.name.partition("-")[0] or "-"):
+        raise ArchiveError(f"{folder} holds another kernel, {record.sha[:ID_DIGITS]}; restore it")
     return Kernel(id=folder.name, folder=folder, source=source, record=record)
 
 
@@ -263,7 +315,7 @@ def _read_record(folder: Path) -> KernelRecord:
         if version > SCHEMA_VERSION:
             raise ArchiveError(f"{path} was written by a newer kernelwright (schema {version}); upgrade it")
         return KernelRecord.model_validate_json(text)
-    except (ValueError, AttributeError, TypeError, ValidationError) as error:
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
         raise ArchiveError(f"{path} is damaged ({type(error).__name__}); restore it") from None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import linecache
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -48,8 +49,11 @@ def load_kernel(
             f"sandbox=True to run it in a process that has none, but not both\n{screening}"
         )
     if trust:
-        return _load(f"kernelwright_kept_{screening.sha[:32]}", saved.path)
-    return SandboxedKernel(saved.candidate, saved.scores[-1].config if saved.scores else EvaluationConfig())
+        return _load(f"kernelwright_kept_{screening.sha[:32]}", saved.path, saved.candidate.source)
+    config = EvaluationConfig()
+    return SandboxedKernel(
+        saved.candidate, config.on_terms_of(saved.scores[-1].config) if saved.scores else config
+    )
 
 
 def screen_kernel(name: str, workspace: Path | str = ".") -> KernelScreening:
@@ -63,7 +67,7 @@ class SandboxedKernel:
 
     candidate: Candidate
     config: EvaluationConfig
-    """Of its score: precision and limits are those of its evaluation."""
+    """Its precision is that of its score; limits and threads are the caller's, the default ones if loaded."""
 
     def __call__(
         self,
@@ -137,31 +141,39 @@ def _find(name: str, generated: Path) -> _SavedKernel:
 
 
 def _read(folder: Path) -> _SavedKernel:
-    source = (folder / "kernel.py").read_bytes().decode("utf-8", "surrogatepass")
     try:
+        source = (folder / "kernel.py").read_bytes().decode("utf-8", "surrogatepass")
         score = json.loads((folder / "score.json").read_bytes())
-        return _SavedKernel(
+        saved = _SavedKernel(
             path=folder / "kernel.py",
             candidate=Candidate(source=source, backend=score["backend"]),
             sha=score["sha"],
             scores=tuple(Evaluation.model_validate(one) for one in score.get("scores", ())),
             origin=dict(score.get("provenance", {})),
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ConfigError(f"{folder / 'score.json'} is missing or damaged; restore it") from error
+        is_named = saved.sha.startswith(folder.name.partition("-")[0] or "-")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ConfigError(f"a file of {folder} is missing or damaged; restore it") from error
+    if not is_named:
+        raise ConfigError(f"{folder} holds another kernel, {saved.sha[:12]}; restore it")
+    return saved
 
 
-def _load(module_name: str, path: Path) -> type[Any]:  # Any: see above
+def _load(module_name: str, path: Path, source: str) -> type[Any]:  # Any: see above
     module = sys.modules.get(module_name)
     if module is None:
         spec = importlib.util.spec_from_file_location(module_name, path)
-        if spec is None or spec.loader is None:
+        if spec is None:
             raise ConfigError(f"{path} is not Python")
         module = importlib.util.module_from_spec(spec)
+        # The bytes that were hashed: a file may change, and a loader prefers a compiled one in `__pycache__`.
+        # Triton, which reads the source of its functions, gets it from here too.
+        code = compile(source.encode("utf-8", "surrogatepass"), path, "exec")
+        linecache.cache[str(path)] = len(source), None, source.splitlines(keepends=True), str(path)
         # Before it runs: what compiles kernels from Python source looks the module up by its name.
         sys.modules[module_name] = module
         try:
-            spec.loader.exec_module(module)
+            exec(code, module.__dict__)
         except BaseException:
             del sys.modules[module_name]
             raise

@@ -7,7 +7,6 @@ end. Synced lines survive a power cut. A line that a full disk cut short is trun
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -20,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from kernelwright.agent.archive.archive_errors import ArchiveError
 from kernelwright.agent.archive.policy import BLOCK_BYTES
+from kernelwright.agent.archive.private_lock import take_lock
 from kernelwright.agent.records.attempt_log import SCHEMA_VERSION, AnyLine
 from kernelwright.evaluator import write_whole
 
@@ -81,12 +81,16 @@ class LogFile:
         self.path = path
         self._sync = sync
         self._guard = threading.Lock()
-        self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The log itself may be readable, and whoever reads it could hold its lock.
+            self._lock = take_lock(path.with_name(f"{path.name}.lock"))
         except BlockingIOError:
-            os.close(self._file)
             raise ArchiveError(f"{path} is being written by another process; wait for it or end it") from None
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        except OSError:
+            os.close(self._lock)
+            raise
         self._size = os.fstat(self._file).st_size
 
     def append(self, data: bytes) -> int:
@@ -139,6 +143,7 @@ class LogFile:
     def close(self) -> None:
         """Release the lock."""
         os.close(self._file)
+        os.close(self._lock)
 
     def _last_line(self) -> tuple[int, bytes]:
         start, tail = self._size, b""

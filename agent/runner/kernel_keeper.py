@@ -101,7 +101,7 @@ class KernelKeeper:
         if attempt.evaluation is not None and attempt.evaluation.confirms:
             for kernel in self._workspace.kernels(lambda folder, error: None):
                 if kernel.source == source and kernel.record.problem_sha == evaluation.problem_sha:
-                    self._workspace.drop_scores(kernel, evaluation)
+                    self._workspace.withdraw_score(kernel, evaluation)
 
     def _keep(self, attempt: Attempt, plain: FullHeaderBuild) -> Kernel:
         source, evaluation = self._read(attempt)

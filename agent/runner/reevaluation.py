@@ -194,11 +194,7 @@ def rescoring(
     jobs: dict[tuple[str, ...], ReevaluationJob] = {}
     for kernel in kernels:
         for score in sorted(kernel.record.scores, key=lambda score: score.evaluated_at, reverse=True):
-            own = {
-                name: getattr(score.config, name)
-                for name in TASK_SETTINGS
-                if f"evaluation.{name}" not in named
-            }
-            job = ReevaluationJob(kernel, score, config.model_copy(update=own))
+            own = [name for name in TASK_SETTINGS if f"evaluation.{name}" not in named]
+            job = ReevaluationJob(kernel, score, config.on_terms_of(score.config, own))
             jobs.setdefault(job.key, job)
     return list(jobs.values())

@@ -55,9 +55,10 @@ def choose(workspace: Workspace, lesson: FewShotSelection, cache: Path | None) -
     chosen: dict[str, tuple[str, ...]] = {}
     with Evaluator(cache=cache) as evaluator:
         known = [
-            Known(kernel, problem, traits(problem, _describe(evaluator, problem, kernel.score.config)))
+            Known(kernel, problem, traits(problem, _describe(evaluator, problem, config)))
             for kernel in kernels
             if (problem := sources.get(kernel.record.problem_sha)) is not None
+            for config in [lesson.config.on_terms_of(kernel.score.config)]
         ]
         for problem in lesson.problems:
             mine = traits(problem, _describe(evaluator, problem, lesson.config))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
 from kernelwright.evaluator.schema.record import Record
+
+TERMS: Final = ("shapes", "dtype", "math", "passes", "baselines", "trials", "sanitize", "measure")
+"""Settings that say what a score measures. The others guard the machine and belong to its operator."""
 
 
 class Math(StrEnum):
@@ -114,3 +118,10 @@ class EvaluationConfig(Record):
     """CPU threads for torch in both processes. Unset: the cores this process may use."""
     secret_seed: int | None = None
     """Replaces the secret seed, to repeat a run exactly; never set it for candidates you distrust."""
+
+    def on_terms_of(self, score: EvaluationConfig, terms: Iterable[str] = TERMS) -> EvaluationConfig:
+        """These settings with the terms of a score, which may be a stranger's.
+
+        Sandbox, limits, seed, threads and device stay: a stranger's could undo this machine's protection.
+        """
+        return self.model_copy(update={name: getattr(score, name) for name in terms})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import shutil
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -113,6 +115,60 @@ def test_a_new_policy_replaces_the_scores_of_its_task_on_its_hardware(tmp_path: 
     assert not list(place.kernels())
 
 
+def test_an_evaluation_withdraws_its_own_policy_unless_it_fails_for_good(tmp_path: Path, make: Make) -> None:
+    place, strict = Workspace(tmp_path), EvaluationConfig(trials=50)
+    for config in (EvaluationConfig(), strict, EvaluationConfig(math=Math.TF32)):
+        kept = place.keep(make.code(), make.evaluation(config=config), FROM)
+
+    def left() -> list[tuple[int, str]]:
+        return [(score.config.trials, score.config.math) for score in place.kernel(kept.id).record.scores]
+
+    place.withdraw_score(kept, make.evaluation(speedup=0.5))
+    assert sorted(left()) == [(7, "tf32"), (50, "fp32")]
+    place.withdraw_score(kept, make.evaluation(Status.COMPILE_ERROR, config=strict))
+    assert left() == [(7, "tf32")]
+    place.keep(make.code(), make.evaluation(), FROM)
+    place.withdraw_score(kept, make.evaluation(Status.TAMPERED))
+    assert not list(place.kernels())
+
+
+def test_a_kernel_that_is_gone_has_nothing_to_lose(tmp_path: Path, make: Make) -> None:
+    place = Workspace(tmp_path)
+    for config in (EvaluationConfig(), EvaluationConfig(math=Math.TF32)):
+        kept = place.keep(make.code(), make.evaluation(config=config), FROM)
+    for config in (EvaluationConfig(), EvaluationConfig(math=Math.TF32)):
+        place.drop_scores(kept, make.evaluation(Status.REJECTED, config=config))
+    place.replace_scores(kept, make.evaluation())
+    assert not list(place.kernels())
+
+
+def test_processes_that_save_at_once_lose_no_score(tmp_path: Path, make: Make) -> None:
+    def save(first: int) -> None:
+        for trials in range(first, first + 15):
+            config = EvaluationConfig(trials=trials)
+            Workspace(tmp_path).keep(make.code(), make.evaluation(config=config), FROM)
+
+    processes = [multiprocessing.get_context("fork").Process(target=save, args=(first,)) for first in (1, 21)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    (kernel,) = Workspace(tmp_path).kernels()
+    assert len(kernel.record.scores) == 30
+
+
+@pytest.mark.parametrize("name", ["..", "level1/..", "a/.", "", "x\0y"])
+def test_a_problem_whose_name_leads_elsewhere_stays_in_its_backend(
+    tmp_path: Path, make: Make, name: str
+) -> None:
+    place = Workspace(tmp_path)
+    evaluation = make.evaluation(problem=make.problem(name.replace("\0", "")).model_copy(update={"id": name}))
+    kept = place.keep(make.code(), evaluation, FROM)
+    assert kept.folder.resolve().parents[1] == place.generated.resolve() / "cpp"
+    assert list(place.kernels()) == [kept]
+    assert place.fastest(evaluation) == evaluation
+
+
 def test_the_fastest_saved_kernel_is_of_the_same_problem_and_policy(tmp_path: Path, make: Make) -> None:
     place = Workspace(tmp_path)
     assert place.fastest(make.evaluation()) is None
@@ -175,6 +231,34 @@ def test_an_edited_kernel_or_damaged_score_is_said(tmp_path: Path, make: Make) -
     (kept.folder / "score.json").write_text('{"schema_version": 99}')
     with pytest.raises(ArchiveError, match="newer"):
         place.kernel(kept.id)
+
+
+def test_a_kernel_under_the_id_of_another_is_damaged(tmp_path: Path, make: Make) -> None:
+    place = Workspace(tmp_path)
+    kept = place.keep(make.code(), make.evaluation(), FROM)
+    other = place.keep(make.code(1), make.evaluation(source=make.code(1)), FROM)
+    shutil.rmtree(kept.folder)
+    other.folder.rename(kept.folder)
+    with pytest.raises(ArchiveError, match=f"{kept.id} holds another kernel, {other.id}"):
+        place.kernel(kept.id)
+
+
+@pytest.mark.parametrize("name", ["kernel.py", "score.json"])
+def test_one_malformed_file_costs_only_its_kernel(tmp_path: Path, make: Make, name: str) -> None:
+    place = Workspace(tmp_path)
+    sound = place.keep(make.code(), make.evaluation(), FROM)
+    for number in (1, 2, 3):
+        place.keep(make.code(number), make.evaluation(source=make.code(number)), FROM)
+    deep, folder, dangling = (kernel.folder / name for kernel in place.kernels() if kernel != sound)
+    deep.write_text("[" * 100_000)
+    folder.unlink()
+    folder.mkdir()
+    dangling.unlink()
+    dangling.symlink_to(tmp_path / "nowhere")
+    damaged: list[Path] = []
+    assert list(place.kernels(lambda path, _: damaged.append(path))) == [sound]
+    assert {deep.parent, folder.parent} <= set(damaged)
+    assert place.fastest(make.evaluation()) == sound.score
 
 
 def test_windows_newlines_in_a_source_survive(tmp_path: Path, make: Make) -> None:

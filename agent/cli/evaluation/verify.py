@@ -50,7 +50,9 @@ Results = Annotated[
 ]
 
 
+@options.with_settings(*options.OPERATOR)
 def verify(
+    given: options.Given,
     kernels: Kernels = None,
     workspace: options.Workspace = Path(),
     problem: options.ProblemNames = None,
@@ -63,7 +65,10 @@ def verify(
     cache: options.Cache = None,
     json: options.Json = False,
 ) -> None:
-    """Evaluate saved kernels again on this machine, each under the settings of its score.
+    """Evaluate saved kernels again on this machine, each on the terms of its score.
+
+    Sizes, types, math, passes, baselines and trials are those of the score. A score of others decides neither
+    sandbox nor limits nor device: those are of the options, or the default ones.
 
     Each is reproduced, different, damaged, or not comparable (other hardware or policy, no such device, a
     changed problem, a busy machine). A kernel is different only if a second evaluation agrees. References
@@ -84,7 +89,10 @@ def verify(
         if keep and after is not None and after.status == "PASSED" and not exclusion_reason(after):
             place.keep(job.kernel.source, after, job.kernel.record.provenance)
 
-    jobs = [ReevaluationJob(kernel, kernel.score, kernel.score.config) for kernel in chosen]
+    config = given.evaluation()
+    jobs = [
+        ReevaluationJob(kernel, kernel.score, config.on_terms_of(kernel.score.config)) for kernel in chosen
+    ]
     library = _Library(place, jobs, broken, problem or ["all"], workers, results, cache)
     raise library.evaluate(compare, save, json=json)
 

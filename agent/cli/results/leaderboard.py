@@ -136,12 +136,12 @@ def _compare(archive: Archive, runs: tuple[str, str], *, json: bool, all_attempt
 
 
 def _measurer(archive: Archive, evaluator: Evaluator) -> MeasureAgain:
-    """Evaluates an attempt's kernel under the settings of its score."""
+    """Evaluates an attempt's kernel on the terms of its score."""
     from dataclasses import replace
 
     from kernelwright.agent.archive import ArchiveError
     from kernelwright.agent.records.score_policy import exclusion_reason, policy_of
-    from kernelwright.evaluator import Candidate
+    from kernelwright.evaluator import Candidate, EvaluationConfig
 
     def again(row: AttemptView) -> AttemptView:
         attempt = next((one for one in archive.attempts(row.run) if one.id == row.attempt), None)
@@ -150,7 +150,8 @@ def _measurer(archive: Archive, evaluator: Evaluator) -> MeasureAgain:
         if before is None or source is None:
             raise ArchiveError(f"attempt {row.attempt} of run {row.run} is not whole")
         candidate = Candidate(source=source, backend=row.backend)
-        after = evaluator.evaluate(archive.problems(row.run)[row.problem], candidate, before.config)
+        config = EvaluationConfig().on_terms_of(before.config)
+        after = evaluator.evaluate(archive.problems(row.run)[row.problem], candidate, config)
         measured = None if after.status != "PASSED" else after.measurement
         return replace(
             row,

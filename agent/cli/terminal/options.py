@@ -96,6 +96,8 @@ SETTINGS: Final = MappingProxyType(
 """Settings that have an option, in the order help shows them; `--set` reaches the others."""
 
 POLICY: Final = tuple(path for path in SETTINGS if path.startswith("evaluation."))
+OPERATOR: Final = ("evaluation.device", "evaluation.sandbox", "evaluation.limits")
+"""Settings that a score never brings along."""
 RUN: Final = tuple(path for path in SETTINGS if path != "batch_api")
 
 

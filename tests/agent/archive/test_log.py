@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from kernelwright.agent.archive import ArchiveError
 from kernelwright.agent.archive.log import LogFile, parse, read_lines
+from kernelwright.agent.archive.private_lock import locked, take_lock
 from kernelwright.agent.records.attempt_log import SCHEMA_VERSION, ProblemSkipped
 
 LINE = ProblemSkipped(at="2026-01-01T00:00:00+00:00", problem="p", message="why \N{GREEK SMALL LETTER PI}")
@@ -68,6 +70,27 @@ def test_a_second_writer_is_refused_and_may_come_after_the_first(tmp_path: Path)
         LogFile(tmp_path / "log")
     first.close()
     LogFile(tmp_path / "log").close()
+
+
+def test_whoever_may_read_a_log_cannot_hold_its_lock(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    LogFile(path).close()
+    reader = os.open(path, os.O_RDONLY)
+    fcntl.flock(reader, fcntl.LOCK_EX)
+    LogFile(path).close()
+    os.close(reader)
+    (lock,) = (file for file in tmp_path.iterdir() if file != path)
+    assert lock.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_lock_is_waited_for_no_longer_than_asked_and_never_through_a_link(tmp_path: Path) -> None:
+    with locked(tmp_path / "lock", wait_s=0), pytest.raises(BlockingIOError, match="another process"):
+        take_lock(tmp_path / "lock", wait_s=0.05)
+    os.close(take_lock(tmp_path / "lock"))
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="link"):
+        take_lock(tmp_path / "link")
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_the_lock_of_a_killed_writer_is_free(tmp_path: Path) -> None:
@@ -162,6 +185,7 @@ def test_a_failed_write_leaves_the_log_as_it_was(tmp_path: Path) -> None:
     program = """
 import pathlib, resource, signal, sys
 from kernelwright.agent.archive.log import LogFile
+from kernelwright.agent.archive.private_lock import locked, take_lock
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 log = LogFile(pathlib.Path(sys.argv[1]))
 log.append(b"x" * 99 + b"\\n")

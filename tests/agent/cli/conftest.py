@@ -53,6 +53,15 @@ def get_init_inputs():
 MODEL = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return {}\n"
 
 
+ESCAPING = """
+try:
+    open({!r}, "w").close()
+except OSError:
+    pass
+"""
+"""Leaves a file outside, unless a sandbox holds it."""
+
+
 def block(expression: str) -> str:
     """A reply with one module."""
     return f"Here it is.\n\n```python\n{MODEL.format(expression)}```\n"

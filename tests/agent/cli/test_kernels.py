@@ -12,7 +12,7 @@ from typer.testing import Result
 from kernelwright.agent.workspace import Kernel, Provenance, Workspace
 from kernelwright.evaluator import EvaluationConfig, read_problem
 from kernelwright.evaluator.host.hardware import cpu_name
-from tests.agent.cli.conftest import MODEL
+from tests.agent.cli.conftest import ESCAPING, MODEL
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make
@@ -85,6 +85,22 @@ def test_verify_finds_references_where_package_does(
     done = kernelwright("verify", kernel.id)
     assert done.exit_code == 3
     assert "tiny" in done.stdout and "not found" not in done.stdout
+
+
+def test_a_score_cannot_ask_for_a_kernel_without_a_sandbox(
+    kernelwright: Command, quick: tuple[str, ...], make: Make, tmp_path: Path
+) -> None:
+    problem, mark = read_problem(Path(quick[0])), tmp_path / "escaped"
+    source = MODEL.format("x * 2 + 1") + ESCAPING.format(str(mark))
+    config = EvaluationConfig(shapes="tiny", measure=False, trials=1, sandbox="none")
+    evaluation = make.evaluation(problem=problem, source=source, config=config, device=cpu_name())
+    Workspace(tmp_path).keep(source, evaluation, Provenance())
+    options = ("--problem", quick[0], "--cache", quick[-1], "--json")
+    (found,) = json.loads(kernelwright("verify", *options).stdout)
+    assert found["after"]["status"] == "PASSED"
+    assert found["after"]["config"]["sandbox"] is None and not mark.exists()
+    (found,) = json.loads(kernelwright("verify", *options, "--limit", "total_s=500").stdout)
+    assert found["after"]["config"]["limits"]["total_s"] == 500
 
 
 def test_rescore_puts_a_new_policy_in_place_of_old_ones_and_drops_what_fails(

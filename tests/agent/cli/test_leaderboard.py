@@ -14,7 +14,7 @@ import pytest
 from typer.testing import Result
 
 from kernelwright.evaluator import EvaluationConfig, Status, read_problem
-from tests.agent.cli.conftest import MODEL
+from tests.agent.cli.conftest import ESCAPING, MODEL
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make
@@ -127,11 +127,11 @@ def test_again_evaluates_both_kernels_before_one_is_called_better(
 ) -> None:
     problem, runs = read_problem(Path(quick[0])), []
     for speedup, expression in ((1.0, "x * 2 + 1"), (2.0, "1 + 2 * x")):
-        source = MODEL.format(expression)
+        source = MODEL.format(expression) + ESCAPING.format(str(tmp_path / "escaped"))
         with make.log(tmp_path, problems=(problem,)) as log:
             key = make.key(log.run, problem=problem.id)
             attempt = log.record_completion(key, make.answer(key, f"```python\n{source}```"))
-            config = EvaluationConfig(shapes="tiny", measure=False)
+            config = EvaluationConfig(shapes="tiny", measure=False, sandbox="none")
             log.record_evaluation(
                 attempt, make.evaluation(problem=problem, source=source, speedup=speedup, config=config)
             )
@@ -143,3 +143,4 @@ def test_again_evaluates_both_kernels_before_one_is_called_better(
     (row,) = json.loads(done.stdout)["differences"]
     assert row["change"] == "not comparable"
     assert row["why"].startswith("right, not timed and right, not timed when measured again")
+    assert not (tmp_path / "escaped").exists(), "a log decides nothing about the sandbox"
