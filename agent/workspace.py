@@ -19,7 +19,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from kernelwright.agent.archive import Archive, ArchiveError
-from kernelwright.agent.records.score_policy import policy_of
+from kernelwright.agent.records.score_policy import fit_speedup, policy_of
 from kernelwright.agent.records.strict_json import plain
 from kernelwright.evaluator import (
     Candidate,
@@ -198,7 +198,7 @@ class Workspace:
             with suppress(ArchiveError):
                 found += [score for score in _read_record(path.parent).scores if policy_of(score) == policy]
         same = [score for score in found if score.problem_sha == evaluation.problem_sha]
-        return max(same, key=lambda score: score.speedup or 0.0, default=None)
+        return max(same, key=lambda score: fit_speedup(score) or 0.0, default=None)
 
     def kernel(self, name: str) -> Kernel:
         """Return the saved kernel with this id or unique prefix of an id.

@@ -116,7 +116,7 @@ def view_of(attempt: Attempt) -> AttemptView:
 def _evaluated(asked: AttemptView, attempt: Attempt, judged: EvaluationRecorded) -> AttemptView:
     score = judged.score
     passed = score.status is Status.PASSED
-    is_fit = passed and not (score.unfit or score.contended)
+    is_fit = passed and not score.why_unfit
     return replace(
         asked,
         problem_sha=sys.intern(score.problem_sha),
@@ -131,7 +131,7 @@ def _evaluated(asked: AttemptView, attempt: Attempt, judged: EvaluationRecorded)
         is_cheat=score.is_cheat,
         is_sanitized=score.sanitized,
         is_settled=score.settled or score.sanitized,
-        unfit=score.unfit or ("contended" if score.contended else ""),
+        unfit=score.why_unfit,
         is_confirmed=judged.confirms,
         flaws=score.flaws,
         fatal=score.fatal,
