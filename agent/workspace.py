@@ -132,10 +132,9 @@ class Workspace:
             OSError: `generated/` cannot be written.
         """
         sha = Candidate(source=source, backend=evaluation.backend).sha
+        folder, saved = self._saved(evaluation)
         if evaluation.status is not Status.PASSED or evaluation.candidate_sha != sha:
             raise ValueError(f"only what passed is saved; {evaluation.status} of {evaluation.candidate_sha}")
-        place = self.generated / evaluation.backend / evaluation.problem.rpartition("/")[2]
-        folder, saved = _folder(place, sha, evaluation.problem_sha)
         record = KernelRecord(
             sha=sha,
             backend=evaluation.backend,
@@ -169,6 +168,32 @@ class Workspace:
             self._write_record(kernel, scores)
         else:
             shutil.rmtree(kernel.folder)
+
+    def is_saved(self, evaluation: Evaluation) -> bool:
+        """Return whether the evaluated candidate is saved, undamaged, with a score of the same policy."""
+        with suppress(ArchiveError):
+            saved = self._saved(evaluation)[1]
+            return saved is not None and len(_unlike(saved, evaluation)) < len(saved.scores)
+        return False
+
+    def withdraw(self, evaluation: Evaluation) -> None:
+        """Remove the candidate's score under the evaluation's policy, and a kernel that has no other.
+
+        Raises:
+            ArchiveError: it is saved and damaged.
+            OSError: `generated/` cannot be written.
+        """
+        folder, saved = self._saved(evaluation)
+        if saved is None:
+            return
+        if scores := _unlike(saved, evaluation):
+            _write(folder / _SCORE, _json(saved.model_copy(update={"scores": scores})))
+        else:
+            shutil.rmtree(folder)
+
+    def _saved(self, evaluation: Evaluation) -> tuple[Path, KernelRecord | None]:
+        place = self.generated / evaluation.backend / evaluation.problem.rpartition("/")[2]
+        return _folder(place, evaluation.candidate_sha, evaluation.problem_sha)
 
     def _write_record(self, kernel: Kernel, scores: tuple[Evaluation, ...]) -> None:
         record = _read_record(kernel.folder).model_copy(update={"scores": _merge(scores)})
@@ -242,6 +267,13 @@ def _others(kernel: Kernel, evaluation: Evaluation) -> tuple[Evaluation, ...]:
     task = policy_of(evaluation).task
     scores = _read_record(kernel.folder).scores
     return tuple(score for score in scores if policy_of(score).task != task)
+
+
+def _unlike(record: KernelRecord, evaluation: Evaluation) -> tuple[Evaluation, ...]:
+    """The scores of other policies; a candidate that reached no device has its machine's policy."""
+    policy, is_placed = policy_of(evaluation), evaluation.environment is not None
+    scores = [(score, policy_of(score)) for score in record.scores]
+    return tuple(score for score, own in scores if own != (policy if is_placed else policy.on(own)))
 
 
 def _read(folder: Path) -> Kernel:
