@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 from kernelwright.agent.archive import Archive, ArchiveError
 from kernelwright.agent.archive.private_lock import locked
 from kernelwright.agent.records.score import Score
-from kernelwright.agent.records.score_policy import ScorePolicy, policy_of
+from kernelwright.agent.records.score_policy import ScorePolicy, fit_speedup, policy_of
 from kernelwright.agent.records.strict_json import plain
 from kernelwright.evaluator import (
     Candidate,
@@ -142,10 +142,9 @@ class Workspace:
         sha = Candidate(source=source, backend=evaluation.backend).sha
         if evaluation.status is not Status.PASSED or evaluation.candidate_sha != sha:
             raise ValueError(f"only what passed is saved; {evaluation.status} of {evaluation.candidate_sha}")
-        place = self.generated / evaluation.backend / _problem_name(evaluation)
-        place.mkdir(parents=True, exist_ok=True)
+        self.generated.mkdir(parents=True, exist_ok=True)
         with self._locked():
-            folder, saved = _folder(place, sha, evaluation.problem_sha)
+            folder, saved = self._saved(evaluation)
             record = KernelRecord(
                 sha=sha,
                 backend=evaluation.backend,
@@ -155,7 +154,7 @@ class Workspace:
                 builds_plainly=saved.builds_plainly if saved and builds_plainly is None else builds_plainly,
                 scores=_merge((*saved.scores, evaluation) if saved else (evaluation,)),
             )
-            folder.mkdir(exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
             _write(folder / _SOURCE, source)
             _write(folder / _SCORE, _json(record))
         return Kernel(id=folder.name, folder=folder, source=source, record=record)
@@ -178,9 +177,32 @@ class Workspace:
         """
         self._change(kernel, lambda scores: _of_other_tasks(scores, evaluation))
 
-    def withdraw_score(self, kernel: Kernel, evaluation: Evaluation) -> None:
-        """Remove the score of the same policy; else like `drop_scores`."""
-        self._change(kernel, lambda scores: _of_other_policies(scores, evaluation))
+    def is_saved(self, evaluation: Evaluation) -> bool:
+        """Return whether the evaluated candidate is saved, undamaged, with a score of the same policy."""
+        saved = self._saved(evaluation)[1]
+        return saved is not None and len(_of_other_policies(saved.scores, evaluation)) < len(saved.scores)
+
+    def withdraw(self, evaluation: Evaluation) -> None:
+        """Remove the candidate's score under the evaluation's policy; all, where it fails for good.
+
+        Raises:
+            OSError: `generated/` cannot be written.
+        """
+        if not self.generated.is_dir():
+            return
+        with self._locked():
+            folder, saved = self._saved(evaluation)
+            if saved is None:
+                return
+            if scores := _of_other_policies(saved.scores, evaluation):
+                _write(folder / _SCORE, _json(saved.model_copy(update={"scores": scores})))
+            else:
+                shutil.rmtree(folder)
+
+    def _saved(self, evaluation: Evaluation) -> tuple[Path, KernelRecord | None]:
+        """The folder of a candidate, and its record if it is saved."""
+        place = self.generated / evaluation.backend / _problem_name(evaluation)
+        return _folder(place, evaluation.candidate_sha, evaluation.problem_sha)
 
     def _change(self, kernel: Kernel, change: Callable[[_Scores], _Scores]) -> None:
         with self._locked():
@@ -221,7 +243,7 @@ class Workspace:
             with suppress(ArchiveError):
                 found += [score for score in _read_record(path.parent).scores if policy_of(score) == policy]
         same = [score for score in found if score.problem_sha == evaluation.problem_sha]
-        return max(same, key=lambda score: score.speedup or 0.0, default=None)
+        return max(same, key=lambda score: fit_speedup(score) or 0.0, default=None)
 
     def kernel(self, name: str) -> Kernel:
         """Return the saved kernel with this id or unique prefix of an id.

@@ -71,7 +71,7 @@ class Index:
                 seen = self.attempts[line.attempt]
                 seen.evaluation = offset
                 seen.passed = line.score.status is Status.PASSED
-                seen.speedup = None if line.score.unfit else line.score.speedup
+                seen.speedup = None if line.score.why_unfit else line.score.speedup
                 if line.confirms:
                     seen.kept = seen.refused = False
             case AssignmentDone():

@@ -2,7 +2,7 @@
 
 Three units, never mixed: an *attempt* is one reply; a *sample* is what was made independently for one
 problem (an attempt of `sample`, a conversation of `refine`, a whole population of `evolve`) and is as good as
-its best attempt, and one that the completion cache repeats is not another; a *problem* is as good as its best
+its best attempt, and one that another run repeats is not another; a *problem* is as good as its best
 sample. Shares and means are over problems, each weighing the same, however many attempts it got.
 """
 
@@ -88,6 +88,8 @@ class Entry(Record):
     """Of correct attempts: fraction of the roofline."""
     doubted: int
     """Problems whose best kernel was not sanitized, though the tools exist on this hardware."""
+    unconfirmed: int
+    """Problems with a best of several that was not measured again, so that it counts as 1.0."""
     cheats: int
     cheating_rate: float
     """Share of attempts refused as cheats."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import math
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Final
 
 from kernelwright.agent.records.attempt_log import Attempt
-from kernelwright.agent.records.attempt_view import AttemptView, view_of
+from kernelwright.agent.records.attempt_view import AttemptView, counted, view_of
 from kernelwright.agent.records.score_policy import UNKNOWN_HARDWARE, ScorePolicy
+
+UNCONFIRMED: Final = "the best of several measurements, not measured again"
 
 
 @dataclass(slots=True)
@@ -22,10 +26,14 @@ class AttemptRows:
 def read_rows(attempts: Iterable[Attempt]) -> AttemptRows:
     """Reduce attempts; one that reached no device counts for the machine of its run.
 
+    The same candidate counts with the middle one of its evaluations, and the best of several that a run
+    evaluated only once it was measured again.
+
     The sanitizers work on hardware where any of these attempts was sanitized.
     """
     views = [view_of(attempt) for attempt in attempts]
-    evaluated = _on_doubts(_on_machines([view for view in views if view.status is not None]))
+    evaluated = _on_machines([view for view in views if view.status is not None])
+    evaluated = _on_luck(_on_doubts(counted(evaluated)))
     return AttemptRows(evaluated=evaluated, unevaluated=len(views) - len(evaluated))
 
 
@@ -62,6 +70,30 @@ def _on_doubts(rows: list[AttemptView]) -> list[AttemptView]:
         else row
         for row in rows
     ]
+
+
+def _on_luck(rows: list[AttemptView]) -> list[AttemptView]:
+    runs: defaultdict[tuple[object, ...], list[AttemptView]] = defaultdict(list)
+    for row in rows:
+        if row.low is not None:
+            runs[_assignment(row)].append(row)
+    limits = {
+        name: max((row.speedup or 0.0 for row in measured if row.is_confirmed), default=1.0)
+        for name, measured in runs.items()
+        if len({row.candidate for row in measured}) > 1
+    }
+    return [
+        replace(row, unfit=UNCONFIRMED, speedup=1.0, low=None, high=None)
+        if row.low is not None
+        and not row.is_confirmed
+        and (row.speedup or 0.0) > max(limits.get(_assignment(row), math.inf), 1.0)
+        else row
+        for row in rows
+    ]
+
+
+def _assignment(row: AttemptView) -> tuple[object, ...]:
+    return row.run, row.problem, row.backend, row.model, row.strategy, row.policy
 
 
 def _places(row: AttemptView) -> tuple[tuple[object, ...], ...]:

@@ -2,7 +2,7 @@
 
 It compares the best correct kernels of one problem with one backend under one policy, each the best of
 equally many attempts: the first ones of the run that made more. A difference counts only where the 95 %
-intervals of the two speedups do not overlap.
+intervals of the two speedups do not overlap, and both were measured again.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class Change(StrEnum):
     NEWLY_LOST = "newly lost"
     BETTER = "better"
     WORSE = "worse"
+    APART = "apart (measured once)"
     IDENTICAL = "identical"
     WITHIN_NOISE = "within noise"
     UNSOLVED = "unsolved in both"
@@ -144,8 +145,8 @@ def _decide(
     if change not in (Change.BETTER, Change.WORSE):
         return change, why
     if again is None:
-        is_lucky = any(row.passed and not row.is_confirmed for row in (then, now)) and len(before + after) > 2
-        return change, f"{why}{'; a best of several, not measured again' if is_lucky else ''}"
+        is_sure = then.is_confirmed and now.is_confirmed
+        return change if is_sure else Change.APART, f"{why}{'' if is_sure else f', {change}'}"
     first, second = again(then), again(now)
     change, second_why = _faster(first, second)
     return change, f"{_times(first)} and {_times(second)} when measured again: {second_why}"

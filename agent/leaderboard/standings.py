@@ -18,7 +18,7 @@ from kernelwright.agent.leaderboard.board_records import (
     Standing,
 )
 from kernelwright.agent.leaderboard.policy import SAMPLE_COUNTS, SPEEDUP_POINTS
-from kernelwright.agent.leaderboard.rows import AttemptRows, of_track, read_rows
+from kernelwright.agent.leaderboard.rows import UNCONFIRMED, AttemptRows, of_track, read_rows
 from kernelwright.agent.leaderboard.statistics import (
     Interval,
     best_at_k,
@@ -132,6 +132,7 @@ def _entry(of: tuple[str, ScorePolicy], rows: list[AttemptView], *, samples: int
         tracks=_counts(row.track or "unknown" for row in rows if row.status is Status.PASSED),
         speed_of_light=_quartiles(rows),
         doubted=_doubted(rows),
+        unconfirmed=len({row.problem for row in rows if row.unfit == UNCONFIRMED}),
         cheats=cheats,
         cheating_rate=cheats / len(rows),
         tokens=tokens,
@@ -171,7 +172,7 @@ def _ranked(entries: list[Entry]) -> list[Entry]:
 def _by_problem(rows: list[AttemptView]) -> dict[str, list[float | None]]:
     """Each problem's samples, as the best speedup of each; None where no attempt of it passed.
 
-    A sample all of whose replies were remembered is the one it repeats: k of n must be n that were drawn.
+    A sample all of whose replies another run has is the one it repeats: k of n must be n that were drawn.
     """
     joint = {name for name in {row.strategy for row in rows} if attempts_are_one_sample(name)}
     made: defaultdict[tuple[str, str, int], list[AttemptView]] = defaultdict(list)
@@ -179,19 +180,11 @@ def _by_problem(rows: list[AttemptView]) -> dict[str, list[float | None]]:
         whole = row.strategy in joint
         made[row.problem, row.run, 0 if whole else row.sample].append(row)
     found: dict[str, dict[object, float | None]] = {}
-    first: dict[object, object] = {}
-    for own in sorted(made, key=lambda key: _is_repeat(made[key])):
-        problem, _, sample = own
-        said = problem, sample, tuple(sorted(row.reply for row in made[own]))
-        drawn = first.setdefault(said, own)
+    for (problem, _, sample), replies in made.items():
         samples = found.setdefault(problem, {})
-        counts_as = drawn if _is_repeat(made[own]) else own
-        samples[counts_as] = _best([samples.get(counts_as), *(row.speedup for row in made[own])])
+        said = sample, tuple(sorted(row.reply for row in replies))
+        samples[said] = _best([samples.get(said), *(row.speedup for row in replies)])
     return {problem: list(samples.values()) for problem, samples in sorted(found.items())}
-
-
-def _is_repeat(sample: list[AttemptView]) -> bool:
-    return all(row.is_remembered for row in sample)
 
 
 def _best(speedups: Iterable[float | None]) -> float | None:

@@ -23,6 +23,7 @@ _PLAIN: Final = (
     "samples",
     "geomean_solved",
     "doubted",
+    "unconfirmed",
 )
 _SPENT: Final = (
     *("cheats", "cheating_rate", "tokens", "cost_usd", "unpriced", "tokens_per_solved"),
@@ -41,7 +42,7 @@ COLUMNS: Final = (
     *(f"{kind}_at_{k}" for k in SAMPLE_COUNTS for kind in ("pass", "best")),
     *(f"speed_of_light_{name}" for name in Quartiles.model_fields),
     *(f"track_{track}" for track in TRACKS),
-    "doubted",
+    *("doubted", "unconfirmed"),
     *_SPENT,
     *(status.value for status in Status),
 )

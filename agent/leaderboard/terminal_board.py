@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from kernelwright.agent.leaderboard import rows
 from kernelwright.agent.leaderboard.board_records import Best, Board, Entry, ProblemEntry, Standing
 from kernelwright.agent.leaderboard.display_text import name
 from kernelwright.agent.leaderboard.fitted_table import FittingTable
@@ -26,7 +27,7 @@ DOUBTED = (
     "†: a best kernel was not sanitized, though the tools exist on this hardware; it comes behind the others"
 )
 UNFIT = "‡: correct, but its measurement was disturbed or incomplete: it counts as 1.00×"
-UNCONFIRMED = "~: the best of several measurements, not measured again"
+UNCONFIRMED = f"~: {rows.UNCONFIRMED}; of one run it counts as 1.00×"
 FLAWED = "§: vetting calls the problem flawed, so that scores on it say little:"
 
 
@@ -51,7 +52,7 @@ def render(board: Board) -> RenderableType:
     if any(entry.doubted for entry in board.entries):
         parts.append(Text(DOUBTED, style="dim"))
     bests = [(entry, entry.best) for entry in board.problems if entry.best]
-    if any(best.unfit for _, best in bests):
+    if any(best.unfit not in ("", rows.UNCONFIRMED) for _, best in bests):
         parts.append(Text(UNFIT, style="dim"))
     if any(_is_unconfirmed(entry, best) for entry, best in bests):
         parts.append(Text(UNCONFIRMED, style="dim"))
@@ -168,12 +169,17 @@ def _problems(entries: list[ProblemEntry]) -> FittingTable:
 
 
 def _marks(entry: ProblemEntry, best: Best) -> str:
-    marks = {"†": best.is_doubted, "‡": bool(best.unfit), "~": _is_unconfirmed(entry, best)}
+    marks = {
+        "†": best.is_doubted,
+        "‡": best.unfit not in ("", rows.UNCONFIRMED),
+        "~": _is_unconfirmed(entry, best),
+    }
     return "".join(mark for mark, is_meant in marks.items() if is_meant)
 
 
 def _is_unconfirmed(entry: ProblemEntry, best: Best) -> bool:
-    return entry.passed > 1 and best.low is not None and not best.is_confirmed
+    is_measured_once = entry.passed > 1 and best.low is not None and not best.is_confirmed
+    return is_measured_once or best.unfit == rows.UNCONFIRMED
 
 
 def _between(low: float | None, high: float | None) -> str:

@@ -295,8 +295,10 @@ class Attempt:
 
     @property
     def speedup(self) -> float | None:
-        """Against the fastest baseline; present only when it passed and was timed."""
-        return self.evaluation.score.speedup if self.evaluation else None
+        """Against the fastest baseline; present only when it passed, was timed, and may be compared."""
+        if self.evaluation is None or self.evaluation.score.why_unfit:
+            return None
+        return self.evaluation.score.speedup
 
     @property
     def passed(self) -> bool:

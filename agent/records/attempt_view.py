@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Final
 
 from kernelwright.agent.records.attempt_log import Attempt, EvaluationRecorded
+from kernelwright.agent.records.score import LASTING
 from kernelwright.agent.records.score_policy import ScorePolicy
 from kernelwright.evaluator import Status, sha256_text
 
@@ -50,6 +53,10 @@ class AttemptView:
     """The reason why the measured speedup is not compared."""
     is_confirmed: bool = False
     """Measured again after it was the best of several."""
+    evaluation: int = 0
+    """Hash of the whole evaluation."""
+    counts: str = ""
+    """The attempt whose evaluation of the same candidate counts in place of its own; empty for its own."""
     flaws: tuple[str, ...] = ()
     """Flaws of the problem that vetting found."""
     fatal: tuple[str, ...] = ()
@@ -57,9 +64,7 @@ class AttemptView:
     tokens: int = 0
     cost_usd: float | None = None
     reply: int = 0
-    """Hash of the reply, as it arrived."""
-    is_remembered: bool = False
-    """The reply came from the completion cache."""
+    """Hash of the reply; where the endpoint names its responses, another response has another one."""
     is_wanted: bool = True
     """False for a turn that a filter refuses, included because its conversation may be wanted."""
 
@@ -107,8 +112,7 @@ def view_of(attempt: Attempt) -> AttemptView:
         prompt=_prompt(attempt),
         tokens=line.usage.prompt_tokens + line.usage.completion_tokens,
         cost_usd=line.cost_usd,
-        reply=hash((line.response_id, line.completed_at, line.reply)),
-        is_remembered=line.cached,
+        reply=hash((line.response_id, line.reply)),
     )
     return asked if attempt.evaluation is None else _evaluated(asked, attempt, attempt.evaluation)
 
@@ -116,7 +120,7 @@ def view_of(attempt: Attempt) -> AttemptView:
 def _evaluated(asked: AttemptView, attempt: Attempt, recorded: EvaluationRecorded) -> AttemptView:
     score = recorded.score
     passed = score.status is Status.PASSED
-    is_fit = passed and not (score.unfit or score.contended)
+    is_fit = passed and not score.why_unfit
     return replace(
         asked,
         problem_sha=sys.intern(score.problem_sha),
@@ -131,10 +135,54 @@ def _evaluated(asked: AttemptView, attempt: Attempt, recorded: EvaluationRecorde
         is_cheat=score.is_cheat,
         sanitized=score.sanitized,
         settled=score.settled or score.sanitized,
-        unfit=score.unfit or ("contended" if score.contended else ""),
+        unfit=score.why_unfit,
         is_confirmed=recorded.confirms,
+        evaluation=hash(recorded.evaluation_sha),
         flaws=score.flaws,
         fatal=score.fatal,
+    )
+
+
+_MEASURED: Final = (
+    *("status", "speedup", "low", "high", "track", "speed_of_light", "unfit", "flaws", "fatal", "is_cheat"),
+    *("sanitized", "settled", "is_confirmed", "counts"),
+)
+
+
+def counted(views: list[AttemptView]) -> list[AttemptView]:
+    """The same attempts, several evaluations of one candidate under one policy counting with the middle one.
+
+    So neither measuring again until the number is good, nor a lucky moment, makes a kernel faster.
+    """
+    groups: defaultdict[tuple[object, ...], dict[int, AttemptView]] = defaultdict(dict)
+    for view in views:
+        if view.candidate:
+            groups[_content(view)][view.evaluation] = view
+    middles = {content: _middle(list(group.values())) for content, group in groups.items() if len(group) > 1}
+    return [
+        replace(view, **{name: getattr(middle, name) for name in _MEASURED})
+        if (middle := middles.get(_content(view)))
+        else view
+        for view in views
+    ]
+
+
+def _content(view: AttemptView) -> tuple[object, ...]:
+    return view.policy, view.problem_sha, view.candidate, view.backend
+
+
+def _middle(group: list[AttemptView]) -> AttemptView:
+    """A lasting failure, else the lower median of what was not disturbed; failures are below passes."""
+    lasting = [view for view in group if view.is_cheat or view.status in LASTING]
+    fit = lasting or [view for view in group if not view.unfit] or group
+    order = sorted(fit, key=lambda view: (view.passed, view.speedup or 0.0, view.attempt))
+    middle = order[(len(order) - 1) // 2]
+    return replace(
+        middle,
+        sanitized=any(view.sanitized for view in group),
+        settled=any(view.settled for view in group),
+        is_confirmed=len(fit) > 1 or middle.is_confirmed,
+        counts=middle.attempt,
     )
 
 

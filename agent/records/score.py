@@ -67,6 +67,11 @@ class Score(ScorePolicy):
         return is_cheat(self.status, self.fatal)
 
     @property
+    def why_unfit(self) -> str:
+        """The reason why the speedup is neither ranked nor compared; empty if there is none."""
+        return self.unfit or ("contended" if self.contended else "")
+
+    @property
     def is_lasting(self) -> bool:
         """True where the status stays with the source."""
         return self.status in LASTING or self.is_cheat

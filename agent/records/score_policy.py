@@ -137,6 +137,11 @@ def exclusion_reason(evaluation: Evaluation) -> str:
     return f"its policy has a baseline that was not measured: {', '.join(missing)}" if missing else ""
 
 
+def fit_speedup(evaluation: Evaluation) -> float | None:
+    """The speedup that may be ranked and compared; None where there is none."""
+    return None if exclusion_reason(evaluation) else evaluation.speedup
+
+
 def slower(evaluation: Evaluation) -> str:
     """A sentence where the whole interval lies below 1, so that the kernel is surely slower; else empty."""
     measured = evaluation.measurement

@@ -116,6 +116,8 @@ class TaskAssignment:
                 self.is_complete = False
                 break
             if again is None:
+                # The machine was too busy; a resume tries again.
+                self.is_complete = False
                 break
             await self._context.keeper.keep(again)
             attempts = [await self._with_twin(attempt, again) for attempt in attempts]

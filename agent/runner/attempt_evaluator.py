@@ -151,7 +151,7 @@ class AttemptEvaluator:
             Judged(
                 of=attempt.key,
                 status=line.score.status,
-                speedup=line.score.speedup,
+                speedup=attempt.speedup,
                 detail=line.score.detail,
                 reused=line.reused_from is not None,
                 confirms=line.confirms,

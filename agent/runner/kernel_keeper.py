@@ -44,13 +44,13 @@ class KernelKeeper:
         """Save the kernel of an attempt that passed, unless it is saved or its evaluation was reused.
 
         A kernel that is slower than the fastest baseline, was measured on a busy machine, or does not build
-        with torch's own headers is refused; if a second evaluation says so, what the first one saved is
-        removed. A failure to save stops the run; a resume tries again.
+        with torch's own headers is refused. Unless the machine was busy, this or a failure withdraws what
+        an earlier evaluation under this policy saved. A failure to save stops the run; a resume tries again.
         """
         line = attempt.evaluation
         if line is None or line.reused_from is not None or self._is_settled(attempt):
             return
-        if not (attempt.passed or line.confirms):
+        if not (attempt.passed or line.confirms or await asyncio.to_thread(self._is_saved, attempt)):
             return
         plain = await asyncio.to_thread(self._build, attempt)
         async with self._turn:
@@ -81,7 +81,8 @@ class KernelKeeper:
     def _settle(self, attempt: Attempt, plain: FullHeaderBuild) -> Kept | Refused:
         name = attempt.key
         if message := self._refusal(attempt, plain):
-            self._withdraw(attempt)
+            if not exclusion_reason(self._read(attempt)[1]):
+                self._workspace.withdraw(self._read(attempt)[1])
             self._log.append(KernelRefused(at=now(), attempt=attempt.id, message=message))
             return Refused(name, message)
         kernel = self._keep(attempt, plain)
@@ -95,13 +96,8 @@ class KernelKeeper:
             return why
         return f"it does not build with torch's own headers: {plain.why}" if plain.ok is False else ""
 
-    def _withdraw(self, attempt: Attempt) -> None:
-        """Remove the score that an earlier evaluation of this attempt saved."""
-        source, evaluation = self._read(attempt)
-        if attempt.evaluation is not None and attempt.evaluation.confirms:
-            for kernel in self._workspace.kernels(lambda folder, error: None):
-                if kernel.source == source and kernel.record.problem_sha == evaluation.problem_sha:
-                    self._workspace.withdraw_score(kernel, evaluation)
+    def _is_saved(self, attempt: Attempt) -> bool:
+        return attempt.completion.code is not None and self._workspace.is_saved(self._read(attempt)[1])
 
     def _keep(self, attempt: Attempt, plain: FullHeaderBuild) -> Kernel:
         source, evaluation = self._read(attempt)

@@ -173,10 +173,10 @@ class Make:
         return begin_run(Archive(folder / "runs"), plan, problems or (self.problem(),), sync=False)
 
     def attempt(self, log: RunLog, status: Status | None = Status.PASSED, **changes: object) -> Attempt:
-        """Record a reply and, unless the status is None, a verdict."""
-        speedup = changes.pop("speedup", 2.0)
+        """Record a reply and, unless the status is None, a verdict, by default a confirming one."""
+        speedup, confirms = changes.pop("speedup", 2.0), changes.pop("confirms", True)
         key = self.key(log.run, **changes)
-        mark = f"{key.problem}/{key.sample}/{key.turn}"
+        mark = f"{key.problem}/{key.model}/{key.strategy}/{key.sample}/{key.turn}"
         has_code = status not in (Status.NO_CODE, Status.TRUNCATED)
         text = self.reply(mark) if has_code else "I cannot."
         attempt = log.record_completion(key, self.answer(key, text))
@@ -185,7 +185,7 @@ class Make:
         evaluation = self.evaluation(
             status, speedup, problem=self.problem(key.problem), source=self.code(mark), backend=key.backend
         )
-        return log.record_evaluation(attempt, evaluation)
+        return log.record_evaluation(attempt, evaluation, confirms=confirms)
 
 
 MAKE = Make()

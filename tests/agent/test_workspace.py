@@ -123,12 +123,12 @@ def test_an_evaluation_withdraws_its_own_policy_unless_it_fails_for_good(tmp_pat
     def left() -> list[tuple[int, str]]:
         return [(score.config.trials, score.config.math) for score in place.kernel(kept.id).record.scores]
 
-    place.withdraw_score(kept, make.evaluation(speedup=0.5))
+    place.withdraw(make.evaluation(speedup=0.5))
     assert sorted(left()) == [(7, "tf32"), (50, "fp32")]
-    place.withdraw_score(kept, make.evaluation(Status.COMPILE_ERROR, config=strict))
+    place.withdraw(make.evaluation(Status.COMPILE_ERROR, config=strict))
     assert left() == [(7, "tf32")]
     place.keep(make.code(), make.evaluation(), FROM)
-    place.withdraw_score(kept, make.evaluation(Status.TAMPERED))
+    place.withdraw(make.evaluation(Status.TAMPERED))
     assert not list(place.kernels())
 
 

@@ -46,7 +46,7 @@ def list_kernels(
 ) -> None:
     """List saved kernels, a table for each policy of their scores, fastest first within a problem."""
     from kernelwright.agent.cli.terminal.console import out, plain, print_table
-    from kernelwright.agent.records.score_policy import policy_of
+    from kernelwright.agent.records.score_policy import fit_speedup, policy_of
     from kernelwright.agent.workspace import Workspace
 
     kernels = [
@@ -55,9 +55,9 @@ def list_kernels(
         if (not problem or any(part in kernel.record.problem for part in problem))
         and (not backend or kernel.record.backend in backend)
         and (not model or kernel.record.provenance.model in model)
-        and (kernel.score.speedup or 0.0) >= min_speedup
+        and (fit_speedup(kernel.score) or 0.0) >= min_speedup
     ]
-    kernels.sort(key=lambda kernel: (kernel.record.problem, -(kernel.score.speedup or 0.0)))
+    kernels.sort(key=lambda kernel: (kernel.record.problem, -(fit_speedup(kernel.score) or 0.0)))
     if json:
         from kernelwright.agent.records.strict_json import strict_json
 
@@ -153,7 +153,7 @@ def _row(kernel: Kernel) -> Iterator[str]:
 
 
 def _summary(kernel: Kernel) -> dict[str, object]:
-    from kernelwright.agent.records.score_policy import policy_of
+    from kernelwright.agent.records.score_policy import exclusion_reason, fit_speedup, policy_of
 
     best = kernel.score
     measured = best.measurement
@@ -162,7 +162,8 @@ def _summary(kernel: Kernel) -> dict[str, object]:
         "problem": kernel.record.problem,
         "backend": kernel.record.backend,
         "model": kernel.record.provenance.model,
-        "speedup": best.speedup,
+        "speedup": fit_speedup(best),
+        "unfit": exclusion_reason(best),
         "interval": measured.interval.model_dump() if measured else None,
         "against": list(measured.baselines) if measured else None,
         "policy": policy_of(best).id,

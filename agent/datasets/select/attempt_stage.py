@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from kernelwright.agent.records.attempt_log import Attempt, CompletionRecorded, EvaluationRecorded
-from kernelwright.agent.records.attempt_view import AttemptView, view_of
+from kernelwright.agent.records.attempt_view import AttemptView, counted, view_of
 
 
 class Doubt(StrEnum):
@@ -85,7 +85,7 @@ class AttemptStage:
         ]
 
     def views(self, problem: str) -> list[AttemptView]:
-        """A problem's attempts, in the archive's order."""
+        """A problem's attempts, in the archive's order, each with the score that counts for its candidate."""
         query = (
             "SELECT completion, evaluation, problem_sha, is_wanted FROM attempts "
             "WHERE problem = ? ORDER BY rowid"
@@ -94,12 +94,21 @@ class AttemptStage:
         for completion, evaluation, sha, is_wanted in self._base.execute(query, (problem,)):
             view = view_of(_unpack(completion, evaluation))
             found.append(replace(view, problem_sha=sha or view.problem_sha, is_wanted=bool(is_wanted)))
-        return found
+        return counted(found)
 
     def attempt(self, view: AttemptView) -> Attempt:
-        """The whole attempt."""
+        """The whole attempt, with the score that counts."""
+        own = self._attempt(view.attempt)
+        if not view.counts or own.evaluation is None:
+            return own
+        other = self._attempt(view.counts).evaluation
+        tools = {"sanitized": view.sanitized, "settled": view.settled}
+        score = (other or own.evaluation).score.model_copy(update=tools)
+        return replace(own, evaluation=own.evaluation.model_copy(update={"score": score}))
+
+    def _attempt(self, name: str) -> Attempt:
         query = "SELECT completion, evaluation FROM attempts WHERE attempt = ?"
-        return _unpack(*self._base.execute(query, (view.attempt,)).fetchone())
+        return _unpack(*self._base.execute(query, (name,)).fetchone())
 
     def licenses(self) -> Counter[str]:
         """Attempts by licence; an empty name for those that state none."""

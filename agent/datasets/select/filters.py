@@ -11,7 +11,7 @@ from kernelwright.agent.datasets.policy import NAMES_TOLD
 from kernelwright.agent.records.attempt_log import Attempt
 from kernelwright.evaluator import Status
 
-OF_ATTEMPTS: Final = frozenset({"hardware", "min speedup", "status", "track"})
+OF_ATTEMPTS: Final = frozenset({"hardware", "status", "track"})
 """Filters that can differ between the turns of one conversation."""
 
 
@@ -29,9 +29,6 @@ def refusal(attempt: Attempt, filters: Filters) -> str:
         "status": filters.statuses and (score is None or score.status not in filters.statuses),
         "hardware": filters.hardware and hardware and not _holds_one(hardware, filters.hardware),
         "track": filters.tracks and passed and score is not None and score.track not in filters.tracks,
-        "min speedup": filters.min_speedup is not None
-        and passed
-        and (attempt.speedup is None or attempt.speedup < filters.min_speedup),
     }
     return next((name for name, refused in wrong.items() if refused), "")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from kernelwright.agent.archive import Archive, ArchiveError
@@ -49,7 +49,7 @@ class RowEmitter:
             facts = self.stage.views(problem)
             damaged = self._damaged(facts)
             self.leave_out(DAMAGED, len(damaged))
-            whole = [one for one in facts if one.attempt not in damaged]
+            whole = self._wanted([one for one in facts if one.attempt not in damaged])
             self.format.write_rows(self, self.splits.split(problem), whole)
 
     def put(self, split: str, rows: dict[str, Row], attempts: int = 1) -> None:
@@ -84,6 +84,18 @@ class RowEmitter:
         if self.settings.dedup is Dedup.NONE:
             return None
         return Repeats(NEAR_SHARE if self.settings.dedup is Dedup.NEAR else None)
+
+    def _wanted(self, attempts: list[AttemptView]) -> list[AttemptView]:
+        least = self.settings.filters.min_speedup
+        if least is None:
+            return attempts
+        slow = {
+            one.attempt for one in attempts if one.passed and (one.low is None or (one.speedup or 0) < least)
+        }
+        if self.format.is_conversational:
+            return [replace(one, is_wanted=one.is_wanted and one.attempt not in slow) for one in attempts]
+        self.leave_out("filter: min speedup", len(slow))
+        return [one for one in attempts if one.attempt not in slow]
 
     def _damaged(self, attempts: list[AttemptView]) -> set[str]:
         damaged = [facts for facts in attempts if not self._is_whole(facts)]

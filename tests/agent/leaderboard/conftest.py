@@ -86,7 +86,7 @@ class Planter:
             backend="cpp",
             turn=turn,
         )
-        code = self.code(f"{problem.name[:3]} {model} {turn}")
+        code = self.code(f"{problem.name[:3]} {model} {turn} {speedup}")
         reply = f"Here it is{self.poison}.\n\n```python\n{code}```\n"
         request = CompletionRequest(
             model=key.model,
@@ -118,7 +118,8 @@ class Planter:
             origin=self.text("scripted"),
         )
         attempt = log.record_completion(key, answer)
-        log.record_evaluation(attempt, self.evaluation(problem, found.code or code, status, speedup))
+        evaluation = self.evaluation(problem, found.code or code, status, speedup)
+        log.record_evaluation(attempt, evaluation, confirms=status is Status.PASSED)
 
     def evaluation(self, problem: Problem, source: str, status: Status, speedup: float | None) -> Evaluation:
         passed = status is Status.PASSED

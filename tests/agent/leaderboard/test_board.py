@@ -138,12 +138,23 @@ def test_every_policy_has_its_own_table_the_most_used_first_and_says_what_differ
 
 def test_the_best_of_several_is_marked_until_it_was_measured_again(tmp_path: Path, make: Make) -> None:
     with make.log(tmp_path) as log:
-        make.attempt(log, speedup=2.0, sample=0)
-        best = make.attempt(log, speedup=3.0, sample=1)
-        assert "3.00×~" in shown(board(log.archive.attempts()))
+        make.attempt(log, speedup=2.0, sample=0, confirms=False)
+        best = make.attempt(log, speedup=3.0, sample=1, confirms=False)
+        lucky = board(log.archive.attempts())
+        assert "1.00×~" in shown(lucky) and "3.00×" not in shown(lucky)
+        (line,) = csv.DictReader(io.StringIO(to_csv(lucky)))
+        assert (line["geomean"], line["unconfirmed"], only(lucky).rank) == ("1.0", "1", 1)
         log.record_evaluation(best, make.evaluation(speedup=2.5), confirms=True)
-    text = shown(board(log.archive.attempts()))
-    assert "2.50×" in text and "~" not in text
+    confirmed = board(log.archive.attempts())
+    assert "2.50×" in shown(confirmed) and "~" not in shown(confirmed)
+    assert only(confirmed).unconfirmed == 0
+
+
+def test_a_slow_best_of_several_is_not_made_faster(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        make.attempt(log, speedup=0.5, sample=0, confirms=False)
+        make.attempt(log, speedup=0.7, sample=1, confirms=False)
+    assert only(board(log.archive.attempts())).geomean.value == pytest.approx(0.7)
 
 
 def test_the_best_of_several_is_of_no_more_than_every_problem_has() -> None:
@@ -172,7 +183,7 @@ def test_cheats_are_told_from_broken_candidates(tmp_path: Path, make: Make) -> N
         for sample, rule in enumerate(["contract", "patching"], 1):
             attempt = make.attempt(log, None, sample=sample)
             finding = Finding(rule=rule, message="m", fatal=True)
-            log.record_evaluation(attempt, make.evaluation(Status.REJECTED, findings=(finding,)))
+            log.record_evaluation(attempt, make.evaluation(Status.REJECTED, source=rule, findings=(finding,)))
         make.attempt(log, Status.PASSED, sample=3)
     entry = only(board(log.archive.attempts()))
     assert (entry.cheats, entry.cheating_rate) == (2, 0.5)
@@ -199,7 +210,8 @@ def test_a_track_counts_only_its_own_kernels(tmp_path: Path, make: Make) -> None
     with make.log(tmp_path) as log:
         for sample, track in enumerate(["own", "library"]):
             attempt = make.attempt(log, None, sample=sample)
-            log.record_evaluation(attempt, make.evaluation(speedup=2.0 + sample, track=track))
+            found = make.evaluation(speedup=2.0 + sample, source=track, track=track)
+            log.record_evaluation(attempt, found, confirms=True)
     assert only(board(log.archive.attempts())).tracks == {"library": 1, "own": 1}
     assert only(board(log.archive.attempts(), track="own")).geomean.value == pytest.approx(2.0)
 
@@ -233,7 +245,9 @@ def test_what_was_not_sanitized_is_marked_and_not_first_where_the_tools_exist(
             for number in range(6):
                 name = problem(number)
                 attempt = make.attempt(log, None, model=model, problem=name)
-                verdict = make.evaluation(speedup=speedup, problem=make.problem(name), sanitization=said)
+                verdict = make.evaluation(
+                    speedup=speedup, source=model, problem=make.problem(name), sanitization=said
+                )
                 log.record_evaluation(attempt, verdict)
     standing = board(log.archive.attempts())
     assert [(entry.of.model, entry.rank, entry.doubted) for entry in standing.entries] == [

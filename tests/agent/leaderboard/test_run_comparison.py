@@ -41,7 +41,7 @@ def compared(tmp_path: Path, make: Make) -> Callable[..., RunComparison]:
                         fields["status"] = outcome
                     else:
                         fields |= {"speedup": outcome[0], "measurement": make.measurement(*outcome)}
-                    log.record_evaluation(attempt, make.evaluation(**{**fields, **changes}))
+                    log.record_evaluation(attempt, make.evaluation(**{**fields, **changes}), confirms=True)
         return log
 
     def compare(
@@ -73,6 +73,17 @@ def test_only_intervals_that_do_not_meet_are_a_change(compared: Callable[..., Ru
         "noise": Change.WITHIN_NOISE,
     }
     assert comparison.counts == {change: int(change in changes(comparison).values()) for change in Change}
+
+
+def test_what_was_measured_once_is_apart_neither_better_nor_worse(tmp_path: Path, make: Make) -> None:
+    runs = []
+    for speedup in (1.0, 2.0):
+        with make.log(tmp_path) as log:
+            make.attempt(log, speedup=speedup, sample=int(speedup), confirms=False)
+        runs.append(log.run)
+    (row,) = compare_runs(read_rows(log.archive.attempts()).evaluated, *runs).differences
+    assert (row.change, row.why) == (Change.APART, "the intervals are 0.94 apart, better")
+    assert row.change == "apart (measured once)"
 
 
 def test_the_best_right_attempt_of_each_run_is_compared(compared: Callable[..., RunComparison]) -> None:

@@ -1,9 +1,10 @@
-"""Independent samples are the drawn ones, however often the completion cache repeats it."""
+"""Independent samples are the drawn ones, however often they are repeated or measured."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kernelwright.agent.archive import Archive
+from kernelwright.agent.datasets import DatasetSettings, Filters, find_exporter
 from kernelwright.agent.leaderboard import Entry, board, to_csv
 from kernelwright.evaluator import Status
 
@@ -21,7 +23,8 @@ PASSES = (True, False, False)
 """The correct one of three samples."""
 
 
-def run(make: Make, folder: Path, *, cached: bool, turns: int = 1, fresh_turns: int = 0) -> None:
+def run(make: Make, folder: Path, *, response: str = "", turns: int = 1, fresh: str = "") -> None:
+    """Record three samples; `response` names their responses, `fresh` that of the last turn."""
     with make.log(folder) as log:
         for sample, right in enumerate(PASSES):
             for turn in range(turns):
@@ -29,11 +32,12 @@ def run(make: Make, folder: Path, *, cached: bool, turns: int = 1, fresh_turns: 
                     log.run, sample=sample, turn=turn, strategy="refine" if turns > 1 else "sample"
                 )
                 answer = make.answer(key, make.reply((sample, turn)))
-                remembered = cached and turn < turns - fresh_turns
-                completion = answer.completion.model_copy(update={"cached": remembered})
+                name = fresh if fresh and turn == turns - 1 else response
+                completion = answer.completion.model_copy(update={"response_id": name and f"{name} {sample}"})
                 attempt = log.record_completion(key, replace(answer, completion=completion))
                 status = Status.PASSED if right else Status.WRONG_VALUES
-                log.record_evaluation(attempt, make.evaluation(status))
+                source = make.code((sample, turn))
+                log.record_evaluation(attempt, make.evaluation(status, source=source))
 
 
 def entry(folder: Path) -> Entry:
@@ -42,25 +46,65 @@ def entry(folder: Path) -> Entry:
 
 
 @pytest.mark.parametrize("turns", [1, 2])
-@pytest.mark.parametrize("drawn", [1, 0])
-def test_samples_that_were_remembered_are_those_they_repeat(
-    tmp_path: Path, make: Make, turns: int, drawn: int
+@pytest.mark.parametrize("response", ["", "remembered"])
+def test_samples_of_another_run_are_those_they_repeat(
+    tmp_path: Path, make: Make, turns: int, response: str
 ) -> None:
-    for cached in [False] * drawn + [True] * 2:
-        run(make, tmp_path, cached=cached, turns=turns)
+    for _ in range(3):
+        run(make, tmp_path, response=response, turns=turns)
     found = entry(tmp_path)
-    assert found.attempts == 3 * turns * (2 + drawn)
+    assert found.attempts == 3 * turns * 3
     assert (found.samples, [at.k for at in found.at_k]) == (3, [1, 2])
     assert [at.passed for at in found.at_k] == pytest.approx([1 / 3, 2 / 3])
 
 
 def test_samples_that_only_look_alike_or_go_on_anew_are_further_ones(tmp_path: Path, make: Make) -> None:
-    for _ in range(2):
-        run(make, tmp_path / "alike", cached=False)
+    for response in ("one", "other"):
+        run(make, tmp_path / "alike", response=response)
     assert entry(tmp_path / "alike").samples == 6
-    run(make, tmp_path / "anew", cached=False, turns=2)
-    run(make, tmp_path / "anew", cached=True, turns=2, fresh_turns=1)
+    run(make, tmp_path / "anew", response="one", turns=2)
+    run(make, tmp_path / "anew", response="one", turns=2, fresh="other")
     assert entry(tmp_path / "anew").samples == 6
+
+
+def evaluated(make: Make, folder: Path, outcome: float | Status, *, busy: bool = False) -> None:
+    with make.log(folder) as log:
+        key = make.key(log.run)
+        attempt = log.record_completion(key, make.answer(key, make.reply("same")))
+        status, speedup = (outcome, None) if isinstance(outcome, Status) else (Status.PASSED, outcome)
+        measured = make.measurement(speedup or 1.0).model_copy(update={"contended": busy})
+        fields = {"measurement": measured} if speedup else {}
+        log.record_evaluation(
+            attempt, make.evaluation(status, speedup, source=make.code("same"), **fields), confirms=False
+        )
+
+
+def counts_as(folder: Path, outcomes: list[float | Status], make: Make) -> float:
+    for outcome in outcomes:
+        evaluated(make, folder, outcome)
+    return entry(folder).geomean.value
+
+
+def test_measuring_one_candidate_again_makes_it_no_faster(tmp_path: Path, make: Make) -> None:
+    assert counts_as(tmp_path / "a", [0.95, 1.02, 0.97, 1.30, 1.00], make) == pytest.approx(1.0)
+    assert counts_as(tmp_path / "b", [1.0, 1.4], make) == pytest.approx(1.0)
+    assert counts_as(tmp_path / "c", [1.4, Status.WRONG_VALUES, 1.5], make) == pytest.approx(1.4)
+    assert counts_as(tmp_path / "d", [1.4, 1.4, Status.TAMPERED], make) == pytest.approx(1.0)
+    evaluated(make, tmp_path / "e", 9.0, busy=True)
+    assert counts_as(tmp_path / "e", [1.2], make) == pytest.approx(1.2)
+    (problem,) = board(Archive(tmp_path / "a" / "runs").attempts()).problems
+    assert problem.best is not None and (problem.best.speedup, problem.best.is_confirmed) == (1.0, True)
+
+
+def test_an_example_has_the_score_that_counts(tmp_path: Path, make: Make) -> None:
+    for outcome in (0.95, 1.02, 1.07, 1.30, 1.05):
+        evaluated(make, tmp_path, outcome)
+    export = find_exporter("sft").write
+    export(Archive(tmp_path / "runs"), tmp_path / "sft", DatasetSettings(test=0))
+    (line,) = (tmp_path / "sft" / "messages" / "train.jsonl").read_text().splitlines()
+    assert json.loads(line)["source"]["speedup"] == 1.05
+    fast = DatasetSettings(test=0, filters=Filters(min_speedup=1.2))
+    assert export(Archive(tmp_path / "runs"), tmp_path / "fast", fast).left_out["filter: min speedup"] == 5
 
 
 @pytest.mark.parametrize("name", ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(1)", "\t=1", "model=1"])

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kernelwright.agent.leaderboard import board
-from kernelwright.agent.records.attempt_log import EvaluationRecorded
+from kernelwright.agent.records.attempt_log import EvaluationRecorded, RunEnd
 from kernelwright.agent.runner.events import Judged, Refused
 from kernelwright.agent.strategies.sample import Sample
-from kernelwright.evaluator import Evaluation, Status
+from kernelwright.evaluator import Evaluation, EvaluationConfig, Status
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make
@@ -99,9 +99,20 @@ def test_a_busy_machine_confirms_nothing(bench: Any, run: Any, make: Make) -> No
     measured = make.measurement(9.0).model_copy(update={"contended": True})
     disturbed = make.evaluation(measurement=measured)
     machine = Machine(make, a=[2.0], b=[3.0, disturbed])
-    run(machine, "a", "b")
+    assert run(machine, "a", "b").end is RunEnd.INCOMPLETE
     assert sorted(machine.asked) == ["a", "b", "b", "b"]
-    assert best(bench) == (3.0, False)
+    assert best(bench) == (1.0, False)
+
+
+def test_a_resume_confirms_the_best_that_a_busy_machine_did_not(
+    bench: Any, run: Any, scripted: Any, make: Make
+) -> None:
+    measured = make.measurement(9.0).model_copy(update={"contended": True})
+    disturbed = make.evaluation(measurement=measured)
+    run(Machine(make, a=[2.0], b=[3.0, disturbed]), "a", "b")
+    bench.evaluate = Machine(make, b=[2.5])
+    assert bench.go_on(scripted(lambda request: make.reply("a"))).end is RunEnd.COMPLETE
+    assert best(bench) == (2.5, True)
 
 
 def test_a_run_that_was_confirmed_is_not_confirmed_again(
@@ -132,4 +143,23 @@ def test_a_kernel_measured_on_a_busy_machine_is_shown_but_not_saved(bench: Any, 
     run(Machine(make, a=[disturbed]), "a")
     assert not list(bench.workspace.kernels())
     (attempt,) = bench.attempts().values()
-    assert attempt.speedup == 2.0 and best(bench) == (1.0, False)
+    assert attempt.speedup is None and best(bench) == (1.0, False)
+
+
+@pytest.mark.parametrize(
+    ("later", "kept"), [(1.1, [1.1]), (0.5, []), (Status.WRONG_VALUES, []), (Status.COMPILE_ERROR, [])]
+)
+def test_a_later_evaluation_replaces_or_withdraws_a_saved_score(
+    bench: Any, run: Any, make: Make, later: float | Status, kept: list[float]
+) -> None:
+    other = EvaluationConfig(baselines=("eager",), trials=2)
+    run(Machine(make, a=[1.4]), "a")
+    run(Machine(make, a=[1.3]), "a", config=other)
+    run(Machine(make, a=[later]), "a")
+    (kernel,) = bench.workspace.kernels()
+    assert [score.speedup for score in kernel.record.scores if score.config != other] == kept
+    assert [score.speedup for score in kernel.record.scores if score.config == other] == [1.3]
+    disturbed = make.evaluation(measurement=make.measurement(9.0).model_copy(update={"contended": True}))
+    run(Machine(make, a=[disturbed]), "a", config=other)
+    run(Machine(make, a=[Status.WRONG_VALUES]), "a", config=other)
+    assert [k.score.speedup for k in bench.workspace.kernels()] == kept

@@ -9,7 +9,8 @@ import pytest
 from kernelwright.agent.records.attempt_log import AttemptKey
 from kernelwright.agent.runner import Plan
 from kernelwright.agent.strategies import AnyStrategy, Exemplar, Imported, find_strategy, strategy_names
-from kernelwright.agent.strategies.evolve import Evolve
+from kernelwright.agent.strategies.attempt_order import best_of
+from kernelwright.agent.strategies.evolve import Evolve, _relative_speed
 from kernelwright.agent.strategies.refine import Refine, spoken
 from kernelwright.agent.strategies.sample import Sample
 from kernelwright.evaluator import Status
@@ -207,3 +208,23 @@ def test_kernels_of_like_problems_are_shown_and_that_is_recorded(
         assert attempt.completion.exemplars == (("abc123",) if is_shown else ())
         bred = strategy.name == "evolve" and key[2] > 0
         assert is_shown == (key[0] == "level1/00_p" and not bred)
+
+
+def test_a_contended_speedup_starts_nothing_and_is_enough_for_nothing(make: Any, tmp_path: Any) -> None:
+    busy = make.measurement(9.0).model_copy(update={"contended": True})
+    with make.log(tmp_path) as log:
+        found = [
+            log.record_evaluation(
+                log.record_completion(key, make.answer(key, make.reply(mark))),
+                make.evaluation(speedup=speedup, source=make.code(mark), measurement=measurement),
+            )
+            for mark, speedup, measurement in (
+                ("fit", 1.2, make.measurement(1.2)),
+                ("busy", 9.0, busy),
+            )
+            for key in [make.key(log.run, sample=len(mark))]
+        ]
+        assert log.index.best() == {"level1/01_add": 1.2}
+    assert [attempt.speedup for attempt in found] == [1.2, None]
+    assert best_of(found) is found[0]
+    assert _relative_speed(found)[found[0].id] > _relative_speed(found)[found[1].id]
