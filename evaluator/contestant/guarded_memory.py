@@ -32,7 +32,8 @@ class GuardedMemory:
         self._request = request
         self._left = request.budget
         self._blocks: list[tuple[str, GuardedBlock]] = []
-        self._copies: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._copies: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
+        """Originals, their copies, and what these held at first."""
 
     def argument(self, number: int, tensor: torch.Tensor) -> torch.Tensor:
         """A copy of an argument; the run's changes to it are copied back."""
@@ -51,8 +52,10 @@ class GuardedMemory:
         finally:
             for tensor, data in kept:
                 tensor.data = data
-        for tensor, copy in self._copies:
-            tensor.copy_(copy)
+        for tensor, copy, first in self._copies:
+            # What changed another way, such as by a pointer that the candidate keeps, stays.
+            if not torch.equal(_bytes(copy), _bytes(first)):
+                tensor.copy_(copy)
 
     def allocated(self, tensor: torch.Tensor, *, filled: bool) -> torch.Tensor:
         """A tensor just allocated, moved here."""
@@ -84,7 +87,7 @@ class GuardedMemory:
         copy = self._place(tensor, name)
         if copy is not tensor:
             copy.copy_(tensor)
-            self._copies.append((tensor, copy))
+            self._copies.append((tensor, copy, tensor.detach().clone(memory_format=torch.contiguous_format)))
         return copy
 
     def _place(self, tensor: torch.Tensor, name: str) -> torch.Tensor:
@@ -99,6 +102,10 @@ class GuardedMemory:
         self._blocks.append((name, block))
         placed = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
         return placed.set_(block.data.untyped_storage(), 0, tensor.shape, tensor.stride())
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.reshape(-1).view(torch.uint8)
 
 
 class _FreshTensors(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's

@@ -7,7 +7,7 @@ copied while the stopwatch runs, for the reference and candidates alike.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -47,7 +47,7 @@ def copy_aliased(value: Any, ids: frozenset[int]) -> Any:
         return value.clone() if id(value) in ids else value
     if isinstance(value, (list, tuple)):
         return [copy_aliased(item, ids) for item in value]
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: copy_aliased(item, ids) for key, item in value.items()}
     if is_namespace(value):
         fields = read_fields(value, properties=False).items()
@@ -63,7 +63,7 @@ def _leaves(values: Iterable[Any]) -> Iterator[torch.Tensor]:
                 yield value
         elif isinstance(value, (list, tuple)):
             yield from _leaves(value)
-        elif isinstance(value, dict):
+        elif isinstance(value, Mapping):
             yield from _leaves(value.values())
         elif is_namespace(value):
             held = getattr(value, "__dict__", None)

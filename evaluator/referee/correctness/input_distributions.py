@@ -198,10 +198,10 @@ VARIED: Final = {
 
 
 def varied(variant: Variant, leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """An input varied, as far as its structure lets it."""
+    """An input varied, as far as its structure lets it; its type stays."""
     if not variable(leaf):
         return leaf
-    return keeper(leaf)(variant(leaf, generator))
+    return keeper(leaf)(variant(leaf, generator).to(leaf.dtype))
 
 
 def row(leaves: Iterable[torch.Tensor]) -> int:
