@@ -54,6 +54,10 @@ def held(
     archive = Workspace(folder).archive()
     found = {(attempt.key.sample, attempt.key.turn): attempt for attempt in archive.attempts()}
     assert len(found) == attempts
+    if any(
+        attempt.evaluation is not None and attempt.evaluation.score.contended for attempt in found.values()
+    ):
+        pytest.skip("other programs wanted the cores, so speedups decide nothing")
     assert {attempt.completion.answered_by for attempt in found.values()} == {"replay-handwritten"}
     return archive, found
 
