@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelwright.evaluator.analysis.kernel_screening import KernelScreening, screen_source
+from kernelwright.evaluator.analysis.screening_report import KernelScreening, screen_source
 from kernelwright.evaluator.backends.backend import Backend, Package
 from kernelwright.evaluator.backends.registry import BACKENDS, check_packages, find_backend, guess_backend
 from kernelwright.evaluator.building.full_header_check import FullHeaderBuild

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.evaluator.analysis.kernel_screening import KernelScreening, screen_source
+from kernelwright.evaluator.analysis.screening_report import KernelScreening, screen_source
 from kernelwright.evaluator.evaluator import Evaluator
 from kernelwright.evaluator.schema.candidate import Candidate
 from kernelwright.evaluator.schema.config import EvaluationConfig

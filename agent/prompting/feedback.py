@@ -101,7 +101,7 @@ class Speed:
     ahead: str
     """The fastest baseline or saved kernel, where it is faster; empty otherwise."""
     ahead_by: float
-    """How many times faster that is."""
+    """Time of this kernel over the time of that; 1 where none is faster."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ import random
 import torch
 
 from kernelwright.evaluator.devices import Device
+from kernelwright.evaluator.devices.cpu import competing_threads
 from kernelwright.evaluator.ipc.tensor_layout import stacked
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.claimed_time import Turn
-from kernelwright.evaluator.referee.timing.processor_load import competing_threads
 from kernelwright.evaluator.referee.timing.tamper_checks import MemorySample, OutputSnapshot
 from kernelwright.evaluator.referee.timing.timed_inputs import InputRecipe, TimedInputs
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
