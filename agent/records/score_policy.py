@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from kernelwright.evaluator import Dtype, Evaluation, Math, Passes, Record, SandboxTier, Sanitize, sha256_text
+from kernelwright.evaluator import (
+    Dtype,
+    Evaluation,
+    EvaluationConfig,
+    Math,
+    Passes,
+    Record,
+    SandboxTier,
+    Sanitize,
+    sha256_text,
+)
 
 ID_DIGITS: Final = 8
 UNKNOWN_HARDWARE: Final = "unknown"
@@ -107,22 +117,30 @@ class ScorePolicy(Record):
 
 def policy_of(evaluation: Evaluation) -> ScorePolicy:
     """The policy under which an evaluation's score was measured."""
-    config, machine = evaluation.config, evaluation.environment
+    machine = evaluation.environment
     is_gpu = machine is not None and machine.device != "cpu"
+    return asked_policy(evaluation.config, is_gpu=is_gpu).model_copy(
+        update={
+            "hardware": machine.device_name if machine else None,
+            "sandbox": machine.sandbox.tier if machine else None,
+            "torch": machine.torch if machine else None,
+            "threads": machine.threads if machine and not is_gpu else None,
+            "evaluator": evaluation.evaluator_version,
+        }
+    )
+
+
+def asked_policy(config: EvaluationConfig, *, is_gpu: bool) -> ScorePolicy:
+    """The policy as far as settings decide it, without the machine and the evaluator."""
     return ScorePolicy(
-        hardware=machine.device_name if machine else None,
         shapes=config.shapes,
         dtype=config.dtype,
         math=config.math,
         passes=config.passes,
-        baselines=tuple(sorted(config.baselines)) if config.measure else (),
+        baselines=tuple(sorted(set(config.baselines))) if config.measure else (),
         trials=config.trials,
         sanitizers=config.sanitize is Sanitize.ON or (config.sanitize is Sanitize.AUTO and is_gpu),
         is_seeded=config.secret_seed is not None,
-        sandbox=machine.sandbox.tier if machine else None,
-        torch=machine.torch if machine else None,
-        threads=machine.threads if machine and not is_gpu else None,
-        evaluator=evaluation.evaluator_version,
     )
 
 

@@ -125,7 +125,7 @@ class EvaluationQueue:
     def accept(self, content: Content, *, client: str = "", fresh: bool = False) -> Receipt:
         """Accept an evaluation; it is on the disk when this returns.
 
-        With `fresh`, content that has a result is evaluated again, up to `MOST_RESULTS` times in all.
+        With `fresh`, content that has a result is evaluated again, until `MOST_RESULTS` results count.
 
         Raises:
             QueueFull, Draining, StoreError: nothing was accepted.
@@ -136,7 +136,7 @@ class EvaluationQueue:
             if known is not None and known.is_live:
                 self._store.join(evaluation, client)
                 return self._received(QueuedEvaluation.JOINED, known)
-            again = fresh and known is not None and len(known.results) < MOST_RESULTS
+            again = fresh and known is not None and sum(one.counts for one in known.results) < MOST_RESULTS
             if known is not None and known.state is EvaluationState.FINISHED and not again:
                 return self._received(QueuedEvaluation.KNOWN, known)
             if self._draining:
@@ -193,7 +193,7 @@ class EvaluationQueue:
     def cancel(self, evaluation: str, *, client: str = "") -> EvaluationView | None:
         """Withdraw a client's submission, and end a queued or running evaluation that no other client wants.
 
-        One that has ended stays as it is. None if there is none.
+        One that has ended stays as it is; one with earlier results ends with those. None if there is none.
 
         Raises:
             NotSubmitted: the client does not want it.
@@ -228,8 +228,10 @@ class EvaluationQueue:
                 return None
             work = self._at_work.get(evaluation)
             ahead = None
-            if entry.state is EvaluationState.QUEUED:
-                ahead = list(self._queues[_kind(entry)]).index(evaluation)
+            queue = self._queues.get(_kind(entry), ())
+            # What is left to the next service is in no queue.
+            if entry.state is EvaluationState.QUEUED and evaluation in queue:
+                ahead = list(queue).index(evaluation)
             return EvaluationView(entry, ahead=ahead, stage=work.stage if work else None)
 
     async def wait(self, evaluation: str, seconds: float) -> EvaluationView | None:

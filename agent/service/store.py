@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from kernelwright.agent.records.provenance import now
+from kernelwright.agent.records.score_policy import exclusion_reason
 from kernelwright.agent.records.strict_json import strict_json
 from kernelwright.agent.service.submission import Content
 from kernelwright.evaluator import (
@@ -33,7 +34,7 @@ from kernelwright.evaluator import (
     problem_from_source,
 )
 
-VERSION: Final = 1
+VERSION: Final = 2
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS problem (
   sha TEXT NOT NULL, id TEXT NOT NULL, source TEXT NOT NULL, PRIMARY KEY (sha, id)
@@ -45,14 +46,14 @@ CREATE TABLE IF NOT EXISTS evaluation (
   backend TEXT NOT NULL, config TEXT NOT NULL, candidate TEXT,
   accepted_at TEXT NOT NULL, started_at TEXT, ended_at TEXT, ended_s REAL,
   starts INTEGER NOT NULL DEFAULT 0, failure TEXT, failure_kind TEXT, verdict TEXT,
-  results TEXT NOT NULL DEFAULT '[]'
+  results TEXT NOT NULL DEFAULT '[]', is_limited INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE IF NOT EXISTS wanted (
   id TEXT NOT NULL, client TEXT NOT NULL, PRIMARY KEY (id, client)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS result (
   id TEXT NOT NULL, round INTEGER NOT NULL, ended_at TEXT NOT NULL, status TEXT NOT NULL,
-  speedup REAL, low REAL, high REAL, verdict TEXT NOT NULL, PRIMARY KEY (id, round)
+  speedup REAL, low REAL, high REAL, counts INTEGER NOT NULL, verdict TEXT NOT NULL, PRIMARY KEY (id, round)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS unfinished ON evaluation (serial) WHERE state IN ('queued', 'running');
 CREATE INDEX IF NOT EXISTS ended ON evaluation (ended_s) WHERE ended_s IS NOT NULL;
@@ -62,10 +63,10 @@ _COLUMNS: Final = (
     "failure, failure_kind, verdict, results"
 )
 _TOLD: Final = """
-SELECT verdict FROM result WHERE id = :id ORDER BY status = 'PASSED', speedup, round
-LIMIT 1 OFFSET (SELECT (count(*) - 1) / 2 FROM result WHERE id = :id)
+SELECT verdict FROM result WHERE id = :id ORDER BY counts DESC, status = 'PASSED', speedup, round
+LIMIT 1 OFFSET (SELECT max((coalesce(sum(counts), 0) - 1) / 2, 0) FROM result WHERE id = :id)
 """
-"""The lower median of a content's results: what did not pass counts as slowest."""
+"""The lower median of a content's results that count, else any: what did not pass counts as slowest."""
 
 
 class EvaluationState(StrEnum):
@@ -90,6 +91,8 @@ class StoredResult(Record):
     low: float | None
     """Ends of the speedup's interval."""
     high: float | None
+    counts: bool = True
+    """False where other work disturbed the measurement, or it failed under limits below the operator's."""
 
 
 class StoredEvaluation(Record):
@@ -187,7 +190,7 @@ class Store:
             ).fetchone()
             file.execute(
                 "INSERT INTO evaluation (id, round, state, problem, problem_sha, backend, config, candidate, "
-                "accepted_at, results) VALUES (?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?)",
+                "accepted_at, results, is_limited) VALUES (?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     evaluation,
                     (row[0] if row else 0) + 1,
@@ -198,6 +201,7 @@ class Store:
                     candidate.source,
                     now(),
                     row[1] if row else "[]",
+                    content.is_limited,
                 ),
             )
             file.execute("INSERT INTO wanted VALUES (?, ?)", (evaluation, client))
@@ -256,16 +260,17 @@ class Store:
     ) -> StoredEvaluation:
         """Record the end of a live evaluation, and remove its candidate.
 
-        A result is kept beside the earlier ones of this content, and their lower median is what is told.
+        A result is kept beside the earlier ones of this content, and their lower median is what is told, also
+        after a cancellation or a failure of asking again.
 
         Raises:
             StoreError: disk full or device failure; it is as it was.
         """
         with self._change() as file:
-            results = told = None
-            if evaluation is not None:
-                results = _add_result(file, ended, evaluation)
-                (told,) = file.execute(_TOLD, {"id": ended}).fetchone()
+            results = _add_result(file, ended, evaluation) if evaluation else None
+            (told,) = file.execute(_TOLD, {"id": ended}).fetchone() or (None,)
+            if told is not None:
+                state, failure, kind = EvaluationState.FINISHED, None, None
             file.execute("DELETE FROM wanted WHERE id = ?", (ended,))
             row = file.execute(
                 "UPDATE evaluation SET state = ?, verdict = ?, results = coalesce(?, results), failure = ?, "
@@ -320,6 +325,11 @@ class Store:
         version = file.execute("PRAGMA user_version").fetchone()[0]
         if version > VERSION:
             raise sqlite3.DatabaseError(f"written by a newer kernelwright (schema {version}); upgrade it")
+        if 0 < version < VERSION:
+            raise sqlite3.DatabaseError(
+                f"written by an older kernelwright (schema {version}), whose results are not comparable; "
+                f"remove {path.parent}, or choose another --state"
+            )
         file.executescript(_SCHEMA)
         file.execute(f"PRAGMA user_version = {VERSION}")
         path.chmod(0o600)
@@ -332,15 +342,19 @@ class StoreError(EvaluatorError):
 
 def _add_result(file: sqlite3.Connection, ended: str, evaluation: Evaluation) -> str:
     """Keep a result, and return all of this content in short, as JSON text."""
-    (number,) = file.execute("SELECT round FROM evaluation WHERE id = ?", (ended,)).fetchone()
+    number, is_limited = file.execute(
+        "SELECT round, is_limited FROM evaluation WHERE id = ?", (ended,)
+    ).fetchone()
+    counts = not exclusion_reason(evaluation) and (evaluation.status is Status.PASSED or not is_limited)
     interval = evaluation.measurement.interval if evaluation.measurement else None
     ends = (interval.low, interval.high) if interval else (None, None)
     file.execute(
-        "INSERT INTO result VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (ended, number, now(), evaluation.status, evaluation.speedup, *ends, strict_json(evaluation)),
+        "INSERT INTO result VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (ended, number, now(), evaluation.status, evaluation.speedup, *ends, counts, strict_json(evaluation)),
     )
     rows = file.execute(
-        "SELECT round, ended_at, status, speedup, low, high FROM result WHERE id = ? ORDER BY round", (ended,)
+        "SELECT round, ended_at, status, speedup, low, high, counts FROM result WHERE id = ? ORDER BY round",
+        (ended,),
     )
     return json.dumps([dict(zip(StoredResult.model_fields, row, strict=True)) for row in rows])
 

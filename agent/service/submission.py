@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, StrictBool, StringConstraints
 
+from kernelwright.agent.records.score_policy import asked_policy
 from kernelwright.agent.service.policy import SOURCE_CHARACTERS
 from kernelwright.evaluator import (
     Candidate,
@@ -95,7 +96,7 @@ class Submission(ClientRecord):
     """Language of the candidate: `cuda`, `triton`, `cpp` and so on."""
     config: AskedPolicy = AskedPolicy()
     fresh: StrictBool = False
-    """Evaluate again even if this content has a result, up to five results; their median is told."""
+    """Evaluate again even if this content has a result, until five results count; their median is told."""
 
     @property
     def wanted(self) -> AskedProblem:
@@ -109,16 +110,17 @@ class Content(Record):
     problem: Problem
     candidate: Candidate
     config: EvaluationConfig
+    is_limited: bool = False
+    """True with limits below the operator's; a failure under them is no result of the candidate."""
 
     def id(self, evaluator: str) -> str:
-        """Content address, 64 hex digits; `evaluator` names version and hardware."""
-        parts = (
-            evaluator,
-            self.problem.id,
-            self.problem.sha,
-            self.candidate.sha,
-            self.config.model_dump_json(),
-        )
+        """Content address, 64 hex digits, the same for settings of one policy.
+
+        `evaluator` names version and hardware.
+        """
+        is_gpu = find_backend(self.candidate.backend).device != "cpu"
+        policy = asked_policy(self.config, is_gpu=is_gpu).id
+        parts = (evaluator, self.problem.id, self.problem.sha, self.candidate.sha, policy)
         return sha256_text(json.dumps(parts))
 
 
@@ -170,7 +172,8 @@ class ProblemRegistry:
         config = policy_of(submission.config, self._operator)
         problem.overrides(config.shapes)
         candidate = Candidate(source=submission.candidate, backend=backend.name)
-        return Content(problem=problem, candidate=candidate, config=config)
+        is_limited = config.limits != self._operator.limits
+        return Content(problem=problem, candidate=candidate, config=config, is_limited=is_limited)
 
     def _problem(self, wanted: AskedProblem) -> Problem:
         if wanted.source is None:

@@ -22,7 +22,8 @@ from kernelwright.agent.leaderboard.policy import TEXT_CHARACTERS
 from kernelwright.agent.records.attempt_log import Attempt, Text, TextRef
 from kernelwright.evaluator import Evaluation, Passes, sha256_text
 
-_NUMBERS: Final = re.compile(r"\[\s+(-?[\d.eE+-]+(?:,\s+-?[\d.eE+-]+)*)\s+\]")
+# Unambiguous: a candidate's printed text must not make it backtrack.
+_NUMBERS: Final = re.compile(r"\[\s+([\d.eE+-]+(?:,\s+[\d.eE+-]+)*)\s+\]")
 
 
 @dataclass(slots=True)

@@ -21,7 +21,13 @@ from kernelwright.agent.service.metrics import DrainRate
 from kernelwright.agent.service.policy import LONGEST_RETRY_S, STARTS
 from kernelwright.agent.service.service_setup import evaluator_label
 from kernelwright.agent.service.store import EvaluationState, Store, StoreError
-from kernelwright.agent.service.submission import AskedLimits, Content
+from kernelwright.agent.service.submission import (
+    AskedLimits,
+    AskedPolicy,
+    Content,
+    ProblemRegistry,
+    Submission,
+)
 from kernelwright.evaluator import (
     Candidate,
     Evaluation,
@@ -118,7 +124,9 @@ def test_what_was_put_back_does_not_count_as_begun(tmp_path: Path) -> None:
         desk.accept(content())
         work = desk.take("cpu")
         assert work is not None
+        desk.drain()
         desk.put_back(work)
+        assert desk.look(work.id) == EvaluationView(store.find(work.id))
         store.close()
 
 
@@ -131,6 +139,11 @@ def test_a_state_folder_has_one_service_and_no_newer_one(tmp_path: Path) -> None
         file.execute("PRAGMA user_version = 99")
     file.close()
     with pytest.raises(MachineError, match="newer"):
+        Store(tmp_path / "state")
+    with sqlite3.connect(tmp_path / "state" / "evaluations.sqlite") as file:
+        file.execute("PRAGMA user_version = 1")
+    file.close()
+    with pytest.raises(MachineError, match=r"older kernelwright.*remove .*state, or choose another --state"):
         Store(tmp_path / "state")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "evaluations.sqlite").write_bytes(b"not a database" * 100)
@@ -220,9 +233,54 @@ def test_results_outlive_a_failure_and_a_cancellation_of_asking_again(tmp_path: 
             desk.fail(work, "machine", "no compiler")
         else:
             desk.cancel(receipt.entry.id)
+        kept = store.find(receipt.entry.id)
+        assert kept is not None and kept.state is EvaluationState.FINISHED and kept.verdict
     found = store.find(receipt.entry.id)
     assert found is not None
     assert ([one.round for one in found.results], found.state) == ([1, 4], EvaluationState.FINISHED)
+    store.close()
+
+
+def test_contents_of_one_policy_are_one_content() -> None:
+    registry = ProblemRegistry([PROBLEM], operator=EvaluationConfig(), kinds={"cpu"})
+
+    def asked(**config: Any) -> Content:
+        policy = AskedPolicy.model_validate(config)
+        return registry.resolve(Submission(problem=PROBLEM.id, candidate="x", backend="cpp", config=policy))
+
+    same: list[dict[str, Any]] = [
+        {},
+        {"limits": AskedLimits(total_s=100.0)},
+        {"baselines": ("compile", "eager")},
+        {"baselines": ("eager", "compile")},
+        {"sanitize": "off"},
+    ]
+    assert len({asked(**config).id("e") for config in same}) == 1
+    others: list[dict[str, Any]] = [{}, {"trials": 3}, {"baselines": ("eager",)}, {"math": "tf32"}]
+    assert len({asked(**config).id("e") for config in others}) == len(others)
+    assert [asked(**config).is_limited for config in same] == [False, True, False, False, False]
+
+
+def test_disturbed_results_and_failures_under_low_limits_are_told_last_and_do_not_count(
+    tmp_path: Path, make: Any
+) -> None:
+    store = Store(tmp_path)
+    desk = open_desk(store)
+    disturbed = make.measurement(9.0).model_copy(update={"contended": True})
+    busy = timed(Status.PASSED, 9.0).model_copy(update={"measurement": disturbed})
+    low = content().model_copy(update={"is_limited": True})
+    told = []
+    results = [(content(), busy)] * 6 + [(low, timed(Status.TIMED_OUT, None))]
+    for asked, result in [*results, *[(content(), timed(Status.PASSED, 1.0 + n)) for n in range(6)]]:
+        if desk.accept(asked, fresh=True).taken is QueuedEvaluation.KNOWN:
+            break
+        work = desk.take("cpu")
+        assert work is not None
+        desk.finish(work, result)
+        ended = store.find(work.id)
+        assert ended is not None
+        told.append(Evaluation.model_validate_json(ended.verdict or "").speedup)
+    assert told == [*[9.0] * 6, None, 1.0, 1.0, 2.0, 2.0, 3.0]
     store.close()
 
 
