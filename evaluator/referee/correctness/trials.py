@@ -36,11 +36,7 @@ from kernelwright.evaluator.referee.correctness.policy import (
     PRECISION_LIMIT,
     SOLVED_TRIALS_BYTES,
 )
-from kernelwright.evaluator.referee.correctness.tolerance import (
-    expect,
-    limit,
-    with_least_scales,
-)
+from kernelwright.evaluator.referee.correctness.tolerance import expect, limit, with_least_scales
 from kernelwright.evaluator.referee.correctness.trial_cache import (
     Draw,
     Draws,
@@ -148,7 +144,7 @@ class TrialPool:
     @property
     def constant_inputs(self) -> tuple[str, ...]:
         """Inputs, parameters and buffers that no trial varies, nor timed calls."""
-        varied = [draw.model for draw in self.draws if draw.vary]
+        varied = [draw.model for draw in sorted(self.draws, key=lambda draw: not draw.vary)]
         return (
             *(f"input {index}" for index in self.constant.unvaried),
             *self._reference.fixed.unvaried(varied[0], self._reference.effects.state),
@@ -339,7 +335,16 @@ class TrialPool:
     def _second_draw(self, *, vary: bool) -> None:
         seed = self._seed()
         model = self._reference.model(seed, vary=vary)
-        origin = self._origin("other_weights", model)
+        try:
+            origin = self._origin("other_weights", model)
+            is_telling = any(map(count_finite, origin.trial.expected.output.leaves))
+        except ProblemError:
+            if not vary:
+                raise
+            is_telling = False
+        if vary and not is_telling:
+            self._second_draw(vary=False)  # of nothing finite every candidate would be accepted
+            return
         trials = [origin.trial]
         if "zero_mean" not in self.skipped:
             made = self._attempt("zero_mean", VARIANTS["zero_mean"], origin, model)

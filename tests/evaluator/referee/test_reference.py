@@ -11,6 +11,7 @@ from torch import nn
 
 from kernelwright.evaluator.ipc.model_init import construct, load_state
 from kernelwright.evaluator.referee.correctness.comparison import agrees
+from kernelwright.evaluator.referee.correctness.trial_cache import count_finite
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.correctness.verification import consecutive, poison
 from kernelwright.evaluator.referee.problem_check.inspection import known_flaws
@@ -267,6 +268,28 @@ def test_what_is_timed_has_no_parameters_that_are_constants(factor: str, off: bo
     pool = TrialPool(reference, math="fp32", secret=random.Random(3))
     assert [draw.vary for draw in pool.draws] == [off, not off]
     assert bool((pool.draws[0].model.get_parameter("factor") == 0).all()) is not off
+
+
+@pytest.mark.parametrize(
+    "body", ["assert self.scale == 1; return x", "return x + (-self.scale.square()).sqrt()"]
+)
+def test_a_second_draw_that_says_nothing_has_the_parameters_as_made(body: str) -> None:
+    source = (
+        "import torch\nfrom torch import nn\nclass Model(nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n"
+        "        self.scale = nn.Parameter(torch.ones(()) if 'assert' in BODY else torch.zeros(()))\n"
+        "    def forward(self, x):\n        BODY\n"
+        "def get_inputs():\n    return [torch.randn(64)]\n"
+    )
+    source = source.replace("'assert' in BODY", repr("assert" in body)).replace("BODY", body)
+    pool = TrialPool(
+        Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is"),
+        math="fp32",
+        secret=random.Random(3),
+    )
+    for draw in pool.draws:
+        assert any(map(count_finite, draw.trials[0].expected.output.leaves))
+    assert pool.constant_inputs == ("scale",)
 
 
 def test_timed_calls_are_held_to_the_model_that_is_timed() -> None:
