@@ -333,7 +333,7 @@ class TrialPool:
                 return
 
     def _second_draw(self, *, vary: bool) -> None:
-        seed = self._seed()
+        seed, is_telling = self._seed(), False
         model = self._reference.model(seed, vary=vary)
         try:
             origin = self._origin("other_weights", model)
@@ -341,7 +341,6 @@ class TrialPool:
         except ProblemError:
             if not vary:
                 raise
-            is_telling = False
         if vary and not is_telling:
             self._second_draw(vary=False)  # of nothing finite every candidate would be accepted
             return
