@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 LEGEND = (
-    "fast_p: share of problems whose best kernel is right and more than p× the fastest baseline · "
+    "fast_p: share of problems whose best kernel is correct and more than p× the fastest baseline · "
     "mean: geometric, of each problem's best speedup, failures as 1.0, with its 95 % interval over "
     "problems · solved mean: the same over solved problems · pass@k: chance that one of k samples is "
-    "right · light: median share of the speed of light of what is right · "
+    "correct · roofline: median share of the roofline of correct kernels · "
     "#: whoever overlaps with the leader's interval shares its rank · tries: attempts a problem; more find "
     "faster kernels"
 )
@@ -124,7 +124,7 @@ def _costs(entries: list[Entry]) -> FittingTable:
     table = FittingTable(
         [
             *("model", "strategy", "solved>", "solved mean>", "pass@1>", *more),
-            *("light>", "cheats>", "tokens>", "per solved>"),
+            *("roofline>", "cheats>", "tokens>", "per solved>"),
         ]
     )
     for entry in entries:
