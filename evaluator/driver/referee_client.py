@@ -20,6 +20,7 @@ from kernelwright.evaluator.driver.processes.referee_process import RefereeProce
 from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage
 from kernelwright.evaluator.driver.processes.warm_pool import WarmPools
 from kernelwright.evaluator.driver.worker_service import WorkerService
+from kernelwright.evaluator.host import trace
 from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.host.hardware import threads, wait_policy
 from kernelwright.evaluator.ipc import driver_requests as wire
@@ -40,6 +41,7 @@ from kernelwright.evaluator.schema.evaluation import Stage
 from kernelwright.evaluator.schema.problem import Problem
 
 A = TypeVar("A", bound=Message)
+_TRACED_FACTS = ("id", "role", "tool", "stage", "exclusive", "count")
 Handlers = Mapping[type[Request[Any]], Callable[[Any], Served]]
 
 
@@ -78,11 +80,13 @@ class RequestHandlers:
     builds: BuildBroker
     lock: DeviceLock
     memory: FactMemory
+    track: str
+    """Where a trace shows the requests."""
 
     def table(self) -> Handlers:
         """The handler of each kind of request."""
         workers, job = self.workers, self.job
-        return {
+        table: Handlers = {
             wire.Start: partial(workers.start, job=job),
             wire.Kill: partial(workers.kill, job=job),
             wire.ReadReport: partial(workers.report, job=job),
@@ -100,6 +104,12 @@ class RequestHandlers:
             wire.Recall: self.memory.recall,
             wire.Remember: self.memory.remember,
         }
+        return {kind: partial(self._traced, handler) for kind, handler in table.items()}
+
+    def _traced(self, handler: Callable[[Any], Served], request: Request[Any]) -> Served:
+        facts = {name: value for name, value in vars(request).items() if name in _TRACED_FACTS}
+        with trace.span(self.track, request.op, **facts):
+            return handler(request)
 
     def enforce_deadline(self) -> None:
         """End a candidate that has used up its evaluation's time, whatever it is doing."""
@@ -154,6 +164,7 @@ class RefereeClient:
         """Such as `cuda:0`."""
         self._threads = threads(config.threads)
         self._lock = DeviceLock(device)
+        self._track = trace.new_track(f"referee of {problem.id}")
         launcher = resources.process_launcher(config, device, self._threads)
         self._pool = resources.stocks.of(launcher)
         self._workers = WorkerService(launcher, self._pool, self._lock)
@@ -215,7 +226,7 @@ class RefereeClient:
 
     def _converse(self, request: Request[A], job: EvaluationJob) -> A:
         """Have the referee answer, and serve its requests meanwhile."""
-        handlers = RequestHandlers(job, self._workers, self._builds, self._lock, self._memory)
+        handlers = RequestHandlers(job, self._workers, self._builds, self._lock, self._memory, self._track)
         dispatcher = Dispatcher(handlers.table(), before=handlers.enforce_deadline)
         silence_s = OPEN_S + self._config.limits.total_s
         with job.stop.reaching(self._process.sandboxed):

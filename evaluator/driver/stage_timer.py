@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from kernelwright.evaluator.host import trace
 from kernelwright.evaluator.schema.evaluation import Stage
 
 OnStage = Callable[[Stage], None]
@@ -18,6 +19,7 @@ class StageTimer:
         self._seconds: dict[str, float] = {}
         self._current: Stage | None = None
         self._since = time.monotonic()
+        self._track = trace.new_track("evaluation")
 
     def enter(self, stage: Stage) -> None:
         """Announce the stage before it is entered."""
@@ -36,4 +38,5 @@ class StageTimer:
         if self._current is not None:
             spent = self._seconds.get(self._current.value, 0.0) + now - self._since
             self._seconds[self._current.value] = spent
+            trace.record(self._track, self._current.value, self._since)
         self._since = now

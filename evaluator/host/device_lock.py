@@ -11,7 +11,7 @@ import os
 import time
 from typing import Literal
 
-from kernelwright.evaluator.host import file_lock
+from kernelwright.evaluator.host import file_lock, trace
 from kernelwright.evaluator.host.policy import DEVICE_WAIT_S
 from kernelwright.evaluator.schema.errors import MachineError
 
@@ -35,6 +35,7 @@ class DeviceLock:
         self._fd, self._gate = self._open()
         self._alone_s = 0.0
         self._since = 0.0
+        self._track = trace.new_track(f"{device} lock")
 
     @property
     def alone_s(self) -> float:
@@ -49,6 +50,7 @@ class DeviceLock:
         """
         if self.held == "":
             self._pass(fcntl.LOCK_SH)
+            self._since = time.monotonic()
         elif self.held == "alone":
             self._settle()
             self._lock(self._fd, fcntl.LOCK_SH)
@@ -116,5 +118,7 @@ class DeviceLock:
             )
 
     def _settle(self) -> None:
+        if self.held:
+            trace.record(self._track, self.held, self._since)
         self._alone_s = self.alone_s
         self._since = time.monotonic()

@@ -43,7 +43,7 @@ class OpenProblem:
             context.device.trim()
         shapes = config.shapes or "full size"
         self.timer = CandidateTimer(context, pool, config, secret, others_evicted=others_evicted)
-        self.sanitizer = Sanitizer(context, pool, name=shapes, limit_s=config.limits.sanitize_s)
+        self.sanitizer = Sanitizer(context, pool, config, name=shapes)
         self.counters = CounterCollector(context, pool)
         self.other_shapes = OtherShapes(context, pool, name=shapes, call_s=config.limits.call_s)
 

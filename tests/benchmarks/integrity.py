@@ -35,6 +35,7 @@ from kernelwright.evaluator import (  # noqa: E402 - after the path is set
     SandboxTier,
     Status,
 )
+from kernelwright.evaluator.host import trace  # noqa: E402
 from tests.specimens import HARMLESS_BOUND, Specimen, judge_fairly, promised, specimens  # noqa: E402
 
 FAMILIES = {
@@ -118,6 +119,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--budget-s", type=float, default=float("inf"), help="start nothing after this")
     parser.add_argument("--cache", type=Path, help="folder of built libraries; default: a temporary one")
     parser.add_argument("--lines", type=Path, help="write a JSON line per result, as it comes")
+    parser.add_argument("--trace", type=Path, help="write a trace for Perfetto")
     parser.add_argument("--from", dest="read", type=Path, help="judge nothing: read such lines")
     parser.add_argument("--json", type=Path, help="write all results")
     parser.add_argument("--markdown", type=Path, help="write the table")
@@ -130,6 +132,8 @@ def _judge_all(options: argparse.Namespace) -> list[Result]:
     until = time.monotonic() + options.budget_s
     results: list[Result] = []
     guard = threading.Lock()
+    if options.trace:
+        trace.begin(options.trace)
     lines = options.lines.open("a", encoding="utf-8") if options.lines else None
 
     def one(specimen: Specimen) -> None:

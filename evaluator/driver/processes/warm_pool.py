@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from kernelwright.evaluator.driver.policy import CORES_EACH, SETTLE_S, STOCK
 from kernelwright.evaluator.driver.processes.process_launcher import LaunchedProcess, ProcessLauncher
+from kernelwright.evaluator.host import trace
 from kernelwright.evaluator.ipc.channel import ChannelError
 from kernelwright.evaluator.schema.errors import EvaluatorError
 
@@ -89,7 +90,7 @@ class WarmPool:
     def _add(self) -> None:
         """Start one; what goes wrong shows again, and is raised, where a process is started on demand."""
         made: LaunchedProcess | None = None
-        with suppress(EvaluatorError, ChannelError, OSError):
+        with suppress(EvaluatorError, ChannelError, OSError), trace.span(trace.new_track("ahead"), "start"):
             made = self._make()
         with self._changed:
             if made is not None and not self._closed:

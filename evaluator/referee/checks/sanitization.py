@@ -4,7 +4,7 @@ An error decides only when it lies in the candidate's own code, at the evaluated
 smaller shapes show must show there too, because a candidate may be made for its shapes. Races found by
 racecheck decide at any shape the candidate runs at. A report that breaks off says nothing either way.
 
-On a CPU a clean report on what passed is remembered: the same module need not be looked at twice.
+A clean report on what passed is remembered: the same module need not be looked at twice.
 """
 
 from __future__ import annotations
@@ -50,13 +50,15 @@ from kernelwright.evaluator.referee.worker.setup import (
     load,
 )
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
-from kernelwright.evaluator.schema.config import Sanitize
+from kernelwright.evaluator.schema.config import EvaluationConfig, Sanitize
 from kernelwright.evaluator.schema.evaluation import Sanitization, Status
 from kernelwright.evaluator.schema.record import sha256_text
 
 _COMPILERS: Final = ("cupy", "numba", "_compile_kernel", "nvrtc")
 """Ways to write a kernel that ask us for no build, beside the backends whose first call compiles."""
-_DEVICE_TOOLS: Final = ("memcheck", "racecheck", "synccheck", "initcheck")
+_DECIDING_TOOLS: Final = ("memcheck", "racecheck")
+_REMARKING_TOOLS: Final = ("synccheck", "initcheck")
+"""Tools whose findings are remarks: they run only where sanitizing is switched on by name."""
 _NOTHING: Final = "the candidate built nothing of its own to run the tools on"
 
 
@@ -129,12 +131,17 @@ class _Record:
 class Sanitizer:
     """Sanitizes candidates of one problem."""
 
-    def __init__(self, context: ProblemContext, pool: TrialPool, *, name: str, limit_s: float) -> None:
-        """`name` is the name of the evaluated shapes; `limit_s` bounds each candidate, builds not counted."""
+    def __init__(
+        self, context: ProblemContext, pool: TrialPool, config: EvaluationConfig, *, name: str
+    ) -> None:
+        """`name` is the name of the evaluated shapes."""
         self._context = context
         self._variant = evaluated(context, pool, name)
         self._pool = pool
-        self._limit_s = limit_s
+        self._limit_s = config.limits.sanitize_s
+        """Limit for each candidate, builds not counted."""
+        remarking = _REMARKING_TOOLS if config.sanitize is Sanitize.ON else ()
+        self._device_tools = (*_DECIDING_TOOLS, *remarking)
         self._kind = context.device.torch_device.type
         self._smaller: list[ShapeVariant] | None = None
         self._deadline = 0.0
@@ -186,15 +193,13 @@ class Sanitizer:
 
     def _remembered(self, source: str) -> Sanitization | None:
         """The clean report on a candidate that passed in an earlier evaluation."""
-        if self._kind != "cpu":
-            return None
         kept = self._context.driver.recall(self._about(source)).get("sanitization")
         if not isinstance(kept, dict):
             return None
         return Sanitization.model_validate(kept).model_copy(update={"remembered": True, "seconds": 0.0})
 
     def _remember(self, source: str, found: Sanitization) -> None:
-        if self._kind == "cpu" and found.ran and found.convicts is None:
+        if found.ran and found.convicts is None:
             facts = {"sanitization": found.model_dump(mode="json")}
             self._context.driver.remember(facts, self._about(source))
 
@@ -204,12 +209,13 @@ class Sanitizer:
         overrides = json.dumps(context.overrides, sort_keys=True, default=repr)
         parts = [source, reference.source, overrides, self._variant.name, context.dtype, context.math]
         parts += [str(reference.backward is not None), str(self._limit_s), torch.__version__]
+        parts += [str(torch.version.cuda), *self._device_tools]
         return f"{VERSIONED}sanitized:{sha256_text(json.dumps(parts))}"
 
     def _start_workers(self, stack: contextlib.ExitStack) -> None:
         """Start every process now: importing torch under a tool takes longer than what follows."""
         stack.callback(self._end_workers)
-        tools = ("address",) if self._kind == "cpu" else _DEVICE_TOOLS
+        tools = ("address",) if self._kind == "cpu" else self._device_tools
         self._workers = {tool: self._start_under(tool) for tool in tools}
         left = self._left()
         seconds = max(1.0, min(STRESS_S, left / 4))
@@ -238,7 +244,7 @@ class Sanitizer:
         if record.failures:
             return
         if tool_run.trouble or not _has_nothing_of_its_own(source, tool_run.builds):
-            for tool in _DEVICE_TOOLS[1:]:
+            for tool in self._device_tools[1:]:
                 for variant in self._variants_to_try(fast=False):
                     tool_run = self._run_tool(tool, variant, source)
                     if tool_run.failures or not tool_run.trouble:

@@ -115,6 +115,14 @@ class PairedTurns:
         self.baseline.single_calls.append(baseline)
 
     @property
+    def is_lost(self) -> bool:
+        """True where the candidate's claims alone are far above the baseline's."""
+        candidate, baseline = (
+            self.batch.typical(log.of(_claimed)) for log in (self.candidate, self.baseline)
+        )
+        return candidate > policy.LOST_SHARE * baseline
+
+    @property
     def candidate_call_ms(self) -> float:
         """Measured time of a candidate's call, an upper bound."""
         return self.batch.typical(self.candidate.of(_answered)) / self.batch.calls

@@ -46,6 +46,8 @@ SINGLE_CALL_CHANCE: Final = 0.3
 """Chance of a single call after other turns, so that none is announced."""
 VARIED_TURN_CHANCE: Final = 0.2
 """Chance of a turn with other masks and lengths, which is compared but not scored; one comes last."""
+LOST_SHARE: Final = 1.2
+"""Times the baseline's time from which on a candidate has lost, and gets no more single calls."""
 SINGLE_CALL_SHARE: Final = 0.25
 """Share of a call that a single one may cost more."""
 CLAIMED_SINGLE_MS: Final = {"cpu": 0.02, "cuda": 0.04}
@@ -168,8 +170,8 @@ LEAST_PAIRED: Final = 0.5
 """Share of batches of few calls that have such inputs."""
 FEW_ZEROS: Final = 0.01
 """Share of zeros that tell nothing by their places."""
-CHUNK_ELEMENTS: Final = 1 << 20
-"""Elements of inputs made at once; beyond, copies would leave the cache."""
+CHUNK_ELEMENTS: Final = {"cpu": 1 << 20, "cuda": 1 << 24}
+"""Elements of inputs made at once: beyond, copies would leave a CPU's cache; a GPU waits for each launch."""
 
 # Samples of memory.
 SAMPLED_BYTES: Final = 4096

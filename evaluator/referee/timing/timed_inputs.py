@@ -126,6 +126,8 @@ class TimedInputs:
         self._redrawn = [
             index for index, leaf in enumerate(self._leaves) if self.whole_draws or _comes_again(leaf)
         ]
+        self.rehearsed: set[tuple[int, bool, bool]] = set()
+        """Kinds of batches whose kernels this process has loaded."""
         self._floating = {stack.dtype: stack.device for stack in noisy}
         self._longest = max((stack[0].numel() for stack in noisy), default=0)
 
@@ -170,6 +172,11 @@ class TimedInputs:
             varied_calls=tuple(calls),
         )
 
+    def another(self, recipe: InputRecipe) -> InputRecipe:
+        """Make a recipe of the same kind, with other inputs."""
+        made = self.recipe(recipe.count, varied=bool(recipe.varied))
+        return replace(made, near=recipe.near)
+
     def _near(self, count: int, earlier: ComparedCall) -> Near | None:
         """Choose a call for nearby inputs; seldom of few: it could be worked out from the earlier one."""
         if torch.float32 not in self._floating or self._redrawn:
@@ -197,7 +204,7 @@ class TimedInputs:
         for index, slot in enumerate(slots):
             places = stacked(memory, slot, 0, recipe.count)
             noisy = self._leaves[index].is_noisy and not self.whole_draws
-            for part in _parts(recipe.count, places[0].numel()):
+            for part in _parts(recipe.count, places):
                 sources = self._sources(index, recipe.bases[part], recipe.drawn[part])
                 if noisy:
                     torch.mul(sources, self._factors(index, sources, part.start, recipe), out=places[part])
@@ -250,7 +257,7 @@ class TimedInputs:
         for slot, leaf in zip(slots, self._leaves, strict=True):
             if leaf.stack is not None:
                 places = stacked(memory, slot, 0, recipe.count)
-                for part in _parts(recipe.count, places[0].numel()):
+                for part in _parts(recipe.count, places):
                     places[part].copy_(_picked(leaf.stack, others[part]))
 
 
@@ -265,9 +272,9 @@ def _comes_again(leaf: _Leaf) -> bool:
     return not all(torch.equal(telling[0], other) for other in telling[1:])
 
 
-def _parts(count: int, numel: int) -> Iterator[slice]:
+def _parts(count: int, places: torch.Tensor) -> Iterator[slice]:
     """Calls whose inputs are made at once: many small ones, since each operation costs the host time."""
-    step = max(1, policy.CHUNK_ELEMENTS // max(1, numel))
+    step = max(1, policy.CHUNK_ELEMENTS[places.device.type] // max(1, places[0].numel()))
     return (slice(begin, min(begin + step, count)) for begin in range(0, count, step))
 
 

@@ -99,7 +99,7 @@ class InterleavedTimer:
 
     def _solo_turn(self, buffers: CallBuffers) -> Turn:
         recipe = self._inputs.recipe(self.batch.calls)
-        return self._runner.run(buffers, recipe, lead=self.batch.lead)[0]
+        return self._runner.run(buffers, recipe, lead=self.batch.lead, overwrites=False)[0]
 
     def _turn(
         self, candidate: CallBuffers, baseline: CallBuffers, calls: int, *, varied: bool = False
@@ -109,7 +109,11 @@ class InterleavedTimer:
         lead = self.batch.lead if calls == self.batch.calls else 0
         order = [candidate, baseline]
         self._secret.shuffle(order)
-        done = {id(buffers): self._runner.run(buffers, recipe, lead=lead) for buffers in order}
+        overwrites = self._schedule.single_calls
+        done = {
+            id(buffers): self._runner.run(buffers, recipe, lead=lead, overwrites=overwrites)
+            for buffers in order
+        }
         (turn, outputs), (baseline_turn, expected) = done[id(candidate)], done[id(baseline)]
         found = self._outputs.compare(outputs, expected, recipe, self._flipped)
         self._flipped = found.flipped
@@ -136,8 +140,11 @@ class InterleavedTimer:
         return ComparedCall(replace(recipe, near=None), call, *kept)
 
     def _wants_single_call(self, turns: PairedTurns) -> bool:
-        """Decide on a secret single call: about every other turn, twice at least; more of short calls."""
-        if not self._schedule.single_calls or self.batch.count == 1:
+        """Decide on a secret single call: about every other turn, twice at least; more of short calls.
+
+        A candidate that loses anyway has nothing to merge.
+        """
+        if not self._schedule.single_calls or self.batch.count == 1 or turns.is_lost:
             return False
         done, batches = len(turns.candidate.single_calls), len(turns.candidate.batches)
         if turns.candidate_call_ms < policy.SHORT_CALL_MS:

@@ -98,6 +98,14 @@ class ReturnedOutputs:
             self._keep(written)
         return self._excess_ms
 
+    def drop(self) -> None:
+        """Drop the last run's outputs without a look at them."""
+        was_frozen = self._worker.frozen
+        self._worker.thaw()
+        self._ask(Drop(layout=self._layout, keep=False))
+        if was_frozen:
+            self._worker.freeze()
+
     def _ask(self, request: Request[A_co]) -> A_co:
         began = time.perf_counter()
         answer = self._worker.ask(request, policy.TAKE_BACK_S)
