@@ -12,6 +12,8 @@ from kernelwright.evaluator.driver.preflight import check_ready
 from kernelwright.evaluator.evaluator import Evaluator, default_cache, evaluate
 from kernelwright.evaluator.host.atomic_file import write_whole
 from kernelwright.evaluator.host.hardware import evaluations_at_once, gpus, resolve_devices
+from kernelwright.evaluator.host.trace import begin as begin_trace
+from kernelwright.evaluator.host.trace import is_on as is_traced
 from kernelwright.evaluator.kernel_library import SandboxedKernel, load_kernel, screen_kernel
 from kernelwright.evaluator.sandbox import probe
 from kernelwright.evaluator.schema.candidate import Candidate
@@ -92,6 +94,7 @@ __all__ = [
     "Stage",
     "Status",
     "TensorFacts",
+    "begin_trace",
     "check_packages",
     "check_ready",
     "default_cache",
@@ -102,6 +105,7 @@ __all__ = [
     "find_problems",
     "gpus",
     "guess_backend",
+    "is_traced",
     "load_kernel",
     "load_plugin",
     "parse_python",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -60,8 +61,23 @@ def _every_command(
         bool,
         typer.Option("--debug", metavar="", envvar="KERNELWRIGHT_DEBUG", help="Show tracebacks of failures."),
     ] = False,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write what evaluations do and wait for, for https://ui.perfetto.dev; uses no daemon.",
+        ),
+    ] = None,
 ) -> None:
     """Options of every command; the guard reads `debug` from the context."""
+    if trace is not None:
+        from kernelwright.agent.setup.usage_error import UsageError
+        from kernelwright.evaluator import begin_trace
+
+        try:
+            begin_trace(trace)
+        except OSError as error:
+            raise UsageError(f"cannot write the trace {trace}: {error.strerror}") from None
 
 
 def _add(name: str, command: Callable[..., None], panel: str, *examples: str, is_alias: bool = False) -> None:

@@ -29,5 +29,6 @@ DISTURBING_COLUMNS: Final = 1 << 17
 """Numbers each of these blocks works on."""
 SHORTEST_GAP_NS: Final = 10_000
 """Gap between two readings of a GPU's clock in which another process had it; a reading takes 2 µs at most."""
-WATCH_LIMIT_NS: Final = 2_000_000_000
-"""Nanoseconds after which a watch ends by itself, lest anything that waits for the device waits for ever."""
+WATCH_LIMIT_NS: Final = 700_000_000
+"""Nanoseconds after which a watch ends by itself: whatever loads a kernel meanwhile waits for that.
+A candidate may queue for 0.3 s, and publishing takes tens of milliseconds."""

@@ -9,6 +9,7 @@ process leaves what it had; both viewers read an array that nobody closed.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -43,6 +44,10 @@ class _Writer:
             self._put(name=name, ph="X", tid=number, args=facts, **times)
             self._file.flush()
 
+    def close(self) -> None:
+        with self._guard:
+            self._file.close()
+
     def _put(self, **event: object) -> None:
         self._file.write(json.dumps({"pid": os.getpid(), **event}) + ",\n")
 
@@ -58,6 +63,19 @@ def begin(path: Path) -> None:
     """
     global _writer  # noqa: PLW0603 - a trace is of the whole process, as a log is
     _writer = _Writer(path)
+
+
+def is_on() -> bool:
+    """Return whether spans are written."""
+    return _writer is not None
+
+
+def end() -> None:
+    """Write no more, and close the file."""
+    global _writer  # noqa: PLW0603 - as above
+    if _writer is not None:
+        _writer.close()
+    _writer = None
 
 
 def new_track(kind: str) -> str:
@@ -80,5 +98,7 @@ def span(track: str, name: str, **facts: object) -> Iterator[None]:
 
 def record(track: str, name: str, began: float, **facts: object) -> None:
     """Record a span that began at a time of `time.monotonic` and ends now."""
-    if _writer is not None:
-        _writer.write(track, name, began, facts)
+    writer = _writer
+    if writer is not None:
+        with contextlib.suppress(ValueError):  # another thread has just ended the trace
+            writer.write(track, name, began, facts)

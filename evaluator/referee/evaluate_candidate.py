@@ -87,6 +87,7 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
 
         if config.measure:
             progress.enter(Stage.TIME)
+            problem.sanitizer.start_ahead(config.sanitize, source, progress.builds)
             buffers = problem.timer.lay_out(worker)
             with problem.device_alone(worker):
                 measurement = progress.add(_time(problem, worker, buffers, source, verification))
@@ -127,6 +128,7 @@ def _evaluate_once(problem: OpenProblem, request: EvaluationRequest) -> Outcome:
         require_shortage_is_own(problem.context.device, str(error), others_evicted=request.others_evicted)
         return progress.outcome.failed(CandidateFailed(Status.OUT_OF_MEMORY, _NO_ROOM_LEFT))
     finally:
+        problem.sanitizer.end_unused()
         problem.release_device()
     return progress.outcome
 

@@ -59,13 +59,15 @@ def evaluate(
     """
     from kernelwright.agent.cli.terminal.console import is_watched
     from kernelwright.agent.setup.problem_lookup import GPU_SIZED, are_meant_for_gpus, one_problem
+    from kernelwright.evaluator import is_traced
 
     config = given.evaluation()
     reference = one_problem(problem)
     read = read_candidate(candidate, backend, config.device)
     if is_watched() and are_meant_for_gpus([reference], [read.backend], config.shapes):
         say(GPU_SIZED)
-    evaluation = _evaluate(reference, read, config, cache=cache, warm=not no_daemon)
+    warm = not no_daemon and not is_traced()
+    evaluation = _evaluate(reference, read, config, cache=cache, warm=warm)
     if json:
         from kernelwright.agent.records.strict_json import strict_json
 

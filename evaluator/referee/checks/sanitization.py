@@ -147,6 +147,7 @@ class Sanitizer:
         self._deadline = 0.0
         self._repeatable: bool | None = None
         self._workers: dict[str, WorkerProcess] = {}
+        self._stress: Stress | None = None
 
     def skipped(self, wanted: Sanitize, source: str, builds: int) -> Sanitization | None:
         """The record of an evaluation that leaves this stage out; None where it does not."""
@@ -158,6 +159,27 @@ class Sanitizer:
             reason = "left until the kernel is to be kept: on a CPU it costs another build"
             return Sanitization(ran=False, reason=reason)
         return None
+
+    def start_ahead(self, wanted: Sanitize, source: str, builds: int) -> None:
+        """On a GPU, start the processes that `sanitize` will need: they import torch beside the timing.
+
+        `end_unused` has to follow, once the candidate is evaluated.
+        """
+        if self._kind != "cuda" or self.skipped(wanted, source, builds) is not None:
+            return
+        is_missing = self._context.driver.ask(FindSanitizers()).missing
+        if not is_missing and self._remembered(source) is None:
+            self._start_workers()
+
+    def end_unused(self) -> None:
+        """End processes that were started ahead."""
+        while self._workers:
+            worker = self._workers.popitem()[1]
+            self._context.driver.report(worker.id, 0.0)
+            worker.close()
+        if self._stress is not None:
+            self._stress.close()
+            self._stress = None
 
     def sanitize(
         self,
@@ -182,10 +204,12 @@ class Sanitizer:
             record.needed = False
         else:
             self._share_device()
-            with contextlib.ExitStack() as stack:
-                self._start_workers(stack)
+            stress = self._start_workers()
+            try:
                 look = self._host if self._kind == "cpu" else self._device
-                look(source, record, call_ms)
+                look(source, record, call_ms, stress)
+            finally:
+                self.end_unused()
         found = record.finished(time.monotonic() - started)
         if call_ms is not None:
             self._remember(source, found)
@@ -212,17 +236,22 @@ class Sanitizer:
         parts += [str(torch.version.cuda), *self._device_tools]
         return f"{VERSIONED}sanitized:{sha256_text(json.dumps(parts))}"
 
-    def _start_workers(self, stack: contextlib.ExitStack) -> None:
-        """Start every process now: importing torch under a tool takes longer than what follows."""
-        stack.callback(self._end_workers)
-        tools = ("address",) if self._kind == "cpu" else self._device_tools
-        self._workers = {tool: self._start_under(tool) for tool in tools}
-        left = self._left()
-        seconds = max(1.0, min(STRESS_S, left / 4))
-        self._stress = Stress(self._context, self._pool, seconds=seconds, call_s=min(SANITIZED_CALL_S, left))
-        stack.callback(self._stress.close)
+    def _start_workers(self) -> Stress:
+        """Start every process, unless that was done: importing torch under a tool takes longest."""
+        if self._stress is None:
+            tools = ("address",) if self._kind == "cpu" else self._device_tools
+            try:
+                for tool in tools:
+                    self._workers[tool] = self._start_under(tool)
+                seconds = max(1.0, min(STRESS_S, self._limit_s / 4))
+                call_s = min(SANITIZED_CALL_S, self._limit_s)
+                self._stress = Stress(self._context, self._pool, seconds=seconds, call_s=call_s)
+            except BaseException:
+                self.end_unused()
+                raise
+        return self._stress
 
-    def _host(self, source: str, record: _Record, call_ms: float | None) -> None:
+    def _host(self, source: str, record: _Record, call_ms: float | None, stress: Stress) -> None:
         """AddressSanitizer at the evaluated shapes or smaller ones, then the plain build under stress."""
         for variant in self._variants_to_try(fast=self._is_quick(call_ms)):
             tool_run = self._run_tool("address", variant, source)
@@ -234,9 +263,9 @@ class Sanitizer:
             tool_run = again
         record.add(tool_run)
         if not record.failures:
-            self._look_for_races(source, record, tool_run)
+            self._look_for_races(source, record, tool_run, stress)
 
-    def _device(self, source: str, record: _Record, call_ms: float | None) -> None:
+    def _device(self, source: str, record: _Record, call_ms: float | None, stress: Stress) -> None:
         """memcheck at the evaluated shapes, the slower tools at smaller ones."""
         del call_ms
         tool_run = self._run_tool("memcheck", self._variant, source)
@@ -252,19 +281,19 @@ class Sanitizer:
                 record.add(tool_run)
                 if record.failures:
                     return
-        self._look_for_races(source, record, tool_run)
+        self._look_for_races(source, record, tool_run, stress)
 
-    def _look_for_races(self, source: str, record: _Record, tool_run: ToolRun) -> None:
+    def _look_for_races(self, source: str, record: _Record, tool_run: ToolRun, stress: Stress) -> None:
         """Stress, which also shows whether a candidate does in sight of a tool what it does otherwise."""
-        status, text = self._stress.examine(source, repeatable=self._repeatable)
+        status, text = stress.examine(source, repeatable=self._repeatable)
         if status is not None:
             record.failures.append((status, text))
         elif text:
             record.remarks.append(text)
-        record.words |= self._stress.hidden_by()
-        if _has_nothing_of_its_own(source, self._stress.builds):
+        record.words |= stress.hidden_by()
+        if _has_nothing_of_its_own(source, stress.builds):
             record.needed = False
-        elif self._stress.builds and not tool_run.builds:
+        elif stress.builds and not tool_run.builds:
             record.missing.append("the candidate built nothing while a tool watched it")
 
     def _is_quick(self, call_ms: float | None) -> bool:
@@ -317,12 +346,6 @@ class Sanitizer:
     def _start_under(self, tool: str) -> WorkerProcess:
         """A process under a tool, in memory shared with the host: CUDA IPC may not work under it."""
         return WorkerProcess(self._context.driver, open_device("cpu"), Start(role="sanitized", tool=tool))
-
-    def _end_workers(self) -> None:
-        while self._workers:
-            worker = self._workers.popitem()[1]
-            self._context.driver.report(worker.id, 0.0)
-            worker.close()
 
     def _call(self, worker: WorkerProcess, variant: ShapeVariant, source: str) -> None:
         """Load, construct and call, with arguments in private memory.

@@ -12,7 +12,7 @@ from kernelwright.evaluator.ipc.driver_requests import Expect
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.device_memory import require_shortage_is_own
 from kernelwright.evaluator.referee.timing import policy
-from kernelwright.evaluator.referee.timing.baseline_cache import BaselineCache
+from kernelwright.evaluator.referee.timing.baseline_cache import BaselineCache, PooledSpreads
 from kernelwright.evaluator.referee.timing.claimed_time import trusted_timing
 from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, is_contended
 from kernelwright.evaluator.referee.timing.statistics import process_spread, ratio, ratio_interval
@@ -83,6 +83,11 @@ class BaselineTimer:
     ) -> None:
         self._context = context
         self._cache = BaselineCache(context.driver)
+        self._spreads = (
+            PooledSpreads(context.driver, f"{torch.cuda.get_device_name()}:{torch.__version__}")
+            if session.kind == "cuda"
+            else None
+        )
         self._pool = pool
         self._config = config
         self._session = session
@@ -126,7 +131,7 @@ class BaselineTimer:
         compiled = [False]
         if "compile" in self._config.baselines and self._cache.lacks("compile_ratio"):
             compiled.append(True)
-        if self._cache.lacks("process_spread"):
+        if self._cache.lacks("process_spread") and self._pooled_spread(True, self._call_ms()) is None:
             compiled += [False] * (policy.COMPARED_PROCESSES[self._kind] - 1)
         driver = self._context.driver
         try:
@@ -168,7 +173,8 @@ class BaselineTimer:
         found = self.measure()
         count = _few(found.count, found.facts.solo_ms)
         try:
-            found.set_launch_spread(self._process_spread(found.eager, count, queued=False))
+            spread = self._process_spread(found.eager, count, queued=False, call_ms=found.facts.solo_ms)
+            found.set_launch_spread(spread)
         except (CandidateFailed, torch.OutOfMemoryError) as error:
             self._require_room(error)
             raise EvaluatorError(f"the reference failed by itself: {error}") from error
@@ -194,7 +200,8 @@ class BaselineTimer:
                 compile_ratio = self._compile_ratio_with_retry(eager, count, alone, queued)
             except CandidateFailed as failure:
                 impossible["compile"] = _compile_failure_reason(failure)
-        spread = self._process_spread(eager, _few(count, alone.median_ms), queued=queued)
+        few = _few(count, alone.median_ms)
+        spread = self._process_spread(eager, few, queued=queued, call_ms=alone.median_ms)
         self._close_unneeded()
         facts = BaselineFacts(
             alone.median_ms, alone.spread_ms, compile_ratio, spread, impossible, self._disturbed
@@ -235,18 +242,42 @@ class BaselineTimer:
         self._remember(queued, compile_ratio=found, compile_error=error, compile_solo_ms=alone.median_ms)
         return found
 
-    def _process_spread(self, eager: CallBuffers, count: int, *, queued: bool) -> float:
-        """Spread between processes of the reference, interleaved, or from this machine's cache."""
+    def _process_spread(self, eager: CallBuffers, count: int, *, queued: bool, call_ms: float) -> float:
+        """Spread between processes of the reference, interleaved, or from this machine's cache.
+
+        On a GPU that has told it for many problems with calls this long, theirs is taken.
+        """
         known, others = (
             self._cache.recall("process_spread", queued),
             policy.COMPARED_PROCESSES[self._kind] - 1,
         )
+        if known is None:
+            known = self._pooled_spread(queued, call_ms)
         if known is not None:
             return known
         ratios = [self._ratio_to(eager, self._reference(), count, queued)[0] for _ in range(others)]
         found = process_spread([1.0, *ratios])
         self._remember(queued, process_spread=found)
+        if self._spreads is not None and not self._disturbed:
+            self._spreads.add(queued, call_ms, found)
         return found
+
+    def _pooled_spread(self, queued: bool, call_ms: float) -> float | None:
+        return None if self._spreads is None else self._spreads.typical(queued, call_ms)
+
+    def _call_ms(self) -> float:
+        """About what a call of the reference takes, in this process."""
+        if self._spreads is None:
+            return 0.0
+        model, arguments = self._pool.draws[0].model, self._pool.bases[0].arguments
+        device = self._context.device
+        self._context.reference.call(model, arguments)
+        timer = device.timer()
+        timer.start()
+        self._context.reference.call(model, arguments)
+        timer.stop()
+        device.synchronize()
+        return timer.elapsed_ms()
 
     def _ratio_to(
         self, eager: CallBuffers, other: CallBuffers, count: int, queued: bool

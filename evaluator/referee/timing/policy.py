@@ -116,11 +116,11 @@ MEMORY_BYTES: Final = {"cpu": 192 << 20, "cuda": 6 << 30}
 """Memory for one worker's calls: measured times of batches below a few milliseconds are mostly noise."""
 
 # Baselines.
-SOLO_TURNS: Final = 9
+SOLO_TURNS: Final = 6
 """Turns of the reference alone."""
-WARM_UP_TURNS: Final = 2
+WARM_UP_TURNS: Final = 1
 """Turns of another reference process before it is compared."""
-TRUSTED_TURNS: Final = 6
+TRUSTED_TURNS: Final = 5
 """Turns of two reference processes."""
 TRUSTED_CALL_S: Final = 120.0
 """Time-out of a call of a reference process."""
@@ -135,6 +135,12 @@ DRIFT: Final = {"cpu": 0.5, "cuda": 0.05}
 others cause both, and compiling takes a minute."""
 COMPARED_PROCESSES: Final = {"cpu": 3, "cuda": 4}
 """Reference processes that are compared; starting one takes a CPU's cores a second or two."""
+POOLED_SPREADS: Final = 8
+"""Problems with calls about as long, after which a GPU's spread between processes is taken from theirs."""
+POOLED_QUANTILE: Final = 0.9
+"""Quantile of theirs that counts: where it is taken too small, an interval is too narrow."""
+KEPT_SPREADS: Final = 64
+"""Spreads kept of each kind, the latest."""
 STUDENT_T: Final = {"cpu": 4.303, "cuda": 3.182}
 """97.5 % quantile of Student's t for one degree of freedom less than the compared processes."""
 QUIET_THREADS: Final = 0.25
@@ -156,7 +162,9 @@ SMALLEST_TIME: Final = 1e-9
 # Inputs of timed calls.
 NOISE_SLACK: Final = 65536
 """Factors beyond those one call needs: each call starts reading at its own place."""
-INPUT_SHIFT: Final = 4099
+NOISE_STEP: Final = 4
+"""Places between two starts at least: wide loads take the same kernel for each, and kernels load once."""
+INPUT_SHIFT: Final = 4100
 """Places between the factors of two inputs: with the same ones their products would carry no sign."""
 MAX_DRAWN_CALLS: Final = 32
 """Calls of a batch whose inputs are drawn anew, which is slow."""

@@ -158,8 +158,9 @@ class TimedInputs:
         near = self._near(count, earlier) if earlier is not None else None
         if near is not None:
             bases[near.call] = near.earlier.recipe.bases[near.earlier.call]
-        stride = self._secret.randrange(1, max(2, policy.NOISE_SLACK // (2 * count)))
-        offset = self._secret.randrange(max(1, policy.NOISE_SLACK - stride * count))
+        step = policy.NOISE_STEP
+        stride = step * self._secret.randrange(1, max(2, policy.NOISE_SLACK // (2 * count * step)))
+        offset = step * self._secret.randrange(max(1, (policy.NOISE_SLACK - stride * count) // step))
         noise = {} if self.whole_draws else self._draw_noise()
         made = InputRecipe(bases, offset, stride, noise, drawn, near=near)
         if not varied:

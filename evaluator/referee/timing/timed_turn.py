@@ -85,7 +85,7 @@ class TurnRunner:
     def _rehearse(self, buffers: CallBuffers, recipe: InputRecipe) -> None:
         """Do unwatched, with other inputs, what this kind of turn does watched: once in a process.
 
-        The first launch of a kernel loads it, which waits until the device's watch gives up: two seconds.
+        The first launch of a kernel loads it, which waits until the device's watch gives up.
         """
         kind = recipe.count, bool(recipe.varied), recipe.near is not None
         rehearsed = self._inputs.rehearsed

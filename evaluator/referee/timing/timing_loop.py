@@ -94,6 +94,8 @@ class InterleavedTimer:
             and max((turn.claimed_ms for turn in log), default=0.0) < policy.SLOW_PROBE_MS
         ):
             log.append(self._solo_turn(buffers))
+            if self.batch.count > 1 and self.batch.queued and log[-1].launch_ms is None:
+                break  # a full queue is waited for long
         queued = any(turn.launch_ms is not None for turn in log)
         return min(turn.claimed_ms for turn in log) / self.batch.count, queued
 

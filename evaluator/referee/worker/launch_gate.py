@@ -20,8 +20,9 @@ from kernelwright.evaluator.devices import Block, Device
 WORD_BYTES: Final = 4
 MAX_QUEUED_CALLS: Final = 1024
 """Calls to queue at once; a device's queue holds a few thousand launches, then launching waits."""
-QUEUE_LAUNCHES: Final = 3072
-"""Launches a queue is taken to hold; 512 calls of six operations fit on an H200, and 1024 do not."""
+QUEUE_LAUNCHES: Final = 2048
+"""Launches a queue is taken to hold. 512 calls of six operations fit on an H200 and 1024 do not; 1024 calls
+of three do not fit on an H100."""
 
 
 @dataclass(slots=True)

@@ -10,11 +10,11 @@ LAY_OUT_S: Final = 60.0
 """Seconds to make the views of a layout."""
 TAKE_BACK_S: Final = 60.0
 """Seconds to overwrite the outputs of a run, or to drop them."""
-QUEUE_S: Final = 0.2
+QUEUE_S: Final = 0.1
 """Seconds a process may take to queue a batch behind its gate, before the gate opens anyway."""
 QUEUE_S_A_CALL: Final = 2e-4
 """Seconds on top for each call of the batch."""
-QUEUE_PATIENCE: Final = {"baseline": 5.0}
+QUEUE_PATIENCE: Final = {"baseline": 2.0}
 """Factor on both by role: were the reference not done with queueing, launching would be in its time and not
 in the candidate's."""
 

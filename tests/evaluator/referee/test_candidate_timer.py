@@ -63,15 +63,18 @@ def test_a_ratio_is_measured_anew_once_it_may_be_wrong():
 
 
 @pytest.mark.parametrize(
-    ("known", "processes", "compiled"),
+    ("known", "pooled", "processes", "compiled"),
     [
-        ({}, 4, True),
-        ({"compile_ratio_queued": 0.5, "process_spread_queued": 0.01}, 1, False),
-        ({"compile_ratio": 0.5, "process_spread": 0.01}, 1, False),
-        ({"process_spread_queued": 0.01}, 1, True),
+        ({}, None, 4, True),
+        ({}, 0.002, 1, True),
+        ({"compile_ratio_queued": 0.5, "process_spread_queued": 0.01}, None, 1, False),
+        ({"compile_ratio": 0.5, "process_spread": 0.01}, None, 1, False),
+        ({"process_spread_queued": 0.01}, None, 1, True),
     ],
 )
-def test_only_what_a_machine_does_not_know_yet_needs_processes(monkeypatch, known, processes, compiled):
+def test_only_what_a_machine_does_not_know_yet_needs_processes(
+    monkeypatch, known, pooled, processes, compiled
+):
     """Whether it is known of queued calls or of others, since only one of them is ever measured."""
     monkeypatch.setattr(baselines, "start", lambda context, role: object())
     timer: Any = object.__new__(BaselineTimer)
@@ -81,6 +84,8 @@ def test_only_what_a_machine_does_not_know_yet_needs_processes(monkeypatch, know
     timer._context = SimpleNamespace(driver=driver)
     timer._cache = BaselineCache(cast(DriverLink, driver))
     timer._config = EvaluationConfig(baselines=("eager", "compile"))
+    timer._spreads = SimpleNamespace(typical=lambda queued, call_ms: pooled)
+    timer._call_ms = lambda: 0.1
     timer._session = SimpleNamespace(lay_out=lambda worker: worker)
     timer._kind, timer._started, timer._compiled = "cuda", [], None
     timer._load = timer._compile = lambda *args, **options: None

@@ -36,8 +36,10 @@ def _timer(schedule: Schedule, took_ms: dict[str, float], mismatch: str = "") ->
         cast(Device, device), INPUTS, cast(TimedOutputs, outputs), schedule, random.Random(1)
     )
 
-    def run(buffers: CallBuffers, recipe: object, *, lead: int) -> tuple[Turn, list[torch.Tensor]]:
-        del recipe, lead
+    def run(
+        buffers: CallBuffers, recipe: object, *, lead: int, overwrites: bool
+    ) -> tuple[Turn, list[torch.Tensor]]:
+        del recipe, lead, overwrites
         ms = took_ms[buffers.layout]
         return Turn(ms, ms, ms), []
 
@@ -131,10 +133,12 @@ def test_an_interval_that_gets_tight_later_is_looked_at_again_soon():
     timer: Any = _timer(schedule, took)
     run, first = timer._runner.run, iter([1.0, 3.0, 0.5, 2.0, 1.5, 4.0])
 
-    def wavering(buffers: CallBuffers, recipe: object, *, lead: int) -> tuple[Turn, list[torch.Tensor]]:
+    def wavering(
+        buffers: CallBuffers, recipe: object, *, lead: int, overwrites: bool
+    ) -> tuple[Turn, list[torch.Tensor]]:
         if buffers.layout == "one":
             took["one"] = next(first, 1.0)
-        return cast("tuple[Turn, list[torch.Tensor]]", run(buffers, recipe, lead=lead))
+        return cast("tuple[Turn, list[torch.Tensor]]", run(buffers, recipe, lead=lead, overwrites=overwrites))
 
     timer._runner.run = wavering
     done = timer.compare(_buffers("one"), _buffers("other"))
