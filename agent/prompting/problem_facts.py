@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from kernelwright.agent.prompting.policy import TENSORS_LISTED
 from kernelwright.agent.prompting.prompts import ProblemFacts
 from kernelwright.evaluator import ProblemSignature, TensorFacts
+
+_NARROW: Final = {"bfloat16": "bf16", "float16": "fp16"}
 
 
 def facts_of(description: ProblemSignature) -> ProblemFacts | None:
@@ -19,8 +22,16 @@ def facts_of(description: ProblemSignature) -> ProblemFacts | None:
         constant=description.constant,
         bytes_moved=description.bytes_moved,
         flops=description.flops,
+        narrow=_narrow(description),
     )
     return None if facts == ProblemFacts() else facts
+
+
+def _narrow(description: ProblemSignature) -> str | None:
+    """The 16-bit type of a problem's matrices: it may be multiplied at the rate of that type."""
+    matrices = [each for each in (*description.inputs, *description.parameters) if len(each.shape) > 1]
+    found = {_NARROW.get(each.dtype) for each in matrices} - {None}
+    return min(found) if found and description.flops else None  # type: ignore[type-var]  # no None is left
 
 
 def _listed(tensors: Sequence[TensorFacts]) -> tuple[str, ...]:

@@ -50,6 +50,8 @@ class ProblemFacts(Record):
     """Compulsory bytes: inputs and parameters read once, outputs written once."""
     flops: int | None = None
     """Of products, convolutions and attention."""
+    narrow: str | None = None
+    """Such as `bf16`, where matrices are of that type, which tensor cores take as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +176,9 @@ def _kernel(shown: Exemplar) -> dict[str, object]:
 
 def _roofline(facts: ProblemFacts, hardware: Hardware | None, config: EvaluationConfig) -> dict[str, object]:
     times: dict[str, float] = {}
-    peak = hardware.peak_tflops(config.math) if hardware else None
+    peak = None
+    if hardware:
+        peak = hardware.peak.get(facts.narrow or "") or hardware.peak_tflops(config.math)
     if hardware and hardware.bandwidth_gb_s and facts.bytes_moved:
         times["memory"] = facts.bytes_moved / hardware.bandwidth_gb_s / 1e6
     if peak and facts.flops:

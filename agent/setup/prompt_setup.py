@@ -47,7 +47,7 @@ def open_prompts(
         hardware[kind] = meant or this_machine(_kind(kind), folder)
         if named is not None and meant is None:
             _LOG.warning("--target %s is a GPU; prompts for %s speak of this machine's CPU", target, name)
-    versions = _versions("cuda" in hardware)
+    versions = {} if named is not None else _versions(backends, "cuda" in hardware)
     setting = Setting(config=config, hardware=hardware, versions=versions, facts=facts)
     return TemplatePrompts(folder, replace(setting, fastest=workspace.fastest) if workspace else setting)
 
@@ -79,10 +79,14 @@ def _kind(device: str) -> Literal["cpu", "cuda"]:
     return "cpu" if device == "cpu" else "cuda"
 
 
-def _versions(with_cuda: bool) -> dict[str, str]:
+def _versions(backends: Sequence[str], with_cuda: bool) -> dict[str, str]:
+    """Versions on this machine: of a target that is named, nobody here knows them."""
     found = {}
-    with suppress(PackageNotFoundError):
-        found["PyTorch"] = version("torch")
+    packages = {"torch": "PyTorch"}
+    packages |= {each.name: each.name for name in backends for each in find_backend(name).requires}
+    for package, shown in packages.items():
+        with suppress(PackageNotFoundError):
+            found[shown] = version(package)
     nvcc = shutil.which("nvcc") if with_cuda else None
     if nvcc is not None:
         answer = subprocess.run([nvcc, "--version"], capture_output=True, text=True, timeout=30, check=False)
