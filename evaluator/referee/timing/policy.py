@@ -47,7 +47,7 @@ SINGLE_CALL_CHANCE: Final = 0.3
 VARIED_TURN_CHANCE: Final = 0.2
 """Chance of a turn with other masks and lengths, which is compared but not scored; one comes last."""
 LOST_SHARE: Final = 1.2
-"""Times the baseline's time from which on a candidate has lost, and gets no more single calls."""
+"""Times the baseline's time from which on a candidate has lost: it gets no more single calls."""
 SINGLE_CALL_SHARE: Final = 0.25
 """Share of a call that a single one may cost more."""
 CLAIMED_SINGLE_MS: Final = {"cpu": 0.02, "cuda": 0.04}
@@ -70,6 +70,10 @@ LOOK_FACTOR: Final = 1.5
 """Factor on the turns until the interval is looked at again: each look may stop too early."""
 TIGHT_INTERVAL: Final = {"cpu": 0.03, "cuda": 0.01}
 """Relative half-width of the interval at which timing ends."""
+LOST_INTERVAL: Final = 0.05
+"""The same where the whole interval says that the candidate lost: nobody ranks it."""
+QUEUED_TARGET_SHARE: Final = 1 / 3
+"""Share of the wanted measured time that queued calls need, whose claims hardly vary."""
 HOPELESS_RATIO: Final = 0.1
 """Speedup below which timing ends early."""
 HOPELESS_TURNS: Final = 4
@@ -135,7 +139,7 @@ DRIFT: Final = {"cpu": 0.5, "cuda": 0.05}
 others cause both, and compiling takes a minute."""
 COMPARED_PROCESSES: Final = {"cpu": 3, "cuda": 4}
 """Reference processes that are compared; starting one takes a CPU's cores a second or two."""
-POOLED_SPREADS: Final = 8
+POOLED_SPREADS: Final = 5
 """Problems with calls about as long, after which a GPU's spread between processes is taken from theirs."""
 POOLED_QUANTILE: Final = 0.9
 """Quantile of theirs that counts: where it is taken too small, an interval is too narrow."""

@@ -183,7 +183,10 @@ class StopRule:
         taken_ms = max(
             sum(turn.answered_ms for turn in log.batches) for log in (turns.candidate, turns.baseline)
         )
-        if count < self._next_look or taken_ms < self._schedule.target_ms:
+        target_ms = self._schedule.target_ms
+        if self._batch.queued:
+            target_ms *= policy.QUEUED_TARGET_SHARE
+        if count < self._next_look or taken_ms < target_ms:
             return False
         self._next_look = math.ceil(count * policy.LOOK_FACTOR)
         return self._is_tight(turns)
@@ -200,7 +203,9 @@ class StopRule:
         baseline_ms = [turn.claimed_ms for turn in turns.baseline.batches]
         share = policy.TYPICAL_QUANTILE[kind]
         interval = ratio_interval(baseline_ms, scored_turns(turns).batch_ms, share=share)
-        return interval.high - interval.low <= 2 * policy.TIGHT_INTERVAL[kind] * interval.low
+        is_lost = interval.high < 1 / policy.LOST_SHARE
+        most = policy.LOST_INTERVAL if is_lost else policy.TIGHT_INTERVAL[kind]
+        return interval.high - interval.low <= 2 * most * interval.low
 
 
 def _fewest_turns(batch: Batch) -> int:

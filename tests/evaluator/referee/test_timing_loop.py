@@ -1,5 +1,6 @@
 """The timing loop, from turns as they may come: no process runs here."""
 
+import itertools
 import random
 from types import SimpleNamespace
 from typing import Any, cast
@@ -143,3 +144,35 @@ def test_an_interval_that_gets_tight_later_is_looked_at_again_soon():
     timer._runner.run = wavering
     done = timer.compare(_buffers("one"), _buffers("other"))
     assert policy.FEWEST_TURNS < len(done.candidate.batches) < 60
+
+
+@pytest.mark.parametrize(("candidate_ms", "turns"), [(1.0, 8), (1.3, 4)])
+def test_a_candidate_that_surely_lost_is_timed_less(monkeypatch, candidate_ms, turns):
+    """Every turn of the candidate is 6 % off the middle, this way and that: too wide for any but a loser."""
+    monkeypatch.setattr(policy, "FEWEST_TURNS", 4)
+    monkeypatch.setattr(policy, "LOST_INTERVAL", 0.08)
+    schedule = Schedule(Batch("cuda", 10), 0.0, max_turns=8, call_timeout_s=5.0, single_calls=False)
+    timer = _timer(schedule, {"one": candidate_ms, "other": 1.0})
+    run, lengths = timer._runner.run, itertools.cycle((0.94, 1.06))
+
+    def wavering(
+        buffers: CallBuffers, recipe: object, *, lead: int, overwrites: bool
+    ) -> tuple[Turn, list[torch.Tensor]]:
+        turn, outputs = cast(
+            "tuple[Turn, list[torch.Tensor]]", run(buffers, recipe, lead=lead, overwrites=overwrites)
+        )
+        ms = turn.claimed_ms * (next(lengths) if buffers.layout == "one" else 1.0)
+        return Turn(ms, ms, ms), outputs
+
+    timer._runner = SimpleNamespace(run=wavering)
+    found = timer.compare(_buffers("one"), _buffers("other"))
+    assert len(found.candidate.batches) == turns
+
+
+@pytest.mark.parametrize(("queued", "turns"), [(True, 10), (False, 30)])
+def test_queued_calls_are_measured_for_a_shorter_time(monkeypatch, queued, turns):
+    monkeypatch.setattr(policy, "FEWEST_TURNS", 4)
+    monkeypatch.setattr(policy, "LOOK_FACTOR", 1.0)
+    schedule = Schedule(Batch("cuda", 10, queued=queued), 30.0, max_turns=60, call_timeout_s=5.0)
+    found = _timer(schedule, {"one": 1.0, "other": 1.0}).compare(_buffers("one"), _buffers("other"))
+    assert len(found.candidate.batches) == turns
