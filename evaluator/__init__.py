@@ -50,6 +50,7 @@ from kernelwright.evaluator.schema.problem_signature import ProblemSignature, Te
 from kernelwright.evaluator.schema.python_syntax import parse_python
 from kernelwright.evaluator.schema.record import Record, sha256_text
 from kernelwright.evaluator.schema.source_version import source_sha
+from kernelwright.evaluator.schema.visible_text import one_line, replace_unseen, visible
 
 __all__ = [
     "ADVICE",
@@ -104,11 +105,13 @@ __all__ = [
     "guess_backend",
     "load_kernel",
     "load_plugin",
+    "one_line",
     "parse_python",
     "plugins",
     "probe",
     "problem_from_source",
     "read_problem",
+    "replace_unseen",
     "resolve_devices",
     "running_daemons",
     "screen_kernel",
@@ -116,5 +119,6 @@ __all__ = [
     "sha256_text",
     "source_sha",
     "stop_daemons",
+    "visible",
     "write_whole",
 ]

@@ -7,11 +7,10 @@ import io
 from typing import Final
 
 from kernelwright.agent.leaderboard.board_records import Board, Entry, Estimate, Quartiles
-from kernelwright.agent.leaderboard.display_text import visible
 from kernelwright.agent.leaderboard.policy import SAMPLE_COUNTS, SPEEDUP_POINTS
 from kernelwright.agent.records.score_policy import ScorePolicy
 from kernelwright.agent.records.strict_json import strict_json
-from kernelwright.evaluator import Status
+from kernelwright.evaluator import Status, visible
 
 _PLAIN: Final = (
     "rank",

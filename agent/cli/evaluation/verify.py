@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernelwright.agent.cli.terminal import completion, options
-from kernelwright.agent.cli.terminal.console import out, plain
+from kernelwright.agent.cli.terminal.console import line, out
 from kernelwright.agent.cli.terminal.failures import ExitCode, did_pass, say, say_once
 
 if TYPE_CHECKING:
@@ -247,13 +247,13 @@ def _line(result: Reproduction) -> Text:
     from rich.text import Text
 
     colours = {"reproduced": "green", "rescored": "green", "not comparable": "yellow"}
-    text = plain(f"{result.kernel:<14}{result.outcome:<16}{result.problem:<36}{result.why}")
+    text = f"{line(result.kernel):<14}{result.outcome:<16}{line(result.problem):<36}{line(result.why)}"
     return Text(text, style=colours.get(result.outcome, "red"))
 
 
 def _machine(found: Sequence[Reproduction]) -> str:
     machines = {
-        f"{where.device_name}, torch {where.torch}"
+        line(f"{where.device_name}, torch {where.torch}")
         for result in found
         if result.after and (where := result.after.environment)
     }

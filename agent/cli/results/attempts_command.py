@@ -78,7 +78,7 @@ def show_attempt(
 ) -> None:
     """Show an attempt: conversation, code, evaluation, compiler's log, and the feedback a model gets."""
     from kernelwright.agent.cli.evaluation.evaluation_card import card
-    from kernelwright.agent.cli.terminal.console import out, plain, print_source
+    from kernelwright.agent.cli.terminal.console import line, out, plain, print_source
     from kernelwright.agent.prompting.prompts import TemplatePrompts, installed_prompts
     from kernelwright.agent.records.strict_json import strict_json
     from kernelwright.agent.workspace import Workspace
@@ -106,7 +106,7 @@ def show_attempt(
         out().print(card(evaluation))
     for label, value in _summary(found).items():
         if value not in (None, ""):
-            out().print(f"{label:<9}{plain(str(value))}", soft_wrap=True)
+            out().print(f"{label:<9}{line(str(value))}", soft_wrap=True)
 
 
 def find_attempt(archive: Archive, name: str) -> Attempt:
