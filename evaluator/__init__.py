@@ -12,6 +12,7 @@ from kernelwright.evaluator.driver.preflight import check_ready
 from kernelwright.evaluator.evaluator import Evaluator, default_cache, evaluate
 from kernelwright.evaluator.host.atomic_file import write_whole
 from kernelwright.evaluator.host.hardware import evaluations_at_once, gpus, resolve_devices
+from kernelwright.evaluator.host.regular_file import read_regular
 from kernelwright.evaluator.kernel_library import SandboxedKernel, load_kernel, screen_kernel
 from kernelwright.evaluator.sandbox import probe
 from kernelwright.evaluator.schema.candidate import Candidate
@@ -111,6 +112,7 @@ __all__ = [
     "probe",
     "problem_from_source",
     "read_problem",
+    "read_regular",
     "replace_unseen",
     "resolve_devices",
     "running_daemons",

@@ -52,7 +52,7 @@ class Archive:
 
     def runs(self) -> list[str]:
         """Ids of the runs, oldest first."""
-        names = (path.parent.name for path in self.folder.glob(f"*/{LOG}"))
+        names = (path.parent.name for path in self.folder.glob(f"*/{LOG}") if path.is_file())
         return sorted(name for name in names if not name.startswith("."))
 
     def find(self, name: str | None = None) -> str:
