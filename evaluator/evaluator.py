@@ -48,6 +48,7 @@ from kernelwright.evaluator.schema.evaluation import (
     Stage,
     Status,
 )
+from kernelwright.evaluator.schema.policy import SCORING_RULES
 from kernelwright.evaluator.schema.problem import Problem
 from kernelwright.evaluator.schema.problem_report import ProblemReport
 from kernelwright.evaluator.schema.problem_signature import ProblemSignature
@@ -340,6 +341,7 @@ class _Task:
             config=self.config,
             evaluator_version=distribution_version(),
             evaluator_sha=source_sha(),
+            scoring_rules=SCORING_RULES,
             evaluated_at=datetime.now(UTC).isoformat(timespec="seconds"),
             **fields,
         )

@@ -8,7 +8,7 @@ from typing import Final
 from kernelwright.agent.records.score_policy import exclusion_reason, policy_of, slower
 from kernelwright.evaluator import Evaluation, Record, Status
 
-REMARKED: Final = ("torch", "sandbox", "evaluator")
+REMARKED: Final = ("torch", "sandbox", "evaluator", "rules")
 """Fields of a policy that a second evaluation may change; the others make two scores incomparable."""
 
 UNSURE: Final = (Status.TIMED_OUT, Status.OUT_OF_MEMORY)

@@ -51,6 +51,7 @@ SOURCE: Final[dict[str, Feature]] = {
     "torch": "string",
     "threads": "int64",
     "evaluator": "string",
+    "rules": "int64",
     "evaluator_sha": "string",
     "track": "string",
     "sanitized": "bool",
