@@ -11,7 +11,7 @@ from kernelwright.evaluator.driver.cancellation import CancelToken
 from kernelwright.evaluator.driver.preflight import check_ready
 from kernelwright.evaluator.evaluator import Evaluator, default_cache, evaluate
 from kernelwright.evaluator.host.atomic_file import write_whole
-from kernelwright.evaluator.host.hardware import evaluations_at_once, gpus, resolve_devices
+from kernelwright.evaluator.host.hardware import cpu_name, evaluations_at_once, gpus, resolve_devices
 from kernelwright.evaluator.host.regular_file import read_regular
 from kernelwright.evaluator.kernel_library import SandboxedKernel, load_kernel, screen_kernel
 from kernelwright.evaluator.sandbox import probe
@@ -96,6 +96,7 @@ __all__ = [
     "TensorFacts",
     "check_packages",
     "check_ready",
+    "cpu_name",
     "default_cache",
     "evaluate",
     "evaluate_warm",

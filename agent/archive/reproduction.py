@@ -94,6 +94,12 @@ def needs_another(found: Reproduction) -> bool:
     return after.status in UNSURE or (after.status is Status.PASSED and _is_about_time(found, after))
 
 
+def is_settled(found: Reproduction) -> bool:
+    """Return whether nothing is left to do: what a busy machine may have caused is tried again."""
+    after = found.after
+    return after is not None and after.status not in UNSURE and not exclusion_reason(after)
+
+
 def after_another(first: Reproduction, second: Reproduction) -> Reproduction:
     """Report the second of two evaluations, with what the first said."""
     return second.model_copy(update={"why": f"{second.why}; evaluated twice, the first time: {first.why}"})
