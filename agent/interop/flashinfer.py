@@ -120,7 +120,7 @@ class FlashinferWriter:
         if name not in self._seen:
             self._seen.add(name)
             _write(self._out / "solutions" / plain(attempt.key.model) / definition / f"{name}.json", made)
-        path = self._out / "traces" / policy.id / f"{definition}.jsonl"
+        path = self._out / "traces" / f"{definition}.{policy.id}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         # Opened for each line: there may be more definitions than a process may have open files.
         with path.open("a", encoding="utf-8") as file:

@@ -154,7 +154,7 @@ def exclusion_reason(evaluation: Evaluation) -> str:
     if measured is None:
         return ""
     if measured.contended:
-        return "other work disturbed the measurement; its interval may not hold"
+        return "contended: other work disturbed the measurement; its interval may not hold"
     missing = sorted(set(evaluation.config.baselines) - {*measured.baselines, *measured.impossible})
     return f"its policy has a baseline that was not measured: {', '.join(missing)}" if missing else ""
 

@@ -76,7 +76,8 @@ def _facts(score: Evaluation) -> Iterator[str]:
     yield score.status.value
     if measured is not None:
         low, high = measured.interval.low, measured.interval.high
-        yield f"{measured.speedup:.2f}x ({low:.2f} to {high:.2f}) against {measured.against}"
+        contended = ", contended" if measured.contended else ""
+        yield f"{measured.speedup:.2f}x ({low:.2f} to {high:.2f}) against {measured.against}{contended}"
     yield f"track {score.attribution.track}" if score.attribution else "track unknown"
     if environment is not None:
         yield f"on {environment.device_name} in sandbox {environment.sandbox.tier}"
