@@ -25,8 +25,8 @@ _TOKEN: Final = re.compile(rf"{_LITERAL}|\w+|[-+*/%&|^<>=!]+|[^\w\s]")
 def fingerprint(source: str) -> str:
     """A hash that is equal for sources which differ only in comments, docstrings and layout.
 
-    Works on Python with C++ or CUDA inside its string literals; any other literal counts as it is. A text that
-    is not Python is taken by its words.
+    Works on Python with C++ or CUDA inside its string literals; any other literal counts as it is. What is
+    not Python is taken by its words.
     """
     return sha256_text(normalised(source))
 

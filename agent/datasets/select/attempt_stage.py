@@ -68,14 +68,19 @@ class AttemptStage:
         if score.sanitized and score.hardware:
             self._base.execute("INSERT OR IGNORE INTO sanitizing VALUES (?)", (score.hardware,))
 
-    def add(self, attempt: Attempt, *, problem_sha: str, is_wanted: bool) -> None:
-        """Add an attempt to use; an empty `problem_sha` means the one of its evaluation."""
+    def add(self, attempt: Attempt, *, problem_sha: str, is_wanted: bool) -> bool:
+        """Add an attempt to use; False where one of its id is there already.
+
+        An empty `problem_sha` means the one of its evaluation.
+        """
         evaluation = attempt.evaluation
-        if evaluation is not None and evaluation.score.hardware is not None:
-            self._policies[evaluation.score.policy] += 1
         packed = _pack(attempt.completion), _pack(evaluation) if evaluation else None
         named = attempt.id, attempt.key.problem, problem_sha, is_wanted, attempt.completion.license or ""
-        self._base.execute("INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?)", (*named, *packed))
+        row = "INSERT OR IGNORE INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?)"
+        is_new = self._base.execute(row, (*named, *packed)).rowcount > 0
+        if is_new and evaluation is not None and evaluation.score.hardware is not None:
+            self._policies[evaluation.score.policy] += 1
+        return is_new
 
     def finish(self) -> None:
         """Index the rows."""

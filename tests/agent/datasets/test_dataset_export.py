@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from pydantic import ValidationError
 
-from kernelwright.agent.archive import Archive, ArchiveError
+from kernelwright.agent.archive import Archive, ArchiveError, resume_run
 from kernelwright.agent.archive.text_store import TextStore
 from kernelwright.agent.datasets import Filters, UnusableExport, find_exporter
 from kernelwright.agent.datasets.select.archive_reader import DAMAGED
@@ -355,3 +356,33 @@ def test_a_damaged_line_costs_only_itself(desk: Desk) -> None:
     assert all("damaged" in line for line in told)
     with pytest.raises(ArchiveError, match="damaged"):
         desk.export("attempts", "other")
+
+
+@pytest.mark.parametrize("beginning", ["edited", "lost"])
+def test_a_copied_run_is_said_and_counts_nothing_twice(desk: Desk, beginning: str) -> None:
+    with desk.log("level1/01_add") as log:
+        desk.attempt(log)
+    copy = log.folder.with_name("20990101-000000-000-abcd")
+    shutil.copytree(log.folder, copy)
+    first, *rest = (copy / "attempts.jsonl").read_bytes().splitlines(keepends=True)
+    first = first.replace(log.run.encode(), copy.name.encode()) if beginning == "edited" else b"{}\n"
+    (copy / "attempts.jsonl").write_bytes(b"".join((first, *rest)))
+    told: list[str] = []
+    archive = Archive(desk.root / "runs", told.append)
+    exporter = find_exporter("attempts")
+    exported = exporter.write(archive, desk.root / "data", exporter.settings())
+    assert (exported.seen, exported.used) == (1, 1)
+    assert any(f"holds run {log.run}" in line and "is there already" in line for line in told)
+    with pytest.raises(ArchiveError):
+        resume_run(archive, copy.name)
+
+
+def test_an_attempt_whose_id_is_there_already_is_left_out(desk: Desk) -> None:
+    with desk.log("level1/01_add") as log:
+        first = desk.attempt(log)
+    with desk.log("level1/01_add") as other:
+        forged = desk.attempt(other)
+    path = other.folder / "attempts.jsonl"
+    path.write_text(path.read_text().replace(forged.id, first.id))
+    exported = desk.export("attempts")
+    assert (exported.used, exported.left_out) == (1, {"its id is there already": 1})
