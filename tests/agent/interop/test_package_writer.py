@@ -176,7 +176,7 @@ def test_scores_of_two_policies_share_no_table_and_a_contended_one_is_marked(
     first, other = text.split("Policy ")[1:]
     assert "Test CPU" in first and "4.00×‡" in first and first.count("\n| scale") == 0
     assert "Other CPU" in other and other.count("×") == 1
-    assert "‡: not to be compared: other work disturbed the measurement" in text
+    assert "‡: not to be compared: contended: other work disturbed the measurement" in text
     assert "speedup" not in (tmp_path / "package" / "mine" / "__init__.py").read_text()
 
 
