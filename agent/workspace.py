@@ -28,6 +28,7 @@ from kernelwright.evaluator import (
     Record,
     Stage,
     Status,
+    read_regular,
     screen_source,
     write_whole,
 )
@@ -319,7 +320,7 @@ def _problem_name(evaluation: Evaluation) -> str:
 def _read(folder: Path) -> Kernel:
     record = _read_record(folder)
     try:
-        source = (folder / _SOURCE).read_bytes().decode("utf-8", "surrogatepass")
+        source = read_regular(folder / _SOURCE).decode("utf-8", "surrogatepass")
     except (OSError, UnicodeDecodeError) as error:
         raise ArchiveError(f"{folder / _SOURCE} is damaged ({type(error).__name__}); restore it") from None
     if Candidate(source=source, backend=record.backend).sha != record.sha:
@@ -332,7 +333,7 @@ def _read(folder: Path) -> Kernel:
 def _read_record(folder: Path) -> KernelRecord:
     path = folder / _SCORE
     try:
-        text = path.read_bytes()
+        text = read_regular(path)
         version = json.loads(text).get("schema_version", 0)
         if version > SCHEMA_VERSION:
             raise ArchiveError(f"{path} was written by a newer kernelwright (schema {version}); upgrade it")
@@ -348,6 +349,7 @@ def _json(record: KernelRecord) -> str:
 
 def _write(path: Path, text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")
-    if path.exists() and path.read_bytes() == data:
-        return
+    with suppress(OSError):
+        if read_regular(path) == data:
+            return
     write_whole(path, data)

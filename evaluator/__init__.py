@@ -11,7 +11,8 @@ from kernelwright.evaluator.driver.cancellation import CancelToken
 from kernelwright.evaluator.driver.preflight import check_ready
 from kernelwright.evaluator.evaluator import Evaluator, default_cache, evaluate
 from kernelwright.evaluator.host.atomic_file import write_whole
-from kernelwright.evaluator.host.hardware import evaluations_at_once, gpus, resolve_devices
+from kernelwright.evaluator.host.hardware import cpu_name, evaluations_at_once, gpus, resolve_devices
+from kernelwright.evaluator.host.regular_file import read_regular
 from kernelwright.evaluator.host.trace import begin as begin_trace
 from kernelwright.evaluator.host.trace import is_on as is_traced
 from kernelwright.evaluator.kernel_library import SandboxedKernel, load_kernel, screen_kernel
@@ -52,6 +53,7 @@ from kernelwright.evaluator.schema.problem_signature import ProblemSignature, Te
 from kernelwright.evaluator.schema.python_syntax import parse_python
 from kernelwright.evaluator.schema.record import Record, sha256_text
 from kernelwright.evaluator.schema.source_version import source_sha
+from kernelwright.evaluator.schema.visible_text import one_line, replace_unseen, visible
 
 __all__ = [
     "ADVICE",
@@ -97,6 +99,7 @@ __all__ = [
     "begin_trace",
     "check_packages",
     "check_ready",
+    "cpu_name",
     "default_cache",
     "evaluate",
     "evaluate_warm",
@@ -108,11 +111,14 @@ __all__ = [
     "is_traced",
     "load_kernel",
     "load_plugin",
+    "one_line",
     "parse_python",
     "plugins",
     "probe",
     "problem_from_source",
     "read_problem",
+    "read_regular",
+    "replace_unseen",
     "resolve_devices",
     "running_daemons",
     "screen_kernel",
@@ -120,5 +126,6 @@ __all__ = [
     "sha256_text",
     "source_sha",
     "stop_daemons",
+    "visible",
     "write_whole",
 ]

@@ -51,7 +51,7 @@ from kernelwright.evaluator.schema.evaluation import (
 from kernelwright.evaluator.schema.problem import Problem
 from kernelwright.evaluator.schema.problem_report import ProblemReport
 from kernelwright.evaluator.schema.problem_signature import ProblemSignature
-from kernelwright.evaluator.schema.source_version import distribution_version, source_sha
+from kernelwright.evaluator.schema.source_version import distribution_version, identity, source_sha
 
 _IDLE_REFEREES: Final = 2
 """Warm referees kept for recent problems; each holds a problem's trials and memory of its device."""
@@ -338,8 +338,7 @@ class _Task:
             candidate_sha=self.candidate.sha,
             backend=self.candidate.backend,
             config=self.config,
-            evaluator_version=distribution_version(),
-            evaluator_sha=source_sha(),
+            **identity(),
             evaluated_at=datetime.now(UTC).isoformat(timespec="seconds"),
             **fields,
         )

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelwright.evaluator.analysis.screening_report import KernelScreening, screen_source
 from kernelwright.evaluator.evaluator import Evaluator
+from kernelwright.evaluator.host.regular_file import read_regular
 from kernelwright.evaluator.schema.candidate import Candidate
 from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import ConfigError
@@ -142,8 +143,8 @@ def _find(name: str, generated: Path) -> _SavedKernel:
 
 def _read(folder: Path) -> _SavedKernel:
     try:
-        source = (folder / "kernel.py").read_bytes().decode("utf-8", "surrogatepass")
-        score = json.loads((folder / "score.json").read_bytes())
+        source = read_regular(folder / "kernel.py").decode("utf-8", "surrogatepass")
+        score = json.loads(read_regular(folder / "score.json"))
         saved = _SavedKernel(
             path=folder / "kernel.py",
             candidate=Candidate(source=source, backend=score["backend"]),

@@ -8,7 +8,7 @@ from typing import Final
 from kernelwright.agent.records.score_policy import exclusion_reason, policy_of, slower
 from kernelwright.evaluator import Evaluation, Record, Status
 
-REMARKED: Final = ("torch", "sandbox", "evaluator")
+REMARKED: Final = ("torch", "sandbox", "evaluator", "rules")
 """Fields of a policy that a second evaluation may change; the others make two scores incomparable."""
 
 UNSURE: Final = (Status.TIMED_OUT, Status.OUT_OF_MEMORY)
@@ -92,6 +92,12 @@ def needs_another(found: Reproduction) -> bool:
     if after is None or found.outcome in (ReproductionOutcome.REPRODUCED, ReproductionOutcome.RESCORED):
         return False
     return after.status in UNSURE or (after.status is Status.PASSED and _is_about_time(found, after))
+
+
+def is_settled(found: Reproduction) -> bool:
+    """Return whether nothing is left to do: what a busy machine may have caused is tried again."""
+    after = found.after
+    return after is not None and after.status not in UNSURE and not exclusion_reason(after)
 
 
 def after_another(first: Reproduction, second: Reproduction) -> Reproduction:

@@ -28,15 +28,22 @@ TEXTS: Final = "texts"
 
 
 def refuse_misplaced(line: AnyLine, folder: Path) -> None:
-    """Raise if a log's first line names another run than its folder does.
+    """Raise if the beginning of a log, or a reply in it, names another run than its folder does.
 
     Raises:
         MisplacedRun: the ids of its attempts, and the texts they name, belong to another folder.
     """
-    if isinstance(line, RunStarted) and line.run != folder.name:
-        raise MisplacedRun(
-            f"{folder} holds run {line.run}; rename it so, or move it out of {folder.parent} if it is a copy"
-        )
+    match line:
+        case RunStarted():
+            run = line.run
+        case CompletionRecorded():
+            run = line.key.run
+        case _:
+            return
+    if run != folder.name:
+        there = "; that run is there already" if (folder.parent / run / LOG).exists() else ""
+        way_out = f"rename it so, or move it out of {folder.parent} if it is a copy"
+        raise MisplacedRun(f"{folder} holds run {run}; {way_out}{there}")
 
 
 class Archive:
@@ -52,7 +59,7 @@ class Archive:
 
     def runs(self) -> list[str]:
         """Ids of the runs, oldest first."""
-        names = (path.parent.name for path in self.folder.glob(f"*/{LOG}"))
+        names = (path.parent.name for path in self.folder.glob(f"*/{LOG}") if path.is_file())
         return sorted(name for name in names if not name.startswith("."))
 
     def find(self, name: str | None = None) -> str:
@@ -94,7 +101,7 @@ class Archive:
         """
         for name in self.runs() if run is None else [run]:
             if self._is_in_place(name):
-                yield from fold(self.log_path(name), self._on_damage)
+                yield from self._own(name)
 
     def started(self, run: str) -> RunStarted:
         """The first line of a run.
@@ -106,6 +113,21 @@ class Archive:
         if not isinstance(first, RunStarted):
             raise ArchiveError(f"{self.log_path(run)} does not begin with the start of a run")
         return first
+
+    def _own(self, run: str) -> Iterator[Attempt]:
+        """The attempts of a log that are its own; those of another run are reported once."""
+        said = False
+        for attempt in fold(self.log_path(run), self._on_damage):
+            try:
+                refuse_misplaced(attempt.completion, self.folder / run)
+            except MisplacedRun as error:
+                if self._on_damage is None:
+                    raise
+                if not said:
+                    self._on_damage(f"left out: {error}")
+                said = True
+            else:
+                yield attempt
 
     def _is_in_place(self, run: str) -> bool:
         first = next(read_lines(self.log_path(run)), None)

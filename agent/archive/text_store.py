@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kernelwright.agent.archive.archive_errors import ArchiveError
 from kernelwright.agent.records.attempt_log import INLINE_BYTES, Text, TextRef
-from kernelwright.evaluator import write_whole
+from kernelwright.evaluator import read_regular, write_whole
 
 PENDING = "pending"
 """Folder of half-written texts; only the holder of the run's lock may empty it."""
@@ -48,9 +48,11 @@ class TextStore:
             return text
         path = self.path(text)
         try:
-            data = path.read_bytes()
+            data = read_regular(path)
         except FileNotFoundError:
             raise ArchiveError(f"text {path} is missing; restore it from a copy of the run") from None
+        except OSError as error:
+            raise ArchiveError(f"text {path} {error.strerror}; restore it from a copy of the run") from None
         if hashlib.sha256(data).hexdigest() != text.sha:
             raise ArchiveError(f"text {path} is damaged; restore it from a copy of the run")
         return data.decode("utf-8", "surrogatepass")

@@ -72,6 +72,7 @@ class DatasetExporter:
                 exported=exported,
                 problems=Counter(reader.splits.split(problem) for problem in stage.problems()),
                 licenses=stage.licenses(),
+                policies=stage.policies(),
                 command=settings.command(self.name, str(archive.folder.parent), str(exported.folder)),
                 version=_version(),
             )

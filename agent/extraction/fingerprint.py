@@ -9,9 +9,15 @@ from typing import Final
 from kernelwright.agent.extraction.policy import SHINGLE_TOKENS
 from kernelwright.evaluator import parse_python, sha256_text
 
-_LITERAL: Final = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
+# With its prefix: `u8"x"` is not `u8 "x"`.
+_LITERAL: Final = r'(?<!\w)\w*+"(?:\\.|[^"\\\n])*"|(?<!\w)\w*+\'(?:\\.|[^\'\\\n])*\''
 # Comments of C and CUDA, but not what looks like one inside a literal.
 _COMMENT: Final = re.compile(rf"{_LITERAL}|//[^\n]*|/\*.*?\*/", re.DOTALL)
+# Words of C++ or CUDA, whose layout means nothing; in a raw literal it does, and in any other text it may.
+_IS_C: Final = re.compile(
+    r"^\s*#\s*(?:include|define|pragma)\b|__global__|__device__|\b(?:at|std|torch)::", re.M
+)
+_RAW: Final = 'R"'
 # Operators stay together, so that `a++ + b` and `a + ++b` differ.
 _TOKEN: Final = re.compile(rf"{_LITERAL}|\w+|[-+*/%&|^<>=!]+|[^\w\s]")
 
@@ -19,7 +25,8 @@ _TOKEN: Final = re.compile(rf"{_LITERAL}|\w+|[-+*/%&|^<>=!]+|[^\w\s]")
 def fingerprint(source: str) -> str:
     """A hash that is equal for sources which differ only in comments, docstrings and layout.
 
-    Works on Python with C++ or CUDA inside its string literals; what is not Python is taken by its words.
+    Works on Python with C++ or CUDA inside its string literals; any other literal counts as it is. What is
+    not Python is taken by its words.
     """
     return sha256_text(normalised(source))
 
@@ -41,7 +48,7 @@ def distance(one: str, other: str) -> float:
 
 
 class _Canonical(ast.NodeTransformer):
-    """Drops docstrings, and comments and layout inside strings that hold source."""
+    """Drops docstrings, and comments and layout inside strings that hold C++ or CUDA."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
         if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
@@ -49,17 +56,25 @@ class _Canonical(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        if isinstance(node.value, str) and "\n" in node.value:
+        if isinstance(node.value, str) and "\n" in node.value and _is_c(node.value):
             return ast.copy_location(ast.Constant(_without_layout(node.value)), node)
         return node
 
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        # A part of a text does not tell where its literals and comments end.
+        return node
+
+
+def _is_c(text: str) -> bool:
+    return _IS_C.search(text) is not None and _RAW not in text
+
 
 def _without_layout(text: str) -> str:
-    bare = _COMMENT.sub(lambda match: match[0] if match[0][0] in "\"'" else " ", text)
-    # A directive ends with its line, so lines count there and nowhere else.
-    lines = bare.replace("\\\n", " ").split("\n")
-    words = (" ".join(_TOKEN.findall(line)) for line in lines)
-    return " ".join(f"\n{line}\n" if line.startswith("#") else line for line in words if line)
+    bare = _COMMENT.sub(lambda match: match[0] if match[0][0] != "/" else " ", text)
+    # A directive ends with its line, and a blank before a parenthesis makes another macro of it.
+    lines = [line.strip() for line in bare.replace("\\\n", " ").split("\n")]
+    words = (f"\n{line}\n" if line.startswith("#") else " ".join(_TOKEN.findall(line)) for line in lines)
+    return " ".join(line for line in words if line)
 
 
 def _shingles(source: str) -> frozenset[tuple[str, ...]]:

@@ -23,15 +23,18 @@ from kernelwright.agent.datasets.write.message_texts import clean
 from kernelwright.agent.interop.handoff import RunExporter, bounded
 from kernelwright.agent.leaderboard.display_text import without_folders
 from kernelwright.agent.records.attempt_log import Attempt
+from kernelwright.agent.records.score_policy import ScorePolicy, exclusion_reason
 from kernelwright.agent.records.strict_json import plain as plain_json
 from kernelwright.evaluator import (
     BACKENDS,
+    Dtype,
     Evaluation,
     EvaluationConfig,
     Evaluator,
     EvaluatorError,
     Measurement,
     Mismatch,
+    Passes,
     Problem,
     ProblemSignature,
     Status,
@@ -94,7 +97,7 @@ class FlashinferWriter:
         self._definitions: dict[str, tuple[str, str, EvaluationConfig]] = {}
         """Problem id, source and policy by name."""
 
-    def take(self, attempt: Attempt) -> str:
+    def take(self, attempt: Attempt, policy: ScorePolicy) -> str:
         """Implements `RunWriter.take`."""
         evaluation, code = self._archive.evaluation(attempt), self._archive.code(attempt)
         if evaluation is None:
@@ -117,11 +120,11 @@ class FlashinferWriter:
         if name not in self._seen:
             self._seen.add(name)
             _write(self._out / "solutions" / plain(attempt.key.model) / definition / f"{name}.json", made)
-        path = self._out / "traces" / f"{definition}.jsonl"
+        path = self._out / "traces" / f"{definition}.{policy.id}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         # Opened for each line: there may be more definitions than a process may have open files.
         with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(trace(attempt, evaluation)) + "\n")
+            file.write(json.dumps(trace(attempt, evaluation, policy)) + "\n")
         return ""
 
     def finish(self) -> str:
@@ -182,7 +185,6 @@ def solution(attempt: Attempt, code: str, reference: str, evaluation: Evaluation
     """A candidate as a Solution."""
     backend = BACKENDS[attempt.key.backend]
     sources = {"kernel.py": code, "reference.py": reference, ENTRY: _ENTRY_SOURCE}
-    hardware = evaluation.environment.device_name if evaluation.environment else ""
     return {
         "name": solution_name(attempt, evaluation),
         "definition": definition_name(attempt, evaluation),
@@ -190,7 +192,8 @@ def solution(attempt: Attempt, code: str, reference: str, evaluation: Evaluation
         "spec": {
             # The module builds its own extension, so that it is Python to flashinfer-bench.
             "language": backend.interchange_language,
-            "target_hardware": [hardware or (backend.device)],
+            # The kind alone: one solution has traces of several devices.
+            "target_hardware": [backend.device],
             "entry_point": f"{ENTRY}::run",
             "dependencies": ["torch", *(package.name for package in backend.requires)],
             "destination_passing_style": False,
@@ -201,42 +204,46 @@ def solution(attempt: Attempt, code: str, reference: str, evaluation: Evaluation
     }
 
 
-def trace(attempt: Attempt, evaluation: Evaluation) -> Json:
+def trace(attempt: Attempt, evaluation: Evaluation, policy: ScorePolicy) -> Json:
     """An evaluation as a Trace."""
     status = STATUSES.get(evaluation.status, "RUNTIME_ERROR")
     environment = evaluation.environment
     libs = {"torch": environment.torch, "cuda": environment.cuda} if environment else {}
+    unfit = exclusion_reason(evaluation)
+    detail = f"not to be compared: {unfit}" if unfit else evaluation.detail
     record: Json = {
         "status": status,
         "environment": {
             "hardware": environment.device_name if environment else "unknown",
-            "libs": {name: version for name, version in libs.items() if version},
+            "libs": {name: version for name, version in libs.items() if version}
+            | {"kernelwright_policy": policy.id},
         },
         "timestamp": evaluation.evaluated_at or attempt.completion.completed_at,
-        "log": without_folders(f"{evaluation.status}: {evaluation.detail}"),
+        "log": without_folders(f"{evaluation.status}: {detail}") + f"\npolicy {policy.id}: {policy}",
     }
     if status in ("PASSED", "INCORRECT_NUMERICAL"):
         record["correctness"] = _correctness(evaluation)
     if status == "PASSED":
-        record["performance"] = _performance(evaluation.measurement)
+        record["performance"] = _performance(None if unfit else evaluation.measurement)
     return {
         "definition": definition_name(attempt, evaluation),
-        "workload": {"axes": {}, "inputs": {}, "uuid": workload(evaluation)},
+        "workload": {"axes": {}, "inputs": {}, "uuid": workload(evaluation.problem_sha, policy)},
         "solution": solution_name(attempt, evaluation),
         "evaluation": record,
     }
 
 
 def definition_name(attempt: Attempt, evaluation: Evaluation) -> str:
-    """Equal for equal problems with equal shapes."""
-    return plain("_".join(filter(None, (attempt.key.problem, evaluation.config.shapes))))
-
-
-def workload(evaluation: Evaluation) -> str:
-    """An id, equal for equal problems under equal terms: shapes, types, precision, passes."""
+    """Equal for equal problems with equal shapes, types and passes."""
     config = evaluation.config
-    parts = evaluation.problem_sha, config.shapes or "", config.dtype, config.math, config.passes
-    return str(uuid.uuid5(uuid.NAMESPACE_OID, "\0".join(parts)))
+    dtype = "" if config.dtype is Dtype.AS_IS else config.dtype
+    passes = "" if config.passes is Passes.FORWARD else config.passes
+    return plain("_".join(filter(None, (attempt.key.problem, config.shapes, dtype, passes))))
+
+
+def workload(problem_sha: str, policy: ScorePolicy) -> str:
+    """An id, equal for equal problems under one policy: there solutions of one workload are compared."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{problem_sha}\0{policy.model_dump_json()}"))
 
 
 def solution_name(attempt: Attempt, evaluation: Evaluation) -> str:

@@ -9,8 +9,10 @@ from typing import Final, Protocol
 
 from kernelwright.agent.archive import Archive, ArchiveError
 from kernelwright.agent.datasets import Exported
+from kernelwright.agent.leaderboard.rows import settled_policies
 from kernelwright.agent.records.atomic_folder import appearing
 from kernelwright.agent.records.attempt_log import Attempt
+from kernelwright.agent.records.score_policy import ScorePolicy
 from kernelwright.evaluator import Record, sha256_text
 
 CANDIDATES: Final = ("candidates", "")
@@ -29,8 +31,10 @@ class RunSelection(Record):
 class RunWriter(Protocol):
     """Writes attempts into a folder."""
 
-    def take(self, attempt: Attempt) -> str:
-        """Write an attempt; return the reason where nothing was written.
+    def take(self, attempt: Attempt, policy: ScorePolicy) -> str:
+        """Write an attempt, scored under a policy; return the reason where nothing was written.
+
+        Scores of two policies must share no table.
 
         Raises:
             ArchiveError: a text of it is missing or damaged; nothing was written.
@@ -64,10 +68,12 @@ class RunExporter:
         with appearing(out) as pending:
             writer = self.open(archive, pending.path)
             for run in runs:
+                policies = settled_policies(archive.attempts(run))
                 for attempt in archive.attempts(run):
                     exported.seen += 1
+                    policy = policies.get(attempt.id)
                     try:
-                        reason = writer.take(attempt)
+                        reason = "not judged" if policy is None else writer.take(attempt, policy)
                     except ArchiveError:
                         reason = "a text of it is missing or damaged"
                     exported.left_out.update([reason] if reason else [])

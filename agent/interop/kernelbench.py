@@ -1,7 +1,8 @@
 """Writes runs in KernelBench's layout: candidates, `eval_results.json` and baseline timings.
 
-A run folder holds one model, backend and level; `kernelwright import` reads it back. A problem is identified
-by the number its file name begins with. Imported candidates keep their numbers.
+A run folder holds one model, backend, level and policy; `kernelwright import` reads it back. Baselines lie in
+a folder of the same policy, since a ratio of times measured on other terms means nothing. A problem is
+identified by the number its file name begins with. Imported candidates keep their numbers.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from kernelwright.agent.interop.handoff import RunExporter, bounded
 from kernelwright.agent.interop.imports.reply_reader import KERNEL_FILE
 from kernelwright.agent.leaderboard.display_text import without_folders
 from kernelwright.agent.records.attempt_log import Attempt
+from kernelwright.agent.records.score_policy import ScorePolicy, exclusion_reason, policy_of
 from kernelwright.evaluator import Evaluation, Measurement, Stage, Status
 
 NO_TIME: Final = -1.0
@@ -66,7 +68,7 @@ class KernelBenchWriter:
         self._folders: dict[tuple[str, ...], _RunFolder] = {}
         self._baselines = BaselineTimings()
 
-    def take(self, attempt: Attempt) -> str:
+    def take(self, attempt: Attempt, policy: ScorePolicy) -> str:
         """Implements `RunWriter.take`."""
         evaluation, code = self._archive.evaluation(attempt), text_of(self._archive, attempt)
         if evaluation is None:
@@ -77,12 +79,12 @@ class KernelBenchWriter:
         if place is None:
             return "its problem has no number"
         self._baselines.add(attempt.key.problem, evaluation)
-        folder = self._folder(attempt, place.level)
+        folder = self._folder(attempt, place.level, policy)
         if folder.owners.setdefault(place.problem, attempt.key.problem) != attempt.key.problem:
             return "another problem has its number"
         place = _free(place, folder.taken[place.problem])
         (folder.path / place.file_name).write_bytes(code.encode("utf-8", "surrogatepass"))
-        folder.results[place.problem].append(result_of(place, attempt, evaluation))
+        folder.results[place.problem].append(result_of(place, attempt, evaluation, policy))
         return ""
 
     def finish(self) -> str:
@@ -95,12 +97,13 @@ class KernelBenchWriter:
         self._baselines.write(self._out / "timing")
         return ""
 
-    def _folder(self, attempt: Attempt, level: str) -> _RunFolder:
+    def _folder(self, attempt: Attempt, level: str, policy: ScorePolicy) -> _RunFolder:
         key = attempt.key
-        known = self._folders.get((key.run, key.model, key.backend, level))
+        known = self._folders.get((key.run, key.model, key.backend, level, policy.id))
         if known is not None:
             return known
-        name = _plain(f"{key.run}_{key.model}_{key.backend}_level{level}")
+        # The policy comes first: a long name loses its end.
+        name = _plain(f"{policy.id}_{key.run}_{key.model}_{key.backend}_level{level}")
         path = self._out / "runs" / name
         # Two names of models may become one name of a folder.
         number = 2
@@ -108,7 +111,7 @@ class KernelBenchWriter:
             path = path.with_name(f"{name}.{number}")
             number += 1
         path.mkdir(parents=True)
-        folder = self._folders[key.run, key.model, key.backend, level] = _RunFolder(path)
+        folder = self._folders[key.run, key.model, key.backend, level, policy.id] = _RunFolder(path)
         return folder
 
 
@@ -131,13 +134,16 @@ def place_of(attempt: Attempt) -> KernelBenchId | None:
     return KernelBenchId(numbered["level"], numbered["problem"], attempt.key.sample)
 
 
-def result_of(place: KernelBenchId, attempt: Attempt, evaluation: Evaluation) -> Json:
-    """One entry of `eval_results.json`."""
-    measured = evaluation.measurement if evaluation.status is Status.PASSED else None
+def result_of(place: KernelBenchId, attempt: Attempt, evaluation: Evaluation, policy: ScorePolicy) -> Json:
+    """One entry of `eval_results.json`; a time that is not to be compared is none there, and says why."""
+    unfit = exclusion_reason(evaluation)
+    measured = evaluation.measurement if evaluation.status is Status.PASSED and not unfit else None
     device = evaluation.environment
     metadata: Json = {
         "hardware": device.device_name if device else "unknown",
         "device": device.device if device else "unknown",
+        "kernelwright_policy": f"{policy.id}: {policy}",
+        "kernelwright_unfit": unfit,
         "kernelwright_status": evaluation.status.value,
         "kernelwright_attempt": attempt.id,
         "kernelwright_turn": attempt.key.turn,
@@ -156,26 +162,31 @@ def result_of(place: KernelBenchId, attempt: Attempt, evaluation: Evaluation) ->
 
 
 class BaselineTimings:
-    """Timings of references: the latest of each problem, device and kind."""
+    """Timings of references that nothing disturbed: the latest of each problem, policy and kind."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], dict[str, dict[str, Json]]] = {}
+        """By folder and kind: problems by level."""
 
     def add(self, problem: str, evaluation: Evaluation) -> None:
         """Add the baselines of an evaluation."""
         measured, device = evaluation.measurement, evaluation.environment
-        if measured is None or device is None:
+        if measured is None or device is None or exclusion_reason(evaluation):
             return
+        policy = policy_of(evaluation)
+        folder = _plain(f"{policy.id}_{device.device_name}")
         level, _, name = problem.rpartition("/")
         for kind in measured.baselines:
-            levels = self._found.setdefault((device.device_name, kind), {})
-            entry = {**_statistics(measured, kind, evaluation), "hardware": device.device_name}
+            levels = self._found.setdefault((folder, kind), {})
+            entry = _statistics(measured, kind, evaluation) | {
+                "kernelwright_policy": f"{policy.id}: {policy}"
+            }
             levels.setdefault(level or "problems", {})[f"{name}.py"] = entry
 
     def write(self, folder: Path) -> None:
-        """Write a folder for each device, a file for each kind."""
-        for (device, kind), levels in self._found.items():
-            place = folder / _plain(device)
+        """Write a folder for each policy, a file for each kind."""
+        for (name, kind), levels in self._found.items():
+            place = folder / name
             place.mkdir(parents=True, exist_ok=True)
             ordered = {level: dict(sorted(levels[level].items())) for level in sorted(levels)}
             _write(place / f"{TIMINGS.get(kind, kind)}.json", ordered)

@@ -6,11 +6,13 @@ import json
 import keyword
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+from kernelwright.agent.records.score_policy import ScorePolicy, exclusion_reason, policy_of
 from kernelwright.agent.workspace import Kernel
 from kernelwright.evaluator import BACKENDS, Problem, Record
 
@@ -19,11 +21,14 @@ NAME_CHARACTERS: Final = 60
 """Characters of a problem's name in the name of a kernel's module."""
 CELL_CHARACTERS: Final = 120
 """Characters of a cell in the table of kernels."""
+POLICY_CHARACTERS: Final = 600
+"""Characters of a table's policy, which is some 200 long."""
 RESERVED: Final = frozenset(
     {"agent", "evaluator", "kernelwright", "ninja", "numpy", "pytest", "tests", "torch"}
 )
 """Modules that kernels and their tests need, and the folder of the tests."""
 
+_HEADING: Final = "| name | for | speedup | by | licence |\n| --- | --- | --- | --- | --- |"
 _SKELETON: Final = files("kernelwright.agent.interop") / "skeleton"
 
 
@@ -65,7 +70,7 @@ def write_package(
             f"the reference of kernel {missing[0].id} ({missing[0].record.problem}, as it was "
             "evaluated) is not at hand; name its file with --problem"
         )
-    named = {_name(kernel): kernel for kernel in kernels}
+    named = _named(kernels)
     module = out / wanted.module
     for name, kernel in named.items():
         _write_kernel(module / name, kernel, references[kernel.record.problem_sha])
@@ -89,7 +94,7 @@ def write_package(
         NAME=wanted.name,
         MODULE=wanted.module,
         FIRST=next(iter(named), "NAME"),
-        ROWS="\n".join(_row(name, kernel) for name, kernel in named.items()),
+        TABLES=_tables(named),
     )
     return list(named)
 
@@ -117,14 +122,27 @@ def _write_kernel(folder: Path, kernel: Kernel, reference: Problem) -> None:
 
 
 def _facts(kernel: Kernel) -> dict[str, object]:
+    # No speedup: without its policy it is a number, and `score.json` holds both.
+    config = kernel.score.config.model_dump(mode="json", include={"shapes", "dtype", "math"})
     return {
         "kernel": kernel.id,
         "problem": kernel.record.problem,
         "backend": kernel.record.backend,
         "device": BACKENDS[kernel.record.backend].device,
-        "speedup": kernel.score.speedup,
+        "scored_with": config,
         "license": kernel.record.provenance.license,
     }
+
+
+def _named(kernels: Sequence[Kernel]) -> dict[str, Kernel]:
+    """Each kernel once by a name of its own: problems of several folders may have the same last name."""
+    named: dict[str, Kernel] = {}
+    for kernel in {kernel.folder: kernel for kernel in kernels}.values():
+        name, number = _name(kernel), 2
+        while name in named:
+            name, number = f"{_name(kernel)}_{number}", number + 1
+        named[name] = kernel
+    return named
 
 
 def _name(kernel: Kernel) -> str:
@@ -145,17 +163,31 @@ def _fill(path: Path, template: str, **values: str) -> None:
     path.write_text(text, "utf-8")
 
 
+def _tables(named: Mapping[str, Kernel]) -> str:
+    """A table for each policy, the most used first; scores of two never share one."""
+    tables: defaultdict[ScorePolicy, list[str]] = defaultdict(list)
+    for name, kernel in named.items():
+        tables[policy_of(kernel.score)].append(_row(name, kernel))
+    parts = [
+        "\n".join((f"Policy {policy.id}: {_cell(str(policy), POLICY_CHARACTERS)}", "", _HEADING, *rows))
+        for policy, rows in sorted(tables.items(), key=lambda table: -len(table[1]))
+    ]
+    if reasons := sorted({exclusion_reason(kernel.score) for kernel in named.values()} - {""}):
+        parts.append(f"‡: not to be compared: {'; '.join(reasons)}.")
+    return "\n\n".join(parts)
+
+
 def _row(name: str, kernel: Kernel) -> str:
     best, origin = kernel.score, kernel.record.provenance
-    speed = f"{best.speedup:.2f}×" if best.speedup is not None else "not measured"
+    mark = "‡" if exclusion_reason(best) else ""
+    speed = f"{best.speedup:.2f}×{mark}" if best.speedup is not None else "not measured"
     if best.measurement:
         interval = best.measurement.interval
         speed += f" ({interval.low:.2f}–{interval.high:.2f}, against {best.measurement.against})"
-    device = best.environment.device_name if best.environment else "unknown"
-    cells = (name, kernel.record.problem, speed, device, origin.model, origin.license or "not stated")
+    cells = (name, kernel.record.problem, speed, origin.model, origin.license or "not stated")
     return f"| {' | '.join(_cell(str(cell or '-')) for cell in cells)} |"
 
 
-def _cell(text: str) -> str:
+def _cell(text: str, most: int = CELL_CHARACTERS) -> str:
     """Text of others in a table of Markdown: on one line, without marks that mean something there."""
-    return re.sub(r"[^\w .,:;/+×–()-]", "_", " ".join(text.split()))[:CELL_CHARACTERS]
+    return re.sub(r"[^\w .,:;/+×–·‡()-]", "_", " ".join(text.split()))[:most]

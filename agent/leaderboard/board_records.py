@@ -61,8 +61,13 @@ class Entry(Record):
 
     of: Standing
     rank: int
-    """By `geomean`; those whose intervals overlap with the best share its rank. An entry
+    """By `ranked`; those whose intervals overlap with the best share its rank. An entry
     with `doubted` kernels is not first beside one without."""
+    ranked: Estimate
+    """Geometric mean over problems of the expected best of k attempts, failures counted as 1.0; k is the most
+    that all entries of the table made at a problem, so that who tried more often is not ahead for that."""
+    ranked_k: float
+    """Mean over problems of k."""
     problems: int
     """Problems attempted."""
     problem_set: str
@@ -76,7 +81,7 @@ class Entry(Record):
     statuses: dict[str, int]
     fast_p: tuple[FastP, ...]
     geomean: Estimate
-    """Geometric mean over problems of the best speedup, failures counted as 1.0."""
+    """The same of the best of all attempts, however many."""
     geomean_solved: float | None
     """The same over the solved problems alone."""
     speedups: tuple[float, ...]

@@ -1,4 +1,4 @@
-"""Makes text of others safe to read: nothing invisible, nothing that changes the direction of writing.
+"""Makes text of others fit to show: without folders of this machine, names on one line, numbers short.
 
 Escaping for HTML is elsewhere: templates escape, and scripts only ever set text.
 """
@@ -10,11 +10,7 @@ import re
 from typing import Final
 
 from kernelwright.agent.leaderboard.policy import NAME_CHARACTERS
-
-_UNSEEN: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
-    "|[\ud800-\udfff]"
-)
+from kernelwright.evaluator import one_line
 
 _FOLDERS: Final = re.compile(r"(?<![\w./:-])/(?:[\w.@+~-]+/)+(?=[\w.@+~-])")
 
@@ -24,14 +20,9 @@ def without_folders(text: str) -> str:
     return _FOLDERS.sub("", text.encode("utf-8", "replace").decode())
 
 
-def visible(text: str) -> str:
-    """A text with control characters, direction overrides and lone surrogates written out, as `⟨U+202E⟩`."""
-    return _UNSEEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text.replace("\r\n", "\n"))
-
-
 def name(text: str) -> str:
     """A name on one line, cut where it is far too long."""
-    line = visible(" ".join(text.split()))
+    line = one_line(text)
     return line if len(line) <= NAME_CHARACTERS else f"{line[: NAME_CHARACTERS - 1]}…"
 
 

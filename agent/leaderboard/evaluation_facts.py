@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kernelwright.agent.records.durations import milliseconds, seconds
-from kernelwright.agent.records.score_policy import policy_of
+from kernelwright.agent.records.score_policy import exclusion_reason, policy_of
 from kernelwright.evaluator import Evaluation, Measurement
 
 
@@ -62,7 +62,10 @@ def _counters(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
 def _speed(evaluation: Evaluation, measured: Measurement) -> Iterator[tuple[str, str]]:
     low, high = measured.interval.low, measured.interval.high
     if evaluation.speedup is not None:
-        yield "speedup", f"{evaluation.speedup:.2f}× over {measured.against} (95 %: {low:.2f} to {high:.2f})"
+        why = exclusion_reason(evaluation)
+        mark = f", not to be compared: {why}" if why else ""
+        told = f"{evaluation.speedup:.2f}× over {measured.against} (95 %: {low:.2f} to {high:.2f}){mark}"
+        yield "speedup", told
     times = [f"candidate {milliseconds(measured.candidate.median_ms)}"]
     times += [f"{name} {milliseconds(timing.median_ms)}" for name, timing in measured.baselines.items()]
     yield "time", f"{', '.join(times)}; {measured.candidate.calls} calls, {measured.inputs} inputs"
@@ -76,8 +79,6 @@ def _speed(evaluation: Evaluation, measured: Measurement) -> Iterator[tuple[str,
         noise.append(f"{measured.process_spread:.1%} between processes")
     state = evaluation.environment.state if evaluation.environment else {}
     noise += [f"{name} {value}" for name, value in state.items() if name.endswith("load")]
-    if measured.contended:
-        noise.append("contended: other work disturbed the measurement, so it is not ranked")
     if noise:
         yield "noise", ", ".join(noise)
 

@@ -37,6 +37,12 @@ def read_rows(attempts: Iterable[Attempt]) -> AttemptRows:
     return AttemptRows(evaluated=evaluated, unevaluated=len(views) - len(evaluated))
 
 
+def settled_policies(attempts: Iterable[Attempt]) -> dict[str, ScorePolicy]:
+    """The policy of each evaluated attempt by id; one that reached no device counts for its run's machine."""
+    views = [view_of(attempt) for attempt in attempts]
+    return {row.attempt: row.policy for row in _on_machines([row for row in views if row.status is not None])}
+
+
 def of_track(rows: Iterable[AttemptView], track: str) -> list[AttemptView]:
     """The rows with a pass on any other track counted as a failure."""
     return [row if row.speedup is None or row.track == track else replace(row, speedup=None) for row in rows]

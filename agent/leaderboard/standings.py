@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
 
 from kernelwright.agent.leaderboard.board_records import (
     AtK,
@@ -36,6 +38,9 @@ from kernelwright.agent.records.score_policy import ScorePolicy
 from kernelwright.agent.strategies import attempts_are_one_sample
 from kernelwright.evaluator import Status, sha256_text
 
+Sample: TypeAlias = list[float | None]
+"""The speedups of a sample's attempts in their order; None for a failure."""
+
 
 def board(
     attempts: Iterable[Attempt], *, samples: int = 1000, seed: int = 0, track: str | None = None
@@ -62,7 +67,7 @@ def board_of(rows: AttemptRows, *, samples: int = 1000, seed: int = 0, track: st
         entries=tuple(
             entry
             for of, members in groups
-            for entry in _ranked([_entry(of, group, samples=samples, seed=seed) for group in members])
+            for entry in _ranked(_entries(of, members, samples=samples, seed=seed))
         ),
         problems=tuple(
             _problem(of, group) for of, table in zip(order, problems, strict=True) for group in table
@@ -97,9 +102,32 @@ def fastest(rows: Iterable[AttemptView]) -> AttemptView | None:
     return max(correct, key=lambda row: (not row.is_doubted, not row.unfit, row.speedup or 0.0), default=None)
 
 
-def _entry(of: tuple[str, ScorePolicy], rows: list[AttemptView], *, samples: int, seed: int) -> Entry:
-    by_problem = _by_problem(rows)
-    best = [_best(of_problem) for of_problem in by_problem.values()]
+def _entries(
+    of: tuple[str, ScorePolicy], members: list[list[AttemptView]], *, samples: int, seed: int
+) -> list[Entry]:
+    """The entries of one table, compared at the most attempts that all of them made at a problem."""
+    drawn = [_by_problem(rows) for rows in members]
+    equal: dict[str, int] = {}
+    for by_problem in drawn:
+        for problem, made in by_problem.items():
+            equal[problem] = min(sum(map(len, made)), equal.get(problem, sys.maxsize))
+    return [
+        _entry(of, rows, by_problem, equal, samples=samples, seed=seed)
+        for rows, by_problem in zip(members, drawn, strict=True)
+    ]
+
+
+def _entry(
+    of: tuple[str, ScorePolicy],
+    rows: list[AttemptView],
+    by_problem: dict[str, list[Sample]],
+    equal: Mapping[str, int],
+    *,
+    samples: int,
+    seed: int,
+) -> Entry:
+    bests = [[_best(made) for made in of_problem] for of_problem in by_problem.values()]
+    best = [_best(of_problem) for of_problem in bests]
     solved = [speedup for speedup in best if speedup is not None]
     logs = [_log(speedup) for speedup in best]
     tokens, costs = (
@@ -108,10 +136,13 @@ def _entry(of: tuple[str, ScorePolicy], rows: list[AttemptView], *, samples: int
     )
     cheats = sum(row.is_cheat for row in rows)
     hits = [[fast_p([speedup], p) for speedup in best] for p in SPEEDUP_POINTS]
-    around, *shares = bootstrap([logs, *hits], samples=samples, seed=seed)
+    at_equal = [_best_of_attempts(made, equal[problem]) for problem, made in by_problem.items()]
+    around, around_equal, *shares = bootstrap([logs, at_equal, *hits], samples=samples, seed=seed)
     return Entry(
         of=Standing(model=rows[0].model, strategy=rows[0].strategy, backend=of[0], **dict(of[1])),
         rank=0,
+        ranked=_mean_speedup(at_equal, around_equal),
+        ranked_k=mean([equal[problem] for problem in by_problem]),
         problems=len(by_problem),
         problem_set=sha256_text("\0".join(sorted(by_problem)))[:8],
         solved=len(solved),
@@ -123,12 +154,10 @@ def _entry(of: tuple[str, ScorePolicy], rows: list[AttemptView], *, samples: int
             FastP(p=p, per_attempt=_per_attempt(rows, p), best=_estimate(mean(hit), share))
             for p, hit, share in zip(SPEEDUP_POINTS, hits, shares, strict=True)
         ),
-        geomean=_estimate(
-            math.exp(mean(logs)), around and Interval(math.exp(around.low), math.exp(around.high))
-        ),
+        geomean=_mean_speedup(logs, around),
         geomean_solved=geometric_mean(solved),
         speedups=tuple(sorted(solved, reverse=True)),
-        at_k=tuple(_at_k(list(by_problem.values()))),
+        at_k=tuple(_at_k(bests)),
         tracks=_counts(row.track or "unknown" for row in rows if row.status is Status.PASSED),
         speed_of_light=_quartiles(rows),
         doubted=_doubted(rows),
@@ -156,21 +185,21 @@ def _ranked(entries: list[Entry]) -> list[Entry]:
 
     An entry with an unsanitized best kernel, where the tools exist, is not first beside one without.
     """
-    members = sorted(entries, key=lambda entry: -entry.geomean.value)
+    members = sorted(entries, key=lambda entry: -entry.ranked.value)
     checked = [entry for entry in members if not entry.doubted]
-    among_checked = zip(checked, ranks([_interval(entry.geomean) for entry in checked]), strict=True)
-    among_all = zip(members, ranks([_interval(entry.geomean) for entry in members]), strict=True)
+    among_checked = zip(checked, ranks([_interval(entry.ranked) for entry in checked]), strict=True)
+    among_all = zip(members, ranks([_interval(entry.ranked) for entry in members]), strict=True)
     named = [entry.model_copy(update={"rank": rank}) for entry, rank in among_checked]
     named += [
         entry.model_copy(update={"rank": max(rank, 2 if checked else 1)})
         for entry, rank in among_all
         if entry.doubted
     ]
-    return sorted(named, key=lambda entry: (entry.rank, -entry.geomean.value))
+    return sorted(named, key=lambda entry: (entry.rank, -entry.ranked.value))
 
 
-def _by_problem(rows: list[AttemptView]) -> dict[str, list[float | None]]:
-    """Each problem's samples, as the best speedup of each; None where no attempt of it passed.
+def _by_problem(rows: list[AttemptView]) -> dict[str, list[Sample]]:
+    """Each problem's samples.
 
     A sample all of whose replies another run has is the one it repeats: k of n must be n that were drawn.
     """
@@ -179,11 +208,13 @@ def _by_problem(rows: list[AttemptView]) -> dict[str, list[float | None]]:
     for row in rows:
         whole = row.strategy in joint
         made[row.problem, row.run, 0 if whole else row.sample].append(row)
-    found: dict[str, dict[object, float | None]] = {}
+    found: dict[str, dict[object, Sample]] = {}
     for (problem, _, sample), replies in made.items():
         samples = found.setdefault(problem, {})
         said = sample, tuple(sorted(row.reply for row in replies))
-        samples[said] = _best([samples.get(said), *(row.speedup for row in replies)])
+        in_order = sorted(replies, key=lambda row: (row.turn, row.sample))
+        own = [row.speedup for row in in_order]
+        samples[said] = [_best(both) for both in zip(own, samples.get(said, own), strict=True)]
     return {problem: list(samples.values()) for problem, samples in sorted(found.items())}
 
 
@@ -205,12 +236,30 @@ def _per_attempt(rows: list[AttemptView], p: float) -> float:
 
 def _at_k(problems: list[list[float | None]]) -> Iterable[AtK]:
     most = min(len(samples) for samples in problems)
-    # Any correct kernel is preferred to a failure, even one slower than the reference.
-    rising = [sorted(samples, key=lambda speedup: speedup or 0.0) for samples in problems]
     for k in (k for k in SAMPLE_COUNTS if k <= most):
-        right = [pass_at_k(len(samples), sum(s is not None for s in samples), k) for samples in rising]
-        logs = [best_at_k([_log(speedup) for speedup in samples], k) for samples in rising]
+        right = [pass_at_k(len(samples), sum(s is not None for s in samples), k) for samples in problems]
+        logs = [best_at_k(_rising_logs(samples), k) for samples in problems]
         yield AtK(k=k, passed=mean(right), speedup=math.exp(mean(logs)))
+
+
+def _best_of_attempts(made: list[Sample], k: int) -> float:
+    """The expected logarithm of the best of k attempts, in whole samples as far as they fit in.
+
+    Samples of several attempts, such as conversations, are drawn as often as they have k attempts on average;
+    of longer ones the first k attempts count.
+    """
+    whole = k * len(made) // sum(map(len, made))
+    parts = made if whole else [attempts[:k] for attempts in made]
+    return best_at_k(_rising_logs([_best(attempts) for attempts in parts]), max(whole, 1))
+
+
+def _rising_logs(samples: list[float | None]) -> list[float]:
+    # Any correct kernel is preferred to a failure, even one slower than the reference.
+    return [_log(speedup) for speedup in sorted(samples, key=lambda speedup: speedup or 0.0)]
+
+
+def _mean_speedup(logs: list[float], around: Interval | None) -> Estimate:
+    return _estimate(math.exp(mean(logs)), around and Interval(math.exp(around.low), math.exp(around.high)))
 
 
 def _quartiles(rows: list[AttemptView]) -> Quartiles | None:

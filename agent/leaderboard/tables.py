@@ -7,14 +7,14 @@ import io
 from typing import Final
 
 from kernelwright.agent.leaderboard.board_records import Board, Entry, Estimate, Quartiles
-from kernelwright.agent.leaderboard.display_text import visible
 from kernelwright.agent.leaderboard.policy import SAMPLE_COUNTS, SPEEDUP_POINTS
 from kernelwright.agent.records.score_policy import ScorePolicy
 from kernelwright.agent.records.strict_json import strict_json
-from kernelwright.evaluator import Status
+from kernelwright.evaluator import Status, visible
 
 _PLAIN: Final = (
     "rank",
+    "ranked_k",
     "problems",
     "problem_set",
     "solved",
@@ -37,6 +37,7 @@ COLUMNS: Final = (
     *("rank", "policy"),
     *("model", "strategy", "backend", *ScorePolicy.model_fields),
     *("problems", "problem_set", "solved", "attempts", "per_problem", "samples"),
+    *("ranked_k", "ranked", "ranked_low", "ranked_high"),
     *("geomean", "geomean_low", "geomean_high", "geomean_solved"),
     *(f"fast_{p:g}{end}" for p in SPEEDUP_POINTS for end in ("", "_low", "_high", "_per_attempt")),
     *(f"{kind}_at_{k}" for k in SAMPLE_COUNTS for kind in ("pass", "best")),
@@ -73,6 +74,7 @@ def _line(entry: Entry) -> dict[str, object]:
         key: _cell(value) if type(value) is str else value for key, value in named.items()
     }
     line |= {name: getattr(entry, name) for name in (*_PLAIN, *_SPENT)}
+    line |= {"ranked": entry.ranked.value} | _around("ranked", entry.ranked)
     line |= {"geomean": entry.geomean.value} | _around("geomean", entry.geomean)
     for point in entry.fast_p:
         name = f"fast_{point.p:g}"

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 LEGEND = (
+    "#: whoever overlaps with the leader's interval shares its rank · k: the most attempts that all "
+    "made at a problem, in the mean · best@k: geometric mean of the speedup expected of the best of k "
+    "attempts, failures as 1.0, with its 95 % interval over problems; it decides the rank · tries: "
+    "attempts a problem in all; more find faster kernels · mean: the same of the best of all tries · "
     "fast_p: share of problems whose best kernel is correct and more than p× the fastest baseline · "
-    "mean: geometric, of each problem's best speedup, failures as 1.0, with its 95 % interval over "
-    "problems · solved mean: the same over solved problems · pass@k: chance that one of k samples is "
-    "correct · roofline: median share of the roofline of correct kernels · "
-    "#: whoever overlaps with the leader's interval shares its rank · tries: attempts a problem; more find "
-    "faster kernels"
+    "solved mean: of solved problems alone · pass@k: chance that one of k samples is correct · "
+    "roofline: median share of the roofline of correct kernels"
 )
 DOUBTED = (
     "†: a best kernel was not sanitized, though the tools exist on this hardware; it comes behind the others"
@@ -103,17 +104,22 @@ def _told(side: RunSide | None) -> str:
 def _standings(entries: list[Entry]) -> FittingTable:
     points = [f"fast_{point.p:g}" for point in entries[0].fast_p]
     table = FittingTable(
-        ["#>", "model", "strategy", "tries>", *(f"{point}>" for point in points), "mean>", "interval>"]
+        [
+            *("#>", "model", "strategy", "k>", "best@k>", "interval>", "tries>", "mean>"),
+            *(f"{point}>" for point in points),
+        ]
     )
     for entry in entries:
         table.add_row(
             f"{entry.rank}{'†' if entry.doubted else ''}",
             entry.of.model,
             entry.of.strategy,
+            f"{entry.ranked_k:.3g}",
+            f"{entry.ranked.value:.2f}×",
+            _between(entry.ranked.low, entry.ranked.high),
             f"{entry.per_problem:.3g}",
-            *(f"{point.best.value:.0%}" for point in entry.fast_p),
             f"{entry.geomean.value:.2f}×",
-            _between(entry.geomean.low, entry.geomean.high),
+            *(f"{point.best.value:.0%}" for point in entry.fast_p),
         )
     return table
 

@@ -28,6 +28,7 @@ from kernelwright.agent.prompting.policy import (
     WIDEST_SECTORS,
     WRONG_ELEMENTS,
 )
+from kernelwright.agent.records.score_policy import exclusion_reason
 from kernelwright.evaluator import (
     Evaluation,
     Finding,
@@ -102,6 +103,8 @@ class Speed:
     """The fastest baseline or saved kernel, where it is faster; empty otherwise."""
     ahead_by: float
     """Time of this kernel over the time of that; 1 where none is faster."""
+    unfit: str
+    """The reason why the speedup is not to be compared; empty where it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +346,7 @@ def _speed(
         is_dense=evaluation.plausibility.dense if evaluation.plausibility else False,
         ahead=ahead if is_behind else "",
         ahead_by=faster[ahead] if is_behind else 1.0,
+        unfit=exclusion_reason(evaluation),
     )
 
 

@@ -6,16 +6,15 @@ import re
 from typing import Final
 
 from kernelwright.agent.prompting.policy import EXEMPLAR_CHARACTERS
+from kernelwright.evaluator import replace_unseen
 
-_INVISIBLE: Final = re.compile(
-    "\x1b\\[[0-9;?]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
-)
-"""Terminal sequences, control characters, marks of direction, and letters without width."""
+_TERMINAL: Final = re.compile("\x1b\\[[0-9;?]*[@-~]")
+"""Sequences that steer a terminal; without their first letter the rest would stay as noise."""
 
 
 def stripped(text: str) -> str:
     """A text without what cannot be seen; lone surrogates become question marks."""
-    return _INVISIBLE.sub("", text.replace("\r\n", "\n").encode("utf-8", "replace").decode())
+    return replace_unseen(_TERMINAL.sub("", text.encode("utf-8", "replace").decode()), lambda _: "")
 
 
 def in_code(text: str) -> str:

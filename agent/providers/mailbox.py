@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from stat import S_ISREG
 from typing import ClassVar, Final
 
 from pydantic import Field
@@ -27,13 +28,13 @@ from kernelwright.agent.providers.provider_kind import ClientTerms, ProviderKind
 from kernelwright.agent.providers.replay.recordings import (
     HANDWRITTEN,
     Recording,
-    read_recording,
+    parse_recording,
     recording_path,
     safe_name,
 )
 from kernelwright.agent.records.messages import Completion, CompletionRequest, Provider, ProviderError, Usage
 from kernelwright.agent.records.tokens import estimate_tokens
-from kernelwright.evaluator import write_whole
+from kernelwright.evaluator import read_regular, write_whole
 
 _NAME: Final = "mailbox"
 
@@ -113,16 +114,23 @@ class MailboxClient:
         """Nothing is held open."""
 
     def _put(self, path: Path, content: bytes) -> None:
-        if path.exists():
-            if path.read_bytes() != content:
-                raise ProviderError(
-                    f"{path} is the request of another run; "
-                    "name a new folder with --set provider_options.folder=NAME",
-                    fatal=True,
-                )
-            return
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, content)
+        own = self._folder.resolve() / path.parent.relative_to(self._folder)
+        if path.parent.resolve() != own:
+            raise ProviderError(
+                f"{path.parent} leads out of the mailbox through a link; remove it", fatal=True
+            )
+        try:
+            known = read_regular(path, most=MAX_MAILBOX_BYTES)
+        except FileNotFoundError:
+            write_whole(path, content)
+            return
+        if known != content:
+            raise ProviderError(
+                f"{path} is the request of another run; "
+                "name a new folder with --set provider_options.folder=NAME",
+                fatal=True,
+            )
 
     async def _reply(self, path: Path) -> Recording:
         """Wait until the reply exists, is not empty, and is no longer being written."""
@@ -130,9 +138,11 @@ class MailboxClient:
         while True:
             found = _state(path)
             if found is not None and (found == seen or _is_settled(path, self._poll_s)):
-                if found[0] > MAX_MAILBOX_BYTES:
-                    raise ProviderError(f"{path} is larger than {MAX_MAILBOX_BYTES} bytes, which is no reply")
-                return read_recording(path)
+                try:
+                    data = read_regular(path, most=MAX_MAILBOX_BYTES)
+                except OSError as error:
+                    raise ProviderError(f"{path} {error.strerror}: that is no reply") from None
+                return parse_recording(data.decode("utf-8", "replace"))
             seen = found
             await asyncio.sleep(self._poll_s)
 
@@ -140,14 +150,15 @@ class MailboxClient:
 def _state(path: Path) -> tuple[int, int] | None:
     """Size in bytes and time of the last change in ns; None while there is nothing to read."""
     try:
-        found = path.stat()
+        found = path.lstat()
     except FileNotFoundError:
         return None
-    return (found.st_size, found.st_mtime_ns) if found.st_size else None
+    # What is no regular file is as good as there: reading it says why it is no reply.
+    return (found.st_size, found.st_mtime_ns) if found.st_size or not S_ISREG(found.st_mode) else None
 
 
 def _is_settled(path: Path, quiet_s: float) -> bool:
-    return time.time() - path.stat().st_mtime > quiet_s
+    return time.time() - path.lstat().st_mtime > quiet_s
 
 
 def _formatted(request: CompletionRequest) -> bytes:

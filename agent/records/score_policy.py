@@ -26,7 +26,7 @@ UNKNOWN_HARDWARE: Final = "unknown"
 TASK_SETTINGS: Final = ("shapes", "dtype", "math", "passes")
 """Settings that say what is computed; the others say how it is measured."""
 _USUAL: Final = ("dtype", "shapes", "passes", "is_seeded", "threads")
-_OF_MACHINE: Final = ("hardware", "sanitizers", "sandbox", "torch", "threads", "evaluator")
+_OF_MACHINE: Final = ("hardware", "sanitizers", "sandbox", "torch", "threads", "evaluator", "rules")
 """Fields that are known only once a candidate reached a device."""
 
 
@@ -54,6 +54,8 @@ class ScorePolicy(Record):
     """Threads of torch on a CPU; None on a GPU."""
     evaluator: str = ""
     """Version of the evaluator."""
+    rules: int = 0
+    """Version of its rules that score; 0 in records older than the count."""
 
     @property
     def policy(self) -> ScorePolicy:
@@ -93,6 +95,7 @@ class ScorePolicy(Record):
             "torch": f"torch {self.torch or 'unknown'}",
             "threads": f"{self.threads} threads" if self.threads else "threads not applicable",
             "evaluator": f"evaluator {self.evaluator or 'unknown'}",
+            "rules": f"rules {self.rules}" if self.rules else "rules not recorded",
         }
 
     def differences(self, other: ScorePolicy) -> dict[str, str]:
@@ -126,6 +129,7 @@ def policy_of(evaluation: Evaluation) -> ScorePolicy:
             "torch": machine.torch if machine else None,
             "threads": machine.threads if machine and not is_gpu else None,
             "evaluator": evaluation.evaluator_version,
+            "rules": evaluation.scoring_rules,
         }
     )
 
@@ -150,7 +154,7 @@ def exclusion_reason(evaluation: Evaluation) -> str:
     if measured is None:
         return ""
     if measured.contended:
-        return "other work disturbed the measurement; its interval may not hold"
+        return "contended: other work disturbed the measurement; its interval may not hold"
     missing = sorted(set(evaluation.config.baselines) - {*measured.baselines, *measured.impossible})
     return f"its policy has a baseline that was not measured: {', '.join(missing)}" if missing else ""
 

@@ -6,6 +6,7 @@ Results also go to a file, one line each, so that the same command goes on after
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,10 +18,13 @@ from kernelwright.agent.archive.reproduction import (
     Reproduction,
     ReproductionOutcome,
     after_another,
+    is_settled,
     needs_another,
     not_comparable,
 )
-from kernelwright.agent.records.score_policy import TASK_SETTINGS
+from kernelwright.agent.records.provenance import versions
+from kernelwright.agent.records.score_policy import TASK_SETTINGS, policy_of
+from kernelwright.agent.records.strict_json import strict_json
 from kernelwright.agent.runner.evaluation_scheduler import EvaluationScheduler
 from kernelwright.agent.workspace import Kernel
 from kernelwright.evaluator import (
@@ -30,6 +34,9 @@ from kernelwright.evaluator import (
     EvaluationConfig,
     EvaluatorError,
     Problem,
+    Record,
+    cpu_name,
+    gpus,
     source_sha,
 )
 
@@ -52,30 +59,57 @@ class ReevaluationJob:
         return _key(self.kernel.record.sha, self.kernel.record.problem_sha, self.config)
 
 
+class SavedResult(Record):
+    """A line of a `ResultFile`."""
+
+    command: str
+    """The command that made it: what one decides is no answer to the other."""
+    machine: str
+    """`this_machine` where it was made."""
+    result: Reproduction
+
+
+def this_machine() -> str:
+    """The part of a policy that is this machine's: processors, torch, and the cores this process may use."""
+    cores = len(os.sched_getaffinity(0))
+    names = (cpu_name(), f"{cores} cores", *(gpu.name for gpu in gpus()))
+    return ", ".join((*names, f"torch {versions().get('torch', 'unknown')}"))
+
+
 class ResultFile:
     """Results of earlier, interrupted commands, and of this one; lines of JSON."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, command: str, machine: str) -> None:
         """Read the file, if there is one; a line cut off by an interruption is not counted.
 
         Raises:
             OSError: it cannot be read.
         """
         self._path = path
+        self._command = command
+        self._machine = machine
         self._known: dict[tuple[str, ...], Reproduction] = {}
-        lines = path.read_text("utf-8").splitlines() if path is not None and path.exists() else []
+        # Bytes: a text has more ends of lines than JSON, and half a character at a torn end.
+        lines = path.read_bytes().split(b"\n") if path is not None and path.exists() else []
         for line in lines:
             try:
-                found = Reproduction.model_validate_json(line)
+                saved = SavedResult.model_validate_json(line)
             except ValidationError:
                 continue
-            if found.after is not None and found.after.evaluator_sha == source_sha():
-                after = found.after
-                self._known[_key(after.candidate_sha, after.problem_sha, after.config)] = found
+            after = saved.result.after
+            is_ours = (saved.command, saved.machine) == (command, machine)
+            if is_ours and after is not None and after.evaluator_sha == source_sha():
+                key = _key(after.candidate_sha, after.problem_sha, after.config)
+                self._known[key] = saved.result
 
     def find(self, job: ReevaluationJob) -> Reproduction | None:
-        """The result of this evaluator for the same kernel under the same settings."""
-        return self._known.get(job.key)
+        """The settled result of this command, machine and evaluator for that kernel, score and settings."""
+        found = self._known.get(job.key)
+        if found is None or not is_settled(found):
+            return None
+        # The score is the one that was compared, or the one that came of it.
+        known = [score for score in (found.before, found.after) if score is not None]
+        return found if _identity(job.before) in map(_identity, known) else None
 
     def add(self, found: Reproduction) -> None:
         """Append a result.
@@ -84,9 +118,10 @@ class ResultFile:
             OSError: it cannot be written.
         """
         if self._path is not None:
-            with self._path.open("a", encoding="utf-8") as file:
+            saved = SavedResult(command=self._command, machine=self._machine, result=found)
+            with self._path.open("ab") as file:
                 # An interruption may have left half a line.
-                file.write(f"\n{found.model_dump_json()}\n")
+                file.write(f"\n{strict_json(saved)}\n".encode("ascii"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +203,10 @@ class Reevaluation:
         except EvaluatorError as error:
             return not_comparable(kernel.id, job.before, str(error))
         return self.decide(kernel.id, job.before, after)
+
+
+def _identity(score: Evaluation) -> tuple[object, ...]:
+    return policy_of(score), score.evaluated_at, score.speedup
 
 
 def _key(candidate_sha: str, problem_sha: str, config: EvaluationConfig) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from kernelwright.agent.setup.run_settings import RunSettings, parse_settings, t
 from kernelwright.agent.setup.usage_error import UsageError, explain
 from kernelwright.agent.strategies import Independent, Strategy, find_strategy
 from kernelwright.agent.workspace import Workspace
-from kernelwright.evaluator import EvaluationConfig, Problem, Sanitize, find_backend
+from kernelwright.evaluator import EvaluationConfig, Problem, SandboxTier, Sanitize, find_backend
 
 CHANGEABLE: Final = frozenset(
     {
@@ -28,7 +28,7 @@ CHANGEABLE: Final = frozenset(
         *("stream", "prices", "budget", "completions", "evaluators"),
     }
 )
-"""Settings that do not change what a run is, and so may be given anew with `--resume`."""
+"""Settings that do not change what a run is, and so may be given anew with `--resume`; so may the sandbox."""
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -131,22 +131,44 @@ def counting(
 
 
 def _go_on(archive: Archive, run: str, changed: RunSettings) -> PreparedRun:
-    refused = sorted(changed.model_fields_set - CHANGEABLE)
+    asked = changed.evaluation.model_fields_set
+    refused = sorted(changed.model_fields_set - CHANGEABLE - {"evaluation"})
+    refused += sorted(f"evaluation.{name}" for name in asked - {"sandbox"})
     if refused:
         raise UsageError(f"--resume goes on with the plan of run {run}; leave out: {', '.join(refused)}")
     stored = parse_settings(archive.text(run, archive.started(run).settings))
-    anew = {name: getattr(changed, name) for name in changed.model_fields_set}
+    anew = {name: getattr(changed, name) for name in changed.model_fields_set & CHANGEABLE}
     anew["budget"] = stored.budget.with_limits(changed.budget)
     settings = stored.model_copy(update=anew)
-    if changed.model_fields_set:
+    if anew.keys() & changed.model_fields_set:
         refuse_unpriced(settings)
+    plan = read_plan(archive, run)
+    tier = _tier(run, plan.config.sandbox, changed)
     return PreparedRun(
-        read_plan(archive, run),
+        plan.model_copy(update={"config": plan.config.model_copy(update={"sandbox": tier})}),
         settings,
         tuple(archive.problems(run).values()),
         lambda: resume_run(archive, run, bounds=changed.budget),
         run,
     )
+
+
+def _tier(run: str, planned: SandboxTier | None, changed: RunSettings) -> SandboxTier | None:
+    """The sandbox to go on in: the operator's. A plan, which others may have written, lowers none.
+
+    Raises:
+        MachineError: the one that is asked for does not work here.
+    """
+    if "sandbox" in changed.evaluation.model_fields_set:
+        return changed.evaluation.sandbox
+    if planned is None or planned is SandboxTier.BUBBLEWRAP:
+        return planned
+    _LOG.warning(
+        "run %s was planned with --sandbox %s, as whoever made it chose; it goes on in the strongest sandbox "
+        "here; give --sandbox %s to go on as planned",
+        *(run, planned, planned),
+    )
+    return None
 
 
 def _strategies(settings: RunSettings) -> list[Strategy]:

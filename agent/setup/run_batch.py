@@ -38,7 +38,9 @@ from kernelwright.evaluator import (
     EvaluationConfig,
     Evaluator,
     EvaluatorError,
+    FullHeaderBuild,
     Problem,
+    SandboxTier,
     Stage,
     check_ready,
     default_cache,
@@ -114,7 +116,8 @@ def work_through(
         exemplars = load(Workspace(place.workspace), work.plan) if asks else {}
         log = stack.enter_context(work.open_log())
         stack.enter_context(resumable("run", place, log.run))
-        opened = _OpenedRun(work.settings, log, prompts, endpoints, exemplars, evaluates)
+        sandbox = work.plan.config.sandbox
+        opened = _OpenedRun(work.settings, log, prompts, sandbox, endpoints, exemplars, evaluates)
         return _run(place, opened, on_event)
 
 
@@ -156,7 +159,8 @@ def ask_in_bulk(place: RunPlace, work: PreparedRun, options: BulkOptions, on_eve
         ).run()
     if not options.evaluates or summary.end not in (RunEnd.ASKED, RunEnd.INCOMPLETE):
         return summary
-    again = prepare(place, RunSettings(), resume=summary.run_id)
+    operators = EvaluationConfig(sandbox=work.plan.config.sandbox)
+    again = prepare(place, RunSettings(evaluation=operators), resume=summary.run_id)
     return work_through(place, again, on_event=on_event, asks=False)
 
 
@@ -166,7 +170,10 @@ def evaluate_recorded(place: RunPlace, log: RunLog, on_event: Watch = ignore) ->
     Raises:
         EvaluatorError, OSError: nothing is lost.
     """
-    return _run(place, _OpenedRun(RunSettings(), log, TemplatePrompts(installed_prompts())), on_event)
+    sandbox = read_plan(log.archive, log.run).config.sandbox
+    return _run(
+        place, _OpenedRun(RunSettings(), log, TemplatePrompts(installed_prompts()), sandbox), on_event
+    )
 
 
 def prompts_for(work: PreparedRun, place: RunPlace) -> TemplatePrompts:
@@ -199,6 +206,8 @@ class _OpenedRun:
     settings: RunSettings
     log: RunLog
     prompts: TemplatePrompts
+    sandbox: SandboxTier | None
+    """The operator's, whatever plan and evaluations of the log say."""
     endpoints: Endpoints | None = None
     """None asks nobody."""
     exemplars: Mapping[str, tuple[Exemplar, ...]] = field(default_factory=dict)
@@ -210,13 +219,20 @@ def _run(place: RunPlace, opened: _OpenedRun, on_event: Watch) -> RunSummary:
     evaluators = settings.evaluators or _evaluators_for(opened.log)
     with Evaluator(cache=place.cache, idle_referees=max(2, evaluators)) as evaluator:
 
+        def guarded(config: EvaluationConfig) -> EvaluationConfig:
+            return config.model_copy(update={"sandbox": opened.sandbox})
+
+        def builds_plainly(evaluation: Evaluation) -> FullHeaderBuild:
+            update = {"config": guarded(evaluation.config)}
+            return evaluator.build_with_full_headers(evaluation.model_copy(update=update))
+
         def evaluate(
             problem: Problem,
             candidate: Candidate,
             config: EvaluationConfig,
             on_stage: Callable[[Stage], None],
         ) -> Evaluation:
-            return evaluator.evaluate(problem, candidate, config, on_stage=on_stage)
+            return evaluator.evaluate(problem, candidate, guarded(config), on_stage=on_stage)
 
         # Strategies that are compared begin with the same question; each must get a reply of its own.
         completions = None if settings.compared else (place.cache or default_cache()) / "completions"
@@ -226,7 +242,7 @@ def _run(place: RunPlace, opened: _OpenedRun, on_event: Watch) -> RunSummary:
             workspace=Workspace(place.workspace),
             providers=open_providers(settings, endpoints, storage, on_event) if endpoints else None,
             evaluate=evaluate if opened.evaluates else None,
-            builds_plainly=evaluator.build_with_full_headers,
+            builds_plainly=builds_plainly,
             prompts=opened.prompts,
             exemplars=opened.exemplars,
             completions=settings.completions,

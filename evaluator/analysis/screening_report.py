@@ -11,6 +11,7 @@ from kernelwright.evaluator.analysis.static_checks import screen
 from kernelwright.evaluator.schema.candidate import Candidate
 from kernelwright.evaluator.schema.evaluation import Evaluation, Finding
 from kernelwright.evaluator.schema.record import Record
+from kernelwright.evaluator.schema.visible_text import one_line
 
 _REACHES: Final = {
     "calls libraries by name": r"\bdlm?open\b|\bdlsym\b|\bctypes\b|\bcffi\b",
@@ -75,7 +76,8 @@ def _facts(score: Evaluation) -> Iterator[str]:
     yield score.status.value
     if measured is not None:
         low, high = measured.interval.low, measured.interval.high
-        yield f"{measured.speedup:.2f}x ({low:.2f} to {high:.2f}) against {measured.against}"
+        contended = ", contended" if measured.contended else ""
+        yield f"{measured.speedup:.2f}x ({low:.2f} to {high:.2f}) against {measured.against}{contended}"
     yield f"track {score.attribution.track}" if score.attribution else "track unknown"
     if environment is not None:
         yield f"on {environment.device_name} in sandbox {environment.sandbox.tier}"
@@ -87,5 +89,4 @@ def _facts(score: Evaluation) -> Iterator[str]:
 
 def _one_line(text: str) -> str:
     """Text of others on one line of a terminal, bounded."""
-    shown = "".join(letter if letter.isprintable() else " " for letter in text)
-    return " ".join(shown.split())[:SCREENING_CHARACTERS]
+    return one_line(text)[:SCREENING_CHARACTERS]

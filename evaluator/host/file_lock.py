@@ -32,16 +32,20 @@ def open_folder() -> int:
     with suppress(FileExistsError):
         path.mkdir(mode=0o700)
     refusal = f"{path} is not a folder that only this user can open, so others could hold our locks: "
+    elsewhere = "set TMPDIR to another folder, for all your processes alike"
     try:
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
-        raise MachineError(f"{refusal}{error.strerror}; remove it, or set TMPDIR to another") from None
+        raise MachineError(
+            f"{refusal}{error.strerror}; remove it, or have its owner or root do so, or {elsewhere}"
+        ) from None
     found = os.fstat(folder)
     if found.st_uid != os.geteuid() or found.st_mode & 0o077:
         os.close(folder)
+        is_ours = found.st_uid == os.geteuid()
+        way_out = "remove it, chmod it to 700" if is_ours else "have its owner or root remove it"
         raise MachineError(
-            f"{refusal}user {found.st_uid}, mode {found.st_mode & 0o777:o}; remove it, chmod it to 700, "
-            "or set TMPDIR to another"
+            f"{refusal}user {found.st_uid}, mode {found.st_mode & 0o777:o}; {way_out}, or {elsewhere}"
         )
     return folder
 

@@ -1,4 +1,4 @@
-"""The number of evaluations a device takes at once, and the longest wait for a device or a build."""
+"""The number of evaluations a device takes at once, the longest wait for a device or a build, file sizes."""
 
 from __future__ import annotations
 
@@ -12,3 +12,5 @@ DEVICE_WAIT_S: Final = 3600.0
 """Seconds to wait for a device: four evaluations at their limit of 900 s. The longest hold seen was 167 s."""
 BUILD_WAIT_S: Final = 1200.0
 """Seconds to wait for another process to build the same: a build has 300 s, and may queue behind others."""
+MAX_FILE_BYTES: Final = 64 << 20
+"""Largest file of others that is read whole; a kernel's scores are some 100 KB, a run's text seldom 1 MB."""

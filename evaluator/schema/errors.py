@@ -5,6 +5,8 @@ A failure of a candidate is a `Status` instead.
 
 from __future__ import annotations
 
+from kernelwright.evaluator.schema.visible_text import visible
+
 
 class EvaluatorError(Exception):
     """The evaluator or its machine failed; nothing is scored."""
@@ -28,6 +30,10 @@ class ConfigError(EvaluatorError):
 
 class KernelError(EvaluatorError):
     """A saved kernel in a sandbox raised, did not answer, or its process ended."""
+
+    def __init__(self, message: str) -> None:
+        """Say what happened; the kernel's own words may be among it, and must not steer a terminal."""
+        super().__init__(visible(message))
 
 
 class Cancelled(EvaluatorError):

@@ -381,6 +381,8 @@ class Evaluation(Record):
     evaluator_version: str = ""
     evaluator_sha: str = ""
     """First 16 hex digits of the hash of the evaluator's source, to tell versions apart."""
+    scoring_rules: int = 0
+    """Version of the rules that decided; 0 in records older than the count."""
     evaluated_at: str = ""
     """UTC, ISO 8601."""
 

@@ -1,9 +1,14 @@
-"""Limits of reading problem files and of parsing Python."""
+"""The version of the rules that score, and limits of reading problem files and of parsing Python."""
 
 from __future__ import annotations
 
 from typing import Final
 
+SCORING_RULES: Final = 1
+"""Version of everything here that decides a status or a speedup. Raise it whenever a candidate could get
+another one than before: with a tolerance, an input distribution, a rule of the clock, a check. Scores of
+different rules have different policies. Limits, messages and refactoring do not raise it; a test holds it to
+the constants."""
 MAX_PROBLEM_BYTES: Final = 4 << 20
 """Largest problem file."""
 PARSE_TRIES: Final = 5

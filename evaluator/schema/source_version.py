@@ -6,6 +6,9 @@ import hashlib
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import Any
+
+from kernelwright.evaluator.schema.policy import SCORING_RULES
 
 
 def distribution_version() -> str:
@@ -14,6 +17,15 @@ def distribution_version() -> str:
         return metadata.version("kernelwright")
     except metadata.PackageNotFoundError:
         return "unknown"
+
+
+def identity() -> dict[str, Any]:  # Any: fields of an Evaluation, validated by its constructor
+    """The fields of a record that say who evaluated, and by which rules."""
+    return {
+        "evaluator_version": distribution_version(),
+        "evaluator_sha": source_sha(),
+        "scoring_rules": SCORING_RULES,
+    }
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import shutil
 from math import inf
 from pathlib import Path
@@ -265,3 +266,24 @@ def test_windows_newlines_in_a_source_survive(tmp_path: Path, make: Make) -> Non
     source = make.code().replace("\n", "\r\n")
     kept = Workspace(tmp_path).keep(source, make.evaluation(source=source), FROM)
     assert Workspace(tmp_path).kernel(kept.id).source == source
+
+
+@pytest.mark.parametrize("name", ["score.json", "kernel.py"])
+def test_a_pipe_or_a_link_in_the_place_of_a_file_is_a_damaged_kernel(
+    tmp_path: Path, make: Make, name: str
+) -> None:
+    place = Workspace(tmp_path)
+    piped, linked, sound = (
+        place.keep(make.code(mark), make.evaluation(source=make.code(mark)), FROM) for mark in range(3)
+    )
+    (linked.folder / name).rename(tmp_path / name)
+    (linked.folder / name).symlink_to(tmp_path / name)
+    (piped.folder / name).unlink()
+    os.mkfifo(piped.folder / name)
+    damaged: list[str] = []
+    assert [kernel.id for kernel in place.kernels(lambda folder, _: damaged.append(folder.name))] == [
+        sound.id
+    ]
+    assert sorted(damaged) == sorted((piped.id, linked.id))
+    again = place.keep(make.code(0), make.evaluation(source=make.code(0)), FROM)
+    assert again.id == piped.id if name == "kernel.py" else again.id.startswith(piped.id)

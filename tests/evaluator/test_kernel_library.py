@@ -130,7 +130,7 @@ def test_a_screening_names_reaches_author_and_scores(tmp_path: Path) -> None:
     reaches = {finding.line: finding.message for finding in screening.findings}
     assert {2, 3, 4} == set(reaches)
     assert "sanitizer" in reaches[3]
-    assert screening.origin == "model model-a [2J fake line"
+    assert screening.origin == "model model-a⟨U+001B⟩[2J fake line"
     assert screening.is_scored
     (folder / "kernel.py").write_text(source + "\n")
     assert "NOT the source that was scored" in str(screen_kernel(folder.name, tmp_path))

@@ -115,7 +115,7 @@ def _plain(report: ProblemReport) -> dict[str, object]:
 
 
 def _print(reports: list[ProblemReport]) -> None:
-    from kernelwright.agent.cli.terminal.console import out, print_table
+    from kernelwright.agent.cli.terminal.console import line, out, print_table
 
     console = out()
     rows, styles = [], []
@@ -125,14 +125,14 @@ def _print(reports: list[ProblemReport]) -> None:
     print_table("problem shapes >one_call >memory found", rows, styles)
     flawed = [report for report in reports if report.flaws]
     for report in flawed:
-        console.print(f"\n{report.problem}", style="bold")
+        console.print(f"\n{line(report.problem)}", style="bold")
         for remark in report.remarks:
             console.print(f"  {_sentence(remark)}")
     console.print(f"\n{summary(reports)}", style="bold red" if flawed else "bold green")
 
 
 def _sentence(remark: ProblemFlaw) -> str:
-    from kernelwright.agent.cli.terminal.console import plain
+    from kernelwright.agent.cli.terminal.console import line
 
-    detail = f": {plain(' '.join(remark.detail.split()))}" if remark.detail else ""
+    detail = f": {line(remark.detail)}" if remark.detail else ""
     return f"{remark.name}{detail}; {remark.advice}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kernelwright.agent.cli.evaluation.policy import EXCERPT_LINES
-from kernelwright.agent.cli.terminal.console import colour, plain
+from kernelwright.agent.cli.terminal.console import colour, line, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ def card(evaluation: Evaluation) -> RenderableType:
         table.add_row(label, Text(plain(value)))
     extras = [Text(plain(text), style="dim") for text in _excerpts(evaluation)]
     title = Text(f" {evaluation.status} ", style=f"bold {colour(evaluation.status)}")
-    title.append(plain(f"{evaluation.problem} · {evaluation.backend} "), style="not bold default")
+    title.append(f"{line(f'{evaluation.problem} · {evaluation.backend}')} ", style="not bold default")
     return Panel(
         Group(table, *extras),
         title=title,
@@ -45,7 +45,7 @@ def card(evaluation: Evaluation) -> RenderableType:
 def _excerpts(evaluation: Evaluation) -> Iterator[str]:
     for build in evaluation.builds:
         lines = [
-            line for line in build.log.splitlines() if line.strip() and line.strip() not in evaluation.detail
+            said for said in build.log.splitlines() if said.strip() and said.strip() not in evaluation.detail
         ]
         if not build.ok and lines:
             yield "\n" + "\n".join(lines[:EXCERPT_LINES])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernelwright.agent.cli.terminal import completion, options
-from kernelwright.agent.cli.terminal.console import out, plain
+from kernelwright.agent.cli.terminal.console import line, out
 from kernelwright.agent.cli.terminal.failures import ExitCode, did_pass, say, say_once
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ Results = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Append each result to FILE; kernels whose result it holds are not evaluated again.",
+        help="Append results to FILE; kernels with a settled one of this command and machine are left out.",
         show_default=False,
     ),
 ]
@@ -93,7 +93,7 @@ def verify(
     jobs = [
         ReevaluationJob(kernel, kernel.score, config.on_terms_of(kernel.score.config)) for kernel in chosen
     ]
-    library = _Library(place, jobs, broken, problem or ["all"], workers, results, cache)
+    library = _Library("verify", place, jobs, broken, problem or ["all"], workers, results, cache)
     raise library.evaluate(compare, save, json=json)
 
 
@@ -139,7 +139,7 @@ def rescore(
             place.replace_scores(job.kernel, after)
 
     jobs = rescoring(chosen, keeping(given.evaluation()), frozenset(given.flags))
-    library = _Library(place, jobs, broken, problem or ["all"], workers, results, cache)
+    library = _Library("rescore", place, jobs, broken, problem or ["all"], workers, results, cache)
     raise library.evaluate(decide, save, json=json)
 
 
@@ -169,6 +169,7 @@ def _chosen(place: Workspace, names: Sequence[str] | None) -> tuple[list[Kernel]
 class _Library:
     """Saved kernels to evaluate again, and where."""
 
+    command: str
     place: Workspace
     jobs: list[ReevaluationJob]
     broken: list[Reproduction]
@@ -181,7 +182,7 @@ class _Library:
         self, decide: Decide, save: Callable[[ReevaluationJob, Reproduction], None], *, json: bool
     ) -> typer.Exit:
         """Evaluate all, print each result as it comes, and return the exit."""
-        from kernelwright.agent.runner.reevaluation import Reevaluation, ResultFile
+        from kernelwright.agent.runner.reevaluation import Reevaluation, ResultFile, this_machine
         from kernelwright.agent.setup.problem_lookup import find_references
         from kernelwright.evaluator import Evaluator
 
@@ -207,7 +208,7 @@ class _Library:
                     ),
                     references=references,
                     decide=decide,
-                    results=ResultFile(self.results),
+                    results=ResultFile(self.results, self.command, this_machine()),
                     workers=workers,
                     on_result=report,
                 ).run(self.jobs)
@@ -247,13 +248,13 @@ def _line(result: Reproduction) -> Text:
     from rich.text import Text
 
     colours = {"reproduced": "green", "rescored": "green", "not comparable": "yellow"}
-    text = plain(f"{result.kernel:<14}{result.outcome:<16}{result.problem:<36}{result.why}")
+    text = f"{line(result.kernel):<14}{result.outcome:<16}{line(result.problem):<36}{line(result.why)}"
     return Text(text, style=colours.get(result.outcome, "red"))
 
 
 def _machine(found: Sequence[Reproduction]) -> str:
     machines = {
-        f"{where.device_name}, torch {where.torch}"
+        line(f"{where.device_name}, torch {where.torch}")
         for result in found
         if result.after and (where := result.after.environment)
     }

@@ -36,8 +36,8 @@ def list_attempts(
     model: Annotated[Names, typer.Option("--model", "-m", help="Only these models.")] = None,
     json: options.Json = False,
 ) -> None:
-    """List attempts in the order they were made."""
-    from kernelwright.agent.cli.terminal.console import colour, out, print_table
+    """List attempts in the order they were made, a table for each policy of their scores."""
+    from kernelwright.agent.cli.terminal.console import out
     from kernelwright.agent.records.strict_json import strict_json
     from kernelwright.agent.workspace import Workspace
 
@@ -56,11 +56,30 @@ def list_attempts(
     elif not found:
         out().print(f"no such attempts below {archive.folder.resolve()}")
     else:
+        _print_tables(archive, found)
+
+
+def _print_tables(archive: Archive, found: Sequence[Attempt]) -> None:
+    from kernelwright.agent.cli.terminal.console import colour, line, out, print_table
+    from kernelwright.agent.leaderboard.rows import settled_policies
+    from kernelwright.agent.records.score_policy import ScorePolicy
+
+    # What reached no device counts for the machine of its run, which other attempts of it may tell.
+    runs = dict.fromkeys(attempt.key.run for attempt in found)
+    policies = settled_policies(attempt for run in runs for attempt in archive.attempts(run))
+    tables: dict[ScorePolicy | None, list[Attempt]] = {}
+    for attempt in found:
+        tables.setdefault(policies.get(attempt.id), []).append(attempt)
+    for number, (policy, members) in enumerate(sorted(tables.items(), key=lambda table: -len(table[1]))):
+        heading = f"{policy.id}: {line(str(policy))}" if policy else "not evaluated"
+        out().print(f"{chr(10) if number else ''}{heading}", style="bold", soft_wrap=True)
         print_table(
             "attempt problem backend model >turn status >speedup detail",
-            [list(_row(attempt)) for attempt in found],
-            [colour(attempt.status) if attempt.status else "" for attempt in found],
+            [list(_row(attempt)) for attempt in members],
+            [colour(attempt.status) if attempt.status else "" for attempt in members],
         )
+    if any(attempt.evaluation and attempt.evaluation.score.why_unfit for attempt in found):
+        out().print("‡: measured, but not to be compared; `attempts show` says why")
 
 
 @app.command("show")
@@ -78,7 +97,7 @@ def show_attempt(
 ) -> None:
     """Show an attempt: conversation, code, evaluation, compiler's log, and the feedback a model gets."""
     from kernelwright.agent.cli.evaluation.evaluation_card import card
-    from kernelwright.agent.cli.terminal.console import out, plain, print_source
+    from kernelwright.agent.cli.terminal.console import line, out, plain, print_source
     from kernelwright.agent.prompting.prompts import TemplatePrompts, installed_prompts
     from kernelwright.agent.records.strict_json import strict_json
     from kernelwright.agent.workspace import Workspace
@@ -106,7 +125,7 @@ def show_attempt(
         out().print(card(evaluation))
     for label, value in _summary(found).items():
         if value not in (None, ""):
-            out().print(f"{label:<9}{plain(str(value))}", soft_wrap=True)
+            out().print(f"{label:<9}{line(str(value))}", soft_wrap=True)
 
 
 def find_attempt(archive: Archive, name: str) -> Attempt:
@@ -172,6 +191,9 @@ def _summary(attempt: Attempt) -> dict[str, object]:
         "stage": score.stage if score else None,
         "detail": score.detail if score else attempt.completion.outcome,
         "speedup": attempt.speedup,
+        "unfit": score.why_unfit if score else None,
+        "policy": score.id if score else None,
+        "terms": str(score.policy) if score else None,
         "cost_usd": attempt.completion.cost_usd,
     }
 
@@ -180,6 +202,8 @@ def _row(attempt: Attempt) -> Iterator[str]:
     from kernelwright.agent.cli.terminal.progress import shortened
 
     told = _summary(attempt)
-    speed = f"{attempt.speedup:.2f}×" if attempt.speedup is not None else "-"
+    score = attempt.evaluation.score if attempt.evaluation else None
+    measured = score.speedup if score else None
+    speed = "-" if measured is None else f"{measured:.2f}×{'‡' if score and score.why_unfit else ''}"
     yield from (attempt.id[:SHOWN_DIGITS], attempt.key.problem, attempt.key.backend, attempt.key.model)
     yield from (str(attempt.key.turn + 1), str(told["status"] or "-"), speed, shortened(str(told["detail"])))

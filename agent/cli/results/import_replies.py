@@ -114,6 +114,7 @@ class ImportedRow:
     def summary(self) -> dict[str, object]:
         """As plain values."""
         line, extraction = self.attempt.completion, self.taken.extraction
+        score = self.attempt.evaluation.score if self.attempt.evaluation else None
         return {
             "origin": line.origin,
             "attempt": line.attempt,
@@ -130,6 +131,8 @@ class ImportedRow:
             "code": extraction.code or None,
             "status": self.status,
             "speedup": self.attempt.speedup,
+            "unfit": score.why_unfit if score else None,
+            "policy": score.id if score else None,
         }
 
 

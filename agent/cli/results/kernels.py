@@ -45,7 +45,7 @@ def list_kernels(
     json: options.Json = False,
 ) -> None:
     """List saved kernels, a table for each policy of their scores, fastest first within a problem."""
-    from kernelwright.agent.cli.terminal.console import out, plain, print_table
+    from kernelwright.agent.cli.terminal.console import line, out, print_table
     from kernelwright.agent.records.score_policy import fit_speedup, policy_of
     from kernelwright.agent.workspace import Workspace
 
@@ -69,7 +69,7 @@ def list_kernels(
         for kernel in kernels:
             tables.setdefault(policy_of(kernel.score), []).append(kernel)
         for policy, members in sorted(tables.items(), key=lambda table: -len(table[1])):
-            out().print(f"{policy.id}: {plain(str(policy))}", style="bold", soft_wrap=True)
+            out().print(f"{policy.id}: {line(str(policy))}", style="bold", soft_wrap=True)
             headings = "kernel problem backend >speedup >95_% fastest_of >time by"
             print_table(headings, [list(_row(kernel)) for kernel in members])
             out().print()
@@ -81,7 +81,7 @@ def show(kernel: KernelName, workspace: options.Workspace = Path(), json: option
     from kernelwright.agent.archive import ArchiveError
     from kernelwright.agent.cli.evaluation.evaluation_card import card
     from kernelwright.agent.cli.results.attempts_command import print_conversation
-    from kernelwright.agent.cli.terminal.console import out, plain, print_source
+    from kernelwright.agent.cli.terminal.console import line, out, print_source
     from kernelwright.agent.workspace import Workspace
 
     place = Workspace(workspace)
@@ -101,11 +101,11 @@ def show(kernel: KernelName, workspace: options.Workspace = Path(), json: option
     out().print(card(saved.score))
     origin = saved.record.provenance.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     for label, value in {**origin, "folder": saved.folder}.items():
-        out().print(f"{label:<13}{plain(str(value))}", soft_wrap=True)
+        out().print(f"{label:<13}{line(str(value))}", soft_wrap=True)
     for finding in saved.screening().findings:
-        out().print(f"screening    line {finding.line or '-'}: {finding.message}", soft_wrap=True)
+        out().print(f"screening    line {finding.line or '-'}: {line(finding.message)}", soft_wrap=True)
     if said is None:
-        out().print(f"conversation not here: {plain(trouble)}", soft_wrap=True)
+        out().print(f"conversation not here: {line(trouble)}", soft_wrap=True)
     else:
         # The reply repeats the source, which stands above.
         *asked, reply = said

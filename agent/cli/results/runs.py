@@ -56,7 +56,7 @@ def list_runs(workspace: options.Workspace = Path(), json: options.Json = False)
 def show_run(run: RunName, workspace: options.Workspace = Path(), json: options.Json = False) -> None:
     """Show a run: its settings, how its attempts ended, what it cost, and the command that resumes it."""
     from kernelwright.agent.archive import ArchiveError
-    from kernelwright.agent.cli.terminal.console import out, plain
+    from kernelwright.agent.cli.terminal.console import line, out, plain
     from kernelwright.agent.records.strict_json import strict_json
     from kernelwright.agent.workspace import Workspace
 
@@ -76,7 +76,7 @@ def show_run(run: RunName, workspace: options.Workspace = Path(), json: options.
         "resume": f"kernelwright run --resume {place}",
     }
     for label, text in told.items():
-        out().print(f"{label:<11}{plain(text)}", soft_wrap=True)
+        out().print(f"{label:<11}{line(text)}", soft_wrap=True)
     if settings.strip():
         out().print(f"\n{plain(settings.strip())}")
 
@@ -115,12 +115,13 @@ def find_run(archive: Archive, name: str) -> str:
 
 def confirm(what: str, folder: Path, yes: bool) -> bool:
     """Ask before a folder is removed; without a terminal nothing is removed unless `--yes` says so."""
+    from kernelwright.agent.cli.terminal.console import line
     from kernelwright.agent.setup.usage_error import UsageError
 
     if yes:
         return True
     try:
-        return typer.confirm(f"remove {what}, {megabytes(folder_bytes(folder))}?", err=True)
+        return typer.confirm(f"remove {line(what)}, {megabytes(folder_bytes(folder))}?", err=True)
     except typer.Abort:
         raise UsageError("nothing is removed without an answer; --yes removes without asking") from None
 

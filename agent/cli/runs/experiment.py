@@ -75,8 +75,8 @@ def experiment(
     """Compare strategies: the same problems, the same budget for each problem, the same evaluator.
 
     It is one run, and is resumed like any; nothing is taken from the completion cache. Prints for each
-    strategy what it solved, the geometric mean of its best speedups with a 95 % interval over problems, and
-    what it cost. Exit status 0 means that something passed.
+    strategy what it solved, the mean speedup of its best of equally many replies with a 95 % interval over
+    problems, and what it cost; a table for each policy. Exit status 0 means that something passed.
     """
     from kernelwright.agent.leaderboard import board
     from kernelwright.agent.setup.preparation import RunPlace
@@ -125,8 +125,9 @@ def equal_budgets(
     return {"compared": compared, "problem_budget": bounds}
 
 
-def _rank(entry: Entry) -> tuple[str, str, float, str]:
-    return entry.of.model, entry.of.backend, -entry.geomean.value, entry.of.strategy
+def _rank(entry: Entry) -> tuple[str, str, str, float, str]:
+    of = entry.of
+    return of.id, of.model, of.backend, -entry.ranked.value, of.strategy
 
 
 def _report(
@@ -154,6 +155,10 @@ def _summary(entry: Entry) -> dict[str, object]:
         "strategy": entry.of.strategy,
         "model": entry.of.model,
         "backend": entry.of.backend,
+        "policy": entry.of.id,
+        "terms": str(entry.of.policy),
+        "ranked_k": entry.ranked_k,
+        "ranked": entry.ranked.model_dump(),
         "problems": entry.problems,
         "solved": entry.solved,
         "geomean": entry.geomean.model_dump(),
@@ -174,19 +179,34 @@ def cost_text(entry: Entry) -> str:
 
 
 def _print(entries: Sequence[Entry]) -> None:
-    from kernelwright.agent.cli.terminal.console import out, print_table
+    from itertools import groupby
+
+    from kernelwright.agent.cli.terminal.console import line, out
+
+    for of, members in groupby(entries, key=lambda entry: entry.of.policy):
+        out().print(f"{of.id}: {line(str(of))}", style="bold", soft_wrap=True)
+        _print_table(list(members))
+    out().print("best@k: mean of the best of k replies, failures as 1.0; interval over problems\n")
+
+
+def _print_table(entries: Sequence[Entry]) -> None:
+    from kernelwright.agent.cli.terminal.console import print_table
 
     rows = []
     for entry in entries:
-        around = entry.geomean
+        around = entry.ranked
         interval = f"{around.low:.2f} to {around.high:.2f}" if around.low and around.high else "too few"
         rows.append(
             (
                 *(entry.of.strategy, entry.of.model, entry.of.backend, f"{entry.solved} of {entry.problems}"),
-                *(f"{around.value:.2f}×", interval, str(entry.attempts), f"{entry.tokens:,}"),
+                *(
+                    f"{entry.ranked_k:.3g}",
+                    f"{around.value:.2f}×",
+                    interval,
+                    str(entry.attempts),
+                    f"{entry.tokens:,}",
+                ),
                 cost_text(entry),
             )
         )
-    headings = "strategy model backend >solved >speedup >95_% >replies >tokens >cost"
-    print_table(headings, rows)
-    out().print("speedup: geometric mean of each problem's best, failures as 1.0; interval over problems\n")
+    print_table("strategy model backend >solved >k >best@k >95_% >replies >tokens >cost", rows)

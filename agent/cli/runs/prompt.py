@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_module
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -28,8 +27,8 @@ def prompt(
 ) -> None:
     """Print the messages that would be sent first for a problem, with token counts; asks nobody.
 
-    The messages go to standard output, the counts to standard error. Counts are estimates. Only a terminal
-    is spared the control characters that a problem may hold.
+    The messages go to standard output, the counts to standard error. Counts are estimates. Letters
+    that cannot be seen are written out; --json holds the messages as they are sent.
     """
     from kernelwright.agent.cli.terminal.console import notes
     from kernelwright.agent.records.tokens import estimate_tokens
@@ -38,6 +37,7 @@ def prompt(
     from kernelwright.agent.setup.prompt_setup import known_facts, open_prompts
     from kernelwright.agent.setup.provider_setup import backends_of_this_machine
     from kernelwright.agent.workspace import Workspace
+    from kernelwright.evaluator import visible
 
     settings, found = given.run_settings(), one_problem(problem)
     config, backend = settings.evaluation, (settings.backends or backends_of_this_machine())[0]
@@ -60,13 +60,6 @@ def prompt(
         print(json_module.dumps(answer, indent=2))
         return
     for message in messages:
-        print(f"=== {message.role}\n{_shown(message.content)}")
+        print(f"=== {message.role}\n{visible(message.content)}")
     said = ", ".join(f"{message.role} {count:,}" for message, count in zip(messages, counts, strict=True))
     notes().print(f"about {sum(counts):,} tokens ({said})", style="bold")
-
-
-def _shown(content: str) -> str:
-    """A message as it is sent; on a terminal without control characters, but with its tabs."""
-    from kernelwright.agent.cli.terminal.console import plain
-
-    return "\t".join(map(plain, content.split("\t"))) if sys.stdout.isatty() else content

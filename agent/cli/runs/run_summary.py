@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from shlex import quote
 
-from kernelwright.agent.cli.terminal.console import out, plain
+from kernelwright.agent.cli.terminal.console import line, out
 from kernelwright.agent.leaderboard import board, render
 from kernelwright.agent.records.attempt_log import RunEnd
 from kernelwright.agent.records.durations import seconds
@@ -27,7 +27,7 @@ def print_end(place: Workspace, summary: RunSummary, *, bulk: bool = False) -> N
 def print_lines(lines: Iterable[tuple[str, str]]) -> None:
     """Print lines with their labels."""
     for label, text in lines:
-        out().print(f"{label:<9}{plain(text)}", soft_wrap=True)
+        out().print(f"{label:<9}{line(text)}", soft_wrap=True)
 
 
 def run_lines(place: Workspace, summary: RunSummary, *, bulk: bool = False) -> Iterator[tuple[str, str]]:

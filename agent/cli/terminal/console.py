@@ -6,7 +6,6 @@ import codecs
 import io
 import json
 import os
-import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Literal
@@ -22,10 +21,8 @@ PIPE_WIDTH: Final = 120
 WHOLE: Final = frozenset(("kernel", "run", "attempt", "problem", "status", "speedup", "time", "size", "95 %"))
 """Columns that are never wrapped: people copy from them, or compare down them."""
 
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-
 _ASCII: Final = str.maketrans(
-    {"×": "x", "–": "-", "·": "|", "→": "->", "†": "+", "‡": "++", "§": "!", "…": "..."}
+    {"×": "x", "–": "-", "·": "|", "→": "->", "†": "+", "‡": "++", "§": "!", "…": "...", "⟨": "<", "⟩": ">"}
 )
 """For our own signs; other characters a stream cannot encode are written as their numbers."""
 
@@ -80,7 +77,7 @@ def print_table(headings: str, rows: Iterable[Sequence[str]], styles: Sequence[s
         name = heading.lstrip(">").replace("_", " ")
         table.add_column(name, justify=justify, overflow="fold", no_wrap=name in WHOLE)
     for index, row in enumerate(rows):
-        table.add_row(*(plain(cell) for cell in row), style=styles[index] if styles else None)
+        table.add_row(*(line(cell) for cell in row), style=styles[index] if styles else None)
     out().print(table)
 
 
@@ -88,16 +85,27 @@ def print_source(source: str) -> None:
     """Print Python source, coloured on a terminal, as it is elsewhere."""
     from rich.syntax import Syntax
 
+    from kernelwright.evaluator import visible
+
     console = out()
     if console.is_terminal:
         console.print(Syntax(plain(source), "python", background_color="default"))
     else:
-        print(source, end="" if source.endswith("\n") else "\n")
+        # A pipe may end at a terminal; `--json` gives the source as it is.
+        shown = visible(source)
+        print(shown, end="" if shown.endswith("\n") else "\n")
 
 
 def plain(text: str) -> str:
-    """A stranger's text without control characters, escape sequences or direction overrides."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n").expandtabs(4))
+    """A stranger's text in which letters that cannot be seen, or steer a terminal, are written out."""
+    from kernelwright.evaluator import visible
+
+    return visible(text.replace("\r\n", "\n").expandtabs(4))
+
+
+def line(text: str) -> str:
+    """The same on one line: no text of a stranger can pass for another line of ours."""
+    return " ".join(plain(text).split())
 
 
 def colour(status: Status) -> str:

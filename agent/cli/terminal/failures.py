@@ -13,7 +13,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
-from kernelwright.agent.cli.terminal.console import plain
+from kernelwright.agent.cli.terminal.console import line
 from kernelwright.agent.setup.usage_error import UsageError
 
 LOGGER: Final = "kernelwright.agent.setup"
@@ -87,19 +87,19 @@ def _let_setup_speak() -> None:
     logger.setLevel(logging.INFO)
 
 
-def say(line: str) -> None:
+def say(text: str) -> None:
     """Print one line for people on standard error, without what a stranger's name could do to a terminal."""
-    print(f"kernelwright: {plain(line)}", file=sys.stderr, flush=True)
+    print(f"kernelwright: {line(text)}", file=sys.stderr, flush=True)
 
 
 def say_once() -> Callable[[str], None]:
     """A way to say lines for people, each only the first time."""
     said: set[str] = set()
 
-    def tell(line: str) -> None:
-        if line not in said:
-            said.add(line)
-            say(line)
+    def tell(text: str) -> None:
+        if text not in said:
+            said.add(text)
+            say(text)
 
     return tell
 

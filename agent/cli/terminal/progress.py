@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from kernelwright.agent.cli.terminal.console import colour, notes, plain
+from kernelwright.agent.cli.terminal.console import colour, line, notes
 from kernelwright.agent.cli.terminal.run_counters import RunCounters
 from kernelwright.agent.providers.provider_state import Retrying
 from kernelwright.agent.records.attempt_log import AttemptKey
@@ -101,10 +101,10 @@ class ProgressView:
 
     def __call__(self, event: events.Event) -> None:
         with self._lock:
-            line = None if self._is_known(event) else describe(event)
+            told = None if self._is_known(event) else describe(event)
             self._follow(event)
-        if line is not None:
-            self._console.print(line, soft_wrap=not self._console.is_terminal)
+        if told is not None:
+            self._console.print(told, soft_wrap=not self._console.is_terminal)
 
     def _is_known(self, event: events.Event) -> bool:
         """True if an earlier line already reported the lost model or the wait for its provider."""
@@ -226,8 +226,8 @@ def _evaluated(event: events.Judged) -> Text:
     turn = f"turn {event.of.turn + 1}" + (f" of sample {event.of.sample + 1}" if event.of.sample else "")
     speed = f"{event.speedup:.2f}×" if event.speedup is not None else ""
     again = " (same code as before)" if event.reused else " (measured again)" if event.confirms else ""
-    line = f"{event.of.problem} {turn}: {speed or event.detail or 'correct, not timed'}{again}"
-    return _line(event.status, colour(event.status), line)
+    told = f"{event.of.problem} {turn}: {speed or event.detail or 'correct, not timed'}{again}"
+    return _line(event.status, colour(event.status), told)
 
 
 def _line(label: str, style: str, text: str) -> Text:
@@ -238,7 +238,7 @@ def _line(label: str, style: str, text: str) -> Text:
 
 def shortened(text: str) -> str:
     """A text on one line that fits beside others."""
-    said = plain(" ".join(text.split()))
+    said = line(text)
     return said if len(said) <= MAX_LINE else said[: MAX_LINE - 1] + "…"
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 UNEVALUATED: Final = "not judged"
 CONTAMINATED: Final = "decontamination"
+REPEATED: Final = "its id is there already"
 DAMAGED: Final = "a text of it is missing or damaged"
 
 
@@ -76,7 +77,9 @@ class ArchiveReader:
         if reason:
             tally.left_out[reason] += 1
             return
-        self._stage.add(attempt, problem_sha=problem.sha if problem else "", is_wanted=not refused)
+        if not self._stage.add(attempt, problem_sha=problem.sha if problem else "", is_wanted=not refused):
+            tally.left_out[REPEATED] += 1
+            return
         if not tally.runs or tally.runs[-1] != attempt.key.run:
             tally.runs.append(attempt.key.run)
 

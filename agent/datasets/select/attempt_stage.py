@@ -16,6 +16,7 @@ from typing import Self
 
 from kernelwright.agent.records.attempt_log import Attempt, CompletionRecorded, EvaluationRecorded
 from kernelwright.agent.records.attempt_view import AttemptView, counted, view_of
+from kernelwright.agent.records.score_policy import ScorePolicy
 
 
 class Doubt(StrEnum):
@@ -39,6 +40,7 @@ class AttemptStage:
             OSError: the folder cannot be written.
         """
         self._path = path
+        self._policies: Counter[ScorePolicy] = Counter()
         self._takes_slower = takes_slower
         path.touch(exist_ok=False)
         self._base = sqlite3.connect(path)
@@ -66,12 +68,19 @@ class AttemptStage:
         if score.sanitized and score.hardware:
             self._base.execute("INSERT OR IGNORE INTO sanitizing VALUES (?)", (score.hardware,))
 
-    def add(self, attempt: Attempt, *, problem_sha: str, is_wanted: bool) -> None:
-        """Add an attempt to use; an empty `problem_sha` means the one of its evaluation."""
+    def add(self, attempt: Attempt, *, problem_sha: str, is_wanted: bool) -> bool:
+        """Add an attempt to use; False where one of its id is there already.
+
+        An empty `problem_sha` means the one of its evaluation.
+        """
         evaluation = attempt.evaluation
         packed = _pack(attempt.completion), _pack(evaluation) if evaluation else None
         named = attempt.id, attempt.key.problem, problem_sha, is_wanted, attempt.completion.license or ""
-        self._base.execute("INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?)", (*named, *packed))
+        row = "INSERT OR IGNORE INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?)"
+        is_new = self._base.execute(row, (*named, *packed)).rowcount > 0
+        if is_new and evaluation is not None and evaluation.score.hardware is not None:
+            self._policies[evaluation.score.policy] += 1
+        return is_new
 
     def finish(self) -> None:
         """Index the rows."""
@@ -114,6 +123,10 @@ class AttemptStage:
         """Attempts by licence; an empty name for those that state none."""
         query = "SELECT license, COUNT(*) FROM attempts GROUP BY license"
         return Counter(dict(self._base.execute(query)))
+
+    def policies(self) -> dict[str, int]:
+        """Attempts that reached a device, by the hash and the words of their policy."""
+        return {f"{policy.id}: {policy}": count for policy, count in self._policies.items()}
 
     def doubt(self, view: AttemptView) -> Doubt:
         """The reason not to use a pass as an example; `NONE` for a failure."""

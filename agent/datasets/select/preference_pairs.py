@@ -54,12 +54,13 @@ def pairs_of(attempts: Sequence[AttemptView], key: Callable[[AttemptView], objec
 
 
 def _correct_over_wrong(examples: list[AttemptView], group: list[AttemptView]) -> Iterator[Pair]:
-    # Running out of memory on one device says nothing about a pass on another.
-    by_hardware: dict[str | None, list[AttemptView]] = {None: examples}
+    # A failure on one device, or under other rules, says nothing about a pass on another.
+    by_policy: dict[ScorePolicy, list[AttemptView]] = defaultdict(list)
     for example in examples:
-        by_hardware.setdefault(example.policy.hardware or "unknown", []).append(example)
+        by_policy[example.policy].append(example)
     for number, rejected in enumerate(attempt for attempt in group if attempt.failed):
-        if fits := by_hardware.get(rejected.policy.hardware):
+        reached = rejected.policy.hardware is not None
+        if fits := by_policy.get(rejected.policy, []) if reached else examples:
             yield Pair(fits[number % len(fits)], rejected, "passed")
 
 

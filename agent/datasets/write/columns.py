@@ -51,6 +51,7 @@ SOURCE: Final[dict[str, Feature]] = {
     "torch": "string",
     "threads": "int64",
     "evaluator": "string",
+    "rules": "int64",
     "evaluator_sha": "string",
     "track": "string",
     "sanitized": "bool",
@@ -72,6 +73,8 @@ _TURN: Final[dict[str, Feature]] = {
     "detail": "string",
     "speedup": "float64",
     "speedup_low": "float64",
+    "unfit": "string",
+    "policy": "string",
     "doubt": "string",
     "reward": "float64",
 }
@@ -141,7 +144,7 @@ TRAJECTORIES: Final = DatasetTable(
         "tokens": "int64",
         "source": SOURCE,
     },
-    "Whole conversations in the order of their messages, with the reward of every turn.",
+    "Conversations under one policy in the order of their messages, with the reward of every turn.",
 )
 ATTEMPTS: Final = DatasetTable(
     "attempts",

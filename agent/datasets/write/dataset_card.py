@@ -29,6 +29,7 @@ ABOUT: Final = {
     "rewards": "one for each turn, in order",
     "turns": "`message` is the answer's place in `messages`, `continues` that of the answer it continues",
     "policy": "short hash of what a speedup depends on; only speedups of one policy compare",
+    "unfit": "why a speedup is not to be compared, such as contended; empty where it is",
     "doubt": "the reason not to use a pass as an example; empty for all others",
     "problem_sha": "SHA-256 of the reference's source",
 }
@@ -48,6 +49,8 @@ class CardFacts:
     """Problems with attempts, by split."""
     licenses: Counter[str]
     """Attempts by licence; an empty name where none is stated."""
+    policies: Mapping[str, int]
+    """Attempts with a score, by the policy in words."""
     command: str
     version: str
 
@@ -70,6 +73,7 @@ def manifest(facts: CardFacts) -> str:
         "problems": dict(facts.problems),
         "runs": exported.runs,
         "licenses": dict(sorted(facts.licenses.items())),
+        "policies": dict(sorted(facts.policies.items())),
         "command": facts.command,
         "version": facts.version,
     }
@@ -86,6 +90,7 @@ def card(facts: CardFacts) -> str:
         front_matter="\n".join(_yaml(_front_matter(facts))),
         rows=[(*key, count) for key, count in sorted(facts.exported.rows.items())],
         settings=_settings_rows(facts.settings),
+        policies=sorted(facts.policies.items(), key=lambda of: (-of[1], of[0])),
         licenses=[(name or "not stated", count) for name, count in facts.licenses.most_common()],
         table=_table,
         columns=lambda table: [

@@ -64,9 +64,10 @@ class RowEmitter:
             self.exported.left_out[reason] += count
 
     def examples(self, attempts: list[AttemptView]) -> Iterator[AttemptView]:
-        """Passes without a doubt, fastest first, without repeats."""
+        """Passes without a doubt, without repeats, policy by policy, the fastest of each first."""
         passed = [facts for facts in attempts if facts.passed]
-        passed.sort(key=lambda facts: -(facts.low or 0.0))
+        policies = list(dict.fromkeys(facts.policy for facts in passed))
+        passed.sort(key=lambda facts: (policies.index(facts.policy), -(facts.low or 0.0)))
         repeats = self.repeats()
         for facts in passed:
             if doubt := self.stage.doubt(facts):

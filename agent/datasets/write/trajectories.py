@@ -1,7 +1,8 @@
 """Attempts as conversations: all messages in their order, and the reward of each turn.
 
 A turn that did worse than an earlier one is rolled back: the next continues the better one and never sees
-the worse. Such a conversation is not linear; each turn names the message that it continues.
+the worse. Such a conversation is not linear; each turn names the message that it continues. Turns scored
+under two policies, as after a resume elsewhere, are in two rows: their rewards do not compare.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from kernelwright.agent.datasets.write.message_texts import (
 from kernelwright.agent.leaderboard.display_text import without_folders
 from kernelwright.agent.records.attempt_log import Attempt
 from kernelwright.agent.records.attempt_view import AttemptView
+from kernelwright.agent.records.score_policy import ScorePolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +46,19 @@ def conversations(attempts: Iterable[AttemptView]) -> Iterator[list[AttemptView]
 
 
 def trajectory_rows(texts: MessageTexts, turns: Sequence[TrajectoryTurn]) -> Iterator[Row]:
-    """One row for a conversation; one for each turn where turns do not continue one another."""
+    """One row for a conversation; more where turns do not continue one another, or another policy begins."""
     part: list[TrajectoryTurn] = []
     opening: list[Turn] = []
+    policy: ScorePolicy | None = None
     for turn in turns:
         prompt = texts.prompt(turn.attempt)
-        if part and not _continues(prompt, opening):
+        # What reached no device was scored by the settings alone, which a run has once.
+        own = turn.facts.policy if turn.facts.policy.hardware is not None else None
+        is_other = None not in (own, policy) and own != policy
+        if part and (is_other or not _continues(prompt, opening)):
             yield _row(texts, part)
-            part = []
+            part, policy = [], None
+        policy = own or policy
         if not part:
             opening = prompt
         part.append(turn)
@@ -111,6 +118,8 @@ def _turn(of: TrajectoryTurn, *, message: int, continues: int) -> Row:
         "detail": without_folders(score.detail) if score else None,
         "speedup": score.speedup if score else None,
         "speedup_low": facts.low,
+        "unfit": score.why_unfit if score else None,
+        "policy": score.id if score else None,
         "doubt": of.doubt.value,
         "reward": worth(facts, attempt, of.doubt),
     }

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Final
 
 from kernelwright.agent.archive import Archive
-from kernelwright.agent.leaderboard.display_text import visible, without_folders
+from kernelwright.agent.leaderboard.display_text import without_folders
 from kernelwright.agent.leaderboard.evaluation_facts import facts_of
 from kernelwright.agent.leaderboard.html.syntax_colours import runs
 from kernelwright.agent.leaderboard.policy import TEXT_CHARACTERS
 from kernelwright.agent.records.attempt_log import Attempt, Text, TextRef
-from kernelwright.evaluator import Evaluation, Passes, sha256_text
+from kernelwright.evaluator import Evaluation, Passes, sha256_text, visible
 
 # Unambiguous: a candidate's printed text must not make it backtrack.
 _NUMBERS: Final = re.compile(r"\[\s+([\d.eE+-]+(?:,\s+[\d.eE+-]+)*)\s+\]")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from kernelwright.agent.archive import Archive, ArchiveError
-from kernelwright.agent.leaderboard.display_text import visible
 from kernelwright.agent.leaderboard.html.attempt_documents import AttemptDocument, DocumentSources, document
 from kernelwright.agent.leaderboard.html.page_header import Header, ShownAttempt, run_facts
 from kernelwright.agent.leaderboard.html.page_payload import Packer
@@ -17,6 +16,7 @@ from kernelwright.agent.leaderboard.policy import FULL_BYTES
 from kernelwright.agent.leaderboard.run_comparison import RunComparison
 from kernelwright.agent.records.attempt_log import Attempt, Text
 from kernelwright.agent.records.attempt_view import AttemptView
+from kernelwright.evaluator import visible
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kernelwright.agent.leaderboard.display_text import name, short, visible
+from kernelwright.agent.leaderboard.display_text import name, short
 from kernelwright.agent.leaderboard.html.page_sections import Section
 from kernelwright.agent.leaderboard.run_comparison import RunComparison, RunSide
 from kernelwright.agent.records.attempt_view import AttemptView
+from kernelwright.evaluator import visible
 
 ID_DIGITS = 10
 """Of an attempt's id, as far as it is shown."""

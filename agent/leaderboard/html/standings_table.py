@@ -28,7 +28,7 @@ class StandingLine:
     curve: str
     """Path of fast_p over p."""
     low_x: float | None
-    """The interval of the mean on a scale of 0 to 100 shared by the table."""
+    """The interval of the ranked speedup on a scale of 0 to 100 shared by the table."""
     mean_x: float
     high_x: float | None
     one_x: float
@@ -95,7 +95,7 @@ def _table(title: tuple[str, ...], differs: str, entries: Sequence[Entry], left_
 
 
 def _line(entry: Entry, number: int, end: float, scale: tuple[float, float]) -> StandingLine:
-    low, high = entry.geomean.low, entry.geomean.high
+    low, high = entry.ranked.low, entry.ranked.high
     return StandingLine(
         entry=entry,
         model=name(entry.of.model),
@@ -103,7 +103,7 @@ def _line(entry: Entry, number: int, end: float, scale: tuple[float, float]) -> 
         hue=min(number, HUES),
         curve=curve(entry.speedups, entry.problems, end),
         low_x=None if low is None else _place(low, scale),
-        mean_x=_place(entry.geomean.value, scale),
+        mean_x=_place(entry.ranked.value, scale),
         high_x=None if high is None else _place(high, scale),
         one_x=_place(1.0, scale),
         shares=tuple(_shares(entry.statuses)),
@@ -135,7 +135,7 @@ def _y(share: float) -> float:
 def _log_scale(entries: Iterable[Entry]) -> tuple[float, float]:
     ends = [1.0]
     for entry in entries:
-        ends += [value for value in (entry.geomean.low, entry.geomean.value, entry.geomean.high) if value]
+        ends += [value for value in (entry.ranked.low, entry.ranked.value, entry.ranked.high) if value]
     low, high = math.log(min(ends)), math.log(max(ends))
     spare = max(0.05, (high - low) * 0.06)
     return low - spare, high + spare

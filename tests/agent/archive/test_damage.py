@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kernelwright.agent.archive import Archive, ArchiveError, resume_run
+from kernelwright.agent.archive.text_store import TextStore
 from kernelwright.agent.workspace import Provenance, Workspace
 
 if TYPE_CHECKING:
@@ -120,3 +122,18 @@ def test_a_damaged_time_costs_no_run(log: Path) -> None:
     damage(log, lambda lines: lines.__setitem__(0, re.sub(rb'"at":"2', b'"at":"Z', lines[0])))
     with resume_run(Archive(log.parents[1]), sync=False) as run:
         assert run.index.spent().attempts == 2
+
+
+def test_a_pipe_in_the_place_of_a_log_or_a_text_keeps_nobody_waiting(log: Path) -> None:
+    archive, beside = Archive(log.parents[1]), log.parents[1] / "20260101-000000-000-abcd"
+    beside.mkdir()
+    os.mkfifo(beside / "attempts.jsonl")
+    assert archive.runs() == [log.parent.name]
+    (attempt, *_) = archive.attempts()
+    text = TextStore(log.parent / "texts").put("x" * 2000)
+    assert not isinstance(text, str)
+    path = TextStore(log.parent / "texts").path(text)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(ArchiveError, match="is no regular file"):
+        archive.text(attempt.key.run, text)

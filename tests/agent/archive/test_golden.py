@@ -81,6 +81,7 @@ def lines() -> list[Line]:
         torch="2.11.0",
         threads=16,
         evaluator="0.1.0",
+        rules=1,
         settled=True,
         unfit="other work disturbed the measurement",
         cuda="13.0",

@@ -122,3 +122,26 @@ def test_rescore_puts_a_new_policy_in_place_of_old_ones_and_drops_what_fails(
     (kernel,) = place.kernels()
     assert kernel.id != lost
     assert [(score.config.trials, score.config.measure) for score in kernel.record.scores] == [(7, False)]
+
+
+def test_a_source_that_is_shown_through_a_pipe_steers_no_terminal(
+    kernelwright: Command, make: Make, tmp_path: Path
+) -> None:
+    source = make.code() + 'NOTE = """\x1b[2J\u202e\tnothing"""\n'
+    kernel = Workspace(tmp_path).keep(source, make.evaluation(source=source), Provenance())
+    shown = kernelwright("kernels", "show", kernel.id).stdout
+    assert 'NOTE = """⟨U+001B⟩[2J⟨U+202E⟩\tnothing"""' in shown and "\x1b" not in shown
+    assert json.loads(kernelwright("kernels", "show", kernel.id, "--json").stdout)["source"] == source
+
+
+def test_no_text_of_a_stranger_passes_for_a_line_of_ours(
+    kernelwright: Command, make: Make, tmp_path: Path
+) -> None:
+    forged = "reproduced      level1/01_add"
+    problem = make.problem().model_copy(update={"id": f"level1/01_add\nffffffffffff  {forged}"})
+    source = make.code()
+    evaluation = make.evaluation(problem=problem, source=source)
+    kernel = Workspace(tmp_path).keep(source, evaluation, Provenance(model=f"one\n{forged}"))
+    for arguments in (("verify",), ("kernels", "list"), ("kernels", "show", kernel.id)):
+        lines = kernelwright(*arguments).stdout.splitlines()
+        assert not [told for told in lines if told.lstrip().startswith(("ffffffffffff", forged))], arguments

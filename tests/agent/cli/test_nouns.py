@@ -11,6 +11,7 @@ import pytest
 from typer.testing import Result
 
 from kernelwright.agent.workspace import Provenance, Workspace
+from kernelwright.evaluator import Status
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make
@@ -96,3 +97,30 @@ def test_names_are_completed(kernelwright: Command, run: str) -> None:
     assert "09_softmax" in completion.problems("09") and "refine" in completion.strategies("re")
     assert "cpp" in completion.backends("") and "replay" in completion.providers("re")
     assert "sft" in completion.formats("")
+
+
+def test_attempts_of_two_policies_share_no_table_and_a_contended_one_is_marked(
+    kernelwright: Command, make: Make, tmp_path: Path
+) -> None:
+    busy = make.measurement(9.0).model_copy(update={"contended": True})
+    with make.log(tmp_path) as log:
+        make.attempt(log)
+        make.attempt(log, Status.COMPILE_ERROR, sample=1)
+        make.attempt(log, None, sample=2)
+        for sample, changes in ((3, {"device": "Other CPU"}), (4, {"measurement": busy, "speedup": 9.0})):
+            attempt = make.attempt(log, None, sample=sample)
+            source = log.archive.code(attempt)
+            log.record_evaluation(attempt, make.evaluation(source=source, **changes))  # type: ignore[arg-type]
+    text = kernelwright("attempts", "list").stdout
+    first, *others = text.split("\n\n")
+    assert "Test CPU" in first and "COMPILE_ERROR" in first and "9.00×‡" in first and "2.00×" in first
+    assert sorted("Other CPU" in table for table in others) == [False, True] and "not evaluated" in text
+    assert "‡: measured, but not to be compared" in text
+    rows = json.loads(kernelwright("attempts", "list", "--json").stdout)
+    assert [row["terms"] and row["terms"].split(" · ")[0] for row in rows] == [
+        *("Test CPU", "unknown", None, "Other CPU", "Test CPU")
+    ]
+    assert len({row["policy"] for row in rows}) == 4
+    assert [bool(row["unfit"]) for row in rows] == [False, False, False, False, True]
+    shown = kernelwright("attempts", "show", rows[-1]["attempt"]).stdout
+    assert "not to be compared: contended" in " ".join(shown.replace("│", " ").split())

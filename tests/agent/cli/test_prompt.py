@@ -1,4 +1,4 @@
-"""`kernelwright prompt` prints what would be sent, byte for byte, and says what it leaves out."""
+"""`kernelwright prompt` prints what would be sent, letters that cannot be seen written out."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from typer.testing import Result
 
+from kernelwright.evaluator import visible
 from tests.agent.cli.conftest import PROBLEM
 
 Command = Callable[..., Result]
@@ -21,6 +22,6 @@ def test_what_is_printed_is_what_is_sent(kernelwright: Command, tmp_path: Path) 
     assert text.exit_code == 0, text.output
     assert "--target h200 is a GPU; prompts for cpp speak of this machine's CPU" in text.stderr
     messages = json.loads(kernelwright(*arguments, "--json").stdout)["messages"]
-    assert text.stdout == "".join(f"=== {one['role']}\n{one['content']}\n" for one in messages)
-    assert "#\tone\tmore \x1b[31m" in text.stdout
+    sent = "".join(f"=== {one['role']}\n{one['content']}\n" for one in messages)
+    assert "#\tone\tmore \x1b[31m" in sent and text.stdout == visible(sent)
     assert "gradient" in text.stdout

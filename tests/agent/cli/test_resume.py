@@ -15,7 +15,11 @@ import pytest
 from typer.testing import Result
 
 from kernelwright.agent.records.attempt_log import CompletionRecorded, EvaluationRecorded
+from kernelwright.agent.setup.preparation import RunPlace, prepare
+from kernelwright.agent.setup.run_settings import RunSettings
 from kernelwright.agent.workspace import Workspace
+from kernelwright.evaluator import EvaluationConfig, SandboxTier
+from tests.agent.cli.conftest import ESCAPING, MODEL
 
 Command = Callable[..., Result]
 
@@ -156,3 +160,36 @@ def test_a_run_killed_in_a_later_stage_goes_on(
         moment, (*timed, "--turns", "1", "--baselines", "eager", "--no-plain-build"), tmp_path
     )
     assert_it_goes_on(kernelwright, tmp_path, started, ["PASSED"])
+
+
+def test_a_plan_of_others_lowers_no_sandbox(
+    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
+) -> None:
+    mark = tmp_path / "escaped"
+    right = MODEL.format("torch.addcmul(torch.ones_like(x), x, torch.full_like(x, 2))")
+    for path in (tmp_path / "replies").rglob("*.md"):
+        path.write_text(f"```python\n{right}{ESCAPING.format(str(mark))}```\n")
+    turns = quick.index("--turns")
+    asked = (*quick[:turns], *quick[turns + 2 :], "--no-plain-build", "--sandbox", "none", "--quiet")
+    assert kernelwright("generate", *asked).exit_code == 0
+    assert not mark.exists()
+    resumed = kernelwright("run", "--resume", "last", "--quiet", "--cache", quick[-1])
+    assert resumed.exit_code == 0, resumed.output
+    assert "was planned with --sandbox none" in resumed.stderr and not mark.exists()
+    (attempt,) = Workspace(tmp_path).archive().attempts()
+    assert attempt.evaluation is not None
+    assert attempt.evaluation.score.sandbox not in (None, "none")
+
+
+def test_the_sandbox_may_be_given_anew_and_no_other_setting_of_evaluations(
+    kernelwright: Command, tmp_path: Path, quick: tuple[str, ...]
+) -> None:
+    turns = quick.index("--turns")
+    arguments = (*quick[:turns], *quick[turns + 2 :])
+    assert kernelwright("generate", *arguments, "--sandbox", "none", "--quiet").exit_code == 0
+    place = RunPlace(tmp_path)
+    assert prepare(place, RunSettings(), resume="last").plan.config.sandbox is None
+    chosen = RunSettings(evaluation=EvaluationConfig(sandbox=SandboxTier.NONE))
+    assert prepare(place, chosen, resume="last").plan.config.sandbox is SandboxTier.NONE
+    refused = kernelwright("run", "--resume", "last", "--sandbox", "none", "--math", "bf16")
+    assert (refused.exit_code, "leave out: evaluation.math" in refused.stderr) == (2, True), refused.output

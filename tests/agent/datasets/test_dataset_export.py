@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from pydantic import ValidationError
 
-from kernelwright.agent.archive import Archive, ArchiveError
+from kernelwright.agent.archive import Archive, ArchiveError, resume_run
 from kernelwright.agent.archive.text_store import TextStore
 from kernelwright.agent.datasets import Filters, UnusableExport, find_exporter
 from kernelwright.agent.datasets.select.archive_reader import DAMAGED
@@ -182,6 +183,47 @@ def test_a_conversation_is_one_row_with_a_reward_for_every_turn(desk: Desk) -> N
     assert [row["is_linear"] for row in rows if row is not talk] == [True]
 
 
+def test_turns_scored_on_two_devices_are_two_rows(desk: Desk) -> None:
+    opening = (Message(role="user", content="go"),)
+    busy = desk.make.measurement(9.0).model_copy(update={"contended": True})
+    verdicts: list[dict[str, object]] = [
+        {},
+        {"measurement": busy},
+        {"device": "Other CPU"},
+        {"device": "Other CPU"},
+    ]
+    with desk.log("level1/01_add") as log:
+        said: list[Message] = []
+        for turn, verdict in enumerate(verdicts):
+            prompt = (*opening, *said)
+            desk.attempt(log, said=f"{turn}", turn=turn, prompt=prompt, strategy="refine", verdict=verdict)
+            said += [Message(role="assistant", content=f"{turn}"), Message(role="user", content="more")]
+        desk.attempt(log, Status.COMPILE_ERROR, said="4", turn=4, prompt=(*opening, *said), strategy="refine")
+    rows = desk.rows("trajectories")
+    assert [[turn["turn"] for turn in row["turns"]] for row in rows] == [[0, 1], [2, 3, 4]]
+    assert len({turn["policy"] for row in rows for turn in row["turns"]}) == 3
+    assert "other work disturbed" in rows[0]["turns"][1]["unfit"] and rows[0]["rewards"][1] == 0.0
+    assert [message["content"] for message in rows[1]["messages"]][-1] == "4"
+    card = (desk.root / "data" / "README.md").read_text()
+    assert "Other CPU · fp32 math" in card and "Test CPU · fp32 math" in card and "contended" in card
+    assert sorted(desk.manifest()["policies"].values()) == [2, 2]
+
+
+def test_of_repeats_on_two_devices_the_number_decides_nothing(desk: Desk) -> None:
+    with desk.log("level1/01_add") as log:
+        desk.attempt(log, code=SOURCES[0], speed=(1.0, 1.2))
+        desk.attempt(log, code=SOURCES[0], sample=1, speed=(5.0, 6.0), verdict={"device": "Other CPU"})
+    (row,) = desk.rows("sft", table="messages")
+    assert row["source"]["hardware"] == "Test CPU"
+
+
+def test_a_failure_under_another_policy_makes_no_pair(desk: Desk) -> None:
+    with desk.log("level1/01_add") as log:
+        desk.attempt(log)
+        desk.attempt(log, Status.WRONG_VALUES, sample=1, verdict={"scoring_rules": 9})
+    assert desk.rows("preference") == []
+
+
 def test_problems_with_one_reference_fall_on_one_side(desk: Desk) -> None:
     names = [f"level1/{number:02}_p" for number in range(12)]
     problems = [desk.reference(name) for name in names]
@@ -314,3 +356,33 @@ def test_a_damaged_line_costs_only_itself(desk: Desk) -> None:
     assert all("damaged" in line for line in told)
     with pytest.raises(ArchiveError, match="damaged"):
         desk.export("attempts", "other")
+
+
+@pytest.mark.parametrize("beginning", ["edited", "lost"])
+def test_a_copied_run_is_said_and_counts_nothing_twice(desk: Desk, beginning: str) -> None:
+    with desk.log("level1/01_add") as log:
+        desk.attempt(log)
+    copy = log.folder.with_name("20990101-000000-000-abcd")
+    shutil.copytree(log.folder, copy)
+    first, *rest = (copy / "attempts.jsonl").read_bytes().splitlines(keepends=True)
+    first = first.replace(log.run.encode(), copy.name.encode()) if beginning == "edited" else b"{}\n"
+    (copy / "attempts.jsonl").write_bytes(b"".join((first, *rest)))
+    told: list[str] = []
+    archive = Archive(desk.root / "runs", told.append)
+    exporter = find_exporter("attempts")
+    exported = exporter.write(archive, desk.root / "data", exporter.settings())
+    assert (exported.seen, exported.used) == (1, 1)
+    assert any(f"holds run {log.run}" in line and "is there already" in line for line in told)
+    with pytest.raises(ArchiveError):
+        resume_run(archive, copy.name)
+
+
+def test_an_attempt_whose_id_is_there_already_is_left_out(desk: Desk) -> None:
+    with desk.log("level1/01_add") as log:
+        first = desk.attempt(log)
+    with desk.log("level1/01_add") as other:
+        forged = desk.attempt(other)
+    path = other.folder / "attempts.jsonl"
+    path.write_text(path.read_text().replace(forged.id, first.id))
+    exported = desk.export("attempts")
+    assert (exported.used, exported.left_out) == (1, {"its id is there already": 1})

@@ -61,6 +61,26 @@ def test_what_changes_the_meaning_counts(old: str, new: str) -> None:
     assert fingerprint(SOURCE.replace(old, new)) != fingerprint(SOURCE)
 
 
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("if x:\n    y()\nz()", "if x:\n    y()\n    z()"),
+        ("a  b\nc", "a b\nc"),
+        ("#define F(x) 1\nint f;", "#define F (x) 1\nint f;"),
+        ('#include <a>\nauto s = R"(a  b)";', '#include <a>\nauto s = R"(a b)";'),
+        ('#include <a>\nauto s = u8"x";', '#include <a>\nauto s = u8 "x";'),
+        ("// not C\nfirst", "// nor this\nfirst"),
+    ],
+)
+def test_layout_that_has_a_meaning_counts(text: str, other: str) -> None:
+    assert fingerprint(f"SRC = {text!r}") != fingerprint(f"SRC = {other!r}")
+
+
+def test_parts_of_a_formatted_text_count_as_they_are() -> None:
+    source = 'SRC = f"""#include <a>\nprintf("{{x}} // {0}");\n"""\n'
+    assert fingerprint(source.format("a  b")) != fingerprint(source.format("a b"))
+
+
 @given(text=st.text(max_size=300))
 def test_any_text_has_a_fingerprint_and_is_no_distance_from_itself(text: str) -> None:
     assert fingerprint(text) == fingerprint(text)

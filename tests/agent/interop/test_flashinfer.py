@@ -15,6 +15,7 @@ from kernelwright.agent.datasets import Exported
 from kernelwright.agent.interop.flashinfer import ENTRY, Describe, FlashinferWriter, with_shapes, workload
 from kernelwright.agent.interop.flashinfer import trace as trace_of
 from kernelwright.agent.interop.handoff import RunExporter, RunSelection
+from kernelwright.agent.records.score_policy import policy_of
 from kernelwright.evaluator import (
     EvaluationConfig,
     MachineError,
@@ -55,7 +56,8 @@ def write(folder: Path, make: Make) -> tuple[list[Any], list[Any]]:
     solutions = [
         json.loads(file.read_text()) for file in sorted((folder / "out").glob("solutions/**/*.json"))
     ]
-    lines = (folder / "out" / "traces" / "level1_01_add.jsonl").read_text().splitlines()
+    (file,) = (folder / "out" / "traces").glob("level1_01_add.*.jsonl")
+    lines = file.read_text().splitlines()
     return solutions, [json.loads(line) for line in lines]
 
 
@@ -105,7 +107,7 @@ def test_errors_are_those_of_the_verification_or_unknown(tmp_path: Path, make: M
     with make.log(tmp_path / "more") as log:
         attempt = make.attempt(log, None)
         found = make.evaluation(Status.WRONG_VALUES, verification=verification)
-        written = trace_of(attempt, found)["evaluation"]
+        written = trace_of(attempt, found, policy_of(found))["evaluation"]
     assert isinstance(written, dict)
     assert written["correctness"]["max_absolute_error"] == 7.5
     assert written["correctness"]["max_relative_error"] == 0.5
@@ -141,12 +143,44 @@ def test_a_problem_that_cannot_be_described_here_is_told(tmp_path: Path, make: M
 
 
 def test_other_terms_are_another_workload(make: Make) -> None:
-    plain, tf32, backward = (
-        EvaluationConfig.model_validate(config)
-        for config in ({}, {"math": "tf32"}, {"passes": "forward_backward"})
+    settings: list[dict[str, Any]] = [
+        {},
+        {"math": "tf32"},
+        {"passes": "forward_backward"},
+        {"baselines": ("eager",)},
+    ]
+    evaluations = [make.evaluation(config=EvaluationConfig.model_validate(config)) for config in settings]
+    evaluations += [make.evaluation(device="Other CPU"), make.evaluation(scoring_rules=9)]
+    ids = {workload(evaluation.problem_sha, policy_of(evaluation)) for evaluation in evaluations}
+    assert len(ids) == len(evaluations)
+
+
+def test_two_devices_share_no_file_and_a_contended_time_is_none(tmp_path: Path, make: Make) -> None:
+    busy = make.measurement(9.0).model_copy(update={"contended": True})
+    with make.log(tmp_path) as log:
+        first = make.attempt(log)
+        make.attempt(log, Status.COMPILE_ERROR, sample=3)
+        for sample, changes in enumerate(({"device": "Other CPU"}, {"measurement": busy, "speedup": 9.0}), 1):
+            attempt = make.attempt(log, None, sample=sample)
+            source = log.archive.code(attempt)
+            log.record_evaluation(attempt, make.evaluation(source=source, **changes))  # type: ignore[arg-type]
+    write_records(log.archive, tmp_path / "out")
+    found = [
+        [json.loads(line) for line in file.read_text().splitlines()]
+        for file in (tmp_path / "out" / "traces").glob("*.jsonl")
+    ]
+    alone, together = sorted(found, key=len)
+    assert [trace["evaluation"]["environment"]["hardware"] for trace in alone] == ["Other CPU"]
+    assert {trace["workload"]["uuid"] for trace in alone}.isdisjoint(
+        trace["workload"]["uuid"] for trace in together
     )
-    ids = {workload(make.evaluation(config=config)) for config in (plain, tf32, backward)}
-    assert len(ids) == 3
+    judged = {trace["solution"]: trace["evaluation"] for trace in together}
+    assert len(judged) == 3
+    times = [judged[name].get("performance", {}).get("speedup_factor") for name in judged]
+    assert sorted(times, key=str) == [0.0, 2.0, None]
+    (log_of_busy,) = [one["log"] for one in judged.values() if "not to be compared" in one["log"]]
+    assert "other work disturbed the measurement" in log_of_busy and "Test CPU" in log_of_busy
+    assert first.evaluation is not None
 
 
 def test_problems_whose_names_become_one_are_not_mixed(tmp_path: Path, make: Make) -> None:

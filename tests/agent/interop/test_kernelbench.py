@@ -15,7 +15,7 @@ from kernelwright.agent.interop.handoff import RunExporter, RunSelection
 from kernelwright.agent.interop.imports import read_replies
 from kernelwright.agent.interop.imports.reply_recorder import ReplyDefaults, record_replies
 from kernelwright.agent.interop.kernelbench import EXPORTER, KernelBenchWriter
-from kernelwright.evaluator import Problem, Status
+from kernelwright.evaluator import EvaluationConfig, Problem, Status
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make
@@ -94,7 +94,8 @@ def test_baselines_are_written_by_device_level_and_problem(tmp_path: Path, make:
         make.attempt(log, speedup=3.0)
         make.attempt(log, Status.WRONG_VALUES, sample=1)
     write_runs(log.archive, [log.run], tmp_path / "out")
-    folder = tmp_path / "out" / "timing" / "Test_CPU"
+    (folder,) = (tmp_path / "out" / "timing").iterdir()
+    assert folder.name.endswith("_Test_CPU")
     file = folder / "baseline_time_torch.json"
     assert {path for path in folder.parent.rglob("*") if path.is_file()} == {
         file,
@@ -102,7 +103,42 @@ def test_baselines_are_written_by_device_level_and_problem(tmp_path: Path, make:
     }
     timing = json.loads(file.read_text())["level1"]["01_add.py"]
     assert timing["mean"] == 3.0
-    assert timing.keys() == {"mean", "std", "min", "max", "num_trials", "hardware", "device"}
+    known = {"mean", "std", "min", "max", "num_trials", "hardware", "device", "kernelwright_policy"}
+    assert timing.keys() == known
+
+
+def test_scores_of_two_policies_share_no_folder_and_a_contended_time_is_none(
+    tmp_path: Path, make: Make
+) -> None:
+    busy = make.measurement(9.0).model_copy(update={"contended": True})
+    others: list[dict[str, Any]] = [
+        {"speedup": 5.0, "device": "Other CPU"},
+        {"speedup": 7.0, "config": EvaluationConfig(shapes="small")},
+        {"speedup": 9.0, "measurement": busy},
+    ]
+    with make.log(tmp_path) as log:
+        make.attempt(log, speedup=3.0)
+        make.attempt(log, Status.COMPILE_ERROR, sample=4)
+        for sample, changes in enumerate(others, 1):
+            attempt = make.attempt(log, None, sample=sample)
+            source = log.archive.code(attempt)
+            log.record_evaluation(attempt, make.evaluation(source=source, **changes))
+    write_runs(log.archive, [log.run], tmp_path / "out")
+    files = (tmp_path / "out" / "runs").glob("*/eval_results.json")
+    rows = sorted((json.loads(file.read_text())["1"] for file in files), key=len)
+    assert [[row["sample_id"] for row in folder] for folder in rows[-1:]] == [[0, 3, 4]]
+    assert sorted(folder[0]["sample_id"] for folder in rows[:2]) == [1, 2]
+    passed, contended, broken = rows[-1]
+    assert (passed["runtime"], contended["runtime"], broken["compiled"]) == (1.0, -1.0, False)
+    assert contended["correctness"] and "other work" in contended["metadata"]["kernelwright_unfit"]
+    baselines = {
+        file.parent.name: json.loads(file.read_text())["level1"]["01_add.py"]["mean"]
+        for file in (tmp_path / "out" / "timing").glob("*/baseline_time_torch.json")
+    }
+    assert sorted(baselines.values()) == [3.0, 5.0, 7.0]
+    for folder in rows:
+        (policy,) = {row["metadata"]["kernelwright_policy"] for row in folder}
+        assert any(name.startswith(policy.partition(":")[0]) for name in baselines)
 
 
 def test_turns_of_a_conversation_become_samples_of_their_own(tmp_path: Path, make: Make) -> None:

@@ -140,7 +140,44 @@ def test_a_problem_whose_name_is_code_runs_nothing_in_a_package(tmp_path: Path, 
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path / "package", check=True, timeout=60)
     rows = [line for line in (tmp_path / "package" / "README.md").read_text().splitlines() if name in line]
     assert not any(mark in row for row in rows if row.startswith("|") for mark in ("<", "`", "@"))
-    assert [row.count("|") for row in rows if row.startswith("|")] == [7]
+    assert [row.count("|") for row in rows if row.startswith("|")] == [6]
+
+
+def test_kernels_of_problems_with_one_last_name_are_all_there(tmp_path: Path, make: Make) -> None:
+    place, source = Workspace(tmp_path), "class ModelNew: ...\n"
+    problems = [
+        problem_from_source(f"{REFERENCE}# {number}\n", name)
+        for number, name in enumerate(("level1/01_relu", "mine/01_relu", "mine/01-relu"))
+    ]
+    kernels = [
+        place.keep(source, make.evaluation(problem=problem, source=source), Provenance())
+        for problem in problems
+    ]
+    references = {problem.sha: problem for problem in problems}
+    made = write_package([*kernels, kernels[0]], references, PackageName(name="mine"), tmp_path / "package")
+    assert len(set(made)) == 3
+    for name, problem in zip(made, problems, strict=True):
+        assert (tmp_path / "package" / "mine" / name / "reference.py").read_text() == problem.source
+
+
+def test_scores_of_two_policies_share_no_table_and_a_contended_one_is_marked(
+    tmp_path: Path, make: Make
+) -> None:
+    place, problem = Workspace(tmp_path), problem_from_source(REFERENCE, "level1/01_scale_add")
+    sources = [f"class ModelNew: {number}\n" for number in range(3)]
+    busy = make.measurement(4.0).model_copy(update={"contended": True})
+    changes: list[dict[str, Any]] = [{}, {"device": "Other CPU"}, {"speedup": 4.0, "measurement": busy}]
+    kernels = [
+        place.keep(source, make.evaluation(problem=problem, source=source, **change), Provenance())
+        for source, change in zip(sources, changes, strict=True)
+    ]
+    write_package(kernels, {problem.sha: problem}, PackageName(name="mine"), tmp_path / "package")
+    text = (tmp_path / "package" / "README.md").read_text()
+    first, other = text.split("Policy ")[1:]
+    assert "Test CPU" in first and "4.00×‡" in first and first.count("\n| scale") == 0
+    assert "Other CPU" in other and other.count("×") == 1
+    assert "‡: not to be compared: contended: other work disturbed the measurement" in text
+    assert "speedup" not in (tmp_path / "package" / "mine" / "__init__.py").read_text()
 
 
 @pytest.mark.slow

@@ -113,3 +113,39 @@ def test_no_name_is_a_formula(tmp_path: Path, make: Make, name: str) -> None:
         make.attempt(log, model=name)
     (line,) = csv.DictReader(io.StringIO(to_csv(board(log.archive.attempts()))))
     assert line["model"] == (name if name == "model=1" else f"'{name}")
+
+
+def test_who_tried_more_often_is_not_ahead_for_that(tmp_path: Path, make: Make) -> None:
+    """Both draw from the same speeds; one draws eight times as often."""
+    with make.log(tmp_path) as log:
+        for number in range(6):
+            name = f"level1/{number:02}_p"
+            for sample, speedup in enumerate([1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0]):
+                make.attempt(log, problem=name, model="often", sample=sample, speedup=speedup)
+            make.attempt(log, problem=name, model="once", speedup=1.5)
+    standing = board(log.archive.attempts())
+    once, often = sorted(standing.entries, key=lambda entry: entry.of.model == "often")
+    assert (often.geomean.value, once.geomean.value) == (pytest.approx(2.0), pytest.approx(1.5))
+    assert (often.ranked.value, once.ranked.value) == (pytest.approx(2.0**0.5), pytest.approx(1.5))
+    assert [(entry.of.model, entry.rank, entry.ranked_k) for entry in standing.entries] == [
+        ("once", 1, 1.0),
+        ("often", 2, 1.0),
+    ]
+    assert often.per_problem == 8.0
+
+
+def test_equal_attempts_are_equal_whether_in_samples_or_in_conversations(tmp_path: Path, make: Make) -> None:
+    with make.log(tmp_path) as log:
+        for sample, speedup in enumerate([1.0, 4.0, 1.0, 1.0]):
+            make.attempt(log, sample=sample, speedup=speedup)
+        for sample in range(2):
+            for turn, speedup in enumerate([1.0, 4.0] if sample else [1.0, 1.0]):
+                make.attempt(log, strategy="refine", sample=sample, turn=turn, speedup=speedup)
+    both = {entry.of.strategy: entry for entry in board(log.archive.attempts()).entries}
+    assert {name: entry.ranked_k for name, entry in both.items()} == {"sample": 4.0, "refine": 4.0}
+    assert all(entry.ranked.value == pytest.approx(4.0) for entry in both.values())
+    with make.log(tmp_path) as log:
+        make.attempt(log, model="one try", speedup=1.0)
+    both = {entry.of.strategy: entry for entry in board(log.archive.attempts(None)).entries}
+    assert both["refine"].ranked.value == pytest.approx(1.0), "its first turn alone"
+    assert both["refine"].geomean.value == pytest.approx(4.0)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from kernelwright.agent.prompting.prompts import Setting, TemplatePrompts
-from kernelwright.evaluator import Status
+from kernelwright.agent.strategies import Exemplar
+from kernelwright.evaluator import BACKENDS, Status
 from tests.agent.prompting.test_prompts import (
     CODE,
     EVALUATIONS,
     FOLDER,
     LOG,
+    PROBLEM,
     WORK,
     agrees_with_golden,
     evaluation,
@@ -43,3 +45,15 @@ def test_feedback_is_short() -> None:
 def test_feedback_after_a_later_try_was_given_up(name: str) -> None:
     text = prompts().feedback(EVALUATIONS["passed_near_the_limit"], CODE, EVALUATIONS[name])
     agrees_with_golden(f"feedback/given_up_for_better_than_{name}", text)
+
+
+def test_a_contended_speedup_is_marked_wherever_it_is_told() -> None:
+    busy = EVALUATIONS["passed_memory"]
+    assert busy.measurement is not None
+    busy = busy.model_copy(update={"measurement": busy.measurement.model_copy(update={"contended": True})})
+    better = EVALUATIONS["passed_near_the_limit"]
+    assert "do not rely on it: contended" in prompts().feedback(busy, CODE)
+    assert "do not rely on it: contended" in prompts().feedback(better, CODE, busy)
+    assert "do not rely" not in prompts().feedback(better, CODE, EVALUATIONS["passed_memory"])
+    shown = prompts().render_task(PROBLEM, BACKENDS["cuda"], [Exemplar(CODE, busy)])
+    assert "do not rely on it: contended" in shown

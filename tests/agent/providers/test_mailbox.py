@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from kernelwright.agent.providers.endpoint import Endpoint
 from kernelwright.agent.providers.mailbox import Mailbox
+from kernelwright.agent.providers.policy import MAX_MAILBOX_BYTES
 from kernelwright.agent.providers.provider_kind import ClientTerms, find_provider
 from kernelwright.agent.providers.replay.recordings import Recording, find_recording, write_recording
 from kernelwright.agent.records.messages import Completion, CompletionRequest, Message, ProviderError
@@ -98,3 +101,34 @@ def test_a_folder_that_cannot_be_written_ends_the_run(tmp_path: Path) -> None:
 def test_it_is_registered_and_needs_neither_key_nor_price() -> None:
     kind = find_provider("mailbox")
     assert kind is Mailbox and not kind.is_live and kind.origin == "mailbox"
+
+
+@pytest.mark.parametrize(
+    ("put", "why"),
+    [
+        (lambda reply, other: reply.symlink_to(other), "is a link"),
+        (lambda reply, other: os.mkfifo(reply), "is no regular file"),
+        (lambda reply, other: reply.mkdir(), "is no regular file"),
+        (lambda reply, other: reply.write_bytes(b"x" * (MAX_MAILBOX_BYTES + 1)), "is larger than"),
+    ],
+)
+def test_only_a_regular_file_of_bounded_size_is_a_reply(
+    tmp_path: Path, put: Callable[[Path, Path], object], why: str
+) -> None:
+    (tmp_path / "secret").write_text("a key")
+    (tmp_path / "box/causal/cuda").mkdir(parents=True)
+    put(tmp_path / "box/causal/cuda/00.md", tmp_path / "secret")
+    with pytest.raises(ProviderError, match=why):
+        asyncio.run(asyncio.wait_for(completed(tmp_path / "box", request()), 30))
+
+
+def test_a_mailbox_is_not_left_through_links(tmp_path: Path) -> None:
+    for name in ("box", "elsewhere"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "box/causal").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ProviderError, match="leads out of the mailbox"):
+        asyncio.run(asyncio.wait_for(completed(tmp_path / "box", request()), 30))
+    (tmp_path / "door").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere/causal/cuda").mkdir(parents=True)
+    (tmp_path / "elsewhere/causal/cuda/00.md").write_text("the folder itself may be a link")
+    assert asyncio.run(asyncio.wait_for(completed(tmp_path / "door", request()), 30))

@@ -70,9 +70,12 @@ def test_a_score_holds_its_policy_and_its_policy_alone_compares(make: Make) -> N
     score = Score.of(make.evaluation(speedup=2.0))
     assert score.policy == policy_of(make.evaluation(speedup=3.0))
     assert type(score.policy) is ScorePolicy and score.id == score.policy.id
+    assert policy_of(make.evaluation(scoring_rules=2)).differences(score.policy) == {
+        "rules": "rules 2, not rules not recorded"
+    }
     assert str(score.policy) == (
         "Test CPU · fp32 math · against compile and eager · 7 trials · without sanitizers · "
-        "bubblewrap sandbox · torch 2.13.0 · 2 threads · evaluator unknown"
+        "bubblewrap sandbox · torch 2.13.0 · 2 threads · evaluator unknown · rules not recorded"
     )
 
 

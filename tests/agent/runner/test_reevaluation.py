@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,6 +84,8 @@ def again(
     *,
     decide: Callable[..., Reproduction] = compare,
     results: Path | None = None,
+    command: str = "verify",
+    place: str = "here",
     workers: int = 2,
 ) -> dict[str, Reproduction]:
     found: dict[str, Reproduction] = {}
@@ -94,7 +97,7 @@ def again(
         evaluate=machine,
         references={make.problem().sha: make.problem()},
         decide=decide,
-        results=ResultFile(results),
+        results=ResultFile(results, command, place),
         workers=workers,
         on_result=report,
     ).run([ReevaluationJob(kernel, kernel.score, kernel.score.config) for kernel in kernels])
@@ -156,8 +159,8 @@ def test_an_interrupted_command_goes_on_where_it_was(make: Make, tmp_path: Path)
     machine = Machine(make, one=[2.0], two=[2.0], three=[KeyError("a fault of ours")])
     with pytest.raises(KeyError):
         again(make, machine, kernels, results=file, workers=1)
-    with file.open("a") as torn:
-        torn.write('{"kernel": "hal')
+    with file.open("ab") as torn:
+        torn.write('{"command": "verify", "machine": "é'.encode()[:-1])
     machine = Machine(make, three=[2.0])
     found = again(make, machine, kernels, results=file)
     assert machine.evaluated == ["three"]
@@ -175,10 +178,68 @@ def test_a_result_of_another_evaluator_or_other_settings_is_not_the_answer(
     file.write_text(text.replace(source_sha(), "0" * 16))
     machine = Machine(make, one=[2.0])
     again(make, machine, [kernel], results=file)
-    file.write_text(text.replace('"trials":7', '"trials":5'))
+    file.write_text(text.replace('"trials": 7', '"trials": 5'))
     machine = Machine(make, one=[2.0])
     again(make, machine, [kernel], results=file)
     assert machine.evaluated == ["one"]
+
+
+@pytest.mark.parametrize("other", [{"command": "rescore"}, {"place": "there"}])
+def test_a_result_of_another_command_or_machine_is_not_the_answer(
+    make: Make, tmp_path: Path, other: dict[str, str]
+) -> None:
+    kernel, file = keep(make, tmp_path, "one"), tmp_path / "results.jsonl"
+    again(make, Machine(make, one=[2.0]), [kernel], results=file, **other)
+    machine = Machine(make, one=[2.0])
+    again(make, machine, [kernel], results=file)
+    assert machine.evaluated == ["one"]
+    assert again(make, Machine(make), [kernel], results=file)["one"].outcome is OUTCOME.REPRODUCED
+
+
+def test_a_result_for_another_score_is_not_the_answer_and_one_that_made_the_score_is(
+    make: Make, tmp_path: Path
+) -> None:
+    kernel, file = keep(make, tmp_path, "one"), tmp_path / "results.jsonl"
+    made = again(make, Machine(make, one=[2.5, 2.5]), [kernel], results=file)["one"]
+    assert made.after is not None
+    for score, evaluated in ((made.after, []), (make.evaluation(source=kernel.source, speedup=9.0), ["one"])):
+        saved = kernel.record.model_copy(update={"scores": (score,)})
+        machine = Machine(make, one=[9.0])
+        again(make, machine, [replace(kernel, record=saved)], results=file)
+        assert machine.evaluated == evaluated
+
+
+@pytest.mark.parametrize("status", [Status.TIMED_OUT, Status.OUT_OF_MEMORY])
+def test_what_a_busy_machine_may_have_caused_is_tried_again(
+    make: Make, tmp_path: Path, status: Status
+) -> None:
+    kernel, file = keep(make, tmp_path, "one"), tmp_path / "results.jsonl"
+    found = again(make, Machine(make, one=[status, status]), [kernel], results=file)
+    assert found["one"].outcome is OUTCOME.DIFFERENT
+    assert again(make, Machine(make, one=[2.0]), [kernel], results=file)["one"].outcome is OUTCOME.REPRODUCED
+
+
+def test_a_contended_result_in_a_file_is_not_done(make: Make, tmp_path: Path) -> None:
+    kernel, file = keep(make, tmp_path, "one"), tmp_path / "results.jsonl"
+    disturbed = make.measurement(2.0).model_copy(update={"contended": True})
+    busy = kernel.score.model_copy(update={"measurement": disturbed, "evaluator_sha": source_sha()})
+    again(make, lambda *_: busy, [kernel], results=file)
+    assert again(make, Machine(make, one=[2.0]), [kernel], results=file)["one"].outcome is OUTCOME.REPRODUCED
+
+
+def test_any_text_in_a_result_survives_the_file(make: Make, tmp_path: Path) -> None:
+    kernel, file = keep(make, tmp_path, "one"), tmp_path / "results.jsonl"
+    strange = make.evaluation(
+        Status.RUNTIME_ERROR,
+        source=kernel.source,
+        detail="one\u2028two\x85three\x0cfour\ud800",
+        evaluator_sha=source_sha(),
+    )
+    again(make, lambda *_: strange, [kernel], results=file)
+    text = file.read_bytes().replace(b"\\u2028", "\u2028".encode())
+    file.write_bytes(text)
+    found = again(make, Machine(make), [kernel], results=file)["one"]
+    assert found.outcome is OUTCOME.DIFFERENT and "\u2028" in found.why
 
 
 def test_what_cannot_be_evaluated_here_is_tried_again_by_the_next_command(make: Make, tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_another_users_folder_is_refused(tmp_path, monkeypatch):
     folder = tmp_path / "kernelwright-0"
     folder.mkdir(mode=0o700)
     os.chown(folder, 12345, 12345)
-    with pytest.raises(MachineError, match="user 12345"):
+    with pytest.raises(MachineError, match=r"user 12345.*; have its owner or root remove it, or set TMPDIR"):
         DeviceLock("cpu")
 
 
