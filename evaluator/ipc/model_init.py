@@ -264,12 +264,6 @@ def _is_regular(tensor: torch.Tensor) -> bool:
     return bool(values[0].any()) and bool((values == values[0]).all())
 
 
-def _is_varied(tensor: torch.Tensor) -> bool:
-    """Check that a tensor holds more than two numbers: weights of one bit hold two."""
-    values = tensor.detach()
-    return not bool(((values == values.max()) | (values == values.min())).all())
-
-
 def _direction(rows: torch.Tensor) -> int:
     """1 where all rows ascend, -1 where they descend, 0 elsewhere."""
     steps = rows.diff(dim=-1)
@@ -307,24 +301,16 @@ def varied_constants(seed: int) -> Iterator[None]:
 
 
 def move_constants(model: nn.Module, values: Mapping[str, torch.Tensor], seed: int) -> list[str]:
-    """Add noise to parameters and floating buffers that still hold `values`, those of every seed.
+    """Add noise to what holds one number and still the one of `values`, which every seed gives.
 
-    Moved are those of one number, and learned ones: weights of one bit, and tables that nobody learns, are
-    meant as they are. Returns their names.
+    Returns the names of these parameters and floating buffers.
     """
     held, noise, moved = named_state(model), _Noise(seed), []
     for name, value in values.items():
         tensor = held[name]
-        is_learned = tensor.requires_grad and _is_plain(tensor)
-        if tensor.shape != value.shape or not torch.equal(tensor, value):
-            continue
-        if _is_constant(tensor):
+        if tensor.shape == value.shape and torch.equal(tensor, value) and _is_constant(tensor):
             noise.vary(tensor, name)
-        elif is_learned and _is_pattern(tensor):
-            noise.vary(tensor, _PATTERN)
-        elif is_learned and _is_varied(tensor):
-            noise.vary(tensor, _REGULAR)
-        moved += [] if torch.equal(tensor, value) else [name]
+            moved += [] if torch.equal(tensor, value) else [name]
     return moved
 
 

@@ -13,6 +13,7 @@ from kernelwright.evaluator.referee.correctness.policy import (
     FEW_TERMS,
     FEWEST_SCATTERED,
     NEARBY,
+    NEGLIGIBLE_BITS,
     SPIKE_SPACING,
     SPIKES,
 )
@@ -125,12 +126,20 @@ def nearby(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     )
 
 
-def few_terms(longest: int) -> Variant:
-    """A variant that leaves a few elements of each reduction of this length, and zeros elsewhere."""
+def few_terms(longest: int, *, negligible: bool = True) -> Variant:
+    """A variant that leaves a few elements of each reduction of this length, and next to nothing elsewhere.
+
+    Zeros, unless the rest is `negligible` numbers.
+    """
 
     def variant(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         drawn = torch.rand(values.shape, generator=generator, device=values.device)
-        return torch.where(drawn < min(1 / 2, FEW_TERMS / longest), values, 0.0)
+        rest = torch.zeros_like(values)
+        if negligible and values.dtype in NEGLIGIBLE_BITS:
+            fewest, most = NEGLIGIBLE_BITS[values.dtype]
+            bits = torch.rand(values.shape, generator=generator, device=values.device)
+            rest = values * (-(fewest + (most - fewest) * bits)).exp2().to(values.dtype)
+        return torch.where(drawn < min(1 / 2, FEW_TERMS / longest), values, rest)
 
     return variant
 
@@ -191,7 +200,7 @@ VARIED: Final = {
     "large": "the problem's own, 16 times as large",
     "tiny": "the problem's own, 4096 times smaller",
     "outliers": "the problem's own with some elements far out",
-    "few_terms": "the problem's own with zeros for all but a few terms of each sum",
+    "few_terms": "the problem's own with next to nothing for all but a few terms of each sum",
     "nearby": "the problem's own with random signs, moved by less than one in 256",
 }
 """A description of each variant, for people; the reference stays finite on it."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import torch
+
 UNIT_ROUNDOFF: Final = {"fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8}
 """Perturbation of inputs and parameters under each math policy: half a unit in the last place it allows."""
 
@@ -13,6 +15,8 @@ ZERO_MEAN_LIMIT: Final = 128.0
 sequential float32 7; with one operand in TF32 errors start near 450."""
 OTHER_LIMIT: Final = 192.0
 """Norm-wise limit elsewhere: sequential float32 reached 29 for products of 131072 positive terms."""
+CONVOLUTION_FACTOR: Final = 2.0
+"""Times these limits behind convolutions: Winograd's F(6x6, 3x3) reaches 187 beside elements far out."""
 REDUCED_LIMIT: Final = 16.0
 """Norm-wise limit where the math policy or the output's type is half precision: 192 times the error of a
 bfloat16 reference is a third of a value."""
@@ -39,6 +43,12 @@ PRECISION_LIMIT: Final = 20.0
 terms products err on an H200 at most 3.4, in any order, in three parts or truncating; Winograd's
 F(4x4, 3x3) 7.2; two bfloat16 terms 51 and more, cut to 16 bits 105. Of changes Strassen's products err 10;
 two bfloat16 terms 43 and more, 92 where mantissas are hard."""
+CONVOLUTION_PRECISION_LIMIT: Final = 32.0
+"""Least limit of the error of a change behind convolutions: Winograd's F(6x6, 3x3) errs 24, two bfloat16
+terms 53 and more."""
+HALF_PRECISION_LIMIT: Final = 3.0
+"""Error where few terms are not zero, in half precision: rounding once is 1, and weights in eight bits by row
+err 5."""
 CHANGE_PRODUCT_FACTOR: Final = 0.4
 """Limit of the error of a change, times the root of the terms of a product: on an H200 sums reach 0.21 one
 after another, and 0.23 where they are truncated."""
@@ -50,6 +60,9 @@ OWN_ERROR_SHARE: Final = 8.0
 """Units that the reference's own error counts as at least: another order may err some times as much."""
 FEW_TERMS: Final = 2
 """Terms of a reduction that are not zero, on average, in trials of few terms."""
+NEGLIGIBLE_BITS: Final = {torch.float32: (44, 60), torch.bfloat16: (20, 40), torch.float16: (10, 13)}
+"""Powers of two that the other terms are smaller by: zeros would tell such trials from all others, and what
+rounds a sum of many would count."""
 MAX_FEW_TERMS: Final = 32
 """Terms any reduction may have there at most: beyond, summation errs as much as narrow operands."""
 NEARBY: Final = 2.0**-8

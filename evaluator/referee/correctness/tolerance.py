@@ -31,7 +31,10 @@ from kernelwright.evaluator.referee.correctness.policy import (
     CHANGE_PRODUCT_FACTOR,
     CHANGE_SUM_FACTOR,
     CHUNK_ELEMENTS,
+    CONVOLUTION_FACTOR,
+    CONVOLUTION_PRECISION_LIMIT,
     EIGHT_BIT_LIMIT,
+    FINITE_SHARE,
     HALF_PRECISION_RATIO,
     MAX_PRODUCT_LIMIT,
     MAX_SUM_TERMS,
@@ -72,6 +75,8 @@ class Expected:
     """Per leaf, the half precision whose roundings on the way are most of its error, where it is wider."""
     decisions: Decisions = field(default_factory=Decisions)
     """Elements that hang on rounding."""
+    overflowed: list[torch.Tensor | None] = field(default_factory=list)
+    """Per leaf, where only the reference's own arithmetic is not finite: no candidate is held to that."""
 
     def precision(self, index: int) -> torch.dtype:
         """The type whose roundings a floating leaf carries."""
@@ -95,16 +100,20 @@ def expect(
     scales: list[torch.Tensor | None] = []
     roundoffs: list[float | None] = []
     halves: list[torch.dtype | None] = []
+    overflowed: list[torch.Tensor | None] = []
     for index, leaf in enumerate(output.leaves):
         if not (leaf.is_floating_point() or leaf.is_complex()):
             exact.append(oracle.leaves[index])
             scales.append(None)
             roundoffs.append(None)
             halves.append(None)
+            overflowed.append(None)
             continue
         own = as_real(leaf)
         best = as_real(oracle.leaves[index]).double()
-        best = best if all_finite(own) else torch.where(computable(own).isfinite(), best, own.double())
+        lost = None if all_finite(own) else ~computable(own).isfinite()
+        overflowed.append(None if lost is None else _overflowed(lost, best))
+        best = best if lost is None else torch.where(lost, own.double(), best)
         may_be = torch.finfo(own.dtype).bits > _HALF_BITS and not trace.keeps_roundings
         half = trace.half if may_be else None
         found = _scale(own, best, as_real(other.leaves[index]), may_be_halved=half is not None)
@@ -112,7 +121,7 @@ def expect(
         scales.append(found.groups)
         roundoffs.append(found.roundoff)
         halves.append(half if found.is_halved else None)
-    solved = Expected(output, exact, scales, double is not None, roundoffs, halves)
+    solved = Expected(output, exact, scales, double is not None, roundoffs, halves, overflowed=overflowed)
     if not ((None in scales or trace.decides) and movable(model, arguments)):
         return solved
     watched = [
@@ -128,6 +137,13 @@ def expect(
         flips=trace.flips,
     )
     return replace(solved, decisions=decisions)
+
+
+def _overflowed(lost: torch.Tensor, best: torch.Tensor) -> torch.Tensor | None:
+    """Elements that the reference lost on its way to finite values; none where they are many."""
+    found = lost & best.isfinite()
+    share = int(found.count_nonzero()) / max(1, found.numel())
+    return found if 0 < share <= 1 - FINITE_SHARE else None
 
 
 def _roundoff(model: nn.Module, arguments: Arguments, math_policy: str) -> float:
@@ -167,7 +183,9 @@ def _scale(own: torch.Tensor, best: torch.Tensor, other: torch.Tensor, *, may_be
     scales = torch.maximum(errors, others * (OTHER_LIMIT / REDUCED_LIMIT) if is_halved else others)
     # A row of zeros behind a relu still carries the rounding of what was cut off.
     overall = squares.mean().sqrt() * (information.eps / 16)
-    roundoff = max(_total(others), _total(errors) / OWN_ERROR_SHARE, information.tiny)
+    # Of half precision the one rounding that a reference makes is nearly all of its error.
+    share = 1.0 if is_halved or information.bits == _HALF_BITS else OWN_ERROR_SHARE
+    roundoff = max(_total(others), _total(errors) / share, information.tiny)
     return _Scale(torch.maximum(scales, overall) + information.tiny, roundoff, is_halved)
 
 
@@ -204,16 +222,18 @@ def limit(math_policy: str, *, zero_mean: bool, terms: ReductionTerms) -> float:
     accumulated = max(
         SEQUENTIAL_FACTOR * math.sqrt(max(terms.products, summed)), TRUNCATION_FACTOR * terms.products
     )
+    factor = CONVOLUTION_FACTOR if terms.convolves else 1.0
     if zero_mean and terms.longest > 1:
         most = MAX_PRODUCT_LIMIT if terms.products > 1 else MAX_ZERO_MEAN_LIMIT
-        return min(max(ZERO_MEAN_LIMIT, accumulated), most)
-    return max(OTHER_LIMIT, accumulated)
+        return min(max(factor * ZERO_MEAN_LIMIT, accumulated), most)
+    return max(factor * OTHER_LIMIT, accumulated)
 
 
 def change_limit(terms: ReductionTerms) -> float:
     """Limit of the error of a change between nearby inputs, over a whole output, in roundoffs."""
+    least = CONVOLUTION_PRECISION_LIMIT if terms.convolves else PRECISION_LIMIT
     factor = CHANGE_CONVOLUTION_FACTOR if terms.convolves else CHANGE_PRODUCT_FACTOR
-    return max(PRECISION_LIMIT, factor * math.sqrt(terms.products), CHANGE_SUM_FACTOR * math.sqrt(terms.sums))
+    return max(least, factor * math.sqrt(terms.products), CHANGE_SUM_FACTOR * math.sqrt(terms.sums))
 
 
 def usual_scales(expected: Expected) -> list[float | None]:

@@ -117,20 +117,23 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """One weight draw: the disclosed seed, whether constant parameters were varied, and its trials."""
+    """One weight draw: the disclosed seed, whether parameters were varied, and its trials."""
 
     seed: int
     vary: bool
     model: nn.Module
     trials: list[Trial]
     given: dict[str, torch.Tensor]
-    """Parameters and buffers that were varied by their values: a candidate is given them by name."""
+    """Parameters and buffers that were changed after construction: a candidate is given them by name."""
+    at_construction: bool = True
+    """True where constants that construction makes were varied there."""
 
     def spec(
         self, class_name: str, *, state: dict[str, torch.Tensor] | None = None, model: str = "m"
     ) -> ModelSpec:
         """A model of this draw, to be constructed in a worker."""
-        return ModelSpec(class_name, model, self.seed, self.vary, state, self.given)
+        vary = self.vary and self.at_construction
+        return ModelSpec(class_name, model, self.seed, vary, state, self.given)
 
 
 def mark(leaves: list[torch.Tensor]) -> int:

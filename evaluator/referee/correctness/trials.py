@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 import re
@@ -33,6 +34,7 @@ from kernelwright.evaluator.referee.correctness.policy import (
     INPUT_DRAWS,
     MAX_FEW_TERMS,
     NEAR,
+    NEGLIGIBLE_BITS,
     PRECISION_LIMIT,
     SOLVED_TRIALS_BYTES,
 )
@@ -49,7 +51,7 @@ from kernelwright.evaluator.referee.correctness.trial_cache import (
     mark,
 )
 from kernelwright.evaluator.referee.reference.constant_inputs import ConstantInputs, variation_seed
-from kernelwright.evaluator.referee.reference.effects import equal_outputs
+from kernelwright.evaluator.referee.reference.fixed_state import have_equal_state
 from kernelwright.evaluator.referee.reference.input_structure import kept_in_order
 from kernelwright.evaluator.referee.reference.latency import with_threads
 from kernelwright.evaluator.referee.reference.reference import Arguments, Reference
@@ -106,20 +108,19 @@ class TrialPool:
         self._second_draw(vary=not vary)
 
     def _timed_with(self, seed: int, base: Arguments) -> tuple[nn.Module, bool]:
-        """A model whose parameters are moved off their constants, if its outputs then stay as finite.
+        """A model whose parameters are moved off their initial values, if its outputs then stay as finite.
 
-        A kernel may legally skip factors of zero and one that it finds among constant parameters.
+        A kernel may legally skip factors of zero and one, or rows alike, that it finds there.
         """
         reference, fixed = self._reference, self._reference.fixed
+        fixed.keep_secret(self._seed())
         plain, off = (reference.model(seed, vary=vary) for vary in (False, True))
-        held = [[*model.parameters(), *model.buffers()] for model in (plain, off)]
-        if equal_outputs(*held):
+        if have_equal_state(plain, off):
             return plain, False
         wanted = reference.call(plain, base).leaves
-        found = fixed.varied(
-            lambda: reference.model(seed, vary=True), lambda model: self._is_as_finite(model, base, wanted)
-        )
-        return (plain, False) if found is None else (found, True)
+        made = functools.partial(reference.model, seed, vary=True)
+        found = fixed.varied(made, lambda model: self._is_as_finite(model, base, wanted))
+        return (plain, False) if found is None or have_equal_state(plain, found) else (found, True)
 
     def _is_as_finite(self, model: nn.Module, base: Arguments, wanted: list[torch.Tensor]) -> bool:
         try:
@@ -275,11 +276,10 @@ class TrialPool:
         for number in constant:  # its one other element may have been told
             first.trials[number].forget()
             first.trials[number] = self._constant_trial(self._origins[0], first.model, sparse=True)
-        places = [number for number, trial in enumerate(first.trials) if trial.name in VARIANTS]
+        places = [(number, trial) for number, trial in enumerate(first.trials) if trial.name in VARIANTS]
         if not places:
             return
-        place, seed = self._secret.choice(places), self._seed()
-        old = first.trials[place]
+        (place, old), seed = self._secret.choice(places), self._seed()
 
         def draw() -> Arguments:
             return self._drawn(seed)
@@ -311,7 +311,7 @@ class TrialPool:
 
     def _add_draw(self, seed: int, model: nn.Module, trials: list[Trial], *, vary: bool) -> None:
         given = self._reference.fixed.of_model(model) if vary else {}
-        self.draws.append(Draw(seed, vary, model, trials, given))
+        self.draws.append(Draw(seed, vary, model, trials, given, self._reference.fixed.at_construction))
 
     def _precision_trials(self, trials: list[Trial], model: nn.Module) -> Iterator[Trial]:
         """Trials that tell narrow operands from sums in another order."""
@@ -324,9 +324,9 @@ class TrialPool:
         if made is not None:
             made.near = start
             yield made
-        few, leaves = few_terms(longest), origin.draw().leaves
-        for index in (index for index, leaf in enumerate(leaves) if leaf.dtype == torch.float32):
-            left = nonzero_terms(self._reference, model, self._variation(few, origin, index)())
+        few, zeros, leaves = few_terms(longest), few_terms(longest, negligible=False), origin.draw().leaves
+        for index in (index for index, leaf in enumerate(leaves) if leaf.dtype in NEGLIGIBLE_BITS):
+            left = nonzero_terms(self._reference, model, self._variation(zeros, origin, index)())
             made = self._attempt(_FEW, few, origin, model, only=index) if left <= MAX_FEW_TERMS else None
             if made is not None:
                 yield made

@@ -186,7 +186,7 @@ class Verifier:
                 if self._check(trial, model).mismatch is None:
                     return "state_dict"
         if draw.given:
-            remark += f"; constants hold other values here, loaded by name: {', '.join(draw.given)}"
+            remark += f"; parameters hold other values here, loaded by name: {', '.join(draw.given)}"
         self._construct(draw, model, state=None)
         self._require_correct(trial, model, remark=remark[:REMARK_CHARACTERS])
         return "seed"

@@ -1,11 +1,13 @@
-"""Parameters and buffers that are the same under every seed: a candidate could take them for granted.
+"""Parameters and buffers whose initial values a candidate could take for granted, and other values for them.
 
-A gate of zero, for example, hides a branch. So in one of the two weight draws they hold other values, which
-the candidate receives by name.
+A gate of zero hides a branch, and experts that begin alike are one. So in one of the two weight draws
+constants hold other values, and every weight is moved a little. Constants that construction makes are moved
+there, alike in both processes, the rest afterwards; candidates receive that by name.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
@@ -14,18 +16,25 @@ from torch import nn
 
 from kernelwright.evaluator.ipc.model_init import move_constants
 from kernelwright.evaluator.ipc.model_state import named_state
-from kernelwright.evaluator.referee.reference.effects import is_comparable
+from kernelwright.evaluator.referee.reference.effects import equal_outputs, is_comparable
+from kernelwright.evaluator.referee.reference.parameter_noise import add_noise, takes_noise
 
 
 @dataclass(slots=True)
 class FixedState:
-    """Parameters and buffers that no seed varies, and how they are varied nevertheless."""
+    """Parameters and buffers that no seed varies, and how these and what is learned are varied."""
 
     values: dict[str, torch.Tensor]
+    """Those that are the same under every seed."""
     kept: set[str] = field(default_factory=set)
     """Names that keep their values, because outputs are not finite otherwise."""
     moved: set[str] = field(default_factory=set)
-    """Names perturbed after construction; the rest are perturbed during it."""
+    """Names moved after construction."""
+    made_otherwise: set[str] = field(default_factory=set)
+    """Names that construction itself makes other values for."""
+    at_construction: bool = True
+    """True where constants are moved during construction, as far as it makes them."""
+    _secret: int = 0
 
     @classmethod
     def of(cls, one: nn.Module, other: nn.Module) -> FixedState:
@@ -34,10 +43,30 @@ class FixedState:
         held = {name: tensor.detach() for name, tensor in named_state(one).items() if name in theirs}
         return cls({name: tensor for name, tensor in held.items() if _equal(tensor, theirs[name])})
 
+    def keep_secret(self, secret: int) -> None:
+        """Draw from here on noise that the disclosed seed of a model does not tell."""
+        self._secret = secret
+
     def move(self, model: nn.Module, seed: int) -> None:
-        """Add noise to the tensors of a model that its construction left constant."""
-        values = {name: value for name, value in self.values.items() if name not in self.kept}
-        self.moved.update(move_constants(model, values, seed))
+        """Move what construction left constant, and learned parameters; put back what has to stay."""
+        held = named_state(model)
+        made = {name for name, value in self.values.items() if not _equal(held[name], value)}
+        self.made_otherwise |= made
+        with torch.no_grad():
+            for name in made & self.kept:
+                held[name].copy_(self.values[name])
+        values = {name: value for name, value in self.values.items() if name not in self.kept | made}
+        moved = set(move_constants(model, values, self._seed(seed, "")))
+        for name, tensor in held.items():
+            is_weight = isinstance(tensor, nn.Parameter) and (tensor.requires_grad or name not in self.values)
+            if is_weight and name not in self.kept | made | moved and takes_noise(tensor):
+                add_noise(tensor, self._seed(seed, name))
+                moved.add(name)
+        self.moved |= moved
+
+    def _seed(self, seed: int, name: str) -> int:
+        digest = hashlib.sha256(f"{self._secret}:{seed}:{name}".encode()).digest()
+        return int.from_bytes(digest[:6], "little")
 
     def varied(self, make: Callable[[], nn.Module], works: Callable[[nn.Module], bool]) -> nn.Module | None:
         """Make a varied model that works; None where there is none.
@@ -47,25 +76,43 @@ class FixedState:
         model = make()
         if works(model):
             return model
-        tried = sorted(self.moved)
-        self.kept.update(tried)
-        for name in tried:
-            self.kept.remove(name)
-            if not works(make()):
-                self.kept.add(name)
-        model = make()
-        return model if works(model) else None
+        for self.at_construction in (True, False):
+            tried = sorted(self.moved | self.made_otherwise)
+            self.kept.update(tried)
+            if works(make()):
+                self._release(tried, lambda: works(make()))
+                model = make()
+                return model if works(model) else None
+        return None
+
+    def _release(self, names: list[str], works: Callable[[], bool]) -> None:
+        """Let names vary that were kept; halve them until those are found that must not."""
+        self.kept.difference_update(names)
+        if works():
+            return
+        self.kept.update(names)
+        if len(names) > 1:
+            middle = len(names) // 2
+            self._release(names[:middle], works)
+            self._release(names[middle:], works)
 
     def unvaried(self, varied: nn.Module, changing: Collection[str]) -> list[str]:
-        """Names of the tensors that neither a varied model nor its calls change."""
+        """Names of what varied models keep although it could vary, or no seed, model or call changes."""
         held = named_state(varied)
         same = [name for name, value in self.values.items() if _equal(held[name], value)]
+        same += sorted(self.kept - self.values.keys())
         return [name for name in same if name not in changing]
 
     def of_model(self, model: nn.Module) -> dict[str, torch.Tensor]:
-        """The moved tensors of a varied model, by name."""
+        """What was changed in a varied model after its construction, by name."""
         held = named_state(model)
-        return {name: held[name].detach() for name in sorted(self.moved - self.kept)}
+        changed = (self.moved - self.kept) | (self.made_otherwise & self.kept)
+        return {name: held[name].detach() for name in sorted(changed)}
+
+
+def have_equal_state(*models: nn.Module) -> bool:
+    """Return whether two models hold the same values."""
+    return equal_outputs(*([*model.parameters(), *model.buffers()] for model in models))
 
 
 def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:

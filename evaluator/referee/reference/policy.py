@@ -31,6 +31,18 @@ FEWEST_POSITIONS: Final = 3
 MASKED_SHARES: Final = (0.2, 0.8)
 """Least and largest share of a mask that is flipped."""
 
+# Noise on learned parameters.
+PARAMETER_NOISE: Final = 0.25
+"""Share of itself that an element moves by at most: one expert for another errs by a fifth, twice what limits
+in half precision leave; products of a hundred layers stay as large as they were."""
+ZERO_NOISE: Final = 0.5
+"""Share of a tensor's root mean square that its zeros move by at most."""
+ORDERED_NOISE: Final = 0.4
+"""Share of the way to the next number that one in order moves by at most."""
+FEWEST_BITS: Final = 32
+"""Elements of a tensor of two numbers that may be a mask or weights of one bit; a smaller one is moved."""
+RARER_BIT: Final = 1 / 8
+"""Share of the rarer of these two numbers, below which it is an identity, or one hot place."""
 
 # Latency of a call by itself.
 TIMING_S: Final = 0.4

@@ -236,7 +236,9 @@ class Reference:
         """A fresh reference model under a weight seed."""
         args, kwargs = self.init_arguments().values()
         with self._as_problem_error("Model could not be constructed"):
-            model: nn.Module = construct(self._module.Model, args, kwargs, seed, vary=vary)
+            model: nn.Module = construct(
+                self._module.Model, args, kwargs, seed, vary=vary and self.fixed.at_construction
+            )
             model = model.to(self.device)
             model = model.to(self.dtype) if self.dtype is not None else model
         if any(map(is_lazy, (*model.parameters(), *model.buffers()))):

@@ -36,6 +36,7 @@ from kernelwright.evaluator.referee.correctness.policy import (
 from kernelwright.evaluator.referee.correctness.tolerance import Expected, change_limit, dtype_limit
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.reference.effects import AFTERWARDS
+from kernelwright.evaluator.referee.reference.input_structure import computable
 from kernelwright.evaluator.referee.timing.timed_inputs import InputRecipe, Near, TimedInputs
 
 
@@ -61,6 +62,8 @@ class _Leaf:
     share: float
     """Largest scale of a large group relative to its size."""
     tolerance: FlipTolerance
+    may_overflow: bool
+    """True where its exact values are finite in all draws, whatever the reference makes of them."""
     roundoff: tuple[float, float] | None
     """Response to one rounding of every input, absolute and relative; None where changes are not compared."""
 
@@ -77,6 +80,7 @@ class _Leaf:
             scales=torch.stack(scales) if len(scales) == len(expected) else None,
             share=_largest_share(expected, index),
             tolerance=tolerance,
+            may_overflow=all(_is_finite(each, index) for each in expected),
             roundoff=_roundoff(expected, index) if is_smooth else None,
         )
 
@@ -129,6 +133,7 @@ class TimedOutputs:
                     limits=self._allowed(recipe, part, leaf.precision),
                     least_share=leaf.share,
                     tolerance=leaf.tolerance,
+                    may_overflow=leaf.may_overflow,
                 )
                 flipped = total.get(index, FlippedElements())
                 found = compare_with_baseline(expected, own[rows], earlier=flipped)
@@ -179,6 +184,13 @@ class TimedOutputs:
         if dtype.is_floating_point:
             limits = [dtype_limit(most, dtype) + BASELINE_ERROR for most in limits]
         return torch.tensor(limits, device="cpu")
+
+
+def _is_finite(expected: Expected, leaf: int) -> bool:
+    """Return whether exact values of an output are finite; where the reference overflows, they are."""
+    exact, lost = expected.exact[leaf], expected.overflowed[leaf] if expected.overflowed else None
+    finite = computable(exact).isfinite()
+    return bool((finite if lost is None else finite | lost).all())
 
 
 def _precision(expected: list[Expected], leaf: int) -> torch.dtype:

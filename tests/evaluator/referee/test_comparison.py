@@ -181,3 +181,69 @@ def test_half_precision_products_pass_where_they_are_allowed():
 def _rounded(values, kept_bits):
     drop = 1 << (23 - kept_bits)
     return (values.contiguous().view(torch.int32) + drop // 2 & ~(drop - 1)).view(torch.float32)
+
+
+OVERFLOWING = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def forward(self, x):
+        return (x + {limit}).exp() * torch.exp(-x - {limit}) + x
+def get_inputs():
+    return [torch.rand(64, 64)]
+"""
+
+
+def test_nobody_is_held_to_what_only_the_reference_overflows_on():
+    trial = trials(OVERFLOWING.format(limit=87.8))[0]
+    (own,), (lost,) = trial.expected.output.leaves, trial.expected.overflowed
+    assert lost is not None
+    assert 0 < int((~own.isfinite()).sum()) == int(lost.sum())
+    assert right(trial, own)
+    answer = 1 + trial.arguments.leaves[0]
+    assert right(trial, answer)
+    assert right(trial, torch.where(lost, 7.0, answer))
+    first = (~lost).nonzero()[0]
+    for junk in (torch.inf, torch.nan, 7.0):
+        wrong = answer.clone()
+        wrong[tuple(first)] = junk
+        assert not right(trial, wrong)
+
+
+def test_where_most_of_a_reference_overflows_all_of_it_is_compared():
+    trial = trials(OVERFLOWING.format(limit=90.0))[0]
+    assert trial.expected.overflowed == [None]
+    assert not right(trial, torch.zeros(64, 64))
+
+
+LINEAR = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter((torch.randn(256, 512) / 512**0.5){dtype})
+    def forward(self, x):
+        return nn.functional.linear(x, self.weight)
+def get_inputs():
+    return [torch.randn(8, 512){dtype}]
+"""
+
+
+@pytest.mark.parametrize("dtype", ["", ".bfloat16()", ".half()"])
+def test_trials_of_few_terms_hold_no_zeros_and_tell_narrow_weights(dtype):
+    source = LINEAR.format(dtype=dtype)
+    reference = Reference("p", source, {}, device=torch.device("cpu"), dtype="as_is")
+    draw = TrialPool(reference, math="fp32", secret=random.Random(3)).draws[0]
+    trial = next(trial for trial in draw.trials if trial.name == "few_terms")
+    (x,), weight = trial.arguments.leaves, draw.model.weight.detach()
+    assert not (x == 0).any()
+    assert float((x.abs() < 2.0**-9).float().mean()) > 0.9
+    assert right(trial, (x.double() @ weight.double().T).to(x.dtype))
+    pairs = zip(x.split(64, 1), weight.split(64, 1), strict=True)
+    parts = [(one.float() @ other.float().T).to(x.dtype) for one, other in pairs]
+    assert right(trial, sum(parts))
+    bits = 16 if x.dtype == torch.float32 else 8
+    scale = weight.double().abs().amax(1, keepdim=True) / (2 ** (bits - 1) - 1)
+    narrow = (weight.double() / scale).round() * scale
+    assert not right(trial, (x.double() @ narrow.T).to(x.dtype))

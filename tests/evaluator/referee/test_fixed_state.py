@@ -67,14 +67,67 @@ def test_a_gate_of_zero_is_moved_however_it_is_made(made: str) -> None:
     ids=["table", "one bit", "whole number"],
 )
 def test_tables_and_weights_of_one_bit_stay(made: str) -> None:
-    assert [draw.given for draw in _pool(made).draws] == [{}, {}]
+    assert [list(draw.given) for draw in _pool(made).draws] == [["weight"], []]
 
 
 def test_a_constant_without_which_nothing_is_finite_stays_and_others_are_moved() -> None:
     made = f"{MADE['scalar']}; self.register_buffer('one', torch.ones(()))"
     pool = _pool(made, "+ self.held + torch.where(self.one == 1, 0.0, float('nan'))")
-    assert set(pool.draws[0].given) == {"held"}
+    assert set(pool.draws[0].given) == {"held", "weight"}
+    assert "one" in pool.constant_inputs
     assert bool(pool.bases[0].expected.output.leaves[0].isfinite().all())
+
+
+STRUCTURED = {
+    "copies of one expert": "nn.Parameter(torch.randn(8, 8).repeat(8, 1))",
+    "a row of zeros": "nn.Parameter(torch.cat([torch.zeros(1, 64), torch.randn(63, 64)]))",
+    "a padded kernel": "nn.Parameter(nn.functional.pad(torch.randn(8, 1, 3, 3), (2, 2, 2, 2)))",
+    "one hot": "nn.Parameter(nn.functional.one_hot(torch.tensor(3), 64).float())",
+    "orthogonal": "nn.Parameter(nn.init.orthogonal_(torch.empty(64, 64)))",
+    "complex": "nn.Parameter(torch.zeros(64, dtype=torch.complex64))",
+    "half precision": "nn.Parameter(torch.randn(8, 8).repeat(8, 1).bfloat16())",
+    "frozen": "nn.Parameter(torch.randn(8, 8).repeat(8, 1), requires_grad=False)",
+}
+
+
+@pytest.mark.parametrize("made", STRUCTURED.values(), ids=STRUCTURED)
+def test_weights_that_are_alike_in_part_differ_in_every_element(made: str) -> None:
+    moved, plain = _pool(f"self.held = {made}", "+ self.held.abs().sum()").draws
+    now = named_state(moved.model)["held"].detach()
+    assert torch.equal(moved.given["held"], now)
+    assert plain.given == {}
+    assert int((now == 0).count_nonzero()) == 0
+    assert all(not torch.equal(now[0], row) for row in now[1:])
+
+
+def test_noise_is_the_same_for_one_seed_and_not_told_by_it() -> None:
+    pool = _pool("self.held = nn.Parameter(torch.randn(64))")
+    given, reference, seed = pool.draws[0].given, pool._reference, pool.draws[0].seed
+    assert torch.equal(given["held"], named_state(reference.model(seed, vary=True))["held"])
+    reference.fixed.keep_secret(1)
+    assert not torch.equal(given["held"], named_state(reference.model(seed, vary=True))["held"])
+
+
+def test_a_constant_of_the_constructor_that_must_stay_keeps_no_other() -> None:
+    made = "self.power = nn.Parameter(torch.ones(())); self.held = nn.Parameter(torch.zeros(64))"
+    pool = _pool(made, "+ self.held * x + torch.where(self.power == 1, 0.0, float('nan'))")
+    first = pool.draws[0]
+    assert first.at_construction
+    assert float(named_state(first.model)["held"].detach().abs().max()) > 0.01
+    assert float(first.given["power"]) == 1.0
+    assert pool.constant_inputs == ("power",)
+
+
+def test_a_constant_that_the_constructor_derives_from_keeps_no_other() -> None:
+    made = (
+        "self.power = nn.Parameter(torch.ones(())); self.derived = float(self.power.detach())"
+        "; self.held = nn.Parameter(torch.zeros(64))"
+    )
+    pool = _pool(made, "+ self.held * x + (0.0 if self.derived == 1 else float('nan')) + self.power")
+    first = pool.draws[0]
+    assert not first.spec("ModelNew").vary
+    assert float(first.given["held"].abs().max()) > 0.01
+    assert pool.constant_inputs == ()
 
 
 @pytest.mark.parametrize("made", ["scalar", "view of zeros", "buffer"])

@@ -22,6 +22,20 @@ def _disagree(own, right, scale, bounds, flips=None):
     return compare_with_baseline(expected, own, earlier=FlippedElements()).mismatch
 
 
+def test_what_the_baseline_alone_overflows_on_is_not_compared():
+    right = torch.randn(2, 8, 64)
+    scale, bounds = torch.full((2, 8), 1e-6), torch.full((2,), 136.0)
+    lost = right.clone()
+    lost[0, 0, 0] = torch.nan
+    for may_overflow, found in ((True, ""), (False, "NaN or infinity")):
+        expected = BaselineOutput(lost, scale, bounds, may_overflow=may_overflow)
+        assert compare_with_baseline(expected, right, earlier=FlippedElements()).mismatch.startswith(found)
+    expected = BaselineOutput(right, scale, bounds, may_overflow=True)
+    assert compare_with_baseline(expected, lost, earlier=FlippedElements()).mismatch
+    expected = BaselineOutput(torch.full_like(right, torch.nan), scale, bounds, may_overflow=True)
+    assert compare_with_baseline(expected, right, earlier=FlippedElements()).mismatch
+
+
 def _published(inputs: TimedInputs, count: int = 4) -> torch.Tensor:
     slots, size = place([torch.empty(8, 64)], count=count, block=0)
     memory = torch.zeros(size, dtype=torch.uint8)
