@@ -116,7 +116,7 @@ HOSTILE: tuple[JsonObject, ...] = (
     {"op": None},
     {"op": ["done"]},
     {"op": "done", "more": 1},
-    {"op": "ran", "inner_ms": 1.0, "where": []},
+    {"op": "ran", "inner_ms": 1.0, "places": ""},
     {"op": "failed", "type": "E"},
     {"op": "request_build"},
     {"op": "failed", "type": "E" * 300, "message": "", "traceback": "", "out_of_memory": 0, "compiling": 0},
