@@ -144,6 +144,8 @@ CONTENDED_FACTOR: Final = 1.05
 """Times its time alone from which on a baseline was slowed down by the candidate."""
 CONTENDED_SPREADS: Final = 3
 """Spreads of its turns alone allowed on top."""
+CPU_RECHECKS: Final = 2
+"""Times that a baseline which seems slowed is measured alone on a CPU: others slow it, too."""
 RECHECK_IN_SECOND_PROCESS: Final = {"cpu": False, "cuda": True}
 """Inconsistent claims are timed again in another process; not on a CPU, whose tolerance grows with its
 noise, and where starting a process takes longer than timing one."""
