@@ -1,5 +1,5 @@
 # status: PASSED
-# class: M6 O
+# class: M6 O1
 # problem: ../tests/problems/answers/three_statistics
 # shapes: small
 # backend: cpp
