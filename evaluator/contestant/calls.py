@@ -9,8 +9,10 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from kernelwright.evaluator.contestant.output_aliasing import aliased_outputs, copy_aliased
-from kernelwright.evaluator.devices import Block, Device
+from kernelwright.evaluator.contestant.output_aliasing import aliased_outputs, copy_aliased, lazy_outputs
+from kernelwright.evaluator.contestant.output_places import committed
+from kernelwright.evaluator.contestant.state import fitting_state
+from kernelwright.evaluator.devices import Block, Device, Stopwatch
 from kernelwright.evaluator.ipc.contestant_messages import Collected, LayOut
 from kernelwright.evaluator.ipc.gradients import Backward
 from kernelwright.evaluator.ipc.policy import MAX_LINE
@@ -152,18 +154,33 @@ class GateWait:
     """To be called when they are."""
 
 
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A batch of calls that were made."""
+
+    inner_ms: float
+    """Their own milliseconds, without the lead's."""
+    returned: list[Any]
+    places: str = ""
+    """On a CPU, the places of outputs and state, as `committed` writes them."""
+    held: tuple[Any, ...] = ()
+    """Arguments and copies of state that must live until `own` has looked at the outputs."""
+
+
 def run(
     model: Any, layout: CallLayout, device: Device, batch: CallBatch, *, gate: GateWait | None = None
-) -> tuple[float, list[Any]]:
-    """Make a batch of calls; returns their own milliseconds, and what they returned.
+) -> Called:
+    """Make a batch of calls.
 
     The stopwatch starts on a device that is at work already, so that what the host takes before the first
     kernel runs is no part of what calls take in a row; or, behind a gate, once all of them are queued.
 
     An answer is memory of its own, so outputs that lie elsewhere are copied; that is on the stopwatch, since
-    a candidate that returns fresh ones has written them too.
+    a candidate that returns fresh ones has written them too. On a CPU `own` does it later: finding them takes
+    as long as short calls do, and between claim and answer that would be time to hide work in.
     """
     first, count, lead = batch.first, batch.count, batch.lead
+    on_host = layout.device.type == "cpu"
     calls = layout.prepared(first, count)
     led: list[Any] = []
     returned: list[Any] = []
@@ -174,8 +191,8 @@ def run(
             raise RuntimeError("the device does not wait for the referee")
         for args, kwargs in calls[:lead]:
             led.append(layout.call(model, args, kwargs))
-        if aliased := aliased_outputs(led, layout.shared):
-            led = [copy_aliased(value, aliased) for value in led]
+        if not on_host:
+            led = _without_aliases(led, aliased_outputs(led, layout.shared))
         timer.start()
         if layout.backward is None:
             for args, kwargs in calls[lead:]:
@@ -183,30 +200,45 @@ def run(
         else:
             for args, kwargs in calls[lead:]:
                 returned.append(layout.call(model, args, kwargs))
+        if on_host:
+            return _committed(model, layout, timer, [*led, *returned], calls)
         timer.stop()
         if aliased := aliased_outputs(returned, layout.shared):
-            returned = [copy_aliased(value, aliased) for value in returned]
+            returned = _without_aliases(returned, aliased)
             timer.stop()
         if gate is not None:
             gate.queued()
         device.synchronize()
         inner_ms = timer.elapsed_ms()
-    return inner_ms, [*led, *returned]
+    return Called(inner_ms, [*led, *returned])
 
 
-def where(returned: list[Any], layout: CallLayout) -> list[list[list[int]]]:
-    """Address and strides in bytes of each output of each call, where host memory can be looked at."""
+def _committed(
+    model: Any, layout: CallLayout, timer: Stopwatch, returned: list[Any], calls: list[Call]
+) -> Called:
+    """Commit to the places of outputs and state, on the stopwatch: whoever does less has no time to claim."""
+    returned = _without_aliases(returned, lazy_outputs(returned))
+    state = fitting_state(model, layout.state)
+    places = committed(returned, layout.output_tree, state)
+    timer.stop()
+    return Called(timer.elapsed_ms(), returned, places, (calls, state))
+
+
+def own(returned: list[Any], layout: CallLayout, device: Device) -> tuple[float, list[Any]]:
+    """Copy outputs that do not own their memory; return the milliseconds that took, and all outputs."""
     if layout.device.type != "cpu":
-        return []
-    try:
-        return [[_place(leaf) for leaf in flatten(value, numbers_as_tensors=True)[1]] for value in returned]
-    except (UnsupportedValue, RuntimeError):
-        return []  # collecting says what is wrong with them
+        return 0.0, returned
+    timer = device.timer()
+    with torch.no_grad():
+        aliased = aliased_outputs(returned, layout.shared)
+        timer.start()
+        returned = _without_aliases(returned, aliased)
+        timer.stop()
+    return timer.elapsed_ms() if aliased else 0.0, returned
 
 
-def _place(leaf: torch.Tensor) -> list[int]:
-    size = leaf.element_size()
-    return [leaf.data_ptr(), *(step * size for step in leaf.stride())]
+def _without_aliases(returned: list[Any], aliased: frozenset[int]) -> list[Any]:
+    return [copy_aliased(value, aliased) for value in returned] if aliased else returned
 
 
 def collect(returned: list[Any], layout: CallLayout, first: int) -> Collected:

@@ -24,12 +24,13 @@ from kernelwright.evaluator.contestant.calls import (
     GateWait,
     collect,
     overwrite,
+    own,
     prepare,
     run,
-    where,
 )
 from kernelwright.evaluator.contestant.exceptions import BACKENDS_FILE, CompilerPatterns, failure
 from kernelwright.evaluator.contestant.guarded_memory import GuardedMemory
+from kernelwright.evaluator.contestant.output_places import where
 from kernelwright.evaluator.contestant.profiling import count, profile
 from kernelwright.evaluator.contestant.state import collect_state
 from kernelwright.evaluator.contestant.threads import set_threads
@@ -61,6 +62,8 @@ class Contestant:
         self._models: dict[str, Any] = {}
         self._layouts: dict[str, CallLayout] = {}
         self._returned: list[Any] = []
+        self._held: tuple[Any, ...] = ()
+        """Whatever else must live until the outputs of the last run are their own."""
         self._ran: Any = None
         """The model of the last run."""
         self._kept: dict[str, list[Any]] = {}
@@ -75,6 +78,7 @@ class Contestant:
             wire.LayOut: self._lay_out,
             wire.MakeReady: self._make_ready,
             wire.Run: self._run,
+            wire.Own: self._own,
             wire.Stain: self._stain,
             wire.Guard: self._guard,
             wire.Disturb: self._disturb,
@@ -171,17 +175,24 @@ class Contestant:
     def _run(self, request: wire.Run) -> wire.Ran:
         if not request.ready:
             self._make_ready(request)
-        self._returned = []
+        self._returned, self._held = [], ()
         layout, gate = self._layouts[request.layout], self._gate(request)
         batch = CallBatch(request.first, request.count, request.lead)
         model, guarded = self._models[request.model], self._guarded
         try:
             with contextlib.nullcontext() if guarded is None else guarded.around(model):
-                inner_ms, self._returned = run(model, layout, self._device, batch, gate=gate)
+                called = run(model, layout, self._device, batch, gate=gate)
+                self._returned, self._held = called.returned, called.held
         except BaseException:
             self._end_guard(layout)
             raise
-        return wire.Ran(inner_ms=inner_ms, where=where(self._returned, layout))
+        return wire.Ran(inner_ms=called.inner_ms, places=called.places)
+
+    def _own(self, request: wire.Own) -> wire.Owned:
+        layout = self._layouts[request.layout]
+        copied_ms, self._returned = own(self._returned, layout, self._device)
+        self._held = ()
+        return wire.Owned(copied_ms=copied_ms, where=where(self._returned, layout.device))
 
     def _gate(self, request: wire.Run) -> GateWait | None:
         if request.gate_block is None:
@@ -221,7 +232,7 @@ class Contestant:
         guarded, self._guarded = self._guarded, None
         if guarded is None:
             return None
-        layout.copy, self._returned = None, []
+        layout.copy, self._returned, self._held = None, [], ()
         overrun = guarded.overrun()
         guarded.unmap_unused()
         return wire.Collected(kind="memory", complaint=overrun) if overrun else None

@@ -41,6 +41,16 @@ def aliased_outputs(returned: list[Any], shared: frozenset[int]) -> frozenset[in
     return frozenset(found)
 
 
+def lazy_outputs(returned: list[Any]) -> frozenset[int]:
+    """Return the `id` of each output that is marked as negated, conjugated or zero instead of being so.
+
+    Empty where the first call returned none: calls are alike in that.
+    """
+    if not any(map(_is_lazy, _leaves(returned[:1]))):
+        return frozenset()
+    return frozenset(id(leaf) for leaf in _leaves(returned) if _is_lazy(leaf))
+
+
 def copy_aliased(value: Any, ids: frozenset[int]) -> Any:
     """Copy the tensors of an output whose `id` is among `ids`; return the output with the copies."""
     if type(value) in (torch.Tensor, nn.Parameter):
@@ -74,13 +84,15 @@ def _is_aliased(leaf: torch.Tensor, shared: frozenset[int]) -> bool:
     storage = leaf.untyped_storage()
     return (
         storage.data_ptr() in shared
-        or leaf.is_neg()
-        or leaf.is_conj()
-        or leaf._is_zerotensor()
+        or _is_lazy(leaf)
         or (leaf.device.type == "cpu" and storage.is_shared())
         or (leaf._is_view() and sys.getrefcount(leaf._base) > _BASE_REFERENCES)
         or (not leaf.is_contiguous() and overlaps_itself(leaf))
     )
+
+
+def _is_lazy(leaf: torch.Tensor) -> bool:
+    return leaf.is_neg() or leaf.is_conj() or leaf._is_zerotensor()
 
 
 def _is_view(leaf: torch.Tensor) -> bool:

@@ -25,6 +25,15 @@ def collect_state(model: object, places: Mapping[str, torch.Tensor]) -> Collecte
     return Collected(kind="", complaint="")
 
 
+def fitting_state(model: object, places: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+    """The state's tensors, as bytes that will be found in their places; empty where one is missing."""
+    if not places:
+        return []
+    held = named_state(model)
+    found = [(_named(held, name, place.shape), place) for name, place in places.items()]
+    return [tensor.to(place.dtype) for tensor, place in found if tensor is not None]
+
+
 def _named(held: Mapping[str, torch.Tensor], name: str, shape: torch.Size) -> torch.Tensor | None:
     """The tensor of a name; else the only one of that shape whose name ends alike, in another submodule."""
     if name in held:

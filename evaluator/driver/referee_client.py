@@ -94,6 +94,7 @@ class RequestHandlers:
             wire.Freeze: workers.freeze,
             wire.Thaw: workers.thaw,
             wire.Peek: workers.peek,
+            wire.OpenMemory: workers.open_memory,
             wire.FindSymbols: workers.symbols,
             wire.FindSanitizers: workers.missing_sanitizers,
             wire.FindCounters: workers.missing_counters,

@@ -97,6 +97,13 @@ class WorkerService:
             shared=sandboxed.shares_memory(address for address, _ in request.places),
         )
 
+    def open_memory(self, request: wire.OpenMemory) -> wire.MemoryOpened | Handover:
+        """Open the memory of a process for its referee."""
+        memory = self.worker(request.id).sandboxed.open_memory()
+        if memory is None:
+            return wire.MemoryOpened(opened=False)
+        return Handover(wire.MemoryOpened(opened=True), memory)
+
     def symbols(self, request: wire.FindSymbols) -> wire.Facts:
         """Read the symbols of what was built for a process."""
         symbols = read_symbols(self.worker(request.id).libraries)

@@ -58,6 +58,16 @@ class Ran(Message):
 
     inner_ms: Milliseconds
     """On the contestant's own stopwatch, for the calls after the lead."""
+    places: Text
+    """Addresses of outputs, call by call, then of state, each a 64-bit number in hexadecimal; where not all
+    are contiguous, each is followed by its strides in bytes. Empty on a GPU."""
+
+
+class Owned(Message):
+    """Outputs of the last run lie in memory of their own."""
+
+    copied_ms: Milliseconds
+    """Copying those that did not, on the contestant's own stopwatch."""
     where: Any
     """Address and strides in bytes of each output of each call; empty where memory cannot be looked at."""
 
@@ -198,6 +208,13 @@ class Run(ContestantRequest[Ran]):
     """The block whose first word the calls wait for; None without a gate."""
     gate_value: Number
     """The value that word has to reach."""
+
+
+class Own(ContestantRequest[Owned]):
+    """Copy what the last run returned in memory that something else uses; asked of a CPU's contestants, since
+    those of a GPU do it before they answer."""
+
+    layout: Name
 
 
 class Guard(ContestantRequest[Done]):

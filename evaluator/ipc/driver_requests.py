@@ -56,6 +56,12 @@ class Peeked(Message):
     """A place lies in a file's memory or in shared memory, as far as the system tells."""
 
 
+class MemoryOpened(Message):
+    """A process's memory, if the system lets it be read: a descriptor for reading rides on this message."""
+
+    opened: bool
+
+
 class BuildFinished(Message):
     """The library a contestant asked for, and what the build took."""
 
@@ -167,6 +173,12 @@ class Peek(DriverRequest[Peeked]):
 
     id: Number
     places: Annotated[list[tuple[Number, Number]], Bounds(policy.MAX_CALLS)]
+
+
+class OpenMemory(DriverRequest[MemoryOpened]):
+    """Open a process's memory for reading, to look at it at once when the process answers."""
+
+    id: Number
 
 
 class BuildLibrary(DriverRequest[BuildFinished]):

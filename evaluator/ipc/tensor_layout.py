@@ -58,6 +58,14 @@ def unravel(element: int, shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(index))
 
 
+def dense_number(index: Sequence[int], shape: Sequence[int]) -> int:
+    """The row-major number of an index."""
+    number = 0
+    for place, size in zip(index, shape, strict=True):
+        number = number * size + place
+    return number
+
+
 def _keeps_strides(tensor: torch.Tensor) -> bool:
     """Dense up to a permutation of dimensions, or with gaps but no overlap."""
     reach = 1

@@ -203,7 +203,7 @@ class Measurement(Record):
     inputs: str = "cold"
     contended: bool = False
     """Other work disturbed the measurement, so that the interval may not hold: other programs wanted a CPU's
-    cores or had a GPU in the baseline's turns; or a GPU's baseline ran slower beside this contestant than
+    cores or had a GPU in the baseline's turns; or the baseline ran slower beside this contestant than
     alone, and its time alone was used."""
     impossible: dict[str, str] = {}
     """Baselines of the policy that this problem cannot have, with the reason."""

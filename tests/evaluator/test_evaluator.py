@@ -153,7 +153,7 @@ def test_forged_answers_on_every_descriptor_prove_nothing(evaluator):
     forge = """
     for fd in range(3, 40):
         try:
-            os.write(fd, b'{"op": "ran", "inner_ms": 0.001, "where": []}\\n')
+            os.write(fd, b'{"op": "ran", "inner_ms": 0.001, "places": ""}\\n')
         except OSError:
             pass
     print('{"status": "PASSED", "speedup": 1000}')

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import BinaryIO
 
 from kernelwright.evaluator.driver.processes.connection import connected
 from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage
@@ -17,10 +18,10 @@ from kernelwright.evaluator.schema.errors import DeviceFull, EvaluatorError, Pro
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """An answer that a socket travels with."""
+    """An answer that a socket or a file travels with."""
 
     answer: Message
-    end: socket.socket
+    end: socket.socket | BinaryIO
 
 
 Served = Message | Handover

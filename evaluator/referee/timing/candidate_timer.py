@@ -21,7 +21,7 @@ from kernelwright.evaluator.referee.timing.claimed_time import (
     forged_clock,
     trusted_timing,
 )
-from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, measurement
+from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, measurement, slowed
 from kernelwright.evaluator.referee.timing.timing_session import TimingSession
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed, MeasurementDoubt
@@ -114,14 +114,16 @@ class CandidateTimer:
         """Return whether `recheck` has something to find out about the last candidate."""
         if self._last is None:
             return False
-        is_slowed = found.contended and self._kind == "cuda"
-        return is_slowed or self.baselines.measure().needs_launch_spread(self._last.batch.queued)
+        may_be_slowed = found.contended if self._kind == "cuda" else found.speedup > 1
+        return may_be_slowed or self.baselines.measure().needs_launch_spread(self._last.batch.queued)
 
     def recheck(self, found: Measurement) -> Measurement:
         """Re-time the baseline alone to see whether the candidate slowed it.
 
-        The baseline's time alone was measured long ago, and a GPU does not always run at one speed. Beside a
-        candidate that does not queue, the spread of launching between processes is measured first.
+        The baseline's time alone was measured long ago, and a device does not always run at one speed. On a
+        CPU the kernel may work for a process that is frozen, which shows only once it has ended: there every
+        score above 1 is looked at, twice where the baseline seems slowed. Beside a candidate that does not
+        queue, the spread of launching between processes is measured first.
 
         Raises:
             EvaluatorError: the reference failed.
@@ -132,13 +134,29 @@ class CandidateTimer:
         baselines.restore_queue()
         if queued != baselines.queued:
             self.baselines.compare_launching()
-        else:
-            try:
-                alone = self.baselines.time_alone(baselines.eager, baselines.count, queued)
-            except CandidateFailed as failure:
-                raise EvaluatorError(f"the reference failed by itself: {failure.detail}") from failure
-            baselines.set_solo(alone)
-        return self._last.against(baselines.beside(queued))
+            return self._last.against(baselines.beside(queued))
+        if self._kind != "cpu":
+            baselines.set_solo(self._time_alone(baselines, baselines.count, queued))
+            return self._last.against(baselines.beside(queued))
+        return self._recheck_on_cpu(self._last, baselines)
+
+    def _recheck_on_cpu(self, last: TimedCandidate, baselines: Baselines) -> Measurement:
+        """Time the baseline in the candidate's batches, again where it seems slowed: that may be chance."""
+        batch, facts = last.batch, baselines.beside(last.batch.queued)
+        for _ in range(policy.CPU_RECHECKS):
+            alone = self._time_alone(baselines, batch.count, batch.queued)
+            facts = replace(
+                facts, solo_ms=alone.median_ms, solo_spread_ms=alone.spread_ms, just_measured=True
+            )
+            if not slowed(last.baseline, facts):
+                break
+        return last.against(facts)
+
+    def _time_alone(self, baselines: Baselines, count: int, queued: bool) -> Timing:
+        try:
+            return self.baselines.time_alone(baselines.eager, count, queued)
+        except CandidateFailed as failure:
+            raise EvaluatorError(f"the reference failed by itself: {failure.detail}") from failure
 
     def close(self) -> None:
         """End the baselines' processes."""

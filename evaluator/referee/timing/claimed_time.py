@@ -53,6 +53,9 @@ class Turn:
     """By the referee's clock, until the worker answered."""
     collected_ms: float
     """By the referee's clock, until its outputs were collected."""
+    owning_ms: float = 0.0
+    """By the referee's clock, finding and copying outputs that do not own their memory, without the claimed
+    time of those copies."""
     launch_ms: float | None = None
     """Until all calls were queued, before the clocks started; None where they were not."""
     setup_ms: float = 0.0
@@ -80,6 +83,7 @@ Clock = Callable[[Turn], float]
 _claimed: Final[Clock] = attrgetter("claimed_ms")
 _answered: Final[Clock] = attrgetter("answered_ms")
 _collected: Final[Clock] = attrgetter("collected_ms")
+_owning: Final[Clock] = attrgetter("owning_ms")
 _referee: Final[Clock] = attrgetter("referee_ms")
 _referee_and_foreign: Final[Clock] = attrgetter("referee_and_foreign_ms")
 
@@ -256,8 +260,21 @@ def _time_excess(turns: PairedTurns) -> dict[str, float]:
     return {
         "answering": answering,
         "collecting": collecting,
+        "owning": _owning_excess_ms(turns),
         "aside": max(0.0, total - answering - collecting),
     }
+
+
+def _owning_excess_ms(turns: PairedTurns) -> float:
+    """Time beyond a multiple of what looking for outputs that share memory takes the baseline.
+
+    It differs between processes, and outputs were seen before it began: there is little to gain in it.
+    """
+    batch = turns.batch
+    allowed = policy.OWNING_FACTOR * batch.typical(turns.baseline.of(_owning))
+    return max(
+        0.0, batch.typical(turns.candidate.of(_owning)) - allowed - policy.ANSWER_TOLERANCE_MS[batch.kind]
+    )
 
 
 def _excess_ms(turns: PairedTurns, clock: Clock) -> float:

@@ -29,6 +29,8 @@ class BaselineFacts:
     """True where other programs wanted the cores while these facts were measured."""
     max_ms: float | None = None
     """Upper bound on its time beside a candidate."""
+    just_measured: bool = False
+    """True where its time alone was measured just after its turns beside the candidate, which has ended."""
 
 
 def is_contended(baseline: Timing) -> bool:
@@ -40,8 +42,8 @@ def is_contended(baseline: Timing) -> bool:
 def slowed(eager: Timing, facts: BaselineFacts) -> bool:
     """Return whether the baseline ran slower beside a contestant than alone, beyond its own variation.
 
-    What a contestant has queued on a GPU goes on while its threads are stopped, and now and then is enough:
-    the spread of turns beside it excuses nothing.
+    What a contestant has queued on a GPU goes on while its threads are stopped, as do timers and sockets of a
+    CPU's, and now and then is enough: the spread of turns beside it excuses nothing.
     """
     allowed = policy.CONTENDED_FACTOR * facts.solo_ms + policy.CONTENDED_SPREADS * facts.solo_spread_ms
     return eager.median_ms > allowed
@@ -49,8 +51,9 @@ def slowed(eager: Timing, facts: BaselineFacts) -> bool:
 
 def measurement(candidate: Timing, eager: Timing, batch: Batch, facts: BaselineFacts) -> Measurement:
     """Compare a candidate with its baselines; the headline is against the fastest."""
-    # A CPU's cores are never ours alone: there its other users would be taken for the contestant.
-    is_slowed = batch.kind == "cuda" and facts.max_ms is None and slowed(eager, facts)
+    # A CPU's cores are never ours alone: there, later on, its other users would be taken for the contestant.
+    may_compare = batch.kind == "cuda" or facts.just_measured
+    is_slowed = may_compare and facts.max_ms is None and slowed(eager, facts)
     eager_ms = facts.solo_ms if is_slowed else eager.median_ms
     if facts.max_ms is not None:
         eager_ms = min(eager_ms, facts.max_ms)

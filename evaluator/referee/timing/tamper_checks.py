@@ -1,39 +1,48 @@
 """Checks that a worker's outputs were there when it answered.
 
 Freezing stops a worker's threads, not the kernels they queued on a GPU. So samples at secret places show
-that outputs were complete at the answer (`MemorySample`; on a CPU also `OutputSnapshot`, in the worker's own
+that outputs were complete at the answer (`MemorySample`; on a CPU also `AnswerSample`, in the worker's own
 memory: collecting a large output takes as long as copying it, in which it could be computed).
 """
 
 from __future__ import annotations
 
+import itertools
 import random
+from array import array
+from dataclasses import dataclass
 
 import torch
 
-from kernelwright.evaluator.ipc.tensor_layout import Slot
+from kernelwright.evaluator.ipc.tensor_layout import Slot, dense_number
 from kernelwright.evaluator.ipc.tensor_tree import dtype_from
 from kernelwright.evaluator.referee.timing import policy
-from kernelwright.evaluator.referee.worker.output_ownership import address_of, is_tensor_memory
+from kernelwright.evaluator.referee.worker.output_ownership import is_tensor_memory
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 
 
 class MemorySample:
     """Bytes at secret places of a batch, looked at twice."""
 
-    def __init__(self, memory: torch.Tensor, slots: list[Slot], count: int, secret: random.Random) -> None:
+    def __init__(
+        self,
+        memory: torch.Tensor,
+        slots: list[Slot],
+        count: int,
+        secret: random.Random,
+        *,
+        places: int = policy.SAMPLED_BYTES,
+    ) -> None:
         """`memory` is the uint8 block that holds the slots; places are drawn before the clock starts."""
         generator = torch.Generator().manual_seed(secret.getrandbits(48))
         drawn = [
-            torch.randint(
-                max(1, slot["pitch"] * count), (policy.SAMPLED_BYTES,), generator=generator, device="cpu"
-            )
+            torch.randint(max(1, slot["pitch"] * count), (places,), generator=generator, device="cpu")
             + slot["offset"]
             for slot in slots
         ]
-        places = torch.cat([*drawn, torch.empty(0, dtype=torch.int64, device="cpu")])
+        chosen = torch.cat([*drawn, torch.empty(0, dtype=torch.int64, device="cpu")])
         self._memory = memory
-        self._places = places.clamp_(max=memory.numel() - 1).to(memory.device)
+        self._places = chosen.clamp_(max=memory.numel() - 1).to(memory.device)
         self._seen: torch.Tensor | None = None
 
     def look(self) -> None:
@@ -47,37 +56,92 @@ class MemorySample:
         )
 
 
-class OutputSnapshot:
-    """Elements of a batch's outputs in the worker's own memory, which must be collected unchanged.
+class AnswerSample:
+    """Elements of a batch's outputs and state in the worker's own memory, which must be collected unchanged.
 
-    The worker says itself where its outputs lie; only what is found there counts.
+    The worker says with its answer where they lie, before it can know which of them are looked at; only what
+    is found there counts. They are looked at while it still runs: freezing it first would wait for system
+    calls, which go on writing.
     """
 
-    def __init__(self, worker: WorkerProcess, slots: list[Slot], count: int, secret: random.Random) -> None:
+    def __init__(
+        self,
+        worker: WorkerProcess,
+        outputs: list[Slot],
+        state: list[Slot],
+        count: int,
+        secret: random.Random,
+    ) -> None:
+        """Draw places before the clock starts; of `state` there is one for all calls."""
         self._worker = worker
-        self._sizes = [dtype_from(slot["dtype"]).itemsize for slot in slots]
-        leaves = [number for number, slot in enumerate(slots) if is_tensor_memory(slot)]
-        self._places: list[tuple[int, int, tuple[int, ...]]] = []
-        for _ in range(policy.SAMPLED_ELEMENTS if leaves else 0):
-            leaf = secret.choice(leaves)
-            index = tuple(secret.randrange(size) for size in slots[leaf]["shape"])
-            self._places.append((secret.randrange(count), leaf, index))
+        told = [(call, leaf) for call in range(count) for leaf in range(len(outputs))]
+        told += [(0, leaf) for leaf in range(len(outputs), len(outputs) + len(state))]
+        slots = [*outputs, *state]
+        words = [0, *itertools.accumulate(1 + len(slots[leaf]["shape"]) for _, leaf in told)]
+        self._lengths = (len(told), words[-1])
+        seen = [number for number, (_, leaf) in enumerate(told) if is_tensor_memory(slots[leaf])]
+        # Most bytes lie in large outputs, and small ones count as well.
+        sizes = [slots[told[number][1]]["pitch"] for number in seen]
+        half = policy.SAMPLED_ELEMENTS // 2
+        drawn = [*secret.choices(seen, sizes, k=half), *secret.choices(seen, k=half)] if seen else []
+        self._places = [
+            _Place.drawn(*told[number], number, words[number], slots[told[number][1]], secret)
+            for number in drawn
+        ]
+        self.can_look = not self._places or worker.opens_memory()
+        """False where the system forbids it."""
         self._found: list[bytes] | None = None
 
-    def look(self, addresses: object) -> bool:
-        """Read the elements where the worker says they lie; return False where the system forbids it."""
-        if not self._places:
-            return True
-        asked = [(address_of(addresses, *place), self._sizes[place[1]]) for place in self._places]
-        self._found = self._worker.peek(asked)
-        return self._found is not None
+    def look(self, places: str) -> None:
+        """Read the elements where the worker says they lie."""
+        try:
+            told = array("q", bytes.fromhex(places))
+        except ValueError:
+            told = array("q")
+        dense, strided = self._lengths
+        if len(told) == dense:
+            asked = [(told[place.number] + place.offset, place.size) for place in self._places]
+        elif len(told) == strided:
+            asked = [(place.strided(told), place.size) for place in self._places]
+        else:
+            asked = [(0, place.size) for place in self._places]
+        self._found = self._worker.look(asked)
 
     def differs(self, collected: list[torch.Tensor]) -> bool:
-        """Return whether outputs, each [count, *shape], are others than were read."""
+        """Return whether outputs and state, each [count, *shape], are others than were read."""
         return self._found is not None and any(
-            found != _bytes(collected[leaf][call][index])
-            for (call, leaf, index), found in zip(self._places, self._found, strict=True)
+            found != _bytes(collected[place.leaf][place.call][place.index])
+            for place, found in zip(self._places, self._found, strict=True)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A secret element, and where its tensor stands in what a worker tells."""
+
+    call: int
+    leaf: int
+    index: tuple[int, ...]
+    size: int
+    """Of the element, in bytes."""
+    offset: int
+    """From the tensor's start, in bytes, where it is contiguous."""
+    number: int
+    """Of its tensor, where only addresses are told."""
+    word: int
+    """Of its tensor's address, where strides follow each."""
+
+    @classmethod
+    def drawn(cls, call: int, leaf: int, number: int, word: int, slot: Slot, secret: random.Random) -> _Place:
+        """Draw an element of a tensor."""
+        index = tuple(secret.randrange(size) for size in slot["shape"])
+        size = dtype_from(slot["dtype"]).itemsize
+        return cls(call, leaf, index, size, size * dense_number(index, slot["shape"]), number, word)
+
+    def strided(self, told: array[int]) -> int:
+        """Address by the strides that were told."""
+        strides = told[self.word + 1 : self.word + 1 + len(self.index)]
+        return told[self.word] + sum(step * place for step, place in zip(strides, self.index, strict=True))
 
 
 def _bytes(element: torch.Tensor) -> bytes:

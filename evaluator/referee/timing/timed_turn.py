@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import Final
 
 import torch
 
@@ -11,12 +13,14 @@ from kernelwright.evaluator.devices.cpu import competing_threads
 from kernelwright.evaluator.ipc.tensor_layout import stacked
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.claimed_time import Turn
-from kernelwright.evaluator.referee.timing.tamper_checks import MemorySample, OutputSnapshot
+from kernelwright.evaluator.referee.timing.tamper_checks import AnswerSample, MemorySample
 from kernelwright.evaluator.referee.timing.timed_inputs import InputRecipe, TimedInputs
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.timed_run import TimedRun
 from kernelwright.evaluator.schema.evaluation import Status
+
+_LATE: Final = "outputs, or what calls change, were not there yet when the process had answered"
 
 
 class TurnRunner:
@@ -57,7 +61,7 @@ class TurnRunner:
         memory = _TurnMemory(buffers, recipe, self._device, self._inputs, self._secret)
         gate = buffers.gate if self._queued else None
         timeout_s = self._call_timeout_s * max(1.0, count / policy.CALLS_PER_TIMEOUT)
-        timed = TimedRun(memory.begin, memory.publish, memory.withdraw, lead, gate)
+        timed = TimedRun(memory.begin, memory.publish, memory.look, memory.withdraw, lead, gate)
         ran = buffers.run("m", count=count, timeout_s=timeout_s, timed=timed)
         worker.freeze()
         if self._device.torch_device.type == "cpu":
@@ -71,9 +75,11 @@ class TurnRunner:
         else:
             buffers.returned.drop()
         turn = Turn(
-            claimed_ms=ran.inner_ms,
-            answered_ms=ran.outer_ms,
-            collected_ms=ran.outer_ms + ran.collect_ms,
+            claimed_ms=ran.inner_ms + ran.copied_ms,
+            # Copies come after the answer; `owning_ms` holds what they took beyond their claim.
+            answered_ms=ran.outer_ms + ran.copied_ms,
+            collected_ms=ran.outer_ms + ran.copied_ms + ran.collect_ms,
+            owning_ms=max(0.0, ran.owned_ms - ran.copied_ms),
             launch_ms=ran.launch_ms,
             setup_ms=ran.setup_ms,
             foreign_device_ms=memory.foreign_device_ms,
@@ -114,12 +120,17 @@ class _TurnMemory:
         self._changed: list[torch.Tensor] = []
         """Inputs that calls change, as they left them."""
         self._written = MemorySample(self._outputs, buffers.output_slots, self._count, secret)
-        on_host = device.torch_device.type == "cpu"
-        self._snapshot = (
-            OutputSnapshot(buffers.worker, buffers.output_slots, self._count, secret) if on_host else None
-        )
-        self.was_read = False
-        """True if the process's own memory could be read."""
+        self._answer: AnswerSample | None = None
+        self.look: Callable[[str], None] | None = None
+        """Looks at what calls have written; on a CPU only, where nobody else can say when they were over."""
+        if device.torch_device.type == "cpu":
+            changed = [buffers.input_slots[number] for number in buffers.changed]
+            slots = (buffers.output_slots, buffers.state_slots)
+            self._answer = AnswerSample(buffers.worker, *slots, self._count, secret)
+            self._left = MemorySample(
+                self._inputs, changed, self._count, secret, places=policy.SAMPLED_ELEMENTS
+            )
+            self.look = self._look
         self._watch = device.watch()
         self.foreign_device_ms = 0.0
         """Time other processes used the device while the worker was idle."""
@@ -144,7 +155,7 @@ class _TurnMemory:
         self._write()
         self._device.finish()
         self.foreign_device_ms += self._watch.stop()
-        if self._snapshot is not None:
+        if self._answer is not None:
             self.competing = competing_threads()
 
     def _write(self) -> None:
@@ -156,11 +167,22 @@ class _TurnMemory:
         if self._outputs.numel() < policy.CACHE_FLUSHING_BYTES:
             self._device.flush_cache()
 
-    def withdraw(self, addresses: object) -> None:
+    @property
+    def was_read(self) -> bool:
+        """True if the process's own memory could be read."""
+        return self._answer is not None and self._answer.can_look
+
+    def _look(self, places: str) -> None:
+        """Look at inputs that calls change, which is quick, and at outputs and state."""
+        self._left.look()
+        if self._answer is not None:
+            self._answer.look(places)
+
+    def withdraw(self) -> None:
         """Take the inputs away once the calls are over: nothing is left to compute while collecting."""
         self._buffers.worker.freeze()
-        if self._snapshot is not None:
-            self.was_read = self._snapshot.look(addresses)
+        if self._answer is not None and self._left.moved():
+            raise CandidateFailed(Status.TAMPERED, _LATE)
         if self._given.moved():
             raise CandidateFailed(Status.INPUT_MUTATED, "inputs were changed by a timed call")
         self._watch.start()
@@ -184,9 +206,9 @@ class _TurnMemory:
         self.foreign_device_ms += self._watch.stop()
         if self._written.moved():
             raise CandidateFailed(Status.TAMPERED, "outputs still changed after the process had answered")
-        if self._snapshot is not None and self._snapshot.differs(copies):
-            raise CandidateFailed(Status.TAMPERED, "outputs were not there yet when the process had answered")
         state = [stacked(self._outputs, slot, 0, 1).clone() for slot in self._buffers.state_slots]
+        if self._answer is not None and self._answer.differs([*copies, *state]):
+            raise CandidateFailed(Status.TAMPERED, _LATE)
         return [*copies, *self._changed, *state]
 
     def _copies(self) -> list[torch.Tensor]:

@@ -7,6 +7,7 @@ from typing import Any
 from kernelwright.evaluator.ipc.channel import Channel
 from kernelwright.evaluator.ipc.driver_requests import (
     Hold,
+    OpenMemory,
     ReadReport,
     Recall,
     Release,
@@ -36,6 +37,10 @@ class DriverLink:
     def start(self, request: Start) -> tuple[Started, Channel]:
         """Start a process; returns it with our end of its channel."""
         return self.ask(request), Channel.from_fd(self._channel.take_fds()[0])
+
+    def open_memory(self, process: int) -> int | None:
+        """A descriptor to read a process's memory with; None where the system forbids it."""
+        return self._channel.take_fds()[0] if self.ask(OpenMemory(id=process)).opened else None
 
     def hold(self, *, exclusive: bool, anew: bool = False) -> float:
         """Wait for the device; returns the seconds waited, which are nobody's fault.

@@ -12,6 +12,8 @@ from kernelwright.evaluator.ipc.contestant_messages import (
     Collect,
     Collected,
     MakeReady,
+    Own,
+    Owned,
     Queued,
     Ran,
     Restore,
@@ -30,13 +32,18 @@ class RunResult:
     inner_ms: float
     """The worker's claim, for the calls after the lead."""
     outer_ms: float
-    """From our message to its answer, on our clock; outputs are not collected yet."""
+    """From our message to its answer, on our clock, and on a CPU until we have looked at its memory; outputs
+    are not collected yet."""
     collect_ms: float
     """Collecting them, on our clock."""
     kind: str
     complaint: str
     where: object
     """The places of the outputs, as the worker says."""
+    copied_ms: float = 0.0
+    """Its claim for copying outputs that did not own their memory, where it is asked for that."""
+    owned_ms: float = 0.0
+    """Finding and copying those, on our clock."""
     setup_ms: float = 0.0
     """Getting ready before and restoring state afterwards, on our clock."""
     launch_ms: float | None = None
@@ -51,8 +58,10 @@ class TimedRun:
     """Called when the process has nothing left to do before its inputs are there but to queue calls."""
     publish: Callable[[], None]
     """Writes their inputs, while the process is frozen."""
-    withdraw: Callable[[object], None]
-    """Called when they are over, before their outputs are collected, with where the process says they lie."""
+    look: Callable[[str], None] | None
+    """Called at the answer, before our clock stops, with where the process says that its outputs lie."""
+    withdraw: Callable[[], None]
+    """Called when they are over, before their outputs are collected."""
     lead: int
     """The first calls, which are on our clock alone."""
     gate: LaunchGate | None
@@ -63,10 +72,12 @@ class TimedRun:
 class CallRunner:
     """Runs prepared calls in one worker."""
 
-    def __init__(self, channel: WorkerChannel, *, role: str, compile_s: float) -> None:
+    def __init__(self, channel: WorkerChannel, *, role: str, compile_s: float, owns_late: bool) -> None:
+        """With `owns_late`, outputs that do not own their memory are copied after the answer."""
         self._channel = channel
         self._role = role
         self._compile_s = compile_s
+        self._owns_late = owns_late
         self._restores = False
         self._renews = False
         self._called: set[tuple[str, str]] = set()
@@ -118,10 +129,17 @@ class CallRunner:
             self._channel.freeze()
             self._publish(timed, timeout_s)
         compile_s = 0.0 if (model, layout) in self._called else self._compile_s
-        ran, outer_ms = self._timed_calls(line, gate, timeout_s + compile_s, late=launch_ms is None)
+        ran, outer_ms = self._timed_calls(
+            line,
+            gate,
+            timeout_s + compile_s,
+            late=launch_ms is None,
+            look=None if timed is None else timed.look,
+        )
         self._called.add((model, layout))
+        owned, owned_ms = self._own(layout, timeout_s)
         if timed is not None:
-            timed.withdraw(ran.where)
+            timed.withdraw()
         collected, collect_ms = self._collect(Collect(layout=layout, first=first, kept=None), timeout_s)
         if self._restores:
             setup_ms += self._ask(Restore(), timeout_s)
@@ -131,7 +149,9 @@ class CallRunner:
             collect_ms,
             collected.kind,
             collected.complaint,
-            ran.where,
+            owned.where,
+            owned.copied_ms,
+            owned_ms,
             setup_ms,
             launch_ms,
         )
@@ -176,12 +196,19 @@ class CallRunner:
             raise
 
     def _timed_calls(
-        self, line: bytes, gate: LaunchGate | None, timeout_s: float, *, late: bool
+        self,
+        line: bytes,
+        gate: LaunchGate | None,
+        timeout_s: float,
+        *,
+        late: bool,
+        look: Callable[[str], None] | None,
     ) -> tuple[Ran, float]:
         """Start the clock, let the calls begin, and stop it at the answer, which is decoded afterwards.
 
         A frozen process finds the message waiting when it wakes, or its queue released: no time passes off
-        the clock in which it could look at inputs.
+        the clock in which it could look at inputs. With `look`, it stops once the process's memory was looked
+        at: what a system call does from then on until the process is frozen comes too late.
         """
         started = time.perf_counter_ns()
         if gate is None:
@@ -191,8 +218,20 @@ class CallRunner:
             gate.open()
         self._channel.thaw()
         received = self._end_of_calls(timeout_s, late=gate is not None and late)
-        outer_ms = (time.perf_counter_ns() - started) / 1e6
-        return self._channel.read(received, Ran), outer_ms
+        if look is None:
+            outer_ms = (time.perf_counter_ns() - started) / 1e6
+            return self._channel.read(received, Ran), outer_ms
+        ran = self._channel.read(received, Ran)
+        look(ran.places)
+        return ran, (time.perf_counter_ns() - started) / 1e6
+
+    def _own(self, layout: str, timeout_s: float) -> tuple[Owned, float]:
+        """Let the process copy outputs that do not own their memory; return also the time on our clock."""
+        if not self._owns_late:
+            return Owned(copied_ms=0.0, where=[]), 0.0
+        started = time.perf_counter_ns()
+        owned = self._channel.ask(Own(layout=layout), timeout_s)
+        return owned, (time.perf_counter_ns() - started) / 1e6
 
     def _end_of_calls(self, timeout_s: float, *, late: bool) -> JsonObject:
         """The answer to a run; with `late`, the process may still say before it that its calls are queued."""

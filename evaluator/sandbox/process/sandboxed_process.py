@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from kernelwright.evaluator.sandbox.isolation.cgroups import ControlGroup
 from kernelwright.evaluator.sandbox.isolation.sandbox_policy import ExitReport, SandboxPolicy
@@ -155,20 +156,24 @@ class SandboxedProcess:
 
         None where the system does not allow reading it.
         """
-        try:
-            memory = os.open(f"/proc/{self.pid}/mem", os.O_RDONLY)
-        except OSError:
+        memory = self.open_memory()
+        if memory is None:
             return None
         found: list[bytes] = []
-        try:
+        with memory:
             for address, size in places:
                 try:
-                    found.append(os.pread(memory, size, address))
+                    found.append(os.pread(memory.fileno(), size, address))
                 except (OSError, OverflowError):
                     found.append(b"")
-        finally:
-            os.close(memory)
         return found
+
+    def open_memory(self) -> BinaryIO | None:
+        """Open the program's memory for reading; None where the system does not allow it."""
+        try:
+            return Path(f"/proc/{self.pid}/mem").open("rb", buffering=0)
+        except OSError:
+            return None
 
     def shares_memory(self, addresses: Iterable[int]) -> bool:
         """Return whether one of the addresses is known to lie in a file's memory or in shared memory.

@@ -11,7 +11,7 @@ import os
 import torch
 from torch import nn
 
-ANSWERS = ({"op": "ran", "inner_ms": 0.001, "where": []}, {"op": "collected", "kind": "", "complaint": ""})
+ANSWERS = ({"op": "ran", "inner_ms": 0.001, "places": ""}, {"op": "collected", "kind": "", "complaint": ""})
 LINES = b"".join(json.dumps(answer).encode() + b"\n" for answer in ANSWERS)
 
 

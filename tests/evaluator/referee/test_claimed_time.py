@@ -296,3 +296,21 @@ def test_many_lone_calls_may_cost_more_where_the_baselines_do_too():
     assert (clock, median_ms) == ("single", pytest.approx(1.55, abs=0.1)), (
         "a baseline that gains excuses nothing"
     )
+
+
+def _owning(owning_ms: float) -> TurnLog:
+    return TurnLog([Turn(5.0, 5.2, 5.3, owning_ms=owning_ms) for _ in range(18)])
+
+
+@pytest.mark.parametrize(("owning_ms", "added_ms"), [(1.0, 0.0), (1.5, 0.0), (3.05, 1.5)])
+def test_looking_for_shared_memory_is_charged_beyond_what_processes_differ_by(
+    owning_ms: float, added_ms: float
+) -> None:
+    turns = PairedTurns(Batch("cpu", 10), _owning(owning_ms), _owning(1.0))
+    assert candidate_timing(turns).median_ms == pytest.approx((5.0 + added_ms) / 10)
+
+
+def test_looking_for_nothing_excuses_no_claim() -> None:
+    log = TurnLog([Turn(4.0, 5.2, 5.3, owning_ms=0.0) for _ in range(18)])
+    turns = PairedTurns(Batch("cpu", 10), log, _owning(4.0))
+    assert candidate_timing(turns).median_ms == pytest.approx(5.0 / 10)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from kernelwright.evaluator.contestant.calls import where
+from kernelwright.evaluator.contestant.output_places import committed
 from kernelwright.evaluator.evaluator import _answered
 from kernelwright.evaluator.ipc import contestant_messages as wire
 from kernelwright.evaluator.ipc import driver_requests
@@ -209,7 +209,7 @@ class _ForgesItsClock(ThreadContestant):
     def _run(self, request: wire.Run) -> wire.Ran:
         if request.layout != "verify":
             time.sleep(0.05 * request.count)
-        return wire.Ran(inner_ms=1.0 * request.count, where=super()._run(request).where)
+        return wire.Ran(inner_ms=1.0 * request.count, places=super()._run(request).places)
 
 
 def test_a_clock_that_is_far_behind_ours_in_every_turn_is_tampered_with(opened: Opener) -> None:
@@ -227,7 +227,8 @@ class _SkipsWhenTimed(ThreadContestant):
         if request.count <= 12:
             return ran
         self._returned = [self._returned[0].clone() for _ in self._returned]
-        return wire.Ran(inner_ms=ran.inner_ms, where=where(self._returned, self._layouts[request.layout]))
+        tree = self._layouts[request.layout].output_tree
+        return wire.Ran(inner_ms=ran.inner_ms, places=committed(self._returned, tree))
 
 
 def test_timed_outputs_are_compared(opened: Opener) -> None:
@@ -288,7 +289,7 @@ class _ClaimsLittle(ThreadContestant):
 
     def _run(self, request: wire.Run) -> wire.Ran:
         time.sleep(0.01 * request.count)
-        return wire.Ran(inner_ms=5.0 * request.count, where=super()._run(request).where)
+        return wire.Ran(inner_ms=5.0 * request.count, places=super()._run(request).places)
 
 
 class _ByRole:

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -14,7 +15,7 @@ import torch
 
 from kernelwright.evaluator.devices import Block, Device
 from kernelwright.evaluator.ipc.channel import Channel, ChannelError
-from kernelwright.evaluator.ipc.contestant_messages import Collect, Collected, Failed, Queued, Ran
+from kernelwright.evaluator.ipc.contestant_messages import Collect, Collected, Failed, Owned, Queued, Ran
 from kernelwright.evaluator.ipc.driver_requests import Ended, Freeze, Kill, Role, Start, Started, Thaw
 from kernelwright.evaluator.ipc.messages import Done, Message
 from kernelwright.evaluator.referee.worker import policy
@@ -25,7 +26,7 @@ from kernelwright.evaluator.referee.worker.timed_run import RunResult, TimedRun
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
 
-RAN = Ran(inner_ms=1.0, where=[])
+RAN = Ran(inner_ms=1.0, places="")
 COLLECTED = Collected(kind="", complaint="")
 
 
@@ -48,8 +49,11 @@ class _Driver(DriverLink):
         return ended if isinstance(request, Kill) else Done()
 
 
-def _worker(behave: Callable[[Channel], None], events: list[str], role: Role) -> WorkerProcess:
-    return WorkerProcess(_Driver(behave, events), cast(Device, None), Start(role=role))
+def _worker(
+    behave: Callable[[Channel], None], events: list[str], role: Role, device: str = "cuda"
+) -> WorkerProcess:
+    shared = cast(Device, SimpleNamespace(torch_device=torch.device(device)))
+    return WorkerProcess(_Driver(behave, events), shared, Start(role=role))
 
 
 def _live(channel: Channel, behave: Callable[[Channel], None]) -> None:
@@ -83,7 +87,7 @@ def _run(behave: Callable[[Channel], None], events: list[str]) -> tuple[RunResul
         assert int(shut.word) < shut.ticket
         events.append("publish")
 
-    timed = TimedRun(lambda: None, publish, lambda _: events.append("withdraw"), 0, shut)
+    timed = TimedRun(lambda: None, publish, None, lambda: events.append("withdraw"), 0, shut)
     try:
         return worker.run("time", model="m", first=0, count=4, timeout_s=5.0, timed=timed), shut
     finally:
@@ -140,7 +144,7 @@ def test_inputs_that_cannot_be_written_leave_nobody_waiting():
     def publish() -> None:
         raise torch.OutOfMemoryError("no room")
 
-    timed = TimedRun(lambda: None, publish, lambda _: None, 0, shut)
+    timed = TimedRun(lambda: None, publish, None, lambda: None, 0, shut)
     with pytest.raises(torch.OutOfMemoryError):
         side.run("time", model="m", first=0, count=4, timeout_s=5.0, timed=timed)
     assert int(shut.word) == shut.ticket
@@ -151,7 +155,7 @@ def test_inputs_that_cannot_be_written_leave_nobody_waiting():
 def test_who_fails_while_queueing_waits_for_nobody():
     shut = LaunchGate(0, torch.zeros(1, dtype=torch.int32))
     side = _worker(_says(_failed("OutOfMemoryError", "", out_of_memory=True)), [], "baseline")
-    timed = TimedRun(lambda: None, lambda: None, lambda _: None, 0, shut)
+    timed = TimedRun(lambda: None, lambda: None, None, lambda: None, 0, shut)
     with pytest.raises(CandidateFailed) as raised:
         side.run("time", model="m", first=0, count=4, timeout_s=5.0, timed=timed)
     assert raised.value.status is Status.OUT_OF_MEMORY
@@ -183,6 +187,33 @@ def test_what_is_queued_waits_for_its_gate():
     assert int(number) == 2
 
 
+def test_on_a_cpu_memory_is_looked_at_before_anything_else_is_asked():
+    """Nothing is frozen yet: that would wait for system calls."""
+    events: list[str] = []
+
+    def behave(channel: Channel) -> None:
+        while True:
+            message = channel.receive(30)
+            events.append(message["op"])
+            channel.send(answers[message["op"]].to_json())
+
+    answers = {"run": RAN, "own": Owned(copied_ms=1.5, where=[[[8]]]), "collect": COLLECTED}
+    side = _worker(behave, events, "candidate", "cpu")
+
+    def look(places: str) -> None:
+        events.append(f"look {places!r}")
+        time.sleep(0.1)
+
+    timed = TimedRun(lambda: None, lambda: None, look, lambda: events.append("withdraw"), 0, None)
+    ran = side.run("time", model="m", first=0, count=4, timeout_s=5.0, timed=timed)
+    side.close()
+    events = [event for event in events if event not in ("freeze", "thaw")]
+    assert events == ["run", "look ''", "own", "withdraw", "collect"]
+    assert ran.outer_ms >= 100.0
+    assert ran.owned_ms < 100.0
+    assert (ran.copied_ms, ran.where) == (1.5, [[[8]]])
+
+
 def test_state_is_noted_before_the_clock_and_put_back_after_it():
     """What that takes the trusted side, a candidate could leave out and spend."""
     asked: list[str] = []
@@ -199,7 +230,7 @@ def test_state_is_noted_before_the_clock_and_put_back_after_it():
     side = _worker(behave, events, "candidate")
     side.begin_model("m", restores=True)
     begin, publish = (functools.partial(events.append, name) for name in ("begin", "publish"))
-    timed = TimedRun(begin, publish, lambda _: events.append("withdraw"), 0, None)
+    timed = TimedRun(begin, publish, None, lambda: events.append("withdraw"), 0, None)
     ran = side.run("time", model="m", first=0, count=4, timeout_s=5.0, timed=timed)
     side.close()
     assert ran.setup_ms > 0.0

@@ -85,3 +85,14 @@ def test_a_baseline_as_slow_as_allowed_is_not_contended():
     facts = replace(ALONE, solo_spread_ms=0.0)
     assert not _measured([policy.CONTENDED_FACTOR] * 24, facts).contended
     assert _measured([1.001 * policy.CONTENDED_FACTOR] * 24, facts).contended
+
+
+def test_on_a_cpu_a_time_alone_counts_only_just_after():
+    """Long before, other programs may have had the cores."""
+    slow, batch, candidate = _timing([1.6] * 24), Batch("cpu", 1), _timing([1.0] * 24)
+    long_ago = measurement(candidate, slow, batch, ALONE)
+    assert (long_ago.speedup, long_ago.contended) == (1.6, False)
+    just_now = measurement(candidate, slow, batch, replace(ALONE, just_measured=True))
+    assert (just_now.speedup, just_now.contended) == (1.0, True)
+    usual = measurement(candidate, _timing([1.04] * 24), batch, replace(ALONE, just_measured=True))
+    assert (usual.speedup, usual.contended) == (1.04, False)

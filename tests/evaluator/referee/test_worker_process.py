@@ -7,11 +7,11 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from kernelwright.evaluator.devices import Device
+from kernelwright.evaluator.devices import open_device
 from kernelwright.evaluator.ipc.channel import Channel, ChannelError, JsonObject
 from kernelwright.evaluator.ipc.contestant_messages import Built, Failed, Load, RequestBuild
 from kernelwright.evaluator.ipc.driver_requests import (
@@ -85,7 +85,7 @@ def build_and_fail(channel: Channel) -> None:
 
 
 def ending(built: BuildFinished, behave: Callable[[Channel], None], timeout_s: float = 30) -> CandidateFailed:
-    worker = WorkerProcess(Driver(built, behave), cast(Device, None), Start(role="candidate"))
+    worker = WorkerProcess(Driver(built, behave), open_device("cpu"), Start(role="candidate"))
     try:
         with pytest.raises(CandidateFailed) as raised:
             worker.ask(Load(source="", class_name="ModelNew", overrides={}), timeout_s)
@@ -116,7 +116,7 @@ HOSTILE: tuple[JsonObject, ...] = (
     {"op": None},
     {"op": ["done"]},
     {"op": "done", "more": 1},
-    {"op": "ran", "inner_ms": 1.0, "where": []},
+    {"op": "ran", "inner_ms": 1.0, "places": ""},
     {"op": "failed", "type": "E"},
     {"op": "request_build"},
     {"op": "failed", "type": "E" * 300, "message": "", "traceback": "", "out_of_memory": 0, "compiling": 0},
