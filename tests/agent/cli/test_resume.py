@@ -170,7 +170,15 @@ def test_a_plan_of_others_lowers_no_sandbox(
     for path in (tmp_path / "replies").rglob("*.md"):
         path.write_text(f"```python\n{right}{ESCAPING.format(str(mark))}```\n")
     turns = quick.index("--turns")
-    asked = (*quick[:turns], *quick[turns + 2 :], "--no-plain-build", "--sandbox", "none", "--quiet")
+    asked = (
+        *quick[:turns],
+        *quick[turns + 2 :],
+        "--set",
+        "plain_build=false",
+        "--sandbox",
+        "none",
+        "--quiet",
+    )
     assert kernelwright("generate", *asked).exit_code == 0
     assert not mark.exists()
     resumed = kernelwright("run", "--resume", "last", "--quiet", "--cache", quick[-1])
