@@ -66,8 +66,8 @@ class InterleavedTimer:
         """Elements that flipped in the comparison so far, by output."""
         self._spiked: list[bool] = []
         """Kinds of the next turns; both come equally often, in an order that nobody knows."""
-        self._earlier: ComparedCall | None = None
-        """A compared call, near whose inputs a later one's may be."""
+        self._earlier: dict[bool, ComparedCall | None] = {}
+        """A compared call of each kind, near whose inputs a later one's may be."""
 
     def compare(self, candidate: CallBuffers, baseline: CallBuffers) -> PairedTurns:
         """Alternate until the interval is tight, the candidate hopelessly slow, or turns or time used up.
@@ -129,7 +129,7 @@ class InterleavedTimer:
         spiked: bool = True,
     ) -> tuple[Turn, Turn]:
         """Run both once, in random order, on the same inputs, and compare their outputs."""
-        earlier = None if varied else self._earlier
+        earlier = None if varied else self._earlier.get(spiked)
         recipe = self._inputs.recipe(calls, earlier, varied=varied, spiked=spiked)
         lead = self.batch.lead if calls == self.batch.calls else 0
         order = [candidate, baseline]
@@ -142,7 +142,7 @@ class InterleavedTimer:
             detail = f"right when verified, wrong when timed: {found.mismatch}"
             raise CandidateFailed(Status.WRONG_VALUES, detail)
         if not varied:
-            self._earlier = self._kept(recipe, outputs, expected)
+            self._earlier[spiked] = self._kept(recipe, outputs, expected)
         return turn, baseline_turn
 
     def _kept(
