@@ -16,7 +16,12 @@ from statistics import median
 from typing import Final
 
 from kernelwright.evaluator.referee.timing import policy
-from kernelwright.evaluator.referee.timing.statistics import median_absolute_deviation, noise, quantile
+from kernelwright.evaluator.referee.timing.statistics import (
+    median_absolute_deviation,
+    noise,
+    quantile,
+    ratio_interval,
+)
 from kernelwright.evaluator.schema.evaluation import Timing
 
 
@@ -107,16 +112,30 @@ class PairedTurns:
     batch: Batch
     candidate: TurnLog = field(default_factory=TurnLog)
     baseline: TurnLog = field(default_factory=TurnLog)
+    spiked: list[bool] = field(default_factory=list)
+    """Of each batch, if elements of its inputs stood out."""
 
-    def add_batch(self, candidate: Turn, baseline: Turn) -> None:
+    def add_batch(self, candidate: Turn, baseline: Turn, *, spiked: bool = False) -> None:
         """Add a turn of both in full batches."""
         self.candidate.batches.append(candidate)
         self.baseline.batches.append(baseline)
+        self.spiked.append(spiked)
 
     def add_single_call(self, candidate: Turn, baseline: Turn) -> None:
         """Add a turn of both in unannounced batches of one call."""
         self.candidate.single_calls.append(candidate)
         self.baseline.single_calls.append(baseline)
+
+    def of_kind(self, spiked: bool) -> PairedTurns:
+        """Only the batches whose inputs had elements that stood out, or only the others."""
+        candidate, baseline = (
+            TurnLog(
+                [turn for turn, kind in zip(log.batches, self.spiked, strict=True) if kind is spiked],
+                log.single_calls,
+            )
+            for log in (self.candidate, self.baseline)
+        )
+        return PairedTurns(self.batch, candidate, baseline, [kind for kind in self.spiked if kind is spiked])
 
     @property
     def is_lost(self) -> bool:
@@ -171,6 +190,27 @@ def scored_turns(turns: PairedTurns) -> ScoredTurns:
     charges = {where: value / batch.calls for where, value in excess.items()}
     charged = sum(charges.values()) * batch.count
     return ScoredTurns([value + charged for value in claimed], "outer", charges)
+
+
+def slower_kind(turns: PairedTurns) -> PairedTurns:
+    """All turns; only those of the slower kind where a candidate is surely slower on one kind of inputs.
+
+    Elements that stand out prove work unnecessary that the problem's own inputs need. Looks at the referee's
+    clock too: claims could be alike.
+    """
+    kinds = [turns.of_kind(spiked) for spiked in (True, False)]
+    if min(len(kind.spiked) for kind in kinds) < policy.FEWEST_OF_A_KIND:
+        return turns
+    share = policy.TYPICAL_QUANTILE[turns.batch.kind]
+    for clock in (_answered, _claimed):
+        one, other = (
+            ratio_interval(kind.baseline.of(clock), kind.candidate.of(clock), share=share) for kind in kinds
+        )
+        if one.high < other.low:
+            return kinds[0]
+        if other.high < one.low:
+            return kinds[1]
+    return turns
 
 
 def candidate_timing(turns: PairedTurns) -> Timing:

@@ -69,6 +69,8 @@ TURNS_FACTOR: Final = {"cpu": 3, "cuda": 1}
 """Factor on all numbers of turns: a CPU's are short, to fit between its other users' time slices."""
 FEWEST_TURNS: Final = 6
 """Turns before the interval is looked at."""
+FEWEST_OF_A_KIND: Final = 3
+"""Turns of each kind of inputs from which on a candidate may be surely slower on one: half of the fewest."""
 LOOK_FACTOR: Final = 1.5
 """Factor on the turns until the interval is looked at again: each look may stop too early."""
 TIGHT_INTERVAL: Final = {"cpu": 0.03, "cuda": 0.01}

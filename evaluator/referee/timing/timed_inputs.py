@@ -148,12 +148,25 @@ class TimedInputs:
         """True where any input is drawn anew for each call."""
         return bool(self._redrawn)
 
-    def recipe(self, count: int, earlier: ComparedCall | None = None, *, varied: bool = False) -> InputRecipe:
+    @property
+    def has_spikes(self) -> bool:
+        """True where elements stand out in the inputs of some batches, and of others not."""
+        return bool(self._starts.spiked) and not self.whole_draws
+
+    def recipe(
+        self,
+        count: int,
+        earlier: ComparedCall | None = None,
+        *,
+        varied: bool = False,
+        spiked: bool = True,
+    ) -> InputRecipe:
         """Decide on the inputs of a batch; one call's may be near those of an earlier call.
 
-        With `varied`, some calls get other masks, lengths and orders.
+        With `varied`, some calls get other masks, lengths and orders; unless `spiked`, no element stands out.
         """
-        bases = torch.tensor([self._secret.randrange(self._draws) for _ in range(count)], device="cpu")
+        draws = self._draws if spiked or not self.has_spikes else 1  # in the others some stand out already
+        bases = torch.tensor([self._secret.randrange(draws) for _ in range(count)], device="cpu")
         drawn = [self._draw() for _ in range(count)] if self._redrawn else []
         near = self._near(count, earlier) if earlier is not None else None
         if near is not None:
@@ -161,7 +174,8 @@ class TimedInputs:
         step = policy.NOISE_STEP
         stride = step * self._secret.randrange(1, max(2, policy.NOISE_SLACK // (2 * count * step)))
         offset = step * self._secret.randrange(max(1, (policy.NOISE_SLACK - stride * count) // step))
-        noise = {} if self.whole_draws else self._draw_noise()
+        starts = self._starts if spiked else replace(self._starts, spiked=0)
+        noise = {} if self.whole_draws else self._draw_noise(starts)
         made = InputRecipe(bases, offset, stride, noise, drawn, near=near)
         if not varied:
             return made
@@ -190,14 +204,14 @@ class TimedInputs:
         leaves = self._fresh().leaves
         return {index: leaves[index] for index in self._redrawn}
 
-    def _draw_noise(self) -> dict[torch.dtype, torch.Tensor]:
+    def _draw_noise(self, starts: Starts) -> dict[torch.dtype, torch.Tensor]:
         """Draw factors for one batch, of which an earlier batch's tell nothing."""
         noise = {}
         for dtype, device in self._floating.items():
             # A generator of its own: problems may change torch's, and some seeds are disclosed.
             generator = torch.Generator(device).manual_seed(self._secret.getrandbits(48))
             length = self._longest + policy.NOISE_SLACK + policy.INPUT_SHIFT * len(self._leaves)
-            noise[dtype] = self._starts.factors((length,), generator, device).to(dtype)
+            noise[dtype] = starts.factors((length,), generator, device).to(dtype)
         return noise
 
     def publish(self, memory: torch.Tensor, slots: list[Slot], recipe: InputRecipe) -> None:

@@ -13,7 +13,14 @@ import torch
 from kernelwright.evaluator.devices import Device
 from kernelwright.evaluator.referee.correctness.discontinuities import FlippedElements
 from kernelwright.evaluator.referee.timing import policy
-from kernelwright.evaluator.referee.timing.claimed_time import Batch, PairedTurns, Turn, TurnLog, scored_turns
+from kernelwright.evaluator.referee.timing.claimed_time import (
+    Batch,
+    PairedTurns,
+    Turn,
+    TurnLog,
+    scored_turns,
+    slower_kind,
+)
 from kernelwright.evaluator.referee.timing.statistics import ratio_interval
 from kernelwright.evaluator.referee.timing.timed_inputs import ComparedCall, InputRecipe, TimedInputs
 from kernelwright.evaluator.referee.timing.timed_outputs import TimedOutputs
@@ -57,8 +64,10 @@ class InterleavedTimer:
         )
         self._flipped: Mapping[int, FlippedElements] = {}
         """Elements that flipped in the comparison so far, by output."""
-        self._earlier: ComparedCall | None = None
-        """A compared call, near whose inputs a later one's may be."""
+        self._spiked: list[bool] = []
+        """Kinds of the next turns; both come equally often, in an order that nobody knows."""
+        self._earlier: dict[bool, ComparedCall | None] = {}
+        """A compared call of each kind, near whose inputs a later one's may be."""
 
     def compare(self, candidate: CallBuffers, baseline: CallBuffers) -> PairedTurns:
         """Alternate until the interval is tight, the candidate hopelessly slow, or turns or time used up.
@@ -68,14 +77,23 @@ class InterleavedTimer:
         """
         turns, stop = PairedTurns(self.batch), StopRule(self._schedule)
         while not stop.is_reached(turns):
-            turns.add_batch(*self._turn(candidate, baseline, self.batch.calls))
+            spiked = self._next_kind()
+            turns.add_batch(*self._turn(candidate, baseline, self.batch.calls, spiked=spiked), spiked=spiked)
             while self._wants_single_call(turns):
                 turns.add_single_call(*self._turn(candidate, baseline, 1))
             if self._varies and self._secret.random() < policy.VARIED_TURN_CHANCE:
                 self._turn(candidate, baseline, self.batch.calls, varied=True)
         if self._varies:
             self._turn(candidate, baseline, self.batch.calls, varied=True)
-        return turns
+        may_differ = self._inputs.has_spikes and self._schedule.single_calls
+        return slower_kind(turns) if may_differ else turns
+
+    def _next_kind(self) -> bool:
+        """Decide if elements stand out in the next batch's inputs: they make some work unnecessary."""
+        if not self._spiked:
+            self._spiked = [True, False]
+            self._secret.shuffle(self._spiked)
+        return self._spiked.pop()
 
     @property
     def _varies(self) -> bool:
@@ -104,10 +122,17 @@ class InterleavedTimer:
         return self._runner.run(buffers, recipe, lead=self.batch.lead, overwrites=False)[0]
 
     def _turn(
-        self, candidate: CallBuffers, baseline: CallBuffers, calls: int, *, varied: bool = False
+        self,
+        candidate: CallBuffers,
+        baseline: CallBuffers,
+        calls: int,
+        *,
+        varied: bool = False,
+        spiked: bool = True,
     ) -> tuple[Turn, Turn]:
         """Run both once, in random order, on the same inputs, and compare their outputs."""
-        recipe = self._inputs.recipe(calls, None if varied else self._earlier, varied=varied)
+        earlier = None if varied else self._earlier.get(spiked)
+        recipe = self._inputs.recipe(calls, earlier, varied=varied, spiked=spiked)
         lead = self.batch.lead if calls == self.batch.calls else 0
         order = [candidate, baseline]
         self._secret.shuffle(order)
@@ -123,7 +148,7 @@ class InterleavedTimer:
             detail = f"right when verified, wrong when timed: {found.mismatch}"
             raise CandidateFailed(Status.WRONG_VALUES, detail)
         if not varied:
-            self._earlier = self._kept(recipe, outputs, expected)
+            self._earlier[spiked] = self._kept(recipe, outputs, expected)
         return turn, baseline_turn
 
     def _kept(

@@ -12,6 +12,7 @@ from kernelwright.evaluator.referee.timing.claimed_time import (
     TurnLog,
     candidate_timing,
     forged_clock,
+    slower_kind,
 )
 
 NOISE = random.Random(4)
@@ -314,3 +315,28 @@ def test_looking_for_nothing_excuses_no_claim() -> None:
     log = TurnLog([Turn(4.0, 5.2, 5.3, owning_ms=0.0) for _ in range(18)])
     turns = PairedTurns(Batch("cpu", 10), log, _owning(4.0))
     assert candidate_timing(turns).median_ms == pytest.approx(5.0 / 10)
+
+
+def _of_kinds(spiked_ms: float, plain_ms: float, *, claimed: float = 1.0, pairs: int = 9) -> PairedTurns:
+    """Turns of both kinds in which the baseline takes five milliseconds."""
+    turns = PairedTurns(Batch("cpu", 10))
+    for kind in (True, False) * pairs:
+        took = (spiked_ms if kind else plain_ms) + NOISE.uniform(0.0, 0.05)
+        turns.add_batch(_turn(min(spiked_ms, took * claimed), took, 0.1), _turn(5.0, 5.0, 0.1), spiked=kind)
+    return turns
+
+
+@pytest.mark.parametrize("claimed", [1.0, 0.25])
+@pytest.mark.parametrize("pairs", [3, 9])
+def test_the_slower_kind_of_inputs_scores_also_where_claims_are_alike(claimed, pairs):
+    for spiked_ms, plain_ms in ((1.25, 4.5), (4.5, 1.25)):
+        turns = slower_kind(_of_kinds(spiked_ms, plain_ms, claimed=claimed, pairs=pairs))
+        assert turns.spiked == [spiked_ms > plain_ms] * pairs
+        assert min(turn.answered_ms for turn in turns.candidate.batches) >= 4.5
+
+
+def test_kinds_that_take_as_long_score_together():
+    turns = _of_kinds(4.5, 4.5)
+    assert slower_kind(turns) is turns
+    few = _of_kinds(1.0, 4.0, pairs=2)
+    assert slower_kind(few) is few

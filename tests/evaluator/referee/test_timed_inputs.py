@@ -192,6 +192,20 @@ def test_bounds_learned_of_an_element_do_not_hold_for_the_next_call():
     assert not any(torch.equal(beyond[0], other) for other in beyond[1:])
 
 
+def test_nothing_stands_out_in_batches_of_the_other_kind():
+    pool = TrialPool(
+        _reference(ROWS.format("x.argmax(-1)", "torch.rand(64, 1024) + 1")),
+        math="fp32",
+        secret=random.Random(5),
+    )
+    inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(6))
+    assert inputs.has_spikes
+    slots, size = place([torch.empty(64, 1024)], count=8, block=0)
+    memory = torch.zeros(size, dtype=torch.uint8)
+    inputs.publish(memory, slots, inputs.recipe(8, spiked=False))
+    assert float(stacked(memory, slots[0], 0, 8).abs().max()) <= 2 * AROUND[1] * (1 + 2.0**-7)
+
+
 def test_nothing_stands_out_where_the_reference_would_not_stay_finite():
     _, given = _timed_inputs(ROWS.format("torch.log(8 - x.abs())", "torch.rand(64, 1024) + 1"), (64, 1024))
     assert given.abs().max() < 8

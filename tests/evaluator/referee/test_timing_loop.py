@@ -20,13 +20,13 @@ from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
 
 
-def _recipe(count: int, earlier: object = None, *, varied: bool = False) -> InputRecipe:
+def _recipe(count: int, earlier: object = None, *, varied: bool = False, spiked: bool = True) -> InputRecipe:
     del earlier
     bases = torch.zeros(count, dtype=torch.int64)
     return InputRecipe(bases, 0, 1, {}, varied_calls=tuple(range(count)) if varied else ())
 
 
-INPUTS = cast(TimedInputs, SimpleNamespace(recipe=_recipe, varies_structure=False))
+INPUTS = cast(TimedInputs, SimpleNamespace(recipe=_recipe, varies_structure=False, has_spikes=True))
 
 
 def _timer(schedule: Schedule, took_ms: dict[str, float], mismatch: str = "") -> InterleavedTimer:
@@ -83,7 +83,7 @@ def test_timing_ends_early_for_a_candidate_without_hope():
 def test_turns_on_varied_inputs_are_compared_the_last_among_them_and_not_scored(single_calls):
     schedule = Schedule(Batch("cuda", 1), 0.0, max_turns=20, call_timeout_s=5.0, single_calls=single_calls)
     timer: Any = _timer(schedule, {"one": 1.0, "other": 1.0})
-    timer._inputs = SimpleNamespace(recipe=_recipe, varies_structure=True)
+    timer._inputs = SimpleNamespace(recipe=_recipe, varies_structure=True, has_spikes=False)
     seen: list[bool] = []
     timer._outputs = SimpleNamespace(
         compare=lambda own, other, recipe, earlier: (
@@ -176,3 +176,11 @@ def test_queued_calls_are_measured_for_a_shorter_time(monkeypatch, queued, turns
     schedule = Schedule(Batch("cuda", 10, queued=queued), 30.0, max_turns=60, call_timeout_s=5.0)
     found = _timer(schedule, {"one": 1.0, "other": 1.0}).compare(_buffers("one"), _buffers("other"))
     assert len(found.candidate.batches) == turns
+
+
+def test_elements_stand_out_in_every_other_batch_in_an_order_that_nobody_knows():
+    schedule = Schedule(Batch("cpu", 1), 0.0, max_turns=8, call_timeout_s=5.0)
+    timer = _timer(schedule, {"one": 1.0, "other": 1.0})
+    done = timer.compare(_buffers("one"), _buffers("other"))
+    pairs = [tuple(done.spiked[begin : begin + 2]) for begin in range(0, len(done.spiked) - 1, 2)]
+    assert set(pairs) == {(True, False), (False, True)}
