@@ -97,12 +97,10 @@ class WorkerService:
             shared=sandboxed.shares_memory(address for address, _ in request.places),
         )
 
-    def open_memory(self, request: wire.OpenMemory) -> wire.MemoryOpened | Handover:
+    def open_memory(self, request: wire.OpenMemory) -> Handover:
         """Open the memory of a process for its referee."""
         memory = self.worker(request.id).sandboxed.open_memory()
-        if memory is None:
-            return wire.MemoryOpened(opened=False)
-        return Handover(wire.MemoryOpened(opened=True), memory)
+        return Handover(wire.MemoryOpened(opened=memory is not None), memory)
 
     def symbols(self, request: wire.FindSymbols) -> wire.Facts:
         """Read the symbols of what was built for a process."""

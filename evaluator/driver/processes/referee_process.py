@@ -18,10 +18,10 @@ from kernelwright.evaluator.schema.errors import DeviceFull, EvaluatorError, Pro
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """An answer that a socket or a file travels with."""
+    """An answer that a socket or a file travels with, if there is one."""
 
     answer: Message
-    end: socket.socket | BinaryIO
+    end: socket.socket | BinaryIO | None
 
 
 Served = Message | Handover
@@ -66,11 +66,12 @@ class RefereeProcess:
             if not dispatcher.knows(received):
                 break
             served = dispatcher.handle(received)
-            if isinstance(served, Handover):
+            answered = served.answer if isinstance(served, Handover) else served
+            if isinstance(served, Handover) and served.end is not None:
                 with served.end:
-                    self._channel.send(served.answer.to_json(), [served.end.fileno()])
+                    self._channel.send(answered.to_json(), [served.end.fileno()])
             else:
-                self._channel.send(served.to_json())
+                self._channel.send(answered.to_json())
         answer = decode(received, Refused, *kinds)
         if not isinstance(answer, Refused):
             return answer  # type: ignore[return-value]  # of one of the kinds
