@@ -1,8 +1,8 @@
 """Parameters and buffers whose initial values a candidate could take for granted, and other values for them.
 
 A gate of zero hides a branch, and experts that begin alike are one. So in one of the two weight draws
-constants hold other values, and every weight is moved a little. Constants that construction makes are moved
-there, alike in both processes, the rest afterwards; candidates receive that by name.
+constants hold other values, and weights with a structure are moved a little. Constants that construction
+makes are moved there, alike in both processes, the rest afterwards; candidates receive that by name.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from kernelwright.evaluator.ipc.model_init import move_constants
 from kernelwright.evaluator.ipc.model_state import named_state
 from kernelwright.evaluator.referee.reference.effects import equal_outputs, is_comparable
 from kernelwright.evaluator.referee.reference.parameter_noise import add_noise, takes_noise
+from kernelwright.evaluator.referee.reference.weight_structure import structured
 
 
 @dataclass(slots=True)
@@ -57,11 +58,17 @@ class FixedState:
                 held[name].copy_(self.values[name])
         values = {name: value for name, value in self.values.items() if name not in self.kept | made}
         moved = set(move_constants(model, values, self._seed(seed, "")))
-        for name, tensor in held.items():
-            is_weight = isinstance(tensor, nn.Parameter) and (tensor.requires_grad or name not in self.values)
-            if is_weight and name not in self.kept | made | moved and takes_noise(tensor):
-                add_noise(tensor, self._seed(seed, name))
-                moved.add(name)
+        weights = {
+            name: tensor
+            for name, tensor in held.items()
+            if isinstance(tensor, nn.Parameter)
+            and (tensor.requires_grad or name not in self.values)
+            and name not in made | moved
+            and takes_noise(tensor)
+        }
+        for name in structured(weights) - self.kept:
+            add_noise(weights[name], self._seed(seed, name))
+            moved.add(name)
         self.moved |= moved
 
     def _seed(self, seed: int, name: str) -> int:

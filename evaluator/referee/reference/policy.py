@@ -44,6 +44,28 @@ FEWEST_BITS: Final = 32
 RARER_BIT: Final = 1 / 8
 """Share of the rarer of these two numbers, below which it is an identity, or one hot place."""
 
+# Structure of weights, which random ones do not have.
+RANDOM_ZEROS: Final = 0.001
+"""Share of zeros."""
+COUNTED_ELEMENTS: Final = 1 << 16
+"""Elements whose repetitions are counted: of so many that `torch.rand` draws, 0.2 % repeat."""
+RANDOM_REPEATS: Final = 0.02
+"""Share of them that repeat."""
+FEWEST_COLUMNS: Final = 4
+"""Numbers in a slice, below which two may be equal by chance."""
+LOOKED_AT: Final = 1 << 22
+"""Elements of which slices along a dimension are compared."""
+EQUAL_SUMS: Final = 1e-13
+"""Relative difference of two slices' weighted sums at which the slices are equal."""
+BLOCK_ROWS: Final = 256
+"""Rows and columns of the block whose rank is looked at."""
+FEWEST_ROWS: Final = 4
+"""Rows of it at least."""
+RANK_TOLERANCE: Final = 1e-7
+"""Singular value, relative to the largest, that counts as none."""
+ORTHOGONAL: Final = 1e-4
+"""Cosine of two rows: random rows of a million numbers have 1e-3."""
+
 # Latency of a call by itself.
 TIMING_S: Final = 0.4
 """Seconds spent timing a call."""
