@@ -25,6 +25,8 @@ from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
 
 _HIGHEST_ADDRESS = 1 << 62
+_NO_NAN = 0xBF
+"""Clears the highest bit of the exponent in a number's last byte: no infinity, no NaN."""
 _NOT_ITS_OWN = (
     "an output is not memory of its own: what its caller wrote to it was not found there afterwards; "
     "return tensors whose elements have each a place in memory that nothing else uses"
@@ -141,8 +143,7 @@ class ReturnedOutputs:
             whole = region.numel() // policy.NOISE_BYTES * policy.NOISE_BYTES
             region[:whole].view(-1, policy.NOISE_BYTES).copy_(noise)
             region[whole:].copy_(noise[: region.numel() - whole])
-            if slot["dtype"] == "bool":
-                region.bitwise_and_(1)
+            _make_storable(region, slot)
         places = self._draw(secret)
         addresses = [self._address(place) for place in places]
         written = _Written(places, addresses, self._bytes([(place, place.call) for place in places]))
@@ -229,6 +230,19 @@ class ReturnedOutputs:
         self._kept.append(_Written(written.places[half:], written.addresses[half:], written.noise[half:]))
         if len(self._kept) > bounds.MAX_KEPT:
             del self._kept[1]
+
+
+def _make_storable(noise: torch.Tensor, slot: Slot) -> None:
+    """Turn random bytes into values that every copy keeps bit by bit.
+
+    A GPU copies lists of 16-bit numbers through float32, where a NaN becomes another one.
+    """
+    dtype = dtype_from(slot["dtype"])
+    if dtype == torch.bool:
+        noise.bitwise_and_(1)
+    elif dtype.is_floating_point or dtype.is_complex:
+        size = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
+        noise[size - 1 :: size].bitwise_and_(_NO_NAN)
 
 
 def is_tensor_memory(slot: Slot) -> bool:

@@ -280,8 +280,7 @@ def test_wrong_gradients_are_named_as_gradients(opened: Opener) -> None:
 def test_a_model_that_cannot_be_seeded_is_given_the_references_weights(opened: Opener) -> None:
     other_order = RIGHT.replace("self.weight =", "torch.randn(3)\n        self.weight =")
     verification = _verification(opened(PROBLEM, UNTIMED).evaluate(other_order))
-    # Of the first draw's weights, which are moved, it is given all by name.
-    assert (verification.weights, verification.parameters) == ("seed", "state_dict")
+    assert (verification.weights, verification.parameters) == ("state_dict", "state_dict")
 
 
 class _ClaimsLittle(ThreadContestant):

@@ -140,6 +140,24 @@ def test_outputs_of_any_kind_can_be_overwritten(driver, model, example):
         _turn(buffers, secret)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.complex64])
+def test_outputs_are_kept_by_copies_that_go_through_wider_numbers(driver, monkeypatch, dtype):
+    """As a GPU's copies of lists do, in which any NaN becomes the usual one."""
+
+    def through_wider(goals, values):
+        for goal, value in zip(goals, values, strict=True):
+            wide = value.to(torch.complex128 if dtype.is_complex else torch.float64)
+            parts = torch.view_as_real(wide) if dtype.is_complex else wide
+            parts.nan_to_num_(float("nan"), float("inf"), float("-inf"))
+            goal.copy_(wide.to(dtype))
+
+    monkeypatch.setattr(torch, "_foreach_copy_", through_wider)
+    buffers = _buffers(lambda x: x.tanh().to(dtype), driver, [torch.empty(SHAPE, dtype=dtype)])
+    secret = random.Random(9)
+    for _ in range(20):
+        _turn(buffers, secret)
+
+
 def test_copies_that_take_as_long_as_collecting_are_no_time_beside_the_calls(driver):
     buffers, secret = _buffers(torch.tanh, driver), random.Random(8)
     buffers.write([torch.randn(SHAPE)])
