@@ -143,7 +143,7 @@ def asked_policy(config: EvaluationConfig, *, is_gpu: bool) -> ScorePolicy:
         passes=config.passes,
         baselines=tuple(sorted(set(config.baselines))) if config.measure else (),
         trials=config.trials,
-        sanitizers=config.sanitize is Sanitize.ON or (config.sanitize is Sanitize.AUTO and is_gpu),
+        sanitizers=is_gpu if config.sanitize is Sanitize.AUTO else config.sanitize is not Sanitize.OFF,
         is_seeded=config.secret_seed is not None,
     )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-PER_GPU: Final = 4
+PER_GPU: Final = 6
 """Evaluations at once for each GPU, where the host has the cores for them."""
-CORES_EACH: Final = 3
+CORES_EACH: Final = 2
 """Cores for each of them."""
 DEVICE_WAIT_S: Final = 3600.0
 """Seconds to wait for a device: four evaluations at their limit of 900 s. The longest hold seen was 167 s."""

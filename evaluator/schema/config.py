@@ -54,6 +54,8 @@ class Sanitize(StrEnum):
     AUTO = "auto"
     """On a GPU where the tool is installed; not on the CPU, where it doubles the time of a build."""
     ON = "on"
+    ALL = "all"
+    """Also, on a GPU, with the tools whose findings are remarks: initcheck and synccheck."""
     OFF = "off"
 
 

@@ -58,7 +58,7 @@ _COMPILERS: Final = ("cupy", "numba", "_compile_kernel", "nvrtc")
 """Ways to write a kernel that ask us for no build, beside the backends whose first call compiles."""
 _DECIDING_TOOLS: Final = ("memcheck", "racecheck")
 _REMARKING_TOOLS: Final = ("synccheck", "initcheck")
-"""Tools whose findings are remarks: they run only where sanitizing is switched on by name."""
+"""Tools whose findings are remarks: they run only where all are wanted."""
 _NOTHING: Final = "the candidate built nothing of its own to run the tools on"
 
 
@@ -140,7 +140,7 @@ class Sanitizer:
         self._pool = pool
         self._limit_s = config.limits.sanitize_s
         """Limit for each candidate, builds not counted."""
-        remarking = _REMARKING_TOOLS if config.sanitize is Sanitize.ON else ()
+        remarking = _REMARKING_TOOLS if config.sanitize is Sanitize.ALL else ()
         self._device_tools = (*_DECIDING_TOOLS, *remarking)
         self._kind = context.device.torch_device.type
         self._smaller: list[ShapeVariant] | None = None

@@ -131,7 +131,7 @@ class BaselineTimer:
         compiled = [False]
         if "compile" in self._config.baselines and self._cache.lacks("compile_ratio"):
             compiled.append(True)
-        if self._cache.lacks("process_spread") and self._pooled_spread(True, self._call_ms()) is None:
+        if self._cache.lacks("process_spread") and self._pooled_spread(True, self._session.call_ms) is None:
             compiled += [False] * (policy.COMPARED_PROCESSES[self._kind] - 1)
         driver = self._context.driver
         try:
@@ -264,20 +264,6 @@ class BaselineTimer:
 
     def _pooled_spread(self, queued: bool, call_ms: float) -> float | None:
         return None if self._spreads is None else self._spreads.typical(queued, call_ms)
-
-    def _call_ms(self) -> float:
-        """About what a call of the reference takes, in this process."""
-        if self._spreads is None:
-            return 0.0
-        model, arguments = self._pool.draws[0].model, self._pool.bases[0].arguments
-        device = self._context.device
-        self._context.reference.call(model, arguments)
-        timer = device.timer()
-        timer.start()
-        self._context.reference.call(model, arguments)
-        timer.stop()
-        device.synchronize()
-        return timer.elapsed_ms()
 
     def _ratio_to(
         self, eager: CallBuffers, other: CallBuffers, count: int, queued: bool

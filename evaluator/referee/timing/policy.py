@@ -117,6 +117,11 @@ cores are busy."""
 # Memory for timed calls.
 MAX_CALLS: Final = 4096
 """Calls of the largest batch."""
+BATCHES_HELD: Final = 2.0
+"""Batches of the reference's calls that a GPU's memory for calls holds at most: of a candidate twice as quick
+one, of a quicker one less, which is still longer than the clock needs."""
+FEWEST_HELD: Final = 32
+"""Calls that it may hold in any case."""
 MEMORY_SHARE: Final = 0.15
 """Share of the free memory for one worker's calls."""
 SHORT_MEMORY_SHARE: Final = 0.25

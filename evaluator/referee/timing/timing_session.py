@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 from kernelwright.evaluator.referee.correctness.tolerance import limit
@@ -44,6 +45,7 @@ class TimingSession:
         self._config = config
         self._secret = secret
         self._base = pool.bases[0]
+        self._reference = context.reference
         self._baseline_ms = 0.0
         self._inputs = TimedInputs(pool.starts(), pool.fresh, secret=secret, constant=pool.constant)
         terms = pool.trace.terms
@@ -52,6 +54,8 @@ class TimingSession:
             limit=limit(config.math.value, zero_mean=False, terms=terms),
             change=terms if config.math is Math.FP32 else None,
         )
+        self.call_ms = self._about_ms(pool) if self.kind == "cuda" else 0.0
+        """About what a call of the reference takes on a GPU, in this process."""
         most = self._max_calls()
         self._most = most
         self._lead = min(policy.LEAD_CALLS[self.kind], most - 1)
@@ -97,15 +101,30 @@ class TimingSession:
     def _batch(self, count: int, queued: bool) -> Batch:
         return Batch(self.kind, count, queued=queued, lead=self._lead)
 
+    def _about_ms(self, pool: TrialPool) -> float:
+        model, arguments, reference = pool.draws[0].model, self._base.arguments, self._reference
+        reference.call(model, arguments)
+        timer = self.device.timer()
+        timer.start()
+        reference.call(model, arguments)
+        timer.stop()
+        self.device.synchronize()
+        return timer.elapsed_ms()
+
     def _max_calls(self) -> int:
         size = call_bytes(self._base.arguments, self._base.expected.output)
+        most = policy.MAX_CALLS
+        if self.call_ms:
+            # Memory that no batch needs is memory that other evaluations lack.
+            batch_ms = policy.BATCHES_HELD * policy.BATCH_MS[self.kind]
+            most = min(most, max(policy.FEWEST_HELD, math.ceil(batch_ms / self.call_ms)))
         free, total = self.device.free_bytes(), self.device.total_bytes()
         now, alone = (
             min(policy.MEMORY_BYTES[self.kind], int(room * policy.MEMORY_SHARE)) for room in (free, total)
         )
-        is_short = now < min(policy.SHORT_MEMORY_SHARE * alone, policy.MAX_CALLS * size)
+        is_short = now < min(policy.SHORT_MEMORY_SHARE * alone, most * size)
         needs_room = self._config.measure and not self.others_evicted
         if needs_room and self.kind == "cuda" and is_short:
             # Opened now, the problem would be timed in short batches for as long as it is open.
             raise DeviceFull(f"only {free >> 20} MiB of the device's memory are free")
-        return self._inputs.max_calls(max(1, min(policy.MAX_CALLS, now // size)))
+        return self._inputs.max_calls(max(1, min(most, now // size)))

@@ -55,8 +55,8 @@ def test_what_is_no_device_or_not_here_is_named() -> None:
 @pytest.mark.usefixtures("four_gpus")
 def test_several_evaluations_keep_each_gpu_busy_as_far_as_cores_go(monkeypatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(64))
-    assert hardware.evaluations_at_once("auto", ["cuda"]) == 16
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(4))
+    assert hardware.evaluations_at_once("auto", ["cuda"]) == 24
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(8))
     assert hardware.evaluations_at_once("auto", ["cuda"]) == 4
     assert hardware.evaluations_at_once("auto", ["cpp"]) == 2
 

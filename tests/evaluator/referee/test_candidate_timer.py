@@ -85,8 +85,7 @@ def test_only_what_a_machine_does_not_know_yet_needs_processes(
     timer._cache = BaselineCache(cast(DriverLink, driver))
     timer._config = EvaluationConfig(baselines=("eager", "compile"))
     timer._spreads = SimpleNamespace(typical=lambda queued, call_ms: pooled)
-    timer._call_ms = lambda: 0.1
-    timer._session = SimpleNamespace(lay_out=lambda worker: worker)
+    timer._session = SimpleNamespace(lay_out=lambda worker: worker, call_ms=0.1)
     timer._kind, timer._started, timer._compiled = "cuda", [], None
     timer._load = timer._compile = lambda *args, **options: None
     timer.start()

@@ -24,7 +24,7 @@ from kernelwright.evaluator import (
 )
 
 pytestmark = pytest.mark.gpu
-CONFIG = EvaluationConfig(measure=False, trials=2)
+CONFIG = EvaluationConfig(measure=False, trials=2, sanitize=Sanitize.ALL)
 
 
 def problem(name: str, forward: str, inputs: str, size: int) -> Problem:
