@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -20,7 +21,12 @@ from kernelwright.evaluator.referee.timing.timing_session import TimingSession
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate
-from kernelwright.evaluator.referee.worker.setup import ProblemContext, load_model, start
+from kernelwright.evaluator.referee.worker.setup import (
+    ProblemContext,
+    begin_construction,
+    load,
+    start,
+)
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import EvaluatorError, ProblemError
@@ -128,22 +134,25 @@ class BaselineTimer:
         Raises:
             ProblemError: the reference does not run in its sandbox.
         """
-        compiled = [False]
-        if "compile" in self._config.baselines and self._cache.lacks("compile_ratio"):
-            compiled.append(True)
+        wants_compiled = "compile" in self._config.baselines and self._cache.lacks("compile_ratio")
+        plain = 1
         if self._cache.lacks("process_spread") and self._pooled_spread(True, self._session.call_ms) is None:
-            compiled += [False] * (policy.COMPARED_PROCESSES[self._kind] - 1)
-        driver = self._context.driver
+            plain = policy.COMPARED_PROCESSES[self._kind]
+        driver, compiling = self._context.driver, None
         try:
-            driver.ask(Expect(count=len(compiled)))
-            workers = [start(self._context, role="baseline") for _ in compiled]
-            for worker, is_compiled in zip(workers, compiled, strict=True):
+            driver.ask(Expect(count=plain + wants_compiled))
+            if wants_compiled:
+                compiling = start(self._context, role="baseline")
                 driver.hold(exclusive=False, anew=True)
-                self._load(worker, compiled=is_compiled)
-                if is_compiled:
-                    self._compiled = self._session.lay_out(worker)
-                else:
-                    self._started.append(worker)
+                finish = self._begin_load(compiling, compiled=True)  # takes seconds, beside the others' start
+            for _ in range(plain):
+                worker = start(self._context, role="baseline")
+                driver.hold(exclusive=False, anew=True)
+                self._begin_load(worker, compiled=False)()
+                self._started.append(worker)
+            if compiling is not None:
+                finish()
+                self._compiled = self._session.lay_out(compiling)
             if self._kind == "cuda":
                 driver.release()
             if self._compiled is not None:
@@ -152,9 +161,9 @@ class BaselineTimer:
             if not self._started:
                 self._require_room(failure)
                 raise ProblemError(f"the reference failed in its sandbox: {failure.detail}") from failure
-            if self._compiled is not None:
+            if compiling is not None:
                 self._compile_failures += 1
-                self._compiled.worker.close()
+                compiling.close()
                 self._compiled = None
 
     def close(self) -> None:
@@ -302,7 +311,7 @@ class BaselineTimer:
         worker = self._started.pop(0) if is_ready else start(self._context, role="baseline")
         try:
             if not is_ready:
-                self._load(worker, compiled=compiled)
+                self._begin_load(worker, compiled=compiled)()
             buffers = self._session.lay_out(worker)
             if compiled:
                 self._compile(buffers)
@@ -311,10 +320,12 @@ class BaselineTimer:
             raise
         return buffers
 
-    def _load(self, worker: WorkerProcess, *, compiled: bool) -> None:
+    def _begin_load(self, worker: WorkerProcess, *, compiled: bool) -> Callable[[], None]:
+        """Import the reference and begin to construct it; return what waits for that."""
         draw = self._pool.draws[0]
         spec = replace(draw.spec("Model"), compiled=compiled)
-        load_model(self._context, worker, self._context.reference.source, spec)
+        load(self._context, worker, self._context.reference.source, class_name=spec.class_name)
+        return begin_construction(self._context, worker, spec)
 
     def _compile(self, buffers: CallBuffers) -> None:
         """Make a compiled model's first call, on inputs of the problem: zeros may be none."""

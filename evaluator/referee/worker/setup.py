@@ -5,6 +5,7 @@ Every worker goes the same way: `start` (or `configure` one that a tool started)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -98,6 +99,11 @@ def load(context: ProblemContext, worker: WorkerProcess, source: str, *, class_n
 
 def construct(context: ProblemContext, worker: WorkerProcess, spec: ModelSpec) -> None:
     """Construct a model in a worker, under a seed or with the reference's state."""
+    begin_construction(context, worker, spec)()
+
+
+def begin_construction(context: ProblemContext, worker: WorkerProcess, spec: ModelSpec) -> Callable[[], None]:
+    """Begin to construct a model; return what waits for that, as compiling one takes long."""
     arguments = context.reference.init_arguments()
     leaves = list(arguments.leaves)
     leaves += (spec.state or {}).values()
@@ -121,8 +127,13 @@ def construct(context: ProblemContext, worker: WorkerProcess, spec: ModelSpec) -
         dtype={"as_is": "", "fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[context.dtype],
         compile=spec.compiled,
     )
-    worker.ask(request, context.load_s)
-    worker.begin_model(spec.model, restores=context.keeps_state)
+    answer = worker.post(request, context.load_s)
+
+    def finish() -> None:
+        answer()
+        worker.begin_model(spec.model, restores=context.keeps_state)
+
+    return finish
 
 
 def call_bytes(arguments: Arguments, output: Output) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kernelwright.evaluator.analysis.sanitizer_words import words_of_code
 from kernelwright.evaluator.building.build_request import InvalidRequest, parse_request
@@ -71,6 +71,11 @@ class WorkerChannel:
         """Send a request and wait for its answer."""
         self.send(encoded(request.to_json()), fds)
         return self.read(self.receive(timeout_s), *answers_to(type(request)))
+
+    def post(self, request: Request[A_co], timeout_s: float) -> Callable[[], A_co]:
+        """Send a request; return what waits for its answer, before which nothing else may be asked."""
+        self.send(encoded(request.to_json()))
+        return lambda: self.read(self.receive(timeout_s), *answers_to(type(request)))
 
     def send(self, line: bytes, fds: Sequence[int] = ()) -> None:
         """Send an encoded message."""

@@ -87,7 +87,8 @@ def test_only_what_a_machine_does_not_know_yet_needs_processes(
     timer._spreads = SimpleNamespace(typical=lambda queued, call_ms: pooled)
     timer._session = SimpleNamespace(lay_out=lambda worker: worker, call_ms=0.1)
     timer._kind, timer._started, timer._compiled = "cuda", [], None
-    timer._load = timer._compile = lambda *args, **options: None
+    timer._begin_load = lambda *args, **options: lambda: None
+    timer._compile = lambda *args: None
     timer.start()
     assert (len(timer._started), timer._compiled is not None) == (processes, compiled)
     timer._started, timer._compiled = [], None
