@@ -47,6 +47,7 @@ from kernelwright.evaluator.schema.evaluation import (
     Status,
 )
 from kernelwright.evaluator.schema.plugins import load_plugin, plugins
+from kernelwright.evaluator.schema.policy import SCORING_RULES
 from kernelwright.evaluator.schema.problem import Problem, find_problems, problem_from_source, read_problem
 from kernelwright.evaluator.schema.problem_report import ADVICE, ProblemFlaw, ProblemReport, Severity
 from kernelwright.evaluator.schema.problem_signature import ProblemSignature, TensorFacts
@@ -58,6 +59,7 @@ from kernelwright.evaluator.schema.visible_text import one_line, replace_unseen,
 __all__ = [
     "ADVICE",
     "BACKENDS",
+    "SCORING_RULES",
     "Backend",
     "CancelToken",
     "Cancelled",

@@ -126,16 +126,31 @@ def _this_gpu(prompts: Path) -> Hardware:
         raise ConfigError(
             "no GPU answers here (nvidia-smi); name the one the kernels are for, such as --target h200"
         ) from error
-    table = _table(prompts)
-    fits = [(len(word), key) for key, target in table.items() for word in target.match if word in name]
-    if fits:
-        return table[max(fits)[1]].hardware
+    known = _in_table(name, prompts)
+    if known is not None:
+        return known
     return Hardware(
         kind="cuda",
         name=name,
         architecture=f"sm_{capability.replace('.', '')}",
         memory_gb=round(float(memory) * 1.048576e-3, 1) if memory.replace(".", "").isdecimal() else None,
     )
+
+
+def hardware_named(name: str, kind: Literal["cpu", "cuda"], prompts: Path) -> Hardware:
+    """Return the device whose driver reports this name; of one that the table lacks the name alone.
+
+    Raises:
+        ConfigError: the table is missing or malformed.
+    """
+    known = _in_table(name, prompts) if kind == "cuda" else None
+    return known or Hardware(kind=kind, name=name)
+
+
+def _in_table(name: str, prompts: Path) -> Hardware | None:
+    table = _table(prompts)
+    fits = [(len(word), key) for key, target in table.items() for word in target.match if word in name]
+    return table[max(fits)[1]].hardware if fits else None
 
 
 def _table(prompts: Path) -> dict[str, _Target]:

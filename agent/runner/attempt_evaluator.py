@@ -6,14 +6,15 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from kernelwright.agent.archive import RunLog
+from kernelwright.agent.evaluation import Evaluate, EvaluationHooks, EvaluationRequest
 from kernelwright.agent.records.attempt_log import Attempt, EvaluatorFailed, ProblemSkipped, RunEnd
 from kernelwright.agent.records.provenance import now
 from kernelwright.agent.records.score_policy import exclusion_reason
 from kernelwright.agent.runner.evaluation_scheduler import EvaluationScheduler
 from kernelwright.agent.runner.events import (
+    EvaluationWaits,
     EvaluatorTrouble,
     Event,
     Judged,
@@ -36,8 +37,6 @@ from kernelwright.evaluator import (
     Stage,
     Status,
 )
-
-Evaluate: TypeAlias = Callable[[Problem, Candidate, EvaluationConfig, Callable[[Stage], None]], Evaluation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +101,15 @@ class AttemptEvaluator:
             return await self._record(case.attempt, without_code(case, self._config))
         if self._evaluate is None:
             raise NoAttemptError("left to be evaluated later")
-        candidate = Candidate(source=case.code, backend=case.attempt.key.backend)
-        place = case.problem.sha, candidate.sha
+        request = self._request(case, case.code)
+        place = case.problem.sha, request.candidate.sha
         if place in self._under_way:
             case.begun()
             return await self.reuse(case.attempt, await asyncio.shield(self._under_way[place]))
         known = self._log.find(self._evaluated.get(place, ""))
         if known is not None:
             return await self.reuse(case.attempt, known)
-        self._under_way[place] = asyncio.ensure_future(self._put(case, candidate, self._evaluate, workers))
+        self._under_way[place] = asyncio.ensure_future(self._put(case, request, self._evaluate, workers))
         try:
             evaluated = await self._under_way[place]
         finally:
@@ -127,9 +126,10 @@ class AttemptEvaluator:
         """
         if case.code is None or self._evaluate is None:
             raise NoAttemptError("left to be evaluated later")
-        candidate = Candidate(source=case.code, backend=case.attempt.key.backend)
+        first = await asyncio.to_thread(self._log.archive.evaluation, case.attempt)
+        request = self._request(case, case.code, besides=(first,) if first else ())
         for _ in range(MEASURED_AGAIN):
-            evaluation = await self._run(case, candidate, self._evaluate, workers)
+            evaluation = await self._run(case, request, self._evaluate, workers)
             if not exclusion_reason(evaluation):
                 return await self._record(case.attempt, evaluation, confirms=True)
         return None
@@ -167,13 +167,17 @@ class AttemptEvaluator:
             await asyncio.to_thread(self._log.append, line)
             self._emit(Skipped(problem, message))
 
+    def _request(self, case: Case, code: str, besides: tuple[Evaluation, ...] = ()) -> EvaluationRequest:
+        candidate = Candidate(source=code, backend=case.attempt.key.backend)
+        return EvaluationRequest(case.problem, candidate, self._config, besides)
+
     async def _put(
-        self, case: Case, candidate: Candidate, evaluate: Evaluate, workers: EvaluationScheduler
+        self, case: Case, request: EvaluationRequest, evaluate: Evaluate, workers: EvaluationScheduler
     ) -> Attempt:
-        return await self._record(case.attempt, await self._run(case, candidate, evaluate, workers))
+        return await self._record(case.attempt, await self._run(case, request, evaluate, workers))
 
     async def _run(
-        self, case: Case, candidate: Candidate, evaluate: Evaluate, workers: EvaluationScheduler
+        self, case: Case, request: EvaluationRequest, evaluate: Evaluate, workers: EvaluationScheduler
     ) -> Evaluation:
         loop = asyncio.get_running_loop()
         name = case.attempt.key
@@ -186,11 +190,25 @@ class AttemptEvaluator:
         def enter(stage: Stage) -> None:
             _tell(loop, lambda: self._emit(StageEntered(name, stage)))
 
-        def work() -> Evaluation:
+        def refuse_if_over() -> None:
             if self._stop.is_evaluation_over:
                 raise NoAttemptError(self._stop.reason)
+
+        told: int | None = -1
+
+        def wait(ahead: int | None) -> None:
+            # It has not begun: a resume submits it again.
+            nonlocal told
+            refuse_if_over()
+            if ahead == told:
+                return
+            told = ahead
+            _tell(loop, lambda: self._emit(EvaluationWaits(name, ahead)))
+
+        def work() -> Evaluation:
+            refuse_if_over()
             _tell(loop, begin)
-            return evaluate(case.problem, candidate, self._config, enter)
+            return evaluate(request, EvaluationHooks(on_stage=enter, on_queue=wait))
 
         try:
             return await self._guarded(case, workers, work)

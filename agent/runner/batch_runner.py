@@ -12,15 +12,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kernelwright.agent.archive import RunLog
+from kernelwright.agent.evaluation import BuildsPlainly, Evaluate
 from kernelwright.agent.records.attempt_log import AssignmentDone, RunEnd
 from kernelwright.agent.records.budgets import Ledger
 from kernelwright.agent.records.messages import Provider
 from kernelwright.agent.records.provenance import now
 from kernelwright.agent.runner import events
 from kernelwright.agent.runner.assignment import RunContext, TaskAssignment
-from kernelwright.agent.runner.attempt_evaluator import AttemptEvaluator, Evaluate
+from kernelwright.agent.runner.attempt_evaluator import AttemptEvaluator
 from kernelwright.agent.runner.evaluation_scheduler import EvaluationScheduler
-from kernelwright.agent.runner.kernel_keeper import BuildsPlainly, KernelKeeper
+from kernelwright.agent.runner.kernel_keeper import KernelKeeper
 from kernelwright.agent.runner.plan import Plan, Task, budget_of, read_plan, tasks
 from kernelwright.agent.runner.requester import Requester
 from kernelwright.agent.runner.shutdown import RunFailure, close_run, interrupts

@@ -119,6 +119,15 @@ class Judging:
 
 
 @dataclass(frozen=True, slots=True)
+class EvaluationWaits:
+    """An evaluation waits in the queue of a judge elsewhere."""
+
+    of: AttemptKey
+    ahead: int | None
+    """Evaluations that come first; None while it waits for a place in the queue."""
+
+
+@dataclass(frozen=True, slots=True)
 class StageEntered:
     """An evaluation enters its next stage."""
 
@@ -272,6 +281,7 @@ Event: TypeAlias = (
     | Replied
     | Waiting
     | Judging
+    | EvaluationWaits
     | StageEntered
     | Judged
     | Retrying

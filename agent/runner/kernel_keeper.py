@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Callable
-from typing import TypeAlias
 
 from kernelwright.agent.archive import RunLog
+from kernelwright.agent.evaluation import BuildsPlainly
 from kernelwright.agent.records.attempt_log import Attempt, KernelKept, KernelRefused, RunEnd
 from kernelwright.agent.records.provenance import now
 from kernelwright.agent.records.score_policy import exclusion_reason, slower
@@ -15,8 +15,6 @@ from kernelwright.agent.runner.events import Event, Kept, Refused
 from kernelwright.agent.runner.stop_conditions import StopConditions
 from kernelwright.agent.workspace import Kernel, Provenance, Workspace
 from kernelwright.evaluator import Evaluation, EvaluatorError, FullHeaderBuild
-
-BuildsPlainly: TypeAlias = Callable[[Evaluation], FullHeaderBuild]
 
 
 class KernelKeeper:

@@ -6,7 +6,6 @@ Results also go to a file, one line each, so that the same command goes on after
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +21,7 @@ from kernelwright.agent.archive.reproduction import (
     needs_another,
     not_comparable,
 )
-from kernelwright.agent.records.provenance import versions
+from kernelwright.agent.evaluation import Evaluate, EvaluationHooks, EvaluationRequest
 from kernelwright.agent.records.score_policy import TASK_SETTINGS, policy_of
 from kernelwright.agent.records.strict_json import strict_json
 from kernelwright.agent.runner.evaluation_scheduler import EvaluationScheduler
@@ -35,14 +34,11 @@ from kernelwright.evaluator import (
     EvaluatorError,
     Problem,
     Record,
-    cpu_name,
-    gpus,
     source_sha,
 )
 
 Decide: TypeAlias = Callable[[str, Evaluation, Evaluation], Reproduction]
 """Compares a kernel's saved evaluation with a new one."""
-Evaluate: TypeAlias = Callable[[Problem, Candidate, EvaluationConfig, CancelToken], Evaluation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +61,10 @@ class SavedResult(Record):
     command: str
     """The command that made it: what one decides is no answer to the other."""
     machine: str
-    """`this_machine` where it was made."""
+    """Name of the machine that evaluated, or of the judges elsewhere."""
+    asked: EvaluationConfig
+    """The settings that were asked for; a judge elsewhere has limits and a sandbox of its own."""
     result: Reproduction
-
-
-def this_machine() -> str:
-    """The part of a policy that is this machine's: processors, torch, and the cores this process may use."""
-    cores = len(os.sched_getaffinity(0))
-    names = (cpu_name(), f"{cores} cores", *(gpu.name for gpu in gpus()))
-    return ", ".join((*names, f"torch {versions().get('torch', 'unknown')}"))
 
 
 class ResultFile:
@@ -99,7 +90,7 @@ class ResultFile:
             after = saved.result.after
             is_ours = (saved.command, saved.machine) == (command, machine)
             if is_ours and after is not None and after.evaluator_sha == source_sha():
-                key = _key(after.candidate_sha, after.problem_sha, after.config)
+                key = _key(after.candidate_sha, after.problem_sha, saved.asked)
                 self._known[key] = saved.result
 
     def find(self, job: ReevaluationJob) -> Reproduction | None:
@@ -111,14 +102,14 @@ class ResultFile:
         known = [score for score in (found.before, found.after) if score is not None]
         return found if _identity(job.before) in map(_identity, known) else None
 
-    def add(self, found: Reproduction) -> None:
-        """Append a result.
+    def add(self, job: ReevaluationJob, found: Reproduction) -> None:
+        """Append the result of a kernel.
 
         Raises:
             OSError: it cannot be written.
         """
         if self._path is not None:
-            saved = SavedResult(command=self._command, machine=self._machine, result=found)
+            saved = SavedResult(command=self._command, machine=self._machine, asked=job.config, result=found)
             with self._path.open("ab") as file:
                 # An interruption may have left half a line.
                 file.write(f"\n{strict_json(saved)}\n".encode("ascii"))
@@ -165,17 +156,20 @@ class Reevaluation:
         known = self.results.find(job)
         found = known or await self._twice(job, workers)
         if known is None and found.after is not None:
-            self.results.add(found)
+            self.results.add(job, found)
         self.on_result(job, found)
 
     async def _twice(self, job: ReevaluationJob, workers: EvaluationScheduler) -> Reproduction:
-        first = await self._once(job, workers)
+        first = await self._once(job, workers, (job.before,))
         if not needs_another(first):
             return first
-        second = await self._once(job, workers)
+        seen = (job.before, first.after) if first.after else (job.before,)
+        second = await self._once(job, workers, seen)
         return second if second.after is None else after_another(first, second)
 
-    async def _once(self, job: ReevaluationJob, workers: EvaluationScheduler) -> Reproduction:
+    async def _once(
+        self, job: ReevaluationJob, workers: EvaluationScheduler, seen: tuple[Evaluation, ...]
+    ) -> Reproduction:
         kernel, record = job.kernel, job.kernel.record
         problem = self.references.get(record.problem_sha)
         if problem is None:
@@ -194,7 +188,8 @@ class Reevaluation:
             stop = CancelToken()
             self._running.append(stop)
             try:
-                return self.evaluate(named, candidate, job.config, stop)
+                request = EvaluationRequest(named, candidate, job.config, besides=seen)
+                return self.evaluate(request, EvaluationHooks(stop=stop))
             finally:
                 self._running.remove(stop)
 

@@ -9,12 +9,13 @@ import json
 import random
 import ssl
 import time
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any, Final, Self
 
 import httpx2
 
-from kernelwright.agent.service.policy import ANSWER_BYTES, CLIENT_PAUSE_S, CLIENT_WAIT_S
+from kernelwright.agent.service.policy import ANSWER_BYTES, CLIENT_KEPT, CLIENT_PAUSE_S, CLIENT_WAIT_S
 from kernelwright.evaluator import (
     Candidate,
     ConfigError,
@@ -36,6 +37,7 @@ CLIENTS_CHOICE: Final = (
     "trials",
     "measure",
     "sanitize",
+    "counters",
     "limits",
 )
 """Fields of `EvaluationConfig` that a client may set; the others are the operator's."""
@@ -47,11 +49,27 @@ class ServiceError(EvaluatorError):
     """The service did not answer, or has no result; nothing is scored."""
 
 
+class ServiceBusy(ServiceError):
+    """The service asks for patience: its queue is full, it ends, or whoever stands before it says so."""
+
+    def __init__(self, where: str, status: int, name: str, retry_after_s: float) -> None:
+        super().__init__(f"{where} answers {status} {name}".rstrip())
+        self.name = name
+        """Stable name of the reason, such as `queue-full` or `draining`; empty where there is none."""
+        self.retry_after_s = retry_after_s
+
+
+class ServiceUnreachable(ServiceError):
+    """No connection, or one that broke off."""
+
+    retry_after_s = 0.0
+
+
 class ServiceRefusal(ServiceError):
     """The service refuses the request; repeating it does not help."""
 
-    def __init__(self, status: int, name: str, detail: str) -> None:
-        super().__init__(f"the service refused ({status} {name}): {detail}")
+    def __init__(self, where: str, status: int, name: str, detail: str) -> None:
+        super().__init__(f"{where} refused ({status} {name}): {detail}")
         self.status = status
         """HTTP status."""
         self.name = name
@@ -71,7 +89,7 @@ class TimeUp(ServiceError):
 
 
 class ServiceClient:
-    """Talks to one service. Usable from any thread."""
+    """Talks to one service. Usable from any thread. In a `with` block it keeps connections open."""
 
     def __init__(self, base_url: str, token: str | None = None, *, request_s: float = 30.0) -> None:
         """`base_url` such as `http://gpu-host:8080`; `request_s` is for one exchange, waiting not counted.
@@ -90,6 +108,24 @@ class ServiceClient:
         self._trust = ssl.create_default_context() if self._url.scheme == "https" else False
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._request_s = request_s
+        self._kept: httpx2.Client | None = None
+
+    def __enter__(self) -> Self:
+        limits = httpx2.Limits(
+            max_connections=None, max_keepalive_connections=CLIENT_KEPT, keepalive_expiry=5
+        )
+        self._kept = httpx2.Client(verify=self._trust, trust_env=False, limits=limits)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._kept is not None:
+            self._kept.close()
+        self._kept = None
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return str(self._url).rstrip("/")
 
     def evaluate(
         self,
@@ -142,6 +178,18 @@ class ServiceClient:
         body = submission(problem, candidate, config, fresh=fresh, send_source=send_source)
         return self._ask("POST", PLACE, None, body)
 
+    def submit_all(self, submissions: Sequence[bytes]) -> list[Answer]:
+        """Submit several bodies of `submission` in one request; their answers, in order.
+
+        Each has `status`, `body`, which may refuse it, and `retry_after_s`. At most `BATCH` and the service's
+        largest body go into one request.
+
+        Raises:
+            ServiceRefusal, TimeUp: as their names say.
+        """
+        body = b'{"submissions": [%b]}' % b", ".join(submissions)
+        return list(self._ask("POST", f"{PLACE}/batch", None, body)["answers"])
+
     def look(self, evaluation: str, *, wait_s: float = 0.0, deadline: float | None = None) -> Answer:
         """The state of an evaluation, or its end; `deadline` is of `time.monotonic()`.
 
@@ -150,6 +198,10 @@ class ServiceClient:
         """
         path = f"{PLACE}/{evaluation}?wait={wait_s:.3f}"
         return self._ask("GET", path, deadline, wait_s=wait_s)
+
+    def facts(self) -> Answer:
+        """The `ServiceFacts` of the service; raises what `once` raises."""
+        return self.once("GET", "/v1/service")
 
     def cancel(self, evaluation: str) -> Answer:
         """Withdraw this token's submission; what no token wants ends. Raises what `look` raises."""
@@ -170,42 +222,70 @@ class ServiceClient:
     ) -> Answer:
         """One request, repeated until it has an answer."""
         until = deadline if deadline is not None else time.monotonic() + self._request_s
-        tries, host = 0, self._url.host
+        tries = 0
         while True:
             tries += 1
-            pause_s = min(CLIENT_PAUSE_S, 0.1 * 2 ** min(tries, 10)) * random.uniform(0.5, 1.0)
+            pause_s = backoff_s(tries)
             try:
-                response, data = self._exchange(method, path, body, wait_s=wait_s)
-            except httpx2.TransportError as error:
-                if "CERTIFICATE_VERIFY_FAILED" in str(error):
-                    raise ServiceError(f"{host} has no valid certificate: {error}") from error
-                trouble = f"{host}: {error or type(error).__name__}"
-            else:
-                if response.status_code not in _LATER:
-                    return _read(response.status_code, data)
-                trouble = f"{host} answers {response.status_code}"
-                pause_s = max(pause_s, _retry_after_s(response.headers.get("Retry-After")))
+                return self.once(method, path, body, wait_s=wait_s)
+            except (ServiceUnreachable, ServiceBusy) as error:
+                trouble = error
+                pause_s = max(pause_s, error.retry_after_s)
             if time.monotonic() + pause_s > until:
-                raise TimeUp(f"the service did not answer in time, {tries} tries: {trouble}")
+                raise TimeUp(f"the service did not answer in time, {tries} tries: {trouble}") from trouble
             time.sleep(pause_s)
+
+    def once(self, method: str, path: str, body: bytes | None = None, *, wait_s: float = 0.0) -> Answer:
+        """One request, sent once; `wait_s` is what the service was asked to wait.
+
+        Raises:
+            ServiceUnreachable, ServiceBusy: sending it again may help.
+            ServiceRefusal, ServiceError: sending it again does not help.
+        """
+        try:
+            response, data = self._exchange(method, path, body, wait_s=wait_s)
+        except httpx2.TransportError as error:
+            if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                raise ServiceError(
+                    f"{self.url} has no valid certificate: {error}; SSL_CERT_FILE names a file of yours"
+                ) from error
+            raise ServiceUnreachable(f"{self.url}: {error or type(error).__name__}") from error
+        except RuntimeError as error:
+            # The kept connections are closed: this process is ending.
+            raise ServiceUnreachable(f"{self.url}: {error}") from error
+        if response.status_code in _LATER:
+            retry_after_s = _retry_after_s(response.headers.get("Retry-After"))
+            raise ServiceBusy(self.url, response.status_code, _refusal(data)[0], retry_after_s)
+        return _read(self.url, response.status_code, data)
 
     def _exchange(
         self, method: str, path: str, body: bytes | None, *, wait_s: float
     ) -> tuple[httpx2.Response, bytes]:
         headers = self._headers | ({"Content-Type": "application/json"} if body is not None else {})
-        url = f"{str(self._url).rstrip('/')}{path}"
-        timeout = self._request_s + wait_s
-        # A connection for each request: a kept one would have to be closed by the caller.
-        with (
-            httpx2.Client(verify=self._trust, trust_env=False, timeout=timeout) as client,
-            client.stream(method, url, content=body, headers=headers) as response,
-        ):
+        with ExitStack() as stack:
+            # Without a `with` block a connection for each request: a kept one would have to be closed.
+            client = self._kept or stack.enter_context(httpx2.Client(verify=self._trust, trust_env=False))
+            response = stack.enter_context(
+                client.stream(
+                    method,
+                    f"{self.url}{path}",
+                    content=body,
+                    headers=headers,
+                    timeout=httpx2.Timeout(self._request_s + wait_s, connect=self._request_s),
+                )
+            )
             data = bytearray()
             for piece in response.iter_bytes():
                 data += piece
                 if len(data) > ANSWER_BYTES:
-                    raise ServiceError(f"{self._url.host} answers with more than {ANSWER_BYTES} bytes")
+                    raise ServiceError(f"{self.url} answers with more than {ANSWER_BYTES} bytes")
             return response, bytes(data)
+
+
+def backoff_s(tries: int) -> float:
+    """The pause after so many tries, at random within bounds that double."""
+    longest = min(CLIENT_PAUSE_S, 0.1 * 2.0 ** min(tries, 10))
+    return longest * random.uniform(0.5, 1.0)
 
 
 def submission(
@@ -214,6 +294,7 @@ def submission(
     config: EvaluationConfig | Mapping[str, object] | None,
     *,
     fresh: bool = False,
+    only_known: bool = False,
     send_source: bool = False,
 ) -> bytes:
     """The body of a submission.
@@ -235,6 +316,7 @@ def submission(
         "backend": candidate.backend,
         "config": dict(config or {}),
         "fresh": fresh,
+        "only_known": only_known,
     }
     return json.dumps(body).encode()
 
@@ -257,17 +339,27 @@ def result_of(answer: Answer) -> Evaluation:
             raise ServiceError(f"the service says {state!r} of an evaluation; upgrade this client")
 
 
-def _read(status: int, data: bytes) -> Answer:
+def _read(where: str, status: int, data: bytes) -> Answer:
+    answer = _parse(data)
+    if answer is None:
+        raise ServiceRefusal(where, status, "no-json", data[:200].decode("utf-8", "replace"))
+    if status >= 400:
+        raise ServiceRefusal(where, status, *_refusal(data))
+    return answer
+
+
+def _parse(data: bytes) -> Answer | None:
     try:
         answer = json.loads(data)
     except (ValueError, RecursionError):
-        answer = None
-    if not isinstance(answer, dict):
-        raise ServiceRefusal(status, "no-json", data[:200].decode("utf-8", "replace"))
-    if status >= 400:
-        name = str(answer.get("type", "")).rpartition(":")[2]
-        raise ServiceRefusal(status, name, str(answer.get("detail", "")))
-    return answer
+        return None
+    return answer if isinstance(answer, dict) else None
+
+
+def _refusal(data: bytes) -> tuple[str, str]:
+    """The name and the detail of a refusal."""
+    answer = _parse(data) or {}
+    return str(answer.get("type", "")).rpartition(":")[2], str(answer.get("detail", ""))
 
 
 def _retry_after_s(value: str | None) -> float:

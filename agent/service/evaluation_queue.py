@@ -9,14 +9,14 @@ import asyncio
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kernelwright.agent.service.metrics import DrainRate, ServiceMetrics
-from kernelwright.agent.service.policy import DISK_RETRY_S, MOST_RESULTS, STARTS
+from kernelwright.agent.service.policy import DISK_RETRY_S, DRAINING_WAIT_S, MOST_RESULTS, STARTS
 from kernelwright.agent.service.store import EvaluationState, Store, StoredEvaluation, StoreError
 from kernelwright.agent.service.submission import Content
 from kernelwright.evaluator import CancelToken, Evaluation, Stage, find_backend
@@ -44,33 +44,12 @@ class NotSubmitted(Exception):
     """The client has not submitted the evaluation, or has withdrawn it."""
 
 
+class NotKnown(Exception):
+    """The content is neither queued nor running, and has no result."""
+
+
 class Draining(Exception):
     """The service is ending and accepts nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """The answer to a submission."""
-
-    taken: QueuedEvaluation
-    entry: StoredEvaluation
-
-
-@dataclass(slots=True, eq=False)
-class RunningEvaluation:
-    """One evaluation of a worker."""
-
-    id: str
-    content: Content
-    stop: CancelToken = field(default_factory=CancelToken)
-    begun: float = field(default_factory=time.monotonic)
-    stage: Stage | None = None
-    is_dropped: bool = False
-    """Cancelled: its result is not wanted."""
-
-    def enter(self, stage: Stage) -> None:
-        """Note its stage."""
-        self.stage = stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +60,41 @@ class EvaluationView:
     ahead: int | None = None
     """Evaluations that come first, while it is queued."""
     stage: Stage | None = None
+    closing: bool = False
+    """True once the service ends: what is queued is left to the next one."""
+
+    @property
+    def progress(self) -> str:
+        """Its state and stage, as clients send them back in `seen`."""
+        return f"{self.entry.state}/{self.stage}" if self.stage else self.entry.state.value
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The answer to a submission."""
+
+    taken: QueuedEvaluation
+    view: EvaluationView
+
+
+@dataclass(slots=True, eq=False)
+class RunningEvaluation:
+    """One evaluation of a worker."""
+
+    id: str
+    content: Content
+    changed: Callable[[], None]
+    """Called once its stage has changed."""
+    stop: CancelToken = field(default_factory=CancelToken)
+    begun: float = field(default_factory=time.monotonic)
+    stage: Stage | None = None
+    is_dropped: bool = False
+    """Cancelled: its result is not wanted."""
+
+    def enter(self, stage: Stage) -> None:
+        """Note its stage."""
+        self.stage = stage
+        self.changed()
 
 
 class EvaluationQueue:
@@ -98,12 +112,13 @@ class EvaluationQueue:
         self._places = places
         self._pace = DrainRate(sum(workers.values()))
         self._guard = threading.Lock()
-        self._ended: dict[str, Future[None]] = {}
-        """Set once an evaluation ends, for the clients that wait for it."""
+        self._changed: dict[str, Future[None]] = {}
+        """Set once an evaluation changes, for the clients that wait for that."""
         self._change = threading.Condition()
         self._queues: dict[str, OrderedDict[str, None]] = {kind: OrderedDict() for kind in workers}
         self._at_work: dict[str, RunningEvaluation] = {}
         self._draining = False
+        self._has_hung_up = False
         for entry in store.unfinished():
             self._recover(entry)
 
@@ -122,13 +137,15 @@ class EvaluationQueue:
         """True once nothing more is accepted or begun."""
         return self._draining
 
-    def accept(self, content: Content, *, client: str = "", fresh: bool = False) -> Receipt:
+    def accept(
+        self, content: Content, *, client: str = "", fresh: bool = False, only_known: bool = False
+    ) -> Receipt:
         """Accept an evaluation; it is on the disk when this returns.
 
         With `fresh`, content that has a result is evaluated again, until `MOST_RESULTS` results count.
 
         Raises:
-            QueueFull, Draining, StoreError: nothing was accepted.
+            NotKnown, QueueFull, Draining, StoreError: nothing was accepted.
         """
         evaluation = content.id(self._evaluator)
         with self._change:
@@ -139,6 +156,8 @@ class EvaluationQueue:
             again = fresh and known is not None and sum(one.counts for one in known.results) < MOST_RESULTS
             if known is not None and known.state is EvaluationState.FINISHED and not again:
                 return self._received(QueuedEvaluation.KNOWN, known)
+            if only_known:
+                raise NotKnown("this content is neither queued nor running, and has no result")
             if self._draining:
                 raise Draining("the service is ending; ask again once it is back")
             if self.queued >= self._places:
@@ -214,7 +233,7 @@ class EvaluationQueue:
             work = self._at_work.pop(evaluation, None)
             if work is not None:
                 work.is_dropped = True
-            self._settle(ended)
+            self._wake([ended.id])
         self.measures.ended("cancelled")
         if work is not None:
             work.stop.set()
@@ -224,35 +243,47 @@ class EvaluationQueue:
         """The current state; None if it was never accepted, or was pruned."""
         with self._change:
             entry = self._store.find(evaluation)
-            if entry is None:
-                return None
-            work = self._at_work.get(evaluation)
-            ahead = None
-            queue = self._queues.get(_kind(entry), ())
-            # What is left to the next service is in no queue.
-            if entry.state is EvaluationState.QUEUED and evaluation in queue:
-                ahead = list(queue).index(evaluation)
-            return EvaluationView(entry, ahead=ahead, stage=work.stage if work else None)
+            return self._view(entry) if entry else None
 
-    async def wait(self, evaluation: str, seconds: float) -> EvaluationView | None:
-        """An evaluation once it has ended, or its state when the time is up or the service drains."""
-        with self._guard:
-            ended = self._ended.setdefault(evaluation, Future())
-        view = await asyncio.to_thread(self.look, evaluation)
-        if seconds == 0 or view is None or not view.entry.is_live or self._draining:
-            self._wake([evaluation])
-            return view
-        # Shielded: one client that disconnects must not end the wait of others.
-        with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(ended)), seconds)
-        return await asyncio.to_thread(self.look, evaluation)
+    def result(self, evaluation: str, number: int) -> str | None:
+        """One result of a content, as JSON text, by its round; None if there is none."""
+        return self._store.result(evaluation, number)
+
+    async def wait(self, evaluation: str, seconds: float, seen: str | None = None) -> EvaluationView | None:
+        """An evaluation once it has ended, or its state when the time is up.
+
+        With `seen`, its state once its progress is another. In a service that drains, a queued one soon.
+        """
+        until = time.monotonic() + seconds
+        while True:
+            with self._guard:
+                changed = self._changed.setdefault(evaluation, Future())
+            view = await asyncio.to_thread(self.look, evaluation)
+            left_s = until - time.monotonic()
+            is_new = view is None or not view.entry.is_live or (seen is not None and view.progress != seen)
+            if self._draining and view is not None and view.entry.state is EvaluationState.QUEUED:
+                # Not at once: a client may ask again at once.
+                await asyncio.sleep(min(max(left_s, 0.0), DRAINING_WAIT_S))
+                is_new = True
+            if is_new or left_s <= 0 or self._has_hung_up:
+                # Others that wait for it look again and wait on.
+                self._wake([evaluation])
+                return view
+            # Shielded: one client that disconnects must not end the wait of others.
+            with suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(changed)), left_s)
 
     def drain(self) -> None:
-        """Accept and begin nothing more; waiting clients are answered now."""
+        """Accept and begin nothing more; clients that wait for a queued evaluation are answered soon."""
         with self._change:
             self._draining = True
             self._change.notify_all()
-        self._wake(list(self._ended))
+        self._wake(list(self._changed))
+
+    def hang_up(self) -> None:
+        """Answer all waiting clients now."""
+        self._has_hung_up = True
+        self._wake(list(self._changed))
 
     def stop(self) -> None:
         """Stop running evaluations; the next service begins them again.
@@ -276,13 +307,22 @@ class EvaluationQueue:
 
     def _received(self, taken: QueuedEvaluation, entry: StoredEvaluation) -> Receipt:
         self.measures.submitted(taken.value)
-        return Receipt(taken, entry)
+        return Receipt(taken, self._view(entry))
+
+    def _view(self, entry: StoredEvaluation) -> EvaluationView:
+        work, ahead = self._at_work.get(entry.id), None
+        queue = self._queues.get(_kind(entry), OrderedDict())
+        # What is left to the next service is in no queue.
+        if entry.state is EvaluationState.QUEUED and entry.id in queue:
+            # The last one is looked at most, by whoever submitted it.
+            ahead = len(queue) - 1 if next(reversed(queue)) == entry.id else list(queue).index(entry.id)
+        return EvaluationView(entry, ahead=ahead, stage=work.stage if work else None, closing=self._draining)
 
     def _wake(self, evaluations: Sequence[str]) -> None:
         with self._guard:
-            waiting = [self._ended.pop(one) for one in evaluations if one in self._ended]
-        for ended in waiting:
-            ended.set_result(None)
+            waiting = [self._changed.pop(one) for one in evaluations if one in self._changed]
+        for changed in waiting:
+            changed.set_result(None)
 
     def _begin(self, evaluation: str) -> RunningEvaluation | None:
         """The first of its queue, which it leaves; None if its text is lost."""
@@ -290,11 +330,14 @@ class EvaluationQueue:
         if content is None:
             lost = "the text of the candidate is not in the state folder any more"
             entry = self._store.end(evaluation, EvaluationState.FAILED, failure=lost, kind="evaluator")
-            self._settle(entry)
+            self._wake([entry.id])
         else:
             entry = self._store.begin(evaluation)
-            self._at_work[evaluation] = RunningEvaluation(evaluation, content)
+            self._at_work[evaluation] = RunningEvaluation(
+                evaluation, content, changed=lambda: self._wake([evaluation])
+            )
         del self._queues[_kind(entry)][evaluation]
+        self._wake([evaluation])
         return self._at_work.get(evaluation)
 
     def _end(
@@ -319,12 +362,9 @@ class EvaluationQueue:
                     self._change.wait(DISK_RETRY_S)
                     continue
                 del self._at_work[work.id]
-                self._settle(entry)
+                self._wake([entry.id])
                 self.measures.ended(label, seconds)
                 return
-
-    def _settle(self, ended: StoredEvaluation) -> None:
-        self._wake([ended.id])
 
     def _recover(self, entry: StoredEvaluation) -> None:
         kind, why = _kind(entry), ""

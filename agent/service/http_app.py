@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, FastAPI, Path, Query, Request
@@ -20,6 +21,7 @@ from kernelwright.agent.service.evaluation_queue import (
     Draining,
     EvaluationQueue,
     EvaluationView,
+    NotKnown,
     NotSubmitted,
     QueuedEvaluation,
     QueueFull,
@@ -28,10 +30,13 @@ from kernelwright.agent.service.middleware import RequestBounds, RequestGuard, T
 from kernelwright.agent.service.policy import HOUSEKEEPING_S, RETRY_AFTER_S
 from kernelwright.agent.service.responses import (
     MEDIA_TYPE,
+    BatchAnswer,
     EvaluationAnswer,
     HealthAnswer,
     ProblemsAnswer,
     Refusal,
+    ResultAnswer,
+    batch_answer,
     evaluation_text,
     html_page,
     problems_text,
@@ -39,13 +44,26 @@ from kernelwright.agent.service.responses import (
     refuse_invalid,
     retry_later,
 )
+from kernelwright.agent.service.service_facts import ServiceFacts
 from kernelwright.agent.service.service_workers import ServiceWorkers
 from kernelwright.agent.service.store import StoreError
-from kernelwright.agent.service.submission import ProblemRegistry, Submission
+from kernelwright.agent.service.submission import ProblemRegistry, Submission, SubmissionBatch
 from kernelwright.evaluator import ConfigError, MachineError, ProblemError
 
 _LOG = logging.getLogger(__name__)
 _JSON: Final = "application/json"
+# Any: each is given errors of its own kind.
+_REFUSALS: Final[Mapping[type[Exception], Callable[[Any], Response]]] = MappingProxyType(
+    {
+        ProblemError: lambda error: refuse(422, "problem-refused", str(error)),
+        ConfigError: lambda error: refuse(422, "config-refused", str(error)),
+        NotKnown: lambda error: refuse(404, "unknown-evaluation", str(error)),
+        QueueFull: lambda error: retry_later(429, "queue-full", str(error), error.retry_after_s),
+        Draining: lambda error: retry_later(503, "draining", str(error), RETRY_AFTER_S),
+        StoreError: lambda error: retry_later(503, "storage", str(error), RETRY_AFTER_S),
+    }
+)
+"""Refusals of a submission."""
 
 # Any: FastAPI's own type for the documentation of answers.
 _Documented = dict[int | str, dict[str, Any]]
@@ -58,6 +76,11 @@ Wait = Annotated[
     Query(
         ge=0, le=3600, allow_inf_nan=False, description="Seconds to wait for the end; the operator bounds it."
     ),
+]
+Round = Annotated[int, Path(ge=1, le=1 << 31, description="The `round` of one of the `results`.")]
+Seen = Annotated[
+    str | None,
+    Query(max_length=40, description="`state`, or `state/stage`, as the last answer had them."),
 ]
 
 
@@ -74,6 +97,7 @@ class Front:
     """Evaluations that ended longer ago are removed; None keeps all."""
     trouble: Callable[[], tuple[str, ...]] = tuple
     """Lists what keeps this machine from evaluating, at every health check."""
+    facts: ServiceFacts
 
 
 def create_app(
@@ -109,27 +133,48 @@ def _add_evaluations(app: FastAPI, queue: EvaluationQueue, registry: ProblemRegi
         "/v1/evaluations",
         status_code=202,
         dependencies=bearer,
-        responses=_answers(EvaluationAnswer, 202, 200) | _refusals(401, 408, 413, 415, 422, 429, 503),
+        responses=_answers(EvaluationAnswer, 202, 200) | _refusals(401, 404, 408, 413, 415, 422, 429, 503),
     )
     def submit(submission: Submission, request: Request) -> Response:
         """Evaluate a candidate. The same content is one evaluation, however often it is sent.
 
         202: accepted, or the same content is queued or running. 200: it has a result already.
         """
-        content = registry.resolve(submission)
-        receipt = queue.accept(content, client=request.state.client, fresh=submission.fresh)
-        status = 200 if receipt.taken is QueuedEvaluation.KNOWN else 202
-        return _evaluation(EvaluationView(receipt.entry), status, located=True)
+        return _submitted(queue, registry, submission, request.state.client)
+
+    @app.post(
+        "/v1/evaluations/batch",
+        dependencies=bearer,
+        responses=_answers(BatchAnswer, 200) | _refusals(401, 408, 413, 415, 422),
+    )
+    def submit_all(batch: SubmissionBatch, request: Request) -> Response:
+        """Submit several candidates; each has the status and body that it would have had alone."""
+        client = request.state.client
+        return batch_answer(
+            [_submitted_or_refused(queue, registry, one, client) for one in batch.submissions]
+        )
 
     @app.get(
         "/v1/evaluations/{evaluation}",
         dependencies=bearer,
         responses=_answers(EvaluationAnswer, 200) | _refusals(401, 404, 422),
     )
-    async def look(evaluation: EvaluationId, wait: Wait = 0.0) -> Response:
-        """The state of an evaluation, or, with `wait`, its end."""
-        view = await queue.wait(evaluation, min(wait, front.longest_wait_s))
+    async def look(evaluation: EvaluationId, wait: Wait = 0.0, seen: Seen = None) -> Response:
+        """The state of an evaluation, or, with `wait`, its end, or, with `seen`, its next change."""
+        view = await queue.wait(evaluation, min(wait, front.longest_wait_s), seen)
         return _evaluation(view) if view else _unknown(evaluation)
+
+    @app.get(
+        "/v1/evaluations/{evaluation}/results/{number}",
+        dependencies=bearer,
+        responses=_answers(ResultAnswer, 200) | _refusals(401, 404, 422),
+    )
+    def result(evaluation: EvaluationId, number: Round) -> Response:
+        """One result of a content, by its `round`; the score of the content is that of its evaluation."""
+        text = queue.result(evaluation, number)
+        if text is None:
+            return refuse(404, "unknown-result", f"evaluation {evaluation} has no result {number}")
+        return Response(f'{{"evaluation": {text}}}', media_type=_JSON)
 
     @app.delete(
         "/v1/evaluations/{evaluation}",
@@ -160,16 +205,18 @@ def _add_looks(
         """The problems that a submission can name."""
         return Response(listed, media_type=_JSON)
 
+    @app.get("/v1/service", dependencies=bearer, responses=_answers(ServiceFacts, 200) | _refusals(401))
+    def service() -> Response:
+        """The evaluator and the devices behind this service, for a client to compare with its own."""
+        facts = front.facts.model_copy(update={"trouble": _trouble(queue, workers, front)})
+        return Response(facts.model_dump_json(), media_type=_JSON)
+
     def health_now() -> HealthAnswer:
-        trouble = list(front.trouble())
-        if workers.alive < workers.count:
-            trouble.append(f"{workers.count - workers.alive} of {workers.count} workers have ended")
-        if queue.is_draining:
-            trouble.append("the service is ending")
+        trouble = _trouble(queue, workers, front)
         return HealthAnswer(
             live=True,
             ready=not trouble,
-            trouble=tuple(trouble),
+            trouble=trouble,
             workers=workers.alive,
             queued=queue.queued,
             running=queue.running,
@@ -206,6 +253,15 @@ def _add_looks(
         return Response(queue.measures.text(), media_type=queue.measures.content_type)
 
 
+def _trouble(queue: EvaluationQueue, workers: ServiceWorkers, front: Front) -> tuple[str, ...]:
+    trouble = list(front.trouble())
+    if workers.alive < workers.count:
+        trouble.append(f"{workers.count - workers.alive} of {workers.count} workers have ended")
+    if queue.is_draining:
+        trouble.append("the service is ending")
+    return tuple(trouble)
+
+
 def _add_refusals(app: FastAPI) -> None:
     # Any: FastAPI types handlers by the base class of exceptions.
     def on(kind: Any, answer: Callable[[Any], Response]) -> None:
@@ -215,12 +271,9 @@ def _add_refusals(app: FastAPI) -> None:
         app.add_exception_handler(kind, handler)
 
     on(RequestValidationError, refuse_invalid)
-    on(ProblemError, lambda error: refuse(422, "problem-refused", str(error)))
-    on(ConfigError, lambda error: refuse(422, "config-refused", str(error)))
+    for kind, answer in _REFUSALS.items():
+        on(kind, answer)
     on(NotSubmitted, lambda error: refuse(403, "not-submitted", str(error)))
-    on(QueueFull, lambda error: retry_later(429, "queue-full", str(error), error.retry_after_s))
-    on(Draining, lambda error: retry_later(503, "draining", str(error), RETRY_AFTER_S))
-    on(StoreError, lambda error: retry_later(503, "storage", str(error), RETRY_AFTER_S))
     on(HTTPException, _refuse_http)
     on(Exception, lambda error: refuse(500, "internal", "the service failed; its log says why"))
 
@@ -233,6 +286,24 @@ def _refuse_http(error: HTTPException) -> Response:
         str(error.detail),
         headers=error.headers,
     )
+
+
+def _submitted(
+    queue: EvaluationQueue, registry: ProblemRegistry, submission: Submission, client: str
+) -> Response:
+    content, asked = registry.resolve(submission), submission
+    receipt = queue.accept(content, client=client, fresh=asked.fresh, only_known=asked.only_known)
+    status = 200 if receipt.taken is QueuedEvaluation.KNOWN else 202
+    return _evaluation(receipt.view, status, located=True)
+
+
+def _submitted_or_refused(
+    queue: EvaluationQueue, registry: ProblemRegistry, submission: Submission, client: str
+) -> Response:
+    try:
+        return _submitted(queue, registry, submission, client)
+    except tuple(_REFUSALS) as error:
+        return _REFUSALS[type(error)](error)
 
 
 def _evaluation(view: EvaluationView, status: int = 200, *, located: bool = False) -> Response:

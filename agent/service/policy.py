@@ -6,6 +6,8 @@ from typing import Final
 
 SOURCE_CHARACTERS: Final = 4 << 20
 """Characters of a candidate or a problem."""
+BATCH: Final = 256
+"""Submissions in one request."""
 BODY_BYTES: Final = 4 << 20
 """Largest body of a request."""
 BODY_S: Final = 20.0
@@ -42,6 +44,8 @@ LONGEST_RETRY_S: Final = 300
 """Bounds of the estimate."""
 HOUSEKEEPING_S: Final = 600.0
 """Seconds between two removals of old evaluations."""
+DRAINING_WAIT_S: Final = 0.5
+"""Seconds that a client waits at most for a queued evaluation, once the service ends."""
 LAST_S: Final = 60.0
 """Seconds for workers to release what was stopped, once the service ends."""
 
@@ -49,5 +53,7 @@ CLIENT_WAIT_S: Final = 30
 """Seconds that the client asks the service to wait in one request."""
 CLIENT_PAUSE_S: Final = 10.0
 """Longest pause of the client between two tries, unless the service asks for more."""
+CLIENT_KEPT: Final = 64
+"""Idle connections that a client keeps."""
 ANSWER_BYTES: Final = 64 << 20
 """Largest answer that the client reads."""

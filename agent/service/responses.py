@@ -50,6 +50,8 @@ class EvaluationAnswer(Record):
     """Evaluations that come first, while it is queued."""
     stage: Stage | None
     """Its stage, while it runs."""
+    closing: bool
+    """True once the service ends: what is queued is left to the next one."""
     failure: EvaluationFailure | None
     """Only of a failed one; submit it again to have it tried again."""
     results: tuple[StoredResult, ...]
@@ -59,6 +61,47 @@ class EvaluationAnswer(Record):
 
     Numbers that JSON lacks are the strings `NaN`, `Infinity` and `-Infinity`.
     """
+
+
+class ResultAnswer(Record):
+    """One result of a content."""
+
+    evaluation: Evaluation
+
+
+class Complaint(Record):
+    """One error of a request."""
+
+    pointer: str
+    """JSON pointer into the body, or `query/NAME`, `path/NAME`."""
+    detail: str
+
+
+class Refusal(Record):
+    """The reason why a request was refused."""
+
+    type: str
+    """`urn:kernelwright:` and a stable name."""
+    title: str
+    status: int
+    detail: str
+    errors: tuple[Complaint, ...] = ()
+
+
+class BatchedAnswer(Record):
+    """The answer to one submission of a batch."""
+
+    status: int
+    """HTTP status that it would have had alone."""
+    retry_after_s: int | None
+    """Seconds after which to send it again, where that may help."""
+    body: EvaluationAnswer | Refusal
+
+
+class BatchAnswer(Record):
+    """The answers to a batch, in its order."""
+
+    answers: tuple[BatchedAnswer, ...]
 
 
 class ProblemAnswer(Record):
@@ -104,10 +147,21 @@ def evaluation_text(view: EvaluationView) -> str:
         "ended_at": entry.ended_at,
         "ahead": view.ahead,
         "stage": view.stage,
+        "closing": view.closing,
         "results": [plain(one.model_dump(mode="json")) for one in entry.results],
         "failure": {"kind": entry.failure_kind, "message": plain(entry.failure)} if entry.failure else None,
     }
     return f'{json.dumps(head)[:-1]}, "evaluation": {entry.verdict or "null"}}}'
+
+
+def batch_answer(answers: Sequence[Response]) -> Response:
+    """A `BatchAnswer`; bodies are passed on as they are."""
+    texts = (
+        f'{{"status": {answer.status_code}, "retry_after_s": {answer.headers.get("Retry-After", "null")}, '
+        f'"body": {bytes(answer.body).decode()}}}'
+        for answer in answers
+    )
+    return Response(f'{{"answers": [{", ".join(texts)}]}}', media_type="application/json")
 
 
 def problems_text(problems: list[Problem]) -> str:
@@ -129,25 +183,6 @@ def html_page(title: str, **facts: Any) -> HTMLResponse:  # Any: values of the t
     page = _pages().from_string(f"{style}</style>{body}").render(title=title, **facts)
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     return HTMLResponse(page, headers={"Content-Security-Policy": policy})
-
-
-class Complaint(Record):
-    """One error of a request."""
-
-    pointer: str
-    """JSON pointer into the body, or `query/NAME`, `path/NAME`."""
-    detail: str
-
-
-class Refusal(Record):
-    """The reason why a request was refused."""
-
-    type: str
-    """`urn:kernelwright:` and a stable name."""
-    title: str
-    status: int
-    detail: str
-    errors: tuple[Complaint, ...] = ()
 
 
 def refuse(

@@ -92,6 +92,7 @@ class Service(uvicorn.Server):
         self._queue = queue
         self._workers = workers
         self._limits = limits or ServiceLimits()
+        self._is_ending = False
         super().__init__(
             uvicorn.Config(
                 app,
@@ -111,14 +112,14 @@ class Service(uvicorn.Server):
         )
 
     def answer(self, listener: socket.socket) -> None:
-        """Answer until `end` or a signal, then wait for running evaluations.
+        """Answer until `end` or a signal, and until running evaluations have ended.
 
         Evaluations that are queued or did not end in time stay in the state folder for the next service.
         """
         self._workers.start()
         self.run(sockets=[listener])
         self._queue.drain()
-        if self._workers.join(0.0 if self.force_exit else self._limits.drain_s):
+        if self._workers.join(0.0):
             return
         _LOG.warning("stopping %d evaluations; the next service begins them again", self._queue.running)
         try:
@@ -128,11 +129,22 @@ class Service(uvicorn.Server):
         self._workers.join(LAST_S)
 
     def end(self) -> None:
-        """Accept nothing more, answer waiting clients, and end; a second call does not wait."""
-        self.force_exit = self.should_exit
-        self.should_exit = True
+        """Accept and begin nothing more, answer those who wait for running evaluations, and end.
+
+        A second call does not wait for them.
+        """
+        if self._is_ending:
+            self.force_exit = self.should_exit = True
+            return
+        self._is_ending = True
         # Not here: the thread that a signal interrupts may hold a lock of the queue.
-        threading.Thread(target=self._queue.drain, daemon=True).start()
+        threading.Thread(target=self._drain, daemon=True).start()
+
+    def _drain(self) -> None:
+        self._queue.drain()
+        self._workers.join(self._limits.drain_s)
+        self._queue.hang_up()
+        self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """End, because of a signal."""

@@ -86,6 +86,8 @@ class StoredResult(Record):
     round: int
     """Number of times the content had been queued."""
     ended_at: str
+    evaluated_at: str = ""
+    """The result's own time."""
     status: Status
     speedup: float | None
     low: float | None
@@ -156,6 +158,14 @@ class Store:
                 f"SELECT {_COLUMNS} FROM evaluation WHERE id = ?", (evaluation,)
             ).fetchone()
         return _entry(row) if row else None
+
+    def result(self, evaluation: str, number: int) -> str | None:
+        """One result of a content, an `Evaluation` as JSON text, by its round; None if there is none."""
+        with self._guard:
+            row = self._file.execute(
+                "SELECT verdict FROM result WHERE id = ? AND round = ?", (evaluation, number)
+            ).fetchone()
+        return str(row[0]) if row else None
 
     def content(self, evaluation: str) -> Content | None:
         """The content to evaluate; None once it has ended."""
@@ -353,7 +363,8 @@ def _add_result(file: sqlite3.Connection, ended: str, evaluation: Evaluation) ->
         (ended, number, now(), evaluation.status, evaluation.speedup, *ends, counts, strict_json(evaluation)),
     )
     rows = file.execute(
-        "SELECT round, ended_at, status, speedup, low, high, counts FROM result WHERE id = ? ORDER BY round",
+        "SELECT round, ended_at, json_extract(verdict, '$.evaluated_at'), status, speedup, low, high, counts "
+        "FROM result WHERE id = ? ORDER BY round",
         (ended,),
     )
     return json.dumps([dict(zip(StoredResult.model_fields, row, strict=True)) for row in rows])

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, StrictBool, StringConstraints
 
 from kernelwright.agent.records.score_policy import asked_policy
-from kernelwright.agent.service.policy import SOURCE_CHARACTERS
+from kernelwright.agent.service.policy import BATCH, SOURCE_CHARACTERS
 from kernelwright.evaluator import (
     Candidate,
     ConfigError,
@@ -82,6 +82,8 @@ class AskedPolicy(ClientRecord):
     measure: StrictBool | None = None
     """Measure speed; without it a correct candidate passes with no speedup."""
     sanitize: Sanitize | None = None
+    counters: StrictBool | None = None
+    """Read a GPU's hardware counters for what passed, where the operator may."""
     limits: AskedLimits = AskedLimits()
 
 
@@ -98,10 +100,19 @@ class Submission(ClientRecord):
     fresh: StrictBool = False
     """Evaluate again even if this content has a result, until five results count; their median is told."""
 
+    only_known: StrictBool = False
+    """Join what is queued or running or has a result, else answer 404: nothing new is accepted."""
+
     @property
     def wanted(self) -> AskedProblem:
         """The problem in its long form."""
         return self.problem if isinstance(self.problem, AskedProblem) else AskedProblem(id=self.problem)
+
+
+class SubmissionBatch(ClientRecord):
+    """Several submissions in one request."""
+
+    submissions: Annotated[tuple[Submission, ...], Field(min_length=1, max_length=BATCH)]
 
 
 class Content(Record):

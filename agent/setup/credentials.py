@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated, Final
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from kernelwright.agent.providers.openai_kinds import OpenAI
 from kernelwright.agent.setup.usage_error import UsageError
@@ -63,14 +63,20 @@ def _without_secret(address: str) -> str:
     """
     if "@" in urlsplit(address).netloc:
         raise ValueError(
-            "holds a user or a password, and addresses are saved with runs; "
-            f"put the key into {KEY_VARIABLES[0]} or the variable that key_env names"
+            "holds a user or a password, and addresses are saved with runs; put the key into "
+            f"{KEY_VARIABLES[0]} or the variable that key_env names, a judge's into KERNELWRIGHT_JUDGE_TOKEN"
         )
     return address
 
 
 Address = Annotated[str, AfterValidator(_without_secret)]
 """Address of an endpoint, without secrets, so that it may be saved."""
+
+
+JudgeAddress = Annotated[
+    str, AfterValidator(_without_secret), Field(pattern=r"^https?://[^/\s?#]+(/[^\s?#]*)?$", max_length=200)
+]
+"""Address of a service that evaluates; its token is never part of it."""
 
 
 def _first_set(names: Sequence[str]) -> str | None:

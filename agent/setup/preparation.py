@@ -14,6 +14,7 @@ from kernelwright.agent.archive import Archive, RunLog, resume_run
 from kernelwright.agent.runner import Plan, begin, read_plan
 from kernelwright.agent.setup.cost_limits import prices_known, refuse_unpriced
 from kernelwright.agent.setup.few_shot_setup import FewShotSelection, choose
+from kernelwright.agent.setup.judge_setup import judges_of
 from kernelwright.agent.setup.problem_lookup import read_problems
 from kernelwright.agent.setup.provider_setup import models_of, resolve
 from kernelwright.agent.setup.run_settings import RunSettings, parse_settings, to_toml
@@ -25,7 +26,7 @@ from kernelwright.evaluator import EvaluationConfig, Problem, SandboxTier, Sanit
 CHANGEABLE: Final = frozenset(
     {
         *("provider", "provider_options", "base_url", "endpoints", "fallbacks", "fresh", "recordings"),
-        *("stream", "prices", "budget", "completions", "evaluators"),
+        *("stream", "prices", "budget", "completions", "evaluators", "judges", "judge_device"),
     }
 )
 """Settings that do not change what a run is, and so may be given anew with `--resume`; so may the sandbox."""
@@ -102,7 +103,9 @@ def _begin(place: RunPlace, archive: Archive, given: RunSettings) -> PreparedRun
     )
     if not given.backends:
         _LOG.info(
-            "kernels are written for %s, as this machine has it; --backend names another", plan.backends[0]
+            "kernels are written for %s, as %s it; --backend names another",
+            plan.backends[0],
+            "the judges have" if judges_of(settings) else "this machine has",
         )
     return PreparedRun(
         plan,

@@ -10,11 +10,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
 
-from kernelwright.agent.prompting.hardware_facts import Hardware, find_target, this_machine
+from kernelwright.agent.evaluation.remote_site import RemoteSite
+from kernelwright.agent.prompting.hardware_facts import (
+    Hardware,
+    find_target,
+    hardware_named,
+    this_machine,
+)
 from kernelwright.agent.prompting.problem_facts import facts_of
 from kernelwright.agent.prompting.prompts import ProblemFacts, Setting, TemplatePrompts, installed_prompts
 from kernelwright.agent.workspace import Workspace
@@ -30,8 +37,9 @@ def open_prompts(
     *,
     facts: Mapping[str, ProblemFacts] = MappingProxyType({}),
     workspace: Workspace | None = None,
+    judges: RemoteSite | None = None,
 ) -> TemplatePrompts:
-    """The prompts for these backends on a named target, or on this machine.
+    """The prompts for these backends on a named target, or on the judges' machine, or on this one.
 
     Feedback names the kernels saved in `workspace` that are faster.
 
@@ -44,10 +52,14 @@ def open_prompts(
     for name in backends:
         kind = find_backend(name).device
         meant = named if named is not None and named.kind == kind else None
-        hardware[kind] = meant or this_machine(_kind(kind), folder)
+        judged_on = judges.devices.get(kind) if judges else None
+        here = hardware_named(judged_on, _kind(kind), folder) if judged_on else None
+        hardware[kind] = meant or here or this_machine(_kind(kind), folder)
         if named is not None and meant is None:
-            _LOG.warning("--target %s is a GPU; prompts for %s speak of this machine's CPU", target, name)
-    versions = {} if named is not None else _versions(backends, "cuda" in hardware)
+            _LOG.warning("--target %s is a GPU; prompts for %s speak of a CPU", target, name)
+    versions = {} if named is not None or judges else _versions(backends, "cuda" in hardware)
+    if judges is not None:
+        versions["PyTorch"] = judges.torch
     setting = Setting(config=config, hardware=hardware, versions=versions, facts=facts)
     return TemplatePrompts(folder, replace(setting, fastest=workspace.fastest) if workspace else setting)
 
@@ -61,6 +73,9 @@ def known_facts(
         ConfigError: the policy cannot be.
     """
     found: dict[str, ProblemFacts] = {}
+    if find_spec("torch") is None:
+        _LOG.info("prompts go without the problems' sizes: there is no torch here")
+        return found
     with Evaluator(cache=cache) as evaluator:
         for problem in problems:
             if config.shapes is not None and config.shapes not in problem.shapes:

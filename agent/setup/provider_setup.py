@@ -26,6 +26,7 @@ from kernelwright.agent.records.messages import Provider, Sampling
 from kernelwright.agent.runner import ModelChoice
 from kernelwright.agent.setup.cost_limits import prices_of
 from kernelwright.agent.setup.credentials import api_key, base_url, key_in, key_variable
+from kernelwright.agent.setup.judge_setup import remote_site
 from kernelwright.agent.setup.run_settings import EndpointChoice, RunSettings
 from kernelwright.agent.setup.usage_error import UsageError, explain
 from kernelwright.evaluator import gpus
@@ -76,7 +77,7 @@ def resolve(settings: RunSettings) -> RunSettings:
     """
     _refuse_what_requests_own(settings)
     if not settings.backends:
-        settings = settings.model_copy(update={"backends": backends_of_this_machine()})
+        settings = settings.model_copy(update={"backends": _usual_backends(settings)})
     is_live = bool(api_key() or settings.base_url or base_url() or settings.endpoints)
     name = settings.provider or (LIVE if is_live else OFFLINE)
     kind = find_provider(name)
@@ -104,6 +105,14 @@ def resolve(settings: RunSettings) -> RunSettings:
 def backends_of_this_machine() -> tuple[str, ...]:
     """The backend for runs that name none: cuda where there is a GPU, else cpp."""
     return ("cuda",) if gpus() else ("cpp",)
+
+
+def _usual_backends(settings: RunSettings) -> tuple[str, ...]:
+    judges = remote_site(settings, settings.evaluation, ())
+    if judges is None:
+        return backends_of_this_machine()
+    with judges:
+        return ("cuda",) if "cuda" in judges.devices else ("cpp",)
 
 
 def provider_of(settings: RunSettings) -> ProviderKind:

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
 from typing import Final
 
 from kernelwright.agent.archive import RunLog
+from kernelwright.agent.evaluation import (
+    BuildsPlainly,
+    Evaluate,
+    EvaluationHooks,
+    EvaluationRequest,
+    EvaluationSite,
+)
+from kernelwright.agent.evaluation.local_site import LocalSite
+from kernelwright.agent.evaluation.remote_site import RemoteSite
 from kernelwright.agent.prompting.prompts import TemplatePrompts, installed_prompts
 from kernelwright.agent.records.attempt_log import Attempt, RunEnd
-from kernelwright.agent.runner import BatchRunner, BulkRunner, RunSummary, read_plan
+from kernelwright.agent.runner import BatchRunner, BulkRunner, Plan, RunSummary, read_plan
 from kernelwright.agent.runner.bulk_runner import FOLDER, attempt_of
 from kernelwright.agent.runner.events import Event
 from kernelwright.agent.setup.cost_limits import prices_of
 from kernelwright.agent.setup.few_shot_setup import load
+from kernelwright.agent.setup.judge_setup import local_site, remote_site
 from kernelwright.agent.setup.preparation import PreparedRun, RunPlace, prepare
 from kernelwright.agent.setup.prompt_setup import known_facts, open_prompts
 from kernelwright.agent.setup.provider_setup import (
@@ -33,18 +43,12 @@ from kernelwright.agent.setup.usage_error import UsageError
 from kernelwright.agent.strategies import Exemplar
 from kernelwright.agent.workspace import Kernel, Workspace
 from kernelwright.evaluator import (
-    Candidate,
     Evaluation,
     EvaluationConfig,
-    Evaluator,
-    EvaluatorError,
     FullHeaderBuild,
-    Problem,
     SandboxTier,
-    Stage,
     check_ready,
     default_cache,
-    evaluations_at_once,
 )
 
 _LOG: Final = logging.getLogger(__name__)
@@ -107,18 +111,24 @@ def work_through(
     """
     if asks is None:
         asks = work.plan.strategy.asks and not work.settings.batch_api
-    if evaluates:
+    judges = remote_site(work.settings, work.plan.config, work.plan.backends)
+    if evaluates and judges is None:
         for backend in work.plan.backends:
             check_ready(backend, work.plan.config)
     with ExitStack() as stack:
+        if judges is not None:
+            stack.enter_context(judges)
         endpoints = stack.enter_context(open_endpoints(work.settings)) if asks else None
-        prompts = prompts_for(work, place) if asks else TemplatePrompts(installed_prompts())
+        prompts = prompts_for(work, place, judges) if asks else TemplatePrompts(installed_prompts())
         exemplars = load(Workspace(place.workspace), work.plan) if asks else {}
         log = stack.enter_context(work.open_log())
         stack.enter_context(resumable("run", place, log.run))
         sandbox = work.plan.config.sandbox
-        opened = _OpenedRun(work.settings, log, prompts, sandbox, endpoints, exemplars, evaluates)
-        return _run(place, opened, on_event)
+        opened = _OpenedRun(work.settings, log, prompts, sandbox, endpoints, exemplars)
+        site: EvaluationSite | None = judges
+        if evaluates and site is None:
+            site = stack.enter_context(_local(place, work.settings, work.plan))
+        return _run(place, opened, site if evaluates else None, on_event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +149,8 @@ def ask_in_bulk(place: RunPlace, work: PreparedRun, options: BulkOptions, on_eve
     _refuse_settings_without_meaning(work.settings)
     in_bulk = work.settings.model_copy(update={"provider": provider_of(work.settings).bulk})
     provider, endpoint = provider_of(in_bulk), live_endpoint(in_bulk)
-    prompts = prompts_for(work, place)
+    with remote_site(work.settings, work.plan.config, work.plan.backends) or nullcontext() as judges:
+        prompts = prompts_for(work, place, judges)
     exemplars = load(Workspace(place.workspace), work.plan)
     with work.open_log() as log, resumable("generate", place, log.run):
         jobs = provider.open_jobs(
@@ -164,20 +175,23 @@ def ask_in_bulk(place: RunPlace, work: PreparedRun, options: BulkOptions, on_eve
     return work_through(place, again, on_event=on_event, asks=False)
 
 
-def evaluate_recorded(place: RunPlace, log: RunLog, on_event: Watch = ignore) -> RunSummary:
-    """Evaluate what a log holds and nobody has evaluated yet; asks nobody.
+def evaluate_recorded(
+    place: RunPlace, log: RunLog, settings: RunSettings, on_event: Watch = ignore
+) -> RunSummary:
+    """Evaluate what a log holds and nobody has evaluated yet; of the settings only judges count. Asks nobody.
 
     Raises:
-        EvaluatorError, OSError: nothing is lost.
+        UsageError, EvaluatorError, OSError: nothing is lost.
     """
-    sandbox = read_plan(log.archive, log.run).config.sandbox
-    return _run(
-        place, _OpenedRun(RunSettings(), log, TemplatePrompts(installed_prompts()), sandbox), on_event
-    )
+    plan = read_plan(log.archive, log.run)
+    prompts = TemplatePrompts(installed_prompts())
+    site = remote_site(settings, plan.config, plan.backends) or _local(place, RunSettings(), plan)
+    with site:
+        return _run(place, _OpenedRun(RunSettings(), log, prompts, plan.config.sandbox), site, on_event)
 
 
-def prompts_for(work: PreparedRun, place: RunPlace) -> TemplatePrompts:
-    """The prompts of a run, with what is known of its problems.
+def prompts_for(work: PreparedRun, place: RunPlace, judges: RemoteSite | None = None) -> TemplatePrompts:
+    """The prompts of a run, with what is known of its problems, and of the judges if there are any.
 
     Raises:
         EvaluatorError: unknown target, or no such device here.
@@ -185,7 +199,9 @@ def prompts_for(work: PreparedRun, place: RunPlace) -> TemplatePrompts:
     config, plan = work.plan.config, work.plan
     facts = known_facts(work.problems, config, place.cache)
     held = Workspace(place.workspace)
-    return open_prompts(config, plan.backends, work.settings.target, facts=facts, workspace=held)
+    return open_prompts(
+        config, plan.backends, work.settings.target, facts=facts, workspace=held, judges=judges
+    )
 
 
 @contextmanager
@@ -211,53 +227,50 @@ class _OpenedRun:
     endpoints: Endpoints | None = None
     """None asks nobody."""
     exemplars: Mapping[str, tuple[Exemplar, ...]] = field(default_factory=dict)
-    evaluates: bool = True
 
 
-def _run(place: RunPlace, opened: _OpenedRun, on_event: Watch) -> RunSummary:
+def _local(place: RunPlace, settings: RunSettings, plan: Plan) -> LocalSite:
+    return local_site(place.cache, plan.config.device, plan.backends, settings.evaluators)
+
+
+def _run(place: RunPlace, opened: _OpenedRun, site: EvaluationSite | None, on_event: Watch) -> RunSummary:
+    """Run a batch; without a site nothing is evaluated."""
     settings, endpoints = opened.settings, opened.endpoints
-    evaluators = settings.evaluators or _evaluators_for(opened.log)
-    with Evaluator(cache=place.cache, idle_referees=max(2, evaluators)) as evaluator:
-
-        def guarded(config: EvaluationConfig) -> EvaluationConfig:
-            return config.model_copy(update={"sandbox": opened.sandbox})
-
-        def builds_plainly(evaluation: Evaluation) -> FullHeaderBuild:
-            update = {"config": guarded(evaluation.config)}
-            return evaluator.build_with_full_headers(evaluation.model_copy(update=update))
-
-        def evaluate(
-            problem: Problem,
-            candidate: Candidate,
-            config: EvaluationConfig,
-            on_stage: Callable[[Stage], None],
-        ) -> Evaluation:
-            return evaluator.evaluate(problem, candidate, guarded(config), on_stage=on_stage)
-
-        # Strategies that are compared begin with the same question; each must get a reply of its own.
-        completions = None if settings.compared else (place.cache or default_cache()) / "completions"
-        storage = ReplyStorage(completions, place.record, opened.log.run)
-        return BatchRunner(
-            log=opened.log,
-            workspace=Workspace(place.workspace),
-            providers=open_providers(settings, endpoints, storage, on_event) if endpoints else None,
-            evaluate=evaluate if opened.evaluates else None,
-            builds_plainly=builds_plainly,
-            prompts=opened.prompts,
-            exemplars=opened.exemplars,
-            completions=settings.completions,
-            evaluators=evaluators,
-            on_event=on_event,
-        ).run()
+    # Strategies that are compared begin with the same question; each must get a reply of its own.
+    completions = None if settings.compared else (place.cache or default_cache()) / "completions"
+    storage = ReplyStorage(completions, place.record, opened.log.run)
+    return BatchRunner(
+        log=opened.log,
+        workspace=Workspace(place.workspace),
+        providers=open_providers(settings, endpoints, storage, on_event) if endpoints else None,
+        evaluate=_guarded(site, opened.sandbox) if site else None,
+        builds_plainly=_guarded_build(site, opened.sandbox) if site else None,
+        prompts=opened.prompts,
+        exemplars=opened.exemplars,
+        completions=settings.completions,
+        evaluators=settings.evaluators or (site.at_once if site else 1),
+        on_event=on_event,
+    ).run()
 
 
-def _evaluators_for(log: RunLog) -> int:
-    # A device that is missing is reported by each evaluation.
-    plan = read_plan(log.archive, log.run)
-    try:
-        return evaluations_at_once(plan.config.device, plan.backends)
-    except EvaluatorError:
-        return 1
+def _guarded(site: EvaluationSite, sandbox: SandboxTier | None) -> Evaluate:
+    def evaluate(request: EvaluationRequest, hooks: EvaluationHooks) -> Evaluation:
+        config = request.config.model_copy(update={"sandbox": sandbox})
+        return site.evaluate(replace(request, config=config), hooks)
+
+    return evaluate
+
+
+def _guarded_build(site: EvaluationSite, sandbox: SandboxTier | None) -> BuildsPlainly | None:
+    build = site.builds_plainly
+    if build is None:
+        return None
+
+    def builds_plainly(evaluation: Evaluation) -> FullHeaderBuild:
+        config = evaluation.config.model_copy(update={"sandbox": sandbox})
+        return build(evaluation.model_copy(update={"config": config}))
+
+    return builds_plainly
 
 
 def _refuse_settings_without_meaning(settings: RunSettings) -> None:

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, JsonValue, ValidationError
 
 from kernelwright.agent.records.budgets import Budget
 from kernelwright.agent.records.messages import Sampling
-from kernelwright.agent.setup.credentials import Address
+from kernelwright.agent.setup.credentials import Address, JudgeAddress
 from kernelwright.agent.setup.usage_error import UsageError, explain, unknown
 from kernelwright.evaluator import EvaluationConfig, Record, plugins
 
@@ -96,6 +96,12 @@ class RunSettings(Record):
     """Prompt and completion tokens the endpoint allows."""
     prices: tuple[str, ...] = ()
     """Price tables (TOML files) before the installed list; agent/providers/prices.toml shows the format."""
+    judges: tuple[JudgeAddress, ...] = ()
+    """Address of a `kernelwright serve` that evaluates instead of this machine; may be repeated. Unset:
+    $KERNELWRIGHT_JUDGE, with commas. Tokens come from $KERNELWRIGHT_JUDGE_TOKEN or the file that
+    $KERNELWRIGHT_JUDGE_TOKEN_FILE names."""
+    judge_device: str | None = None
+    """Device that is meant where judges have different ones, such as h200; others are left out."""
     evaluators: int | None = Field(default=None, ge=1, le=256)
     """Candidates evaluated at once; timing is exclusive in any case. Unset: enough to keep devices busy."""
     keep_slower: bool = False

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from kernelwright.agent.archive import Archive, ExtractedReply, RunLog, begin_run, resume_run
+from kernelwright.agent.evaluation import EvaluationHooks, EvaluationRequest
 from kernelwright.agent.extraction.extract import extract
 from kernelwright.agent.records.attempt_log import Attempt, AttemptKey
 from kernelwright.agent.records.budgets import Budget
@@ -292,12 +293,10 @@ class Bench:
         return resume_run(self.workspace.archive(), run)
 
     def batch(self, log: RunLog, provider: ScriptedProvider, **changes: Any) -> BatchRunner:
-        def judging(
-            problem: Problem, candidate: Candidate, config: EvaluationConfig, on_stage: Any
-        ) -> Evaluation:
-            self.judged.append((problem.id, candidate.sha))
+        def judging(request: EvaluationRequest, hooks: EvaluationHooks) -> Evaluation:
+            self.judged.append((request.problem.id, request.candidate.sha))
             self.threads.add(threading.current_thread().name)
-            return self.evaluate(problem, candidate, config, on_stage)
+            return self.evaluate(request.problem, request.candidate, request.config, hooks.on_stage)
 
         fields: dict[str, Any] = {
             "log": log,

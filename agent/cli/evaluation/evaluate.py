@@ -14,7 +14,8 @@ from kernelwright.agent.cli.terminal.failures import did_pass, say
 from kernelwright.agent.setup.usage_error import UsageError
 
 if TYPE_CHECKING:
-    from kernelwright.evaluator import Candidate, Evaluation, EvaluationConfig, Problem
+    from kernelwright.agent.evaluation import EvaluationRequest, EvaluationSite
+    from kernelwright.evaluator import Candidate, Evaluation
 
 Backend = Annotated[
     str | None,
@@ -58,16 +59,24 @@ def evaluate(
     1 any other status.
     """
     from kernelwright.agent.cli.terminal.console import is_watched
+    from kernelwright.agent.evaluation import EvaluationRequest
+    from kernelwright.agent.setup.judge_setup import remote_site
     from kernelwright.agent.setup.problem_lookup import GPU_SIZED, are_meant_for_gpus, one_problem
     from kernelwright.evaluator import is_traced
 
-    config = given.evaluation()
+    settings = given.run_settings()
+    config = settings.evaluation
     reference = one_problem(problem)
     read = read_candidate(candidate, backend, config.device)
     if is_watched() and are_meant_for_gpus([reference], [read.backend], config.shapes):
         say(GPU_SIZED)
-    warm = not no_daemon and not is_traced()
-    evaluation = _evaluate(reference, read, config, cache=cache, warm=warm)
+    request = EvaluationRequest(reference, read, config)
+    judges = remote_site(settings, config, [read.backend])
+    if judges is None:
+        evaluation = _evaluate(request, cache=cache, warm=not no_daemon and not is_traced())
+    else:
+        with judges:
+            evaluation = _evaluate_elsewhere(request, judges)
     if json:
         from kernelwright.agent.records.strict_json import strict_json
 
@@ -109,12 +118,11 @@ def _read_bytes(path: Path) -> bytes:
         raise UsageError(f"cannot read candidate {path}: {error.strerror}") from None
 
 
-def _evaluate(
-    problem: Problem, candidate: Candidate, config: EvaluationConfig, *, cache: Path | None, warm: bool
-) -> Evaluation:
+def _evaluate(request: EvaluationRequest, *, cache: Path | None, warm: bool) -> Evaluation:
     from kernelwright.agent.cli.terminal.console import is_watched, notes
     from kernelwright.evaluator import Stage, evaluate, evaluate_warm
 
+    problem, candidate, config = request.problem, request.candidate, request.config
     chosen = evaluate_warm if warm else evaluate
     if not is_watched():
         return chosen(problem, candidate, config, cache=cache)
@@ -124,3 +132,21 @@ def _evaluate(
             status.update(f"{stage}: {problem.id}")
 
         return chosen(problem, candidate, config, cache=cache, on_stage=show)
+
+
+def _evaluate_elsewhere(request: EvaluationRequest, judges: EvaluationSite) -> Evaluation:
+    from kernelwright.agent.cli.terminal.console import is_watched, notes
+    from kernelwright.agent.cli.terminal.progress import waiting_place
+    from kernelwright.agent.evaluation import EvaluationHooks
+
+    if not is_watched():
+        return judges.evaluate(request, EvaluationHooks())
+    with notes().status("starting") as status:
+        name = request.problem.id
+        return judges.evaluate(
+            request,
+            EvaluationHooks(
+                on_stage=lambda stage: status.update(f"{stage}: {name}"),
+                on_queue=lambda ahead: status.update(f"{waiting_place(ahead)}: {name}"),
+            ),
+        )

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from kernelwright.agent.archive.reproduction import Reproduction
+    from kernelwright.agent.evaluation import EvaluationSite
     from kernelwright.agent.runner.reevaluation import Decide, ReevaluationJob
+    from kernelwright.agent.setup.run_settings import RunSettings
     from kernelwright.agent.workspace import Kernel, Workspace
 
 Kernels = Annotated[
@@ -65,7 +67,7 @@ def verify(
     cache: options.Cache = None,
     json: options.Json = False,
 ) -> None:
-    """Evaluate saved kernels again on this machine, each on the terms of its score.
+    """Evaluate saved kernels again, here or by --judge, each on the terms of its score.
 
     Sizes, types, math, passes, baselines and trials are those of the score. A score of others decides neither
     sandbox nor limits nor device: those are of the options, or the default ones.
@@ -93,7 +95,9 @@ def verify(
     jobs = [
         ReevaluationJob(kernel, kernel.score, config.on_terms_of(kernel.score.config)) for kernel in chosen
     ]
-    library = _Library("verify", place, jobs, broken, problem or ["all"], workers, results, cache)
+    library = _Library(
+        *("verify", place, jobs, broken, problem or ["all"], workers, results, cache, given.run_settings())
+    )
     raise library.evaluate(compare, save, json=json)
 
 
@@ -139,7 +143,9 @@ def rescore(
             place.replace_scores(job.kernel, after)
 
     jobs = rescoring(chosen, keeping(given.evaluation()), frozenset(given.flags))
-    library = _Library("rescore", place, jobs, broken, problem or ["all"], workers, results, cache)
+    library = _Library(
+        *("rescore", place, jobs, broken, problem or ["all"], workers, results, cache, given.run_settings())
+    )
     raise library.evaluate(decide, save, json=json)
 
 
@@ -177,14 +183,14 @@ class _Library:
     workers: int | None
     results: Path | None
     cache: Path | None
+    settings: RunSettings
 
     def evaluate(
         self, decide: Decide, save: Callable[[ReevaluationJob, Reproduction], None], *, json: bool
     ) -> typer.Exit:
         """Evaluate all, print each result as it comes, and return the exit."""
-        from kernelwright.agent.runner.reevaluation import Reevaluation, ResultFile, this_machine
+        from kernelwright.agent.runner.reevaluation import Reevaluation, ResultFile
         from kernelwright.agent.setup.problem_lookup import find_references
-        from kernelwright.evaluator import Evaluator
 
         kernels = [job.kernel for job in self.jobs]
         references = find_references(self.place.archive(say_once()), kernels, self.problems)
@@ -199,17 +205,14 @@ class _Library:
 
         for result in self.broken:
             report(None, result)
-        workers = self.workers or self._fitting()
         try:
-            with Evaluator(cache=self.cache, idle_referees=max(2, workers)) as evaluator:
+            with self._site() as site:
                 Reevaluation(
-                    evaluate=lambda problem, candidate, config, stop: evaluator.evaluate(
-                        problem, candidate, config, stop=stop
-                    ),
+                    evaluate=site.evaluate,
                     references=references,
                     decide=decide,
-                    results=ResultFile(self.results, self.command, this_machine()),
-                    workers=workers,
+                    results=ResultFile(self.results, self.command, site.machine),
+                    workers=self.workers or site.at_once,
                     on_result=report,
                 ).run(self.jobs)
         finally:  # an interrupt loses nothing that was measured
@@ -219,14 +222,14 @@ class _Library:
                 self._sum_up(found)
         return _exit(found)
 
-    def _fitting(self) -> int:
-        from kernelwright.evaluator import EvaluatorError, evaluations_at_once
+    def _site(self) -> EvaluationSite:
+        from kernelwright.agent.setup.judge_setup import local_site, remote_site
 
         backends = {job.kernel.record.backend for job in self.jobs}
-        try:
-            return evaluations_at_once("auto", backends)
-        except EvaluatorError:
-            return 1
+        config = self.settings.evaluation
+        return remote_site(self.settings, config, backends) or local_site(
+            self.cache, "auto", backends, self.workers
+        )
 
     def _sum_up(self, found: list[Reproduction]) -> None:
         from kernelwright.agent.archive.reproduction import ReproductionOutcome

@@ -85,7 +85,7 @@ def import_files(
     _say_skipped(skipped)
     with log, watching(quiet=json) as watch:
         if evaluate and any(entry.match for entry in taken):
-            evaluate_recorded(RunPlace(workspace, cache), log, watch)
+            evaluate_recorded(RunPlace(workspace, cache), log, settings, watch)
     attempts = {attempt.id: attempt for attempt in archive.attempts(log.run)}
     rows = [ImportedRow(entry, attempts[entry.key.attempt]) for entry in taken]
     if json:

@@ -100,13 +100,14 @@ def watching(*, quiet: bool, json_lines: bool = False) -> Iterator[Watch]:
     """Follow a run's events on the terminal, as JSON Lines, or not at all."""
     import logging
 
-    from kernelwright.agent.cli.terminal.failures import LOGGER
+    from kernelwright.agent.cli.terminal.failures import LOGGERS
     from kernelwright.agent.cli.terminal.progress import ProgressView, print_json_line
 
     if json_lines:
         yield print_json_line
     elif quiet:
-        logging.getLogger(LOGGER).setLevel(logging.WARNING)
+        for name in LOGGERS:
+            logging.getLogger(name).setLevel(logging.WARNING)
         yield _ignore
     else:
         with ProgressView() as view:

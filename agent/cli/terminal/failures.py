@@ -16,8 +16,8 @@ from typer.core import TyperGroup
 from kernelwright.agent.cli.terminal.console import line
 from kernelwright.agent.setup.usage_error import UsageError
 
-LOGGER: Final = "kernelwright.agent.setup"
-"""The logger of the composition, whose messages are lines for people here."""
+LOGGERS: Final = ("kernelwright.agent.setup", "kernelwright.agent.evaluation")
+"""The loggers of the composition and of judges elsewhere, whose messages are lines for people here."""
 
 
 class ExitCode(IntEnum):
@@ -82,9 +82,9 @@ class _Speaker(logging.Handler):
 
 
 def _let_setup_speak() -> None:
-    logger = logging.getLogger(LOGGER)
-    logger.handlers, logger.propagate = [_Speaker()], False
-    logger.setLevel(logging.INFO)
+    for logger in map(logging.getLogger, LOGGERS):
+        logger.handlers, logger.propagate = [_Speaker()], False
+        logger.setLevel(logging.INFO)
 
 
 def say(text: str) -> None:

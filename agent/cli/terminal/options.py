@@ -88,6 +88,8 @@ SETTINGS: Final = MappingProxyType(
         "evaluation.sanitize": SettingOption("--sanitize", EVALUATION),
         "evaluation.counters": SettingOption("--counters/--no-counters", EVALUATION),
         "evaluation.limits": SettingOption("--limit", EVALUATION, parse_limits, metavar="NAME=VALUE"),
+        "judges": SettingOption("--judge", EVALUATION, tuple, metavar="URL"),
+        "judge_device": SettingOption("--judge-device", EVALUATION, metavar="NAME"),
         "confirm": SettingOption("--confirm/--no-confirm", EVALUATION),
         "keep_slower": SettingOption("--keep-slower", EVALUATION),
         "plain_build": SettingOption("--plain-build/--no-plain-build", EVALUATION),
@@ -95,8 +97,9 @@ SETTINGS: Final = MappingProxyType(
 )
 """Settings that have an option, in the order help shows them; `--set` reaches the others."""
 
-POLICY: Final = tuple(path for path in SETTINGS if path.startswith("evaluation."))
-OPERATOR: Final = ("evaluation.device", "evaluation.sandbox", "evaluation.limits")
+JUDGES: Final = ("judges", "judge_device")
+POLICY: Final = (*(path for path in SETTINGS if path.startswith("evaluation.")), *JUDGES)
+OPERATOR: Final = ("evaluation.device", "evaluation.sandbox", "evaluation.limits", *JUDGES)
 """Settings that a score never brings along."""
 RUN: Final = tuple(path for path in SETTINGS if path != "batch_api")
 

@@ -149,6 +149,8 @@ class ProgressView:
             case events.Judging():
                 self._tally.begin(event.of)
                 self._set(event.of, "evaluating")
+            case events.EvaluationWaits():
+                self._set(event.of, waiting_place(event.ahead))
             case events.StageEntered():
                 self._set(event.of, STATES.get(event.stage, str(event.stage)))
             case events.Replied() | events.ProviderTrouble() | events.EvaluatorTrouble():
@@ -157,6 +159,9 @@ class ProgressView:
                 pass
 
     def _set(self, of: AttemptKey, state: str) -> None:
+        known = self._flights.get(of.attempt)
+        if known is not None and known.state == state:
+            return
         self._flights[of.attempt] = _Flight(of, state, time.monotonic())
 
     def _wait(self, event: Retrying) -> None:
@@ -213,6 +218,11 @@ def describe(event: events.Event) -> Text | None:
             return _line("stopping", "yellow", f"waiting for {waiting}; Ctrl-C again stops at once")
         case _:
             return None
+
+
+def waiting_place(ahead: int | None) -> str:
+    """The place of an evaluation in the queue of a judge elsewhere."""
+    return "queued at the judge" + ("; its queue is full" if ahead is None else f", {ahead} ahead")
 
 
 def _waiting(event: events.Waiting) -> Text:

@@ -94,7 +94,7 @@ def again(
         found[job.kernel.source.split("'")[1]] = result
 
     Reevaluation(
-        evaluate=machine,
+        evaluate=lambda asked, hooks: machine(asked.problem, asked.candidate, asked.config, hooks.stop),
         references={make.problem().sha: make.problem()},
         decide=decide,
         results=ResultFile(results, command, place),

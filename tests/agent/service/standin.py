@@ -20,7 +20,7 @@ from kernelwright.agent.service.evaluation_queue import EvaluationQueue
 from kernelwright.agent.service.http_app import Front, create_app
 from kernelwright.agent.service.middleware import Tokens
 from kernelwright.agent.service.server import Service, ServiceLimits
-from kernelwright.agent.service.service_setup import listen
+from kernelwright.agent.service.service_setup import facts_of, listen
 from kernelwright.agent.service.service_workers import ServiceWorkers, kinds
 from kernelwright.agent.service.store import Store
 from kernelwright.agent.service.submission import ProblemRegistry
@@ -35,6 +35,7 @@ from kernelwright.evaluator import (
     Stage,
     Status,
     problem_from_source,
+    source_sha,
 )
 
 PROBLEM = problem_from_source(
@@ -109,7 +110,7 @@ def evaluation(
         candidate_sha=candidate.sha,
         backend=candidate.backend,
         config=config,
-        **changes,
+        **{"evaluator_sha": source_sha(), **changes},
     )
 
 
@@ -128,6 +129,8 @@ class Running:
     allows_sources: bool = True
     wanted_port: int = 0
     operator: EvaluationConfig = field(default_factory=EvaluationConfig)
+    facts: dict[str, Any] = field(default_factory=dict)
+    """What it says of itself that is not so."""
 
     def __enter__(self) -> Running:
         self.store = Store(self.folder)
@@ -137,8 +140,11 @@ class Running:
         catalogue = ProblemRegistry(
             [PROBLEM], operator=self.operator, kinds=of_kind, allows_sources=self.allows_sources
         )
+        facts = facts_of(self.operator, self.devices, [PROBLEM], takes_sources=self.allows_sources)
         front = Front(
-            tokens=Tokens([token for token in (self.token, self.other_token) if token]), **self.front
+            facts=facts.model_copy(update=self.facts),
+            tokens=Tokens([token for token in (self.token, self.other_token) if token]),
+            **self.front,
         )
         app = create_app(self.desk, workers, catalogue, front)
         listener = listen("127.0.0.1", self.wanted_port)

@@ -71,7 +71,7 @@ def test_a_restart_goes_on_with_what_waited_and_what_ran(tmp_path: Path) -> None
     store = Store(tmp_path)
     desk = open_desk(store)
     first, second, done, gone = (
-        desk.accept(content(name)).entry.id for name in ("first", "second", "done", "gone")
+        desk.accept(content(name)).view.entry.id for name in ("first", "second", "done", "gone")
     )
     desk.cancel(gone)
     runs = desk.take("cpu")
@@ -104,7 +104,7 @@ def test_what_ends_the_service_again_and_again_is_given_up(tmp_path: Path) -> No
     for _ in range(STARTS):
         store = Store(tmp_path)
         desk = open_desk(store)
-        poison = desk.accept(content("poison")).entry.id
+        poison = desk.accept(content("poison")).view.entry.id
         assert desk.take("cpu") is not None
         store.close()
     store = Store(tmp_path)
@@ -126,7 +126,7 @@ def test_what_was_put_back_does_not_count_as_begun(tmp_path: Path) -> None:
         assert work is not None
         desk.drain()
         desk.put_back(work)
-        assert desk.look(work.id) == EvaluationView(store.find(work.id))
+        assert desk.look(work.id) == EvaluationView(store.find(work.id), closing=True)
         store.close()
 
 
@@ -157,7 +157,7 @@ def test_a_state_folder_has_one_service_and_no_newer_one(tmp_path: Path) -> None
 def test_a_disk_that_takes_nothing_accepts_nothing_and_loses_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path)
     desk = open_desk(store)
-    work_id = desk.accept(content("before")).entry.id
+    work_id = desk.accept(content("before")).view.entry.id
     work = desk.take("cpu")
     assert work is not None
     # Another writer holds the file: every change fails as it does on a full disk.
@@ -182,7 +182,7 @@ def test_a_disk_that_takes_nothing_accepts_nothing_and_loses_nothing(tmp_path: P
 def test_old_evaluations_are_forgotten_and_waiting_ones_are_not(tmp_path: Path) -> None:
     store = Store(tmp_path)
     desk = open_desk(store)
-    ended, waits = (desk.accept(content(name)).entry.id for name in ("ended", "waits"))
+    ended, waits = (desk.accept(content(name)).view.entry.id for name in ("ended", "waits"))
     desk.cancel(ended)
     assert desk.prune(older_than_s=3600) == 0
     time.sleep(0.01)
@@ -213,10 +213,10 @@ def test_asking_again_tells_the_median_and_all_results_and_ends_after_five(tmp_p
         assert ended is not None
         told.append(Evaluation.model_validate_json(ended.verdict or "").speedup)
     assert told == [1.0, 1.0, 1.0, 1.0, 1.1]
-    assert [one.speedup for one in receipt.entry.results] == [1.0, 9.0, None, 1.2, 1.1]
-    assert [one.round for one in receipt.entry.results] == [1, 2, 3, 4, 5]
+    assert [one.speedup for one in receipt.view.entry.results] == [1.0, 9.0, None, 1.2, 1.1]
+    assert [one.round for one in receipt.view.entry.results] == [1, 2, 3, 4, 5]
     assert desk.prune(older_than_s=-1) == 1
-    assert desk.accept(content()).entry.results == ()
+    assert desk.accept(content()).view.entry.results == ()
     store.close()
 
 
@@ -232,10 +232,10 @@ def test_results_outlive_a_failure_and_a_cancellation_of_asking_again(tmp_path: 
         elif end == "fail":
             desk.fail(work, "machine", "no compiler")
         else:
-            desk.cancel(receipt.entry.id)
-        kept = store.find(receipt.entry.id)
+            desk.cancel(receipt.view.entry.id)
+        kept = store.find(receipt.view.entry.id)
         assert kept is not None and kept.state is EvaluationState.FINISHED and kept.verdict
-    found = store.find(receipt.entry.id)
+    found = store.find(receipt.view.entry.id)
     assert found is not None
     assert ([one.round for one in found.results], found.state) == ([1, 4], EvaluationState.FINISHED)
     store.close()
@@ -312,7 +312,7 @@ def test_a_service_serves_what_an_earlier_one_judged_without_judging_again(tmp_p
 def test_a_standing_says_how_many_come_first(tmp_path: Path) -> None:
     store = Store(tmp_path)
     desk = open_desk(store)
-    ids = [desk.accept(content(str(number))).entry.id for number in range(3)]
+    ids = [desk.accept(content(str(number))).view.entry.id for number in range(3)]
     found = [desk.look(one) for one in ids]
     assert [standing.ahead for standing in found if isinstance(standing, EvaluationView)] == [0, 1, 2]
     store.close()

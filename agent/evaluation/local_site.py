@@ -1,0 +1,65 @@
+"""Evaluates on this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Self
+
+from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest
+from kernelwright.agent.records.provenance import versions
+from kernelwright.evaluator import (
+    Evaluation,
+    Evaluator,
+    EvaluatorError,
+    FullHeaderBuild,
+    cpu_name,
+    evaluations_at_once,
+    gpus,
+)
+
+
+class LocalSite:
+    """An `Evaluator` of this process; see `EvaluationSite`. Usable from any thread."""
+
+    def __init__(self, cache: Path | None, at_once: int) -> None:
+        """`at_once` evaluations keep their referees warm."""
+        self.at_once = at_once
+        self._evaluator = Evaluator(cache=cache, idle_referees=max(2, at_once))
+
+    @property
+    def machine(self) -> str:
+        """The part of a policy that is this machine's."""
+        return this_machine()
+
+    def builds_plainly(self, evaluation: Evaluation) -> FullHeaderBuild:
+        """Rebuild a kernel with torch's own headers; raises what the evaluator does."""
+        return self._evaluator.build_with_full_headers(evaluation)
+
+    def evaluate(self, request: EvaluationRequest, hooks: EvaluationHooks) -> Evaluation:
+        """Evaluate one candidate; raises what `Evaluator.evaluate` does."""
+        return self._evaluator.evaluate(
+            request.problem, request.candidate, request.config, on_stage=hooks.on_stage, stop=hooks.stop
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._evaluator.close()
+
+
+def local_at_once(device: str, backends: Iterable[str]) -> int:
+    """The number of evaluations that keeps this machine's devices busy; a missing one is told by each."""
+    try:
+        return evaluations_at_once(device, backends)
+    except EvaluatorError:
+        return 1
+
+
+def this_machine() -> str:
+    """Names this machine's processors, torch, and the cores this process may use."""
+    cores = len(os.sched_getaffinity(0))
+    names = (cpu_name(), f"{cores} cores", *(gpu.name for gpu in gpus()))
+    return ", ".join((*names, f"torch {versions().get('torch', 'unknown')}"))

@@ -1,0 +1,30 @@
+"""Bounds of evaluation by services elsewhere: times, moves and numbers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MOST_MOVES: Final = 2
+"""Times that an evaluation moves to another service because one is lost: a candidate may be the reason."""
+MOST_RESUBMISSIONS: Final = 5
+"""Times that one service is asked again for what it has forgotten, or what another client cancelled."""
+LOST_S: Final = 8.0
+"""Seconds without a connection after which a service counts as lost: a restart takes less."""
+NOBODY_S: Final = 300.0
+"""Seconds to wait while no service answers at all."""
+RECHECK_S: Final = 2.0
+"""Seconds between two looks after a service that does not answer."""
+REQUEST_S: Final = 10.0
+"""Seconds for one exchange, waiting not counted."""
+WATCH_S: Final = 20.0
+"""Seconds that a service is asked to wait for the next stage."""
+QUEUE_S: Final = 3.0
+"""The same for an evaluation in its queue, whose place is shown."""
+AHEAD: Final = 2
+"""Evaluations submitted for each that a service runs at once, so that it never waits for the next."""
+MOST_AT_ONCE: Final = 256
+"""Evaluations under way at once, each with a thread and a connection."""
+GOODBYE_S: Final = 5.0
+"""Seconds to withdraw what is under way, once this process ends."""
+MOST_OWED: Final = 1000
+"""Withdrawals that are kept for a service that does not answer."""

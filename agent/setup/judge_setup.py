@@ -1,0 +1,118 @@
+"""Chooses where candidates are evaluated: on this machine, or by judges elsewhere, by address and token."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from kernelwright.agent.evaluation.evaluation_site import EvaluationSite
+from kernelwright.agent.evaluation.local_site import LocalSite, local_at_once
+from kernelwright.agent.evaluation.remote_site import RemoteSite
+from kernelwright.agent.setup.policy import TOKEN_FILE_BYTES
+from kernelwright.agent.setup.run_settings import RunSettings
+from kernelwright.agent.setup.usage_error import UsageError
+from kernelwright.evaluator import EvaluationConfig
+
+JUDGE_VARIABLE: Final = "KERNELWRIGHT_JUDGE"
+TOKEN_VARIABLE: Final = "KERNELWRIGHT_JUDGE_TOKEN"
+TOKEN_FILE_VARIABLE: Final = "KERNELWRIGHT_JUDGE_TOKEN_FILE"
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+def judges_of(settings: RunSettings) -> tuple[str, ...]:
+    """The addresses of the judges elsewhere; empty where this machine evaluates.
+
+    Raises:
+        UsageError: there is a secret in one of the environment.
+    """
+    if settings.judges:
+        return settings.judges
+    named = (text.strip() for text in os.environ.get(JUDGE_VARIABLE, "").split(","))
+    found = tuple(dict.fromkeys(url for url in named if url))
+    for url in found:
+        if "@" in urlsplit(url).netloc:
+            raise UsageError(
+                f"{JUDGE_VARIABLE} holds a user or a password; put a token into {TOKEN_VARIABLE}"
+            )
+    return found
+
+
+def local_site(cache: Path | None, device: str, backends: Iterable[str], at_once: int | None) -> LocalSite:
+    """This machine; `at_once` evaluations, or enough to keep its devices busy."""
+    return LocalSite(cache, at_once or local_at_once(device, backends))
+
+
+def remote_site(
+    settings: RunSettings, config: EvaluationConfig, backends: Iterable[str]
+) -> RemoteSite | None:
+    """The judges elsewhere; None where this machine evaluates. Enter it to meet them.
+
+    Raises:
+        UsageError, ConfigError: an address, a token file or a setting that cannot be.
+    """
+    judges = judges_of(settings)
+    if not judges:
+        if settings.judge_device:
+            raise UsageError("--judge-device names a device of judges; --judge URL names the judges")
+        return None
+    return RemoteSite(tokens_of(judges), config, backends, device=settings.judge_device)
+
+
+def open_site(
+    settings: RunSettings,
+    config: EvaluationConfig,
+    backends: Sequence[str],
+    *,
+    cache: Path | None,
+    at_once: int | None = None,
+) -> EvaluationSite:
+    """The judges elsewhere, if any are named, else this machine. Raises what `remote_site` raises."""
+    return remote_site(settings, config, backends) or local_site(cache, config.device, backends, at_once)
+
+
+def tokens_of(judges: Sequence[str]) -> dict[str, str | None]:
+    """The token of each judge: that of its line in the token file, else that of the environment.
+
+    Raises:
+        UsageError: the file cannot be read, or others can read it.
+    """
+    common = os.environ.get(TOKEN_VARIABLE, "").strip() or None
+    path = os.environ.get(TOKEN_FILE_VARIABLE, "").strip()
+    named = _read_tokens(Path(path)) if path else {}
+    found = {url.rstrip("/"): named.get(url.rstrip("/"), common) for url in judges}
+    for url, token in found.items():
+        if token and urlsplit(url).scheme == "http" and not _is_loopback(url):
+            _LOG.warning(
+                "warning: the token for %s travels without TLS; use https where the net is not yours", url
+            )
+    return found
+
+
+def _read_tokens(path: Path) -> Mapping[str, str]:
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            data = file.read(TOKEN_FILE_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"cannot read {TOKEN_FILE_VARIABLE} {path}: {error.strerror}") from None
+    if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o077:
+        raise UsageError(f"{TOKEN_FILE_VARIABLE} {path} can be read by others; chmod 600 it")
+    try:
+        table = tomllib.loads(data.decode())
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError):
+        table = {"": None}
+    if len(data) > TOKEN_FILE_BYTES or not all(isinstance(token, str) for token in table.values()):
+        # Without the text, which holds tokens.
+        raise UsageError(f'{TOKEN_FILE_VARIABLE} {path}: each line is "URL" = "TOKEN", as in TOML')
+    return {url.rstrip("/"): token for url, token in table.items()}
+
+
+def _is_loopback(url: str) -> bool:
+    return (urlsplit(url).hostname or "") in ("localhost", "127.0.0.1", "::1")
