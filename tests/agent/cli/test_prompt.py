@@ -20,7 +20,7 @@ def test_what_is_printed_is_what_is_sent(kernelwright: Command, tmp_path: Path) 
     arguments = ("prompt", str(tmp_path / "twice.py"), "-b", "cpp", "--backward", "--cache", str(tmp_path))
     text = kernelwright(*arguments, "--target", "h200")
     assert text.exit_code == 0, text.output
-    assert "--target h200 is a GPU; prompts for cpp speak of this machine's CPU" in text.stderr
+    assert "--target h200 is a GPU; prompts for cpp speak of a CPU" in text.stderr
     messages = json.loads(kernelwright(*arguments, "--json").stdout)["messages"]
     sent = "".join(f"=== {one['role']}\n{one['content']}\n" for one in messages)
     assert "#\tone\tmore \x1b[31m" in sent and text.stdout == visible(sent)

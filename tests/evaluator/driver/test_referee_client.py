@@ -36,7 +36,9 @@ def test_every_request_but_an_inspections_own_has_one_handler() -> None:
     workers = WorkerService(NOTHING, NOTHING, NOTHING)
     builds = BuildBroker(NOTHING, "cpu", NOTHING, 1.0)
     memory = FactMemory(NOTHING, "cpu", 1)
-    table = RequestHandlers(EvaluationJob(on_stage=print), workers, builds, NOTHING, memory).table()
+    table = RequestHandlers(
+        EvaluationJob(on_stage=print), workers, builds, NOTHING, memory, "referee 1"
+    ).table()
     assert set(table) | {driver_requests.Begin} == kinds_in(driver_requests, DriverRequest)
     check_handlers(table)
 
