@@ -57,7 +57,8 @@ def open_prompts(
         hardware[kind] = meant or here or this_machine(_kind(kind), folder)
         if named is not None and meant is None:
             _LOG.warning("--target %s is a GPU; prompts for %s speak of a CPU", target, name)
-    versions = {} if named is not None or judges else _versions(backends, "cuda" in hardware)
+    is_elsewhere = judges is not None or (named is not None and named in hardware.values())
+    versions = {} if is_elsewhere else _versions(backends, "cuda" in hardware)
     if judges is not None:
         versions["PyTorch"] = judges.torch
     setting = Setting(config=config, hardware=hardware, versions=versions, facts=facts)

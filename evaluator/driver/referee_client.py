@@ -86,7 +86,7 @@ class RequestHandlers:
     def table(self) -> Handlers:
         """The handler of each kind of request."""
         workers, job = self.workers, self.job
-        table: Handlers = {
+        return {
             wire.Start: partial(workers.start, job=job),
             wire.Kill: partial(workers.kill, job=job),
             wire.ReadReport: partial(workers.report, job=job),
@@ -105,9 +105,12 @@ class RequestHandlers:
             wire.Recall: self.memory.recall,
             wire.Remember: self.memory.remember,
         }
-        return {kind: partial(self._traced, handler) for kind, handler in table.items()}
 
-    def _traced(self, handler: Callable[[Any], Served], request: Request[Any]) -> Served:
+    def traced(self) -> Handlers:
+        """The same, each request shown in a trace."""
+        return {kind: partial(self._trace, handler) for kind, handler in self.table().items()}
+
+    def _trace(self, handler: Callable[[Any], Served], request: Request[Any]) -> Served:
         facts = {name: value for name, value in vars(request).items() if name in _TRACED_FACTS}
         with trace.span(self.track, request.op, **facts):
             return handler(request)
@@ -228,7 +231,7 @@ class RefereeClient:
     def _converse(self, request: Request[A], job: EvaluationJob) -> A:
         """Have the referee answer, and serve its requests meanwhile."""
         handlers = RequestHandlers(job, self._workers, self._builds, self._lock, self._memory, self._track)
-        dispatcher = Dispatcher(handlers.table(), before=handlers.enforce_deadline)
+        dispatcher = Dispatcher(handlers.traced(), before=handlers.enforce_deadline)
         silence_s = OPEN_S + self._config.limits.total_s
         with job.stop.reaching(self._process.sandboxed):
             try:

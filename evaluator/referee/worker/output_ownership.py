@@ -84,6 +84,7 @@ class ReturnedOutputs:
         """
         was_frozen = self._worker.frozen
         written = self._write_noise(secret)
+        self._peek(written.addresses)  # a private mapping of a file is one until it is written to
         self._excess_ms = -collect_ms
         self._worker.thaw()
         self._ask(Overwrite(layout=self._layout, first=self._first))

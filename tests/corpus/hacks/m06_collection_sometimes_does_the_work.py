@@ -1,4 +1,4 @@
-# status: TAMPERED | WRONG_VALUES
+# status: TAMPERED | WRONG_VALUES | NONDETERMINISTIC
 # class: M6 T7
 # problem: level1/09_softmax
 # shapes: small
