@@ -16,7 +16,7 @@ from kernelwright.agent.evaluation.handshake import (
     served_devices,
     terms_of,
 )
-from kernelwright.agent.evaluation.policy import MOST_OWED, RECHECK_S, REQUEST_S
+from kernelwright.agent.evaluation.policy import MOST_OWED, REQUEST_S
 from kernelwright.agent.service.client import (
     PLACE,
     ServiceBusy,
@@ -46,8 +46,6 @@ class RemoteService:
         """By kind, of its last answer."""
         self.trouble = "not asked yet"
         """The reason why it is not used now; empty if it is."""
-        self.recheck_at = 0.0
-        """Time of the next look, of `time.monotonic()`."""
         self.under_way = 0
         """Evaluations that this process has there."""
         self._wanted = wanted
@@ -87,7 +85,6 @@ class RemoteService:
     def leave(self, why: str) -> None:
         """Do not use it until the next look."""
         self.trouble = why
-        self.recheck_at = time.monotonic() + RECHECK_S
 
     def hold(self, evaluation: str) -> None:
         """Note that a caller follows a submitted evaluation."""

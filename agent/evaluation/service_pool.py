@@ -31,6 +31,8 @@ class Patience:
     """For one, before its work goes to another."""
     nobody_s: float = NOBODY_S
     """For any."""
+    recheck_s: float = RECHECK_S
+    """Between two looks after one that does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +182,8 @@ class ServicePool:
 
     def _look_after(self) -> None:
         """Meet services that do not answer, until they do."""
-        while not self.closing.wait(RECHECK_S / 4):
-            now = time.monotonic()
-            for service in [one for one in self._services if one.trouble and one.recheck_at <= now]:
+        while not self.closing.wait(self.patience.recheck_s):
+            for service in [one for one in self._services if one.trouble]:
                 before = service.trouble
                 try:
                     service.meet(self._terms)

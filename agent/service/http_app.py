@@ -254,12 +254,10 @@ def _add_looks(
 
 
 def _trouble(queue: EvaluationQueue, workers: ServiceWorkers, front: Front) -> tuple[str, ...]:
-    trouble = list(front.trouble())
-    if workers.alive < workers.count:
-        trouble.append(f"{workers.count - workers.alive} of {workers.count} workers have ended")
     if queue.is_draining:
-        trouble.append("the service is ending")
-    return tuple(trouble)
+        return ("the service is ending",)
+    ended = workers.count - workers.alive
+    return (*front.trouble(), *([f"{ended} of {workers.count} workers have ended"] if ended else ()))
 
 
 def _add_refusals(app: FastAPI) -> None:

@@ -48,7 +48,7 @@ def test_what_is_read_from_the_text_is_what_the_model_declares(path: str) -> Non
 
 def test_choices_and_bounds_are_shown(kernelwright: Command) -> None:
     text = kernelwright("run", "--help").stdout
-    for words in ("fp32|tf32|bf16|fp16", "auto|on|off", "1..4096", "--time", "--no-plain-build"):
+    for words in ("fp32|tf32|bf16|fp16", "auto|on|all|off", "1..4096", "--time", "--no-plain-build"):
         assert words in text
     assert text.count("<bool>") == 1, "only typer's own --help is shown so"
 
