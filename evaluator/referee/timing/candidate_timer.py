@@ -148,7 +148,7 @@ class CandidateTimer:
             facts = replace(
                 facts, solo_ms=alone.median_ms, solo_spread_ms=alone.spread_ms, just_measured=True
             )
-            if not slowed(last.baseline, facts):
+            if not slowed(last.baseline, facts, batch.kind):
                 break
         return last.against(facts)
 

@@ -39,13 +39,13 @@ def is_contended(baseline: Timing) -> bool:
     return is_shared or baseline.competing > policy.QUIET_THREADS
 
 
-def slowed(eager: Timing, facts: BaselineFacts) -> bool:
+def slowed(eager: Timing, facts: BaselineFacts, kind: str) -> bool:
     """Return whether the baseline ran slower beside a contestant than alone, beyond its own variation.
 
     What a contestant has queued on a GPU goes on while its threads are stopped, as do timers and sockets of a
     CPU's, and now and then is enough: the spread of turns beside it excuses nothing.
     """
-    allowed = policy.CONTENDED_FACTOR * facts.solo_ms + policy.CONTENDED_SPREADS * facts.solo_spread_ms
+    allowed = policy.CONTENDED_FACTOR[kind] * facts.solo_ms + policy.CONTENDED_SPREADS * facts.solo_spread_ms
     return eager.median_ms > allowed
 
 
@@ -53,7 +53,7 @@ def measurement(candidate: Timing, eager: Timing, batch: Batch, facts: BaselineF
     """Compare a candidate with its baselines; the headline is against the fastest."""
     # A CPU's cores are never ours alone: there, later on, its other users would be taken for the contestant.
     may_compare = batch.kind == "cuda" or facts.just_measured
-    is_slowed = may_compare and facts.max_ms is None and slowed(eager, facts)
+    is_slowed = may_compare and facts.max_ms is None and slowed(eager, facts, batch.kind)
     eager_ms = facts.solo_ms if is_slowed else eager.median_ms
     if facts.max_ms is not None:
         eager_ms = min(eager_ms, facts.max_ms)

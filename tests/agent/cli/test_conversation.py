@@ -19,6 +19,7 @@ Command = Callable[..., Result]
 
 RECORDINGS = Path(__file__).parent / "recordings"
 SETTINGS = """
+keep_slower = true
 problems = ["level1/05_odd_size_matmul"]
 backends = ["cpp"]
 provider = "replay"

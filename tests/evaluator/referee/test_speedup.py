@@ -83,8 +83,8 @@ def test_the_interval_covers_the_spread_between_processes():
 
 def test_a_baseline_as_slow_as_allowed_is_not_contended():
     facts = replace(ALONE, solo_spread_ms=0.0)
-    assert not _measured([policy.CONTENDED_FACTOR] * 24, facts).contended
-    assert _measured([1.001 * policy.CONTENDED_FACTOR] * 24, facts).contended
+    assert not _measured([policy.CONTENDED_FACTOR["cuda"]] * 24, facts).contended
+    assert _measured([1.001 * policy.CONTENDED_FACTOR["cuda"]] * 24, facts).contended
 
 
 def test_on_a_cpu_a_time_alone_counts_only_just_after():
