@@ -118,7 +118,7 @@ class ServicePool:
 
     @property
     def terms(self) -> dict[str, str]:
-        """What the services of each kind of device are like."""
+        """Return facts of the services by kind of device."""
         return dict(self._terms)
 
     def device_names(self) -> dict[str, str]:

@@ -10,6 +10,15 @@ from urllib.parse import urlsplit
 OPENAI_URL: Final = "https://api.openai.com/v1"
 
 
+def is_loopback(url: str) -> bool:
+    """Return whether an address names this machine."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """One OpenAI-compatible endpoint."""
@@ -26,11 +35,7 @@ class Endpoint:
     @property
     def is_local(self) -> bool:
         """True where it is on this machine, where proxies have no business."""
-        host = urlsplit(self.base_url).hostname or ""
-        try:
-            return ip_address(host).is_loopback
-        except ValueError:
-            return host == "localhost"
+        return is_loopback(self.base_url)
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,6 +156,7 @@ class AttemptEvaluator:
                 reused=line.reused_from is not None,
                 confirms=line.confirms,
                 recorded=recorded,
+                contended=bool(line.score.contended),
             )
         )
 

@@ -149,6 +149,8 @@ class Judged:
     """True when an earlier process had recorded it."""
     confirms: bool = False
     """True for a second evaluation of the best of several attempts."""
+    contended: bool = False
+    """True where it was timed beside other work, so that no speedup counts."""
 
 
 @dataclass(frozen=True, slots=True)

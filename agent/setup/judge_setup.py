@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from kernelwright.agent.evaluation.evaluation_site import EvaluationSite
 from kernelwright.agent.evaluation.local_site import LocalSite, local_at_once
 from kernelwright.agent.evaluation.remote_site import RemoteSite
+from kernelwright.agent.providers.endpoint import is_loopback
 from kernelwright.agent.setup.policy import TOKEN_FILE_BYTES
 from kernelwright.agent.setup.run_settings import RunSettings
 from kernelwright.agent.setup.usage_error import UsageError
@@ -88,7 +89,7 @@ def tokens_of(judges: Sequence[str]) -> dict[str, str | None]:
     named = _read_tokens(Path(path)) if path else {}
     found = {url.rstrip("/"): named.get(url.rstrip("/"), common) for url in judges}
     for url, token in found.items():
-        if token and urlsplit(url).scheme == "http" and not _is_loopback(url):
+        if token and urlsplit(url).scheme == "http" and not is_loopback(url):
             _LOG.warning(
                 "warning: the token for %s travels without TLS; use https where the net is not yours", url
             )
@@ -112,7 +113,3 @@ def _read_tokens(path: Path) -> Mapping[str, str]:
         # Without the text, which holds tokens.
         raise UsageError(f'{TOKEN_FILE_VARIABLE} {path}: each line is "URL" = "TOKEN", as in TOML')
     return {url.rstrip("/"): token for url, token in table.items()}
-
-
-def _is_loopback(url: str) -> bool:
-    return (urlsplit(url).hostname or "") in ("localhost", "127.0.0.1", "::1")

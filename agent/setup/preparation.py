@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,12 +17,22 @@ from kernelwright.agent.setup.cost_limits import prices_known, refuse_unpriced
 from kernelwright.agent.setup.few_shot_setup import FewShotSelection, choose
 from kernelwright.agent.setup.judge_setup import judges_of
 from kernelwright.agent.setup.problem_lookup import read_problems
-from kernelwright.agent.setup.provider_setup import models_of, resolve
+from kernelwright.agent.setup.provider_setup import addresses_with_keys, models_of, resolve
 from kernelwright.agent.setup.run_settings import RunSettings, parse_settings, to_toml
 from kernelwright.agent.setup.usage_error import UsageError, explain
 from kernelwright.agent.strategies import Independent, Strategy, find_strategy
 from kernelwright.agent.workspace import Workspace
-from kernelwright.evaluator import EvaluationConfig, Problem, SandboxTier, Sanitize, find_backend
+from kernelwright.evaluator import (
+    EvaluationConfig,
+    Problem,
+    SandboxTier,
+    Sanitize,
+    default_cache,
+    find_backend,
+    read_regular,
+    sha256_text,
+    write_whole,
+)
 
 CHANGEABLE: Final = frozenset(
     {
@@ -30,6 +41,14 @@ CHANGEABLE: Final = frozenset(
     }
 )
 """Settings that do not change what a run is, and so may be given anew with `--resume`; so may the sandbox."""
+
+_OPTIONS: Final = {
+    "base_url": "--base-url",
+    "endpoints": "--set endpoints=…",
+    "fallbacks": "--fallback",
+    "judges": "--judge",
+}
+"""Options of the settings that hold addresses."""
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -65,7 +84,7 @@ def prepare(place: RunPlace, settings: RunSettings, *, resume: str | None = None
     archive = Workspace(place.workspace).archive()
     if resume is None:
         return _begin(place, archive, settings)
-    return _go_on(archive, archive.find(None if resume == "last" else resume), settings)
+    return _go_on(place, archive, archive.find(None if resume == "last" else resume), settings)
 
 
 def _begin(place: RunPlace, archive: Archive, given: RunSettings) -> PreparedRun:
@@ -111,8 +130,25 @@ def _begin(place: RunPlace, archive: Archive, given: RunSettings) -> PreparedRun
         plan,
         settings,
         tuple(problems),
-        lambda: begin(archive, plan, problems, settings=to_toml(settings)),
+        lambda: _noted(place, begin(archive, plan, problems, settings=to_toml(settings))),
     )
+
+
+def _noted(place: RunPlace, log: RunLog) -> RunLog:
+    """Note in the user's cache that this user began a run with its settings."""
+    with contextlib.suppress(OSError):
+        note = _note(place, log.run)
+        note.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(note, _settings_sha(log.archive, log.run).encode())
+    return log
+
+
+def _settings_sha(archive: Archive, run: str) -> str:
+    return sha256_text(archive.text(run, archive.started(run).settings))
+
+
+def _note(place: RunPlace, run: str) -> Path:
+    return (place.cache or default_cache()) / "runs" / run
 
 
 def keeping(config: EvaluationConfig) -> EvaluationConfig:
@@ -133,7 +169,7 @@ def counting(
     return config.model_copy(update={"counters": True}) if undecided and told else config
 
 
-def _go_on(archive: Archive, run: str, changed: RunSettings) -> PreparedRun:
+def _go_on(place: RunPlace, archive: Archive, run: str, changed: RunSettings) -> PreparedRun:
     asked = changed.evaluation.model_fields_set
     refused = sorted(changed.model_fields_set - CHANGEABLE - {"evaluation"})
     refused += sorted(f"evaluation.{name}" for name in asked - {"sandbox"})
@@ -145,6 +181,7 @@ def _go_on(archive: Archive, run: str, changed: RunSettings) -> PreparedRun:
     settings = stored.model_copy(update=anew)
     if anew.keys() & changed.model_fields_set:
         refuse_unpriced(settings)
+    _refuse_strange_addresses(place, archive, run, settings, given=changed.model_fields_set)
     plan = read_plan(archive, run)
     tier = _tier(run, plan.config.sandbox, changed)
     return PreparedRun(
@@ -154,6 +191,26 @@ def _go_on(archive: Archive, run: str, changed: RunSettings) -> PreparedRun:
         lambda: resume_run(archive, run, bounds=changed.budget),
         run,
     )
+
+
+def _refuse_strange_addresses(
+    place: RunPlace, archive: Archive, run: str, settings: RunSettings, *, given: Collection[str]
+) -> None:
+    """Refuse to send keys where only a run's stored settings say, which others may have written.
+
+    Raises:
+        UsageError: this user did not begin the run, and an address that a key would go to is not given anew.
+    """
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        if read_regular(_note(place, run)).decode() == _settings_sha(archive, run):
+            return
+    for name, addresses in addresses_with_keys(settings).items():
+        strange = [address for address in addresses if name not in given]
+        if strange:
+            raise UsageError(
+                f"run {run} was not begun with this cache, and its settings would have a key sent to "
+                f"{strange[0]}; if that is right, give {_OPTIONS[name]} again"
+            )
 
 
 def _tier(run: str, planned: SandboxTier | None, changed: RunSettings) -> SandboxTier | None:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from kernelwright.agent.providers import LIVE, OFFLINE
 from kernelwright.agent.providers.completion_cache import CachingProvider
-from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy
+from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy, is_loopback
 from kernelwright.agent.providers.fallback import Choice, FallbackProvider
 from kernelwright.agent.providers.policy import RETRIES_BEFORE_FALLBACK
 from kernelwright.agent.providers.provider_kind import ClientTerms, ProviderKind, find_provider
@@ -26,7 +26,7 @@ from kernelwright.agent.records.messages import Provider, Sampling
 from kernelwright.agent.runner import ModelChoice
 from kernelwright.agent.setup.cost_limits import prices_of
 from kernelwright.agent.setup.credentials import api_key, base_url, key_in, key_variable
-from kernelwright.agent.setup.judge_setup import remote_site
+from kernelwright.agent.setup.judge_setup import remote_site, tokens_of
 from kernelwright.agent.setup.run_settings import EndpointChoice, RunSettings
 from kernelwright.agent.setup.usage_error import UsageError, explain
 from kernelwright.evaluator import gpus
@@ -240,6 +240,18 @@ def live_endpoint(settings: RunSettings) -> Endpoint:
         api_key=key,
         key_variable=key_variable(variables),
     )
+
+
+def addresses_with_keys(settings: RunSettings) -> dict[str, list[str]]:
+    """Addresses elsewhere that settings name and keys of the environment go to, by the setting."""
+    kind = find_provider(settings.provider or OFFLINE)
+    named = {
+        "base_url": [settings.base_url] if settings.base_url and api_key(kind.key_variables) else [],
+        "endpoints": [each.base_url for each in settings.endpoints.values() if each.key_env],
+        "fallbacks": [each.base_url for each in settings.fallbacks if each.key_env],
+        "judges": [url for url, token in tokens_of(settings.judges).items() if token],
+    }
+    return {name: [each for each in urls if not is_loopback(each)] for name, urls in named.items()}
 
 
 def _endpoint(choice: EndpointChoice) -> ModelEndpoint:

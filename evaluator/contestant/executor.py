@@ -63,7 +63,7 @@ class Contestant:
         self._layouts: dict[str, CallLayout] = {}
         self._returned: list[Any] = []
         self._held: tuple[Any, ...] = ()
-        """Whatever else must live until the outputs of the last run are their own."""
+        """Tensors kept alive until the outputs of the last run are their own."""
         self._ran: Any = None
         """The model of the last run."""
         self._kept: dict[str, list[Any]] = {}

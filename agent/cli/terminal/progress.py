@@ -236,14 +236,15 @@ def _evaluated(event: events.Judged) -> Text:
     turn = f"turn {event.of.turn + 1}" + (f" of sample {event.of.sample + 1}" if event.of.sample else "")
     speed = f"{event.speedup:.2f}×" if event.speedup is not None else ""
     again = " (same code as before)" if event.reused else " (measured again)" if event.confirms else ""
-    told = f"{event.of.problem} {turn}: {speed or event.detail or 'correct, not timed'}{again}"
+    untimed = "correct; contended, so no speedup counts" if event.contended else "correct, not timed"
+    told = f"{event.of.problem} {turn}: {speed or event.detail or untimed}{again}"
     return _line(event.status, colour(event.status), told)
 
 
 def _line(label: str, style: str, text: str) -> Text:
     from rich.text import Text
 
-    return Text(f"{label:<16}", style=style).append(shortened(text), style="default")
+    return Text(f"{label:<17}", style=style).append(shortened(text), style="default")
 
 
 def shortened(text: str) -> str:

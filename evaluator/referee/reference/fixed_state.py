@@ -111,7 +111,7 @@ class FixedState:
         return [name for name in same if name not in changing]
 
     def of_model(self, model: nn.Module) -> dict[str, torch.Tensor]:
-        """What was changed in a varied model after its construction, by name."""
+        """Tensors of a varied model that were changed after its construction, by name."""
         held = named_state(model)
         changed = (self.moved - self.kept) | (self.made_otherwise & self.kept)
         return {name: held[name].detach() for name in sorted(changed)}

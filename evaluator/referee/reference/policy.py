@@ -56,7 +56,9 @@ FEWEST_COLUMNS: Final = 4
 LOOKED_AT: Final = 1 << 22
 """Elements of which slices along a dimension are compared."""
 EQUAL_SUMS: Final = 1e-13
-"""Relative difference of two slices' weighted sums at which the slices are equal."""
+"""Relative difference of two slices' weighted sums at which the slices are compared."""
+COMPARED_SLICES: Final = 1024
+"""Slices that are compared at most."""
 BLOCK_ROWS: Final = 256
 """Rows and columns of the block whose rank is looked at."""
 FEWEST_ROWS: Final = 4

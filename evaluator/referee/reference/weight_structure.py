@@ -64,8 +64,10 @@ def _has_equal_slices(values: torch.Tensor) -> bool:
         rows = rows[:, : max(policy.FEWEST_COLUMNS, policy.LOOKED_AT // size)].double()
         generator = torch.Generator(rows.device).manual_seed(rows.shape[1])
         along = torch.randn(rows.shape[1], generator=generator, device=rows.device, dtype=rows.dtype)
-        sums = (rows @ along).abs().sort().values
-        if bool((sums.diff() <= policy.EQUAL_SUMS * sums[-1]).any()):
+        sums, order = (rows @ along).abs().sort()
+        near = (sums.diff() <= policy.EQUAL_SUMS * sums[-1]).nonzero()[:, 0][: policy.COMPARED_SLICES]
+        one, other = rows[order[near]], rows[order[near + 1]]
+        if bool(((one == other).all(1) | (one == -other).all(1)).any()):
             return True
     return False
 

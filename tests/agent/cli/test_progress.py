@@ -129,3 +129,20 @@ def test_a_model_that_is_not_asked_again_is_said_once() -> None:
         "m is not asked again: no such model",
         "p4: busy",
     ]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"contended": True}, "PASSED           p1 turn 1: correct; contended, so no speedup counts"),
+        ({}, "PASSED           p1 turn 1: correct, not timed"),
+        (
+            {"status": Status.NONDETERMINISTIC, "detail": "two calls differ"},
+            "NONDETERMINISTIC p1 turn 1: two calls differ",
+        ),
+    ],
+)
+def test_a_line_tells_why_a_correct_kernel_has_no_speedup(more: dict[str, Any], said: str) -> None:
+    file = io.StringIO()
+    ProgressView(Console(file=file, width=200))(judged(1, speedup=None, **more))
+    assert file.getvalue().rstrip() == said

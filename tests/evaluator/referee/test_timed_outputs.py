@@ -2,11 +2,19 @@
 
 import random
 
+import pytest
 import torch
 
-from kernelwright.evaluator.referee.correctness.discontinuities import FlippedElements, FlipTolerance
+from kernelwright.evaluator.referee.correctness.discontinuities import (
+    Decisions,
+    FlippedElements,
+    FlipTolerance,
+)
 from kernelwright.evaluator.referee.correctness.input_distributions import Starts
 from kernelwright.evaluator.referee.correctness.policy import AROUND
+from kernelwright.evaluator.referee.correctness.tolerance import Expected
+from kernelwright.evaluator.referee.correctness.trial_cache import SolvedTrial, Trial
+from kernelwright.evaluator.referee.reference.reference import Output
 from kernelwright.evaluator.referee.timing.timed_inputs import TimedInputs
 from kernelwright.evaluator.referee.timing.timed_outputs import TimedOutputs
 from tests.evaluator.referee.timed_trials import LOOSE, TIGHT, made_inputs, made_trial
@@ -58,3 +66,39 @@ def test_nothing_has_flipped_before_the_first_call():
     assert tolerance.allows(FlippedElements(2, 10), FlippedElements())
     assert not tolerance.allows(FlippedElements(2, 10), FlippedElements(1, 10))
     assert not tolerance.allows(FlippedElements(3, 10), FlippedElements())
+
+
+def outputs_of_places(rows: int) -> tuple[TimedInputs, TimedOutputs]:
+    """Inputs and outputs of a problem that returns a place in every row, without ties in verified calls."""
+
+    def solved() -> SolvedTrial:
+        places = torch.arange(rows)
+        output = Output({"k": "tensor", "i": 0}, [places], [False])
+        settled = Decisions(unsettled=[torch.zeros(rows, dtype=torch.bool)], jumps=[None])
+        expected = Expected(output, [places], [None], in_double=True, decisions=settled)
+        return SolvedTrial(made_trial("as_drawn", LOOSE).arguments, expected)
+
+    trial = Trial("as_drawn", LOOSE, solved)
+    inputs = TimedInputs(Starts([trial], AROUND, True), lambda: solved().arguments, secret=random.Random(3))
+    return inputs, TimedOutputs(inputs, limit=LOOSE)
+
+
+@pytest.mark.parametrize("rows", [1, 64, 1 << 15])
+def test_one_timed_row_may_hold_two_equal_maxima(rows):
+    inputs, outputs = outputs_of_places(rows)
+    recipe, right = inputs.recipe(16), torch.arange(16).unsqueeze(1) + torch.arange(rows)
+    assert outputs.compare([right], [right], recipe, {}).mismatch == ""
+    tied = right.clone()
+    tied[3, 0] += 1
+    once = outputs.compare([tied], [right], recipe, {})
+    assert once.mismatch == ""
+    assert bool(outputs.compare([tied], [right], recipe, once.flipped).mismatch) == (rows == 1)
+
+
+@pytest.mark.parametrize("rows", [1, 64, 1 << 15])
+def test_places_that_are_often_others_are_wrong(rows):
+    inputs, outputs = outputs_of_places(rows)
+    recipe, right = inputs.recipe(16), torch.arange(16).unsqueeze(1) + torch.arange(rows)
+    others = right.clone()
+    others[:, : max(1, rows // 16)] += 1
+    assert outputs.compare([others], [right], recipe, {}).mismatch

@@ -66,6 +66,12 @@ def test_random_weights_of_any_seed_have_none(seed: int) -> None:
     assert structured(weights) == set()
 
 
+def test_rows_of_nearly_equal_sums_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernelwright.evaluator.referee.reference.policy.EQUAL_SUMS", 1.0)
+    assert not has_structure(_seeded(RANDOM["linear"]))
+    assert has_structure(_seeded(STRUCTURED["copies in one"]))
+
+
 @pytest.mark.parametrize("name", STRUCTURED)
 def test_structure_is_found(name: str) -> None:
     assert has_structure(_seeded(STRUCTURED[name]))
