@@ -73,6 +73,7 @@ class Contestant:
         self.handlers: dict[type[Request[Any]], Callable[[Any], Message]] = {
             wire.Setup: self._setup,
             wire.Attach: self._attach,
+            wire.Detach: self._detach,
             wire.Load: self._load,
             wire.Construct: self._construct,
             wire.LayOut: self._lay_out,
@@ -122,6 +123,16 @@ class Contestant:
             needed = fds[: int(descriptor["fds"])]
             del fds[: len(needed)]
             self._blocks.append(self._sharing.attach(descriptor, needed))
+        return Done()
+
+    def _detach(self, request: wire.Detach) -> Done:
+        self._returned, self._held = [], ()
+        self._kept.pop(request.layout, None)
+        del self._layouts[request.layout]
+        self._device.synchronize()
+        for block in request.blocks:
+            self._blocks[block].close()
+        self._device.trim()
         return Done()
 
     def _load(self, request: wire.Load) -> Done:

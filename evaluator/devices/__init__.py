@@ -26,7 +26,7 @@ class Block(Protocol):
         """Descriptors that must travel with it."""
 
     def close(self) -> None:
-        """Give the memory back; every view of it must be gone."""
+        """Give the memory back; every view of it must be gone. Once closed, there is nothing to do."""
 
 
 class Device(Protocol):

@@ -70,8 +70,10 @@ class CpuBlock:
 
     def close(self) -> None:
         """Close the descriptor; the mapping goes with the last view."""
-        os.close(self._fd)
-        del self.data
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+            self.data = self.data.new_empty(0)
 
 
 class HostPages:

@@ -110,10 +110,15 @@ class CudaBlock:
         return ()
 
     def close(self) -> None:
-        """Free owned memory; the process on the other side must be gone."""
-        del self.data
+        """Free owned memory, which the other side must have closed, or be gone; nothing to do if closed."""
+        pointer, self._pointer = ctypes.c_void_p(self._pointer), 0
+        if not pointer:
+            return
+        self.data = self.data.new_empty(0)
         if self._owned:
-            _check(_runtime().cudaFree(ctypes.c_void_p(self._pointer)), "cudaFree")
+            _check(_runtime().cudaFree(pointer), "cudaFree")
+        else:
+            _check(_runtime().cudaIpcCloseMemHandle(pointer), "cudaIpcCloseMemHandle")
 
 
 class _Location(ctypes.Structure):

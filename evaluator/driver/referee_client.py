@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -15,6 +15,7 @@ from kernelwright.evaluator.driver.build_broker import BuildBroker
 from kernelwright.evaluator.driver.evaluation_job import EvaluationJob
 from kernelwright.evaluator.driver.measurement_cache import FactMemory, MeasurementCache
 from kernelwright.evaluator.driver.policy import OPEN_S
+from kernelwright.evaluator.driver.processes.pausable_processes import PausableProcesses, can_pause_on
 from kernelwright.evaluator.driver.processes.process_launcher import ProcessLauncher
 from kernelwright.evaluator.driver.processes.referee_process import RefereeProcess, Served
 from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage
@@ -33,7 +34,7 @@ from kernelwright.evaluator.ipc.referee_messages import (
     SanitizeCandidate,
     Sanitized,
 )
-from kernelwright.evaluator.sandbox import Launcher
+from kernelwright.evaluator.sandbox import Launcher, SandboxedProcess
 from kernelwright.evaluator.schema.candidate import Candidate
 from kernelwright.evaluator.schema.config import EvaluationConfig, Passes
 from kernelwright.evaluator.schema.errors import EvaluatorError, ProblemError
@@ -95,6 +96,7 @@ class RequestHandlers:
             wire.Thaw: workers.thaw,
             wire.Peek: workers.peek,
             wire.OpenMemory: workers.open_memory,
+            wire.FindPauses: workers.paused,
             wire.FindSymbols: workers.symbols,
             wire.FindSanitizers: workers.missing_sanitizers,
             wire.FindCounters: workers.missing_counters,
@@ -167,11 +169,13 @@ class RefereeClient:
         self.device = device
         """Such as `cuda:0`."""
         self._threads = threads(config.threads)
-        self._lock = DeviceLock(device)
+        self._job = job
+        pauses = PausableProcesses(self._running, on_paused=self._note_pause)
+        self._lock = DeviceLock(device, pausable=pauses if can_pause_on(device) else None)
         self._track = trace.new_track(f"referee of {problem.id}")
         launcher = resources.process_launcher(config, device, self._threads)
         self._pool = resources.stocks.of(launcher)
-        self._workers = WorkerService(launcher, self._pool, self._lock)
+        self._workers = WorkerService(launcher, self._pool, self._lock, pauses)
         self._builds = BuildBroker(resources.builder, device, self._lock, config.limits.build_s)
         try:
             if device == "cpu":
@@ -222,6 +226,13 @@ class RefereeClient:
         job.begin(candidate.source, float("inf"))
         return self._converse(SanitizeCandidate(source=candidate.source), job)
 
+    def _running(self) -> Iterator[SandboxedProcess]:
+        yield self._process.sandboxed
+        yield from [worker.sandboxed for worker in list(self._workers.workers.values())]
+
+    def _note_pause(self, seconds: float) -> None:
+        self._job.extend(seconds)
+
     def close(self) -> None:
         """Kill the referee and everything started for it."""
         self._process.close()
@@ -230,6 +241,7 @@ class RefereeClient:
 
     def _converse(self, request: Request[A], job: EvaluationJob) -> A:
         """Have the referee answer, and serve its requests meanwhile."""
+        self._job = job
         handlers = RequestHandlers(job, self._workers, self._builds, self._lock, self._memory, self._track)
         dispatcher = Dispatcher(handlers.traced(), before=handlers.enforce_deadline)
         silence_s = OPEN_S + self._config.limits.total_s

@@ -8,6 +8,7 @@ from kernelwright.evaluator.analysis.elf_symbols import read_symbols
 from kernelwright.evaluator.analysis.ncu import find_ncu, why_not
 from kernelwright.evaluator.driver import policy
 from kernelwright.evaluator.driver.evaluation_job import EvaluationJob
+from kernelwright.evaluator.driver.processes.pausable_processes import PausableProcesses, can_pause_on
 from kernelwright.evaluator.driver.processes.process_launcher import ProcessLauncher, WorkerHandle
 from kernelwright.evaluator.driver.processes.referee_process import Handover
 from kernelwright.evaluator.driver.processes.warm_pool import WarmPool
@@ -26,6 +27,7 @@ class WorkerService:
     launcher: ProcessLauncher
     pool: WarmPool
     lock: DeviceLock
+    pauses: PausableProcesses
     workers: dict[int, WorkerHandle] = field(default_factory=dict)
 
     def worker(self, number: int) -> WorkerHandle:
@@ -49,8 +51,7 @@ class WorkerService:
             job.begin_with_full_headers(self.launcher.config.limits.total_s)
         launched = None
         if request.role in _WARM_ROLES:
-            # While this holds the device, waiting for a process that waits for the device would never end.
-            launched = self.pool.take(wait=self.lock.held == "")
+            launched = self.pool.take(wait=self._may_wait())
             if self.launcher.device != "cpu" or not self.launcher.config.measure:
                 self.pool.replenish()  # on a CPU it would disturb times
         if launched is None:
@@ -60,13 +61,17 @@ class WorkerService:
         self.workers[worker.number] = worker
         return Handover(wire.Started(id=worker.number, set_up=launched.is_set_up), launched.end)
 
+    def _may_wait(self) -> bool:
+        """While this keeps others from the device, waiting for a process that needs it would never end."""
+        return self.lock.held == "" or (self.lock.held == "shared" and can_pause_on(self.launcher.device))
+
     def kill(self, request: wire.Kill, job: EvaluationJob) -> wire.Ended:
         """End a process and say how it ended."""
         worker = self.worker(request.id)
         if worker.watch is not None:
-            worker.sandboxed.wait(policy.TOOL_REPORT_S)
+            self.pauses.wait(worker.sandboxed, policy.TOOL_REPORT_S)
         elif request.ended:
-            worker.sandboxed.wait(policy.LAST_BREATH_S)
+            self.pauses.wait(worker.sandboxed, policy.LAST_BREATH_S)
         report = worker.end()
         if worker.role == "candidate":
             job.note_output(worker.sandboxed.output())
@@ -102,6 +107,10 @@ class WorkerService:
         memory = self.worker(request.id).sandboxed.open_memory()
         return Handover(wire.MemoryOpened(opened=memory is not None), memory)
 
+    def paused(self, request: wire.FindPauses) -> wire.Paused:
+        """Say how long the referee and its workers were paused in all."""
+        return wire.Paused(seconds=self.pauses.paused_s)
+
     def symbols(self, request: wire.FindSymbols) -> wire.Facts:
         """Read the symbols of what was built for a process."""
         symbols = read_symbols(self.worker(request.id).libraries)
@@ -127,7 +136,7 @@ class WorkerService:
                 out_of_memory=False,
                 ended="",
             )
-        worker.sandboxed.wait(request.wait_s)
+        self.pauses.wait(worker.sandboxed, request.wait_s)
         ended = worker.sandboxed.kill()
         report = worker.watch.report(worker.sandboxed.output(), job.source)
         worker.end_watch()

@@ -7,12 +7,13 @@ could lock, too, would let any of them stop our evaluations.
 from __future__ import annotations
 
 import fcntl
-import os
 import time
 from typing import Literal
 
-from kernelwright.evaluator.host import file_lock, trace
+from kernelwright.evaluator.host import trace
+from kernelwright.evaluator.host.lock_files import LockFiles
 from kernelwright.evaluator.host.policy import DEVICE_WAIT_S
+from kernelwright.evaluator.host.shared_claim import Pausable, shared_claim
 from kernelwright.evaluator.schema.errors import MachineError
 
 Hold = Literal["", "shared", "alone"]
@@ -21,8 +22,13 @@ Hold = Literal["", "shared", "alone"]
 class DeviceLock:
     """One holder's claim on a device, across threads and processes of this user."""
 
-    def __init__(self, device: str, *, wait_s: float = DEVICE_WAIT_S) -> None:
+    def __init__(
+        self, device: str, *, wait_s: float = DEVICE_WAIT_S, pausable: Pausable | None = None
+    ) -> None:
         """Claim nothing yet; each claim waits for `wait_s` at most.
+
+        While it shares the device, `pausable` is stopped whenever somebody wants the device alone; without
+        it they wait for `release`.
 
         Raises:
             MachineError: the folder of our lock files is not ours alone.
@@ -32,7 +38,9 @@ class DeviceLock:
         """This holder's claim now."""
         self._device = device
         self._wait_s = wait_s
-        self._fd, self._gate = self._open()
+        self._pausable = pausable
+        self._files = LockFiles(device, wait_s=wait_s)
+        self._closed = False
         self._alone_s = 0.0
         self._since = 0.0
         self._track = trace.new_track(f"{device} lock")
@@ -48,27 +56,34 @@ class DeviceLock:
         Raises:
             MachineError: nobody gave way in time, or the lock is closed.
         """
-        if self.held == "":
-            self._pass(fcntl.LOCK_SH)
-            self._since = time.monotonic()
-        elif self.held == "alone":
-            self._settle()
-            self._lock(self._fd, fcntl.LOCK_SH)
+        if self.held == "shared":
+            return
+        self.release()
+        if self._pausable is None:
+            self._files.claim(fcntl.LOCK_SH)
+        elif self._closed:
+            raise MachineError(f"the lock on {self._device} is closed")
+        else:
+            shared_claim(self._device).join(self._pausable, wait_s=self._wait_s)
+        self._since = time.monotonic()
         self.held = "shared"
 
     def take(self) -> None:
         """Wait until nobody else has the device; raises what `share` raises."""
         if self.held != "alone":
             self.release()
-            self._pass(fcntl.LOCK_EX)
+            self._files.claim(fcntl.LOCK_EX)
             self._since = time.monotonic()
         self.held = "alone"
 
     def release(self) -> None:
         """Let others have it; nothing to do once closed."""
-        self._settle()
-        if self._fd >= 0:
-            fcntl.flock(self._fd, fcntl.LOCK_UN)
+        if self.held:
+            trace.record(self._track, self.held, self._since)
+        self._alone_s = self.alone_s
+        if self._pausable is not None:
+            shared_claim(self._device).leave(self._pausable)
+        self._files.release()
         self.held = ""
 
     def hold(self, how: Hold) -> None:
@@ -84,41 +99,5 @@ class DeviceLock:
     def close(self) -> None:
         """Release and forget."""
         self.release()
-        for descriptor in (self._fd, self._gate):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._fd = self._gate = -1
-
-    def _open(self) -> tuple[int, int]:
-        name = self._device.replace(":", "")
-        return file_lock.open_lock(f"{name}.lock"), file_lock.open_lock(f"{name}.gate")
-
-    def _pass(self, kind: int) -> None:
-        """Lock in the order of asking: a holder that waits to be alone keeps newcomers behind the gate."""
-        if self._fd < 0:
-            raise MachineError(f"the lock on {self._device} is closed")
-        if not (os.fstat(self._fd).st_nlink and os.fstat(self._gate).st_nlink):
-            # What tidies temporary files took them away; whoever comes now locks new ones.
-            self.close()
-            self._fd, self._gate = self._open()
-        self._lock(self._gate, fcntl.LOCK_EX)
-        try:
-            self._lock(self._fd, kind)
-        finally:
-            if self._gate >= 0:
-                fcntl.flock(self._gate, fcntl.LOCK_UN)
-
-    def _lock(self, descriptor: int, kind: int) -> None:
-        if not file_lock.lock(descriptor, kind, wait_s=self._wait_s):
-            who = file_lock.holders(self._fd)
-            self.close()
-            raise MachineError(
-                f"waited {self._wait_s:g} s for {self._device}, which {who} of this user holds; "
-                "let it end, or end it"
-            )
-
-    def _settle(self) -> None:
-        if self.held:
-            trace.record(self._track, self.held, self._since)
-        self._alone_s = self.alone_s
-        self._since = time.monotonic()
+        self._files.close()
+        self._closed = True

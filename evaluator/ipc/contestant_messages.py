@@ -131,6 +131,13 @@ class Attach(ContestantRequest[Done]):
     blocks: Records
 
 
+class Detach(ContestantRequest[Done]):
+    """Forget a layout and unmap blocks that it lies in."""
+
+    layout: Name
+    blocks: Annotated[list[Number], Bounds(policy.MAX_FDS)]
+
+
 class Load(ContestantRequest[Done]):
     """Import source as a module that defines a class."""
 

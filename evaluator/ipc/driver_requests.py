@@ -48,6 +48,12 @@ class Ended(Message):
     """The driver ended it, because its evaluation's time was used up."""
 
 
+class Paused(Message):
+    """How long a referee and its workers were stopped while others timed, in all."""
+
+    seconds: Seconds
+
+
 class Peeked(Message):
     """Bytes found in a process, in hexadecimal; None where the system lets nobody look."""
 
@@ -217,6 +223,10 @@ class Remember(DriverRequest[Done]):
 
     about: Line
     facts: Fields
+
+
+class FindPauses(DriverRequest[Paused]):
+    """Ask how long the referee and its workers were stopped, which is nobody's fault."""
 
 
 class FindSymbols(DriverRequest[Facts]):

@@ -88,8 +88,8 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
         if config.measure:
             progress.enter(Stage.TIME)
             problem.sanitizer.start_ahead(config.sanitize, source, progress.builds)
-            buffers = problem.timer.lay_out(worker)
             with problem.device_alone(worker):
+                buffers = problem.timer.lay_out(worker)
                 measurement = progress.add(_time(problem, worker, buffers, source, verification))
                 plausibility = progress.add(problem.roofline.assess(measurement.candidate.median_ms))
                 progress.enter(Stage.ATTRIBUTE)
@@ -129,6 +129,7 @@ def _evaluate_once(problem: OpenProblem, request: EvaluationRequest) -> Outcome:
         return progress.outcome.failed(CandidateFailed(Status.OUT_OF_MEMORY, _NO_ROOM_LEFT))
     finally:
         problem.sanitizer.end_unused()
+        problem.free_memory()
         problem.release_device()
     return progress.outcome
 
@@ -186,6 +187,7 @@ def _recheck_baseline(problem: OpenProblem, measurement: Measurement) -> Measure
         return measurement
     problem.hold_device(exclusive=True)
     rechecked = problem.timer.recheck(measurement)
+    problem.free_memory()
     problem.hold_device(exclusive=False)
     return rechecked
 

@@ -14,6 +14,7 @@ from kernelwright.evaluator.referee.checks.sanitization import Sanitizer
 from kernelwright.evaluator.referee.correctness.other_shapes import OtherShapes
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.timing.candidate_timer import CandidateTimer
+from kernelwright.evaluator.referee.worker.quiet_device import hold_quiet
 from kernelwright.evaluator.referee.worker.setup import ProblemContext, start
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.config import EvaluationConfig
@@ -58,7 +59,7 @@ class OpenProblem:
 
     def hold_device(self, *, exclusive: bool) -> float:
         """Wait for the device; return the seconds waited, which no worker's deadline includes."""
-        return self.context.driver.hold(exclusive=exclusive)
+        return hold_quiet(self.context) if exclusive else self.context.driver.hold(exclusive=False)
 
     def release_device(self) -> None:
         """Give the device back."""
@@ -94,10 +95,16 @@ class OpenProblem:
         worker.extend(time.monotonic() - asked)
         worker.thaw()
         yield
+        self.free_memory()
         if not self.on_gpu:
             worker.freeze()
             self.release_device()
         worker.extend(self.hold_device(exclusive=False))
+
+    def free_memory(self) -> None:
+        """On a GPU, give the baselines' memory for calls back, which others need to time."""
+        if self.on_gpu:
+            self.timer.free()
 
     def sanitize(self, source: str) -> Sanitization:
         """Run the sanitizers on a candidate that passed before."""
@@ -114,3 +121,4 @@ class OpenProblem:
         self.hold_device(exclusive=True)
         self.timer.baselines.measure()
         self.roofline.measure()
+        self.free_memory()

@@ -298,3 +298,38 @@ def test_nothing_of_ours_is_shown_as_what_the_candidate_printed(evaluator):
     evaluation = evaluator.evaluate(PROBLEM, model("return x"), UNTIMED)
     assert evaluation.status is Status.WRONG_VALUES
     assert evaluation.output_tail == ""
+
+
+def test_a_pause_while_another_times_counts_against_nobody(shared_cache, tmp_path, monkeypatch):
+    # As on a GPU: whatever shares the device is stopped in mid-work.
+    monkeypatch.setattr(
+        "kernelwright.evaluator.host.file_lock.tempfile", SimpleNamespace(gettempdir=lambda: str(tmp_path))
+    )
+    for module in ("worker_service", "referee_client", "processes.process_launcher"):
+        monkeypatch.setattr(f"kernelwright.evaluator.driver.{module}.can_pause_on", lambda device: True)
+    over = threading.Event()
+    paused = []
+
+    def time_others():
+        lock = DeviceLock("cpu")
+        while not over.wait(0.3):
+            began = time.monotonic()
+            lock.take()
+            time.sleep(1.5)
+            paused.append(time.monotonic() - began)
+            lock.release()
+        lock.close()
+
+    other = threading.Thread(target=time_others)
+    limits = Limits(call_s=2.5, load_s=30, memory_gib=2)
+    slow = model("time.sleep(1.2)\nreturn torch.relu(x * self.scale + self.shift)")
+    with Evaluator(cache=shared_cache) as evaluator:
+        other.start()
+        found = [
+            evaluator.evaluate(PROBLEM, candidate, UNTIMED.model_copy(update={"limits": limits, "trials": 2}))
+            for candidate in (slow, model("time.sleep(60)"))
+        ]
+    over.set()
+    other.join()
+    assert [each.status for each in found] == [Status.PASSED, Status.TIMED_OUT], found[0].detail
+    assert len(paused) > 2

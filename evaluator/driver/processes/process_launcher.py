@@ -14,6 +14,7 @@ from kernelwright.evaluator.analysis.sanitizers import SanitizerRun, Sanitizers
 from kernelwright.evaluator.driver.built_libraries import BuiltLibraries
 from kernelwright.evaluator.driver.policy import START_S
 from kernelwright.evaluator.driver.processes.connection import connected
+from kernelwright.evaluator.driver.processes.pausable_processes import PausableProcesses, can_pause_on
 from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage
 from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.ipc.channel import Channel
@@ -124,11 +125,14 @@ class ProcessLauncher:
             MachineError: the sandbox could not be started.
             ChannelError: the process died, or says something else than that it is ready.
         """
-        lock = DeviceLock(self.device)
+        started: list[SandboxedProcess] = []
+        pauses = PausableProcesses(lambda: started) if can_pause_on(self.device) else None
+        lock = DeviceLock(self.device, pausable=pauses)
         try:
             if self.device == "cpu":
                 lock.share()  # importing torch takes a core
             launched = self.start("candidate")
+            started.append(launched.process.sandboxed)
             try:
                 channel = Channel(launched.end)
                 decode(channel.receive(START_S), Listening)

@@ -145,6 +145,8 @@ class Sanitizer:
         self._kind = context.device.torch_device.type
         self._smaller: list[ShapeVariant] | None = None
         self._deadline = 0.0
+        self._paused_s = 0.0
+        """Seconds that the referee had been paused when the candidate came."""
         self._repeatable: bool | None = None
         self._workers: dict[str, WorkerProcess] = {}
         self._stress: Stress | None = None
@@ -196,7 +198,7 @@ class Sanitizer:
         kept = self._remembered(source) if call_ms is not None else None
         if kept is not None:
             return kept
-        started = time.monotonic()
+        started, self._paused_s = time.monotonic(), self._context.driver.paused_s()
         self._deadline = started + self._limit_s + (COMPILE_S if _compiles_itself(source) else 0.0)
         self._repeatable = repeatable
         record = _Record(words={word for _, word in words_of_module(source)})
@@ -317,7 +319,8 @@ class Sanitizer:
             self._context.driver.hold(exclusive=False)
 
     def _left(self) -> float:
-        return max(1.0, self._deadline - time.monotonic())
+        paused_s = self._context.driver.paused_s() - self._paused_s
+        return max(1.0, self._deadline + paused_s - time.monotonic())
 
     def _run_tool(self, tool: str, variant: ShapeVariant, source: str) -> ToolRun:
         worker = self._workers.pop(tool, None) or self._start_under(tool)
@@ -354,7 +357,7 @@ class Sanitizer:
             CandidateFailed: the candidate failed on the way.
         """
         context = replace(variant.context, load_s=self._left())
-        configure(context, worker, sharing="cpu")
+        self._deadline += configure(context, worker, sharing="cpu")
         before = time.monotonic()
         load(context, worker, source, class_name="ModelNew")
         if worker.builds.count:

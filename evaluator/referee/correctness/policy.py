@@ -111,7 +111,7 @@ FLIP_PEAK: Final = 4.0
 # Timed outputs, which are compared with the baseline's.
 BASELINE_ERROR: Final = 8.0
 """Scales the baseline may err itself: the scale is no less than its error where that was measured."""
-MAX_INDEX_FLIPS: Final = 1e-3
+MAX_INDEX_FLIPS: Final = 1e-4
 """Share of whole numbers that may differ from the baseline's where verification saw no ties, and at least one
 of all: of the many thousand rows that are timed, some have two equal maxima, and either place is right."""
 USUAL_VALUE_SAMPLE: Final = 65536

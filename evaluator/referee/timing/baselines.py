@@ -24,6 +24,7 @@ from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate
 from kernelwright.evaluator.referee.worker.setup import (
     ProblemContext,
     begin_construction,
+    lay_out_call,
     load,
     start,
 )
@@ -40,7 +41,8 @@ _OTHER_OUTPUTS: Final = (Status.WRONG_VALUES, Status.WRONG_SHAPE, Status.WRONG_D
 class Baselines:
     """A problem's reference on this device."""
 
-    eager: CallBuffers
+    worker: WorkerProcess
+    """The process that candidates are compared with."""
     queued: bool
     """True if its calls can be queued ahead of the clock."""
     facts: BaselineFacts
@@ -48,15 +50,46 @@ class Baselines:
     count: int
     """Calls of the batches that these facts are from."""
     gate: LaunchGate | None
+    """The gate that its calls were queued behind."""
     capacity: int
     """Calls that are queued while nobody else uses the device."""
+    buffers: CallBuffers | None
+    """Its memory for calls, while a candidate is timed; between two it would only fill the device."""
     launched_spread: float | None = None
     """Relative standard deviation between processes whose calls are not queued, though they can be; measured
     when the first candidate is met that cannot queue its own."""
 
+    @property
+    def eager(self) -> CallBuffers:
+        """Its memory for calls.
+
+        Raises:
+            RuntimeError: it has none now.
+        """
+        if self.buffers is None:
+            raise RuntimeError("the baseline's memory was given back")
+        return self.buffers
+
     def restore_queue(self) -> None:
         """Undo limits from memory that was short beside one candidate."""
         self.eager.queue_behind(self.gate, self.capacity)
+
+    def lay_out(self, session: TimingSession) -> None:
+        """Make room for its calls, where there is none."""
+        if self.buffers is None:
+            self.worker.thaw()
+            self.buffers = session.lay_out(self.worker)
+            if self.gate is not None and self.buffers.gate is not None:
+                self.buffers.gate.like(self.gate)
+                self.gate = self.buffers.gate
+
+    def free(self) -> None:
+        """Give its memory for calls back."""
+        buffers, self.buffers = self.buffers, None
+        if buffers is not None:
+            self.worker.thaw()
+            buffers.free()
+            self.worker.freeze()
 
     def beside(self, queued: bool) -> BaselineFacts:
         """Facts that hold beside a candidate whose calls are queued or not.
@@ -101,7 +134,8 @@ class BaselineTimer:
         self._measured: Baselines | None = None
         self._started: list[WorkerProcess] = []
         """Reference processes started ahead; memory for timed calls is taken by one after the other."""
-        self._compiled: CallBuffers | None = None
+        self._compiled: WorkerProcess | None = None
+        """A process that holds the compiled reference, started ahead."""
         self._compile_failures = 0
         self._disturbed = False
         """True once other programs wanted the cores while something was measured."""
@@ -110,6 +144,21 @@ class BaselineTimer:
     def known(self) -> bool:
         """True once `measure` has nothing left to do."""
         return self._measured is not None
+
+    def ready(self) -> Baselines:
+        """The baselines, measured, with memory for calls until `free`; raises what `measure` does."""
+        found = self.measure()
+        try:
+            found.lay_out(self._session)
+        except (CandidateFailed, torch.OutOfMemoryError) as error:
+            self._require_room(error)
+            raise EvaluatorError(f"the reference failed by itself: {error}") from error
+        return found
+
+    def free(self) -> None:
+        """Give the memory for calls back, so that others may time."""
+        if self._measured is not None:
+            self._measured.free()
 
     def measure(self) -> Baselines:
         """Time the reference alone: once, for every candidate.
@@ -152,7 +201,7 @@ class BaselineTimer:
                 self._started.append(worker)
             if compiling is not None:
                 finish()
-                self._compiled = self._session.lay_out(compiling)
+                self._compiled = compiling
             if self._kind == "cuda":
                 driver.release()
             if self._compiled is not None:
@@ -170,7 +219,7 @@ class BaselineTimer:
         """End the baselines' processes."""
         self._close_unneeded()
         if self._measured is not None:
-            self._measured.eager.worker.close()
+            self._measured.worker.close()
 
     def compare_launching(self) -> None:
         """Measure how much processes differ in launching, for a candidate whose launches count.
@@ -179,7 +228,7 @@ class BaselineTimer:
             DeviceFull: others hold the memory that it needs.
             EvaluatorError: it could not be measured.
         """
-        found = self.measure()
+        found = self.ready()
         count = _few(found.count, found.facts.solo_ms)
         try:
             spread = self._process_spread(found.eager, count, queued=False, call_ms=found.facts.solo_ms)
@@ -215,7 +264,7 @@ class BaselineTimer:
         facts = BaselineFacts(
             alone.median_ms, alone.spread_ms, compile_ratio, spread, impossible, self._disturbed
         )
-        return Baselines(eager, queued, facts, count, gate, capacity)
+        return Baselines(eager.worker, queued, facts, count, gate, capacity, eager)
 
     def _compile_ratio_with_retry(self, eager: CallBuffers, count: int, alone: Timing, queued: bool) -> float:
         """Measure `_compile_ratio`; where it fails, retry while nobody else uses the device.
@@ -305,20 +354,19 @@ class BaselineTimer:
     def _reference(self, *, compiled: bool = False) -> CallBuffers:
         """Take a process with the reference that was started ahead, or start one."""
         if compiled and self._compiled is not None:
-            buffers, self._compiled = self._compiled, None
-            return buffers
-        is_ready = bool(self._started) and not compiled
-        worker = self._started.pop(0) if is_ready else start(self._context, role="baseline")
+            worker, self._compiled, is_ready = self._compiled, None, True
+        else:
+            is_ready = bool(self._started) and not compiled
+            worker = self._started.pop(0) if is_ready else start(self._context, role="baseline")
         try:
             if not is_ready:
                 self._begin_load(worker, compiled=compiled)()
-            buffers = self._session.lay_out(worker)
-            if compiled:
-                self._compile(buffers)
+                if compiled:
+                    self._compile(worker)
+            return self._session.lay_out(worker)
         except BaseException:
             worker.close()
             raise
-        return buffers
 
     def _begin_load(self, worker: WorkerProcess, *, compiled: bool) -> Callable[[], None]:
         """Import the reference and begin to construct it; return what waits for that."""
@@ -327,9 +375,10 @@ class BaselineTimer:
         load(self._context, worker, self._context.reference.source, class_name=spec.class_name)
         return begin_construction(self._context, worker, spec)
 
-    def _compile(self, buffers: CallBuffers) -> None:
+    def _compile(self, worker: WorkerProcess) -> None:
         """Make a compiled model's first call, on inputs of the problem: zeros may be none."""
-        buffers.write(self._pool.bases[0].arguments.leaves)
+        base = self._pool.bases[0]
+        buffers = lay_out_call(worker, "first", base.arguments, base.expected.output)
         self._context.device.synchronize()
         buffers.run("m", timeout_s=policy.COMPILE_S)
 
@@ -350,7 +399,7 @@ class BaselineTimer:
         while self._started:
             self._started.pop().close()
         if self._compiled is not None:
-            self._compiled.worker.close()
+            self._compiled.close()
             self._compiled = None
 
 

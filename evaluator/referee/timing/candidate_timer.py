@@ -6,6 +6,7 @@ inconsistent with the referee's clock, a second process decides.
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -130,7 +131,7 @@ class CandidateTimer:
         """
         if self._last is None or not self.needs_recheck(found):
             return found
-        baselines, queued = self.baselines.measure(), self._last.batch.queued
+        baselines, queued = self.baselines.ready(), self._last.batch.queued
         baselines.restore_queue()
         if queued != baselines.queued:
             self.baselines.compare_launching()
@@ -157,6 +158,11 @@ class CandidateTimer:
             return self.baselines.time_alone(baselines.eager, count, queued)
         except CandidateFailed as failure:
             raise EvaluatorError(f"the reference failed by itself: {failure.detail}") from failure
+
+    def free(self) -> None:
+        """Give the baselines' memory for calls back, as far as their processes still answer."""
+        with contextlib.suppress(CandidateFailed):
+            self.baselines.free()
 
     def close(self) -> None:
         """End the baselines' processes."""
@@ -189,7 +195,7 @@ class CandidateTimer:
 
     def _measure(self, candidate: CallBuffers) -> TimedCandidate:
         """Time one process against the reference's; raises what `time` does."""
-        baselines = self.baselines.measure()
+        baselines = self.baselines.ready()
         baselines.restore_queue()
         turns = self._sized_comparison(candidate, baselines)
         self._check_clock(turns)

@@ -64,8 +64,8 @@ class TimingSession:
     def lay_out(self, worker: WorkerProcess) -> CallBuffers:
         """Make room for the timed calls of model `m` of a worker."""
         buffers = lay_out(worker, "time", self._base.arguments, self._base.expected.output, self._most)
-        shut = gate(self.device, worker.blocks, worker.attach([WORD_BYTES])[0])
-        buffers.queue_behind(shut)
+        buffers.gate_block = worker.attach([WORD_BYTES])[0]
+        buffers.queue_behind(gate(self.device, worker.blocks, buffers.gate_block))
         return buffers
 
     def allow_for(self, baseline_ms: float) -> None:

@@ -39,6 +39,8 @@ class CallBuffers:
     """Inputs that calls change."""
     gate: LaunchGate | None = None
     """The calls are queued behind it; None where they cannot be."""
+    gate_block: int | None = None
+    """The block of the word that a gate waits for."""
     returned: ReturnedOutputs = field(init=False)
     """Outputs in the worker's own memory."""
 
@@ -82,6 +84,12 @@ class CallBuffers:
             raise CandidateFailed(_COMPLAINTS.get(ran.kind, Status.WRONG_DTYPE), ran.complaint)
         self.returned.note(first, count, ran.where)
         return ran
+
+    def free(self) -> None:
+        """Give the memory back; nothing can be run here any more."""
+        blocks = [self.input_block, self.output_block]
+        blocks += [self.gate_block] if self.gate_block is not None else []
+        self.worker.detach(self.layout, blocks)
 
     def stop_queueing(self) -> None:
         """Launch calls in their own time from now on."""

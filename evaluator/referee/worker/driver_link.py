@@ -6,6 +6,7 @@ from typing import Any
 
 from kernelwright.evaluator.ipc.channel import Channel
 from kernelwright.evaluator.ipc.driver_requests import (
+    FindPauses,
     Hold,
     OpenMemory,
     ReadReport,
@@ -24,6 +25,7 @@ class DriverLink:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
+        self._holds = False
 
     def ask(self, request: Request[A_co]) -> A_co:
         """The driver's answer to a request.
@@ -47,10 +49,20 @@ class DriverLink:
 
         With `anew`, it is given back first, so that others that wait come before.
         """
+        self._holds = True
         return self.ask(Hold(exclusive=exclusive, anew=anew)).waited_s
+
+    def hold_somehow(self) -> float:
+        """Share the device unless it is held, shared or alone; returns the seconds waited."""
+        return 0.0 if self._holds else self.hold(exclusive=False)
+
+    def paused_s(self) -> float:
+        """Seconds this process and its workers were stopped while others timed, in all."""
+        return self.ask(FindPauses()).seconds
 
     def release(self) -> None:
         """Give the device back."""
+        self._holds = False
         self.ask(Release())
 
     # Any: facts are JSON, checked by their reader.

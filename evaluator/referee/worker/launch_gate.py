@@ -47,6 +47,10 @@ class LaunchGate:
         """Try no larger batches."""
         self.capacity = min(self.capacity, calls)
 
+    def like(self, other: LaunchGate) -> None:
+        """Take over what is known of the same worker's queue."""
+        self.largest_queued, self.capacity = other.largest_queued, other.capacity
+
     def set_capacity(self, calls: int) -> None:
         """Try batches up to this size, however many fitted before."""
         self.capacity = min(calls, MAX_QUEUED_CALLS)

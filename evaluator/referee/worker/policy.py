@@ -30,3 +30,9 @@ KEEP_CHANCE: Final = 0.25
 """Chance that a call's outputs are kept after each run."""
 KEPT_BYTES: Final = 1 << 30
 """Memory of all kept outputs above which only the first call's are kept."""
+
+QUIET_S: Final = 0.01
+"""Seconds without another process's work on a GPU after which it counts as quiet: a process has it for about
+2 ms at a time while several want it."""
+QUIET_WAIT_S: Final = 2.0
+"""Seconds to wait for that: what a stopped process had queued runs on, ten times slower under a tool."""

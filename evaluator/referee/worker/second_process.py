@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kernelwright.evaluator.referee.worker.quiet_device import hold_quiet
 from kernelwright.evaluator.referee.worker.setup import ModelSpec, ProblemContext, load_model, start
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 
@@ -34,7 +35,7 @@ class SecondProcess:
         driver.hold(exclusive=False)
         worker.limit(self.total_s)
         load_model(self.context, worker, self.source, self.spec)
-        worker.extend(driver.hold(exclusive=True))
+        worker.extend(hold_quiet(self.context))
         return worker
 
     def close(self) -> None:

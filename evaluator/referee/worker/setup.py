@@ -78,9 +78,12 @@ def configure(
     *,
     threads: int | None = None,
     sharing: str | None = None,
-) -> None:
-    """Choose a worker's device, threads and precision; `sharing` is where shared memory lies."""
-    worker.setup(
+) -> float:
+    """Choose a worker's device, threads and precision; `sharing` is where shared memory lies.
+
+    Returns the seconds waited for the device.
+    """
+    return worker.setup(
         device=context.device_name, threads=threads or context.threads, math=context.math, sharing=sharing
     )
 

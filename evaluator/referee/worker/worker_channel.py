@@ -47,6 +47,8 @@ class WorkerChannel:
         self._driver = driver
         self.id = process
         self._deadline = float("inf")
+        self._paused_s = 0.0
+        """Seconds of pauses that its time was extended by."""
         self.builds = BuildTally()
         self.lost = False
         """Nothing more can be asked of the process."""
@@ -126,9 +128,13 @@ class WorkerChannel:
             self.frozen = False
 
     def _next(self, deadline: float, timeout_s: float) -> JsonObject:
+        began = time.monotonic()
         try:
-            return self._channel.receive(max(0.0, min(deadline, self._deadline) - time.monotonic()))
+            return self._channel.receive(max(0.0, min(deadline, self._deadline) - began))
         except ChannelTimeout:
+            paused_s = self._paused_since(began)
+            if paused_s > 0:
+                return self._next(deadline + paused_s, timeout_s)
             self.lost = True
             if deadline <= self._deadline:
                 raise CandidateFailed(Status.TIMED_OUT, f"no answer within {timeout_s:.0f} s") from None
@@ -137,6 +143,13 @@ class WorkerChannel:
             raise self._garbled(error) from None
         except ChannelClosed:
             raise self._dead() from None
+
+    def _paused_since(self, began: float) -> float:
+        """Extend its time by pauses not allowed for yet; return what of them may lie after a time."""
+        paused_s = self._driver.paused_s()
+        more, self._paused_s = paused_s - self._paused_s, paused_s
+        self._deadline += more
+        return min(more, time.monotonic() - began)
 
     def _build(self, received: JsonObject) -> BuildFinished:
         """The driver's answer to a build request; it sees none that is not well formed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from kernelwright.evaluator.devices import Block, Device
-from kernelwright.evaluator.ipc.contestant_messages import Attach, Listening, Setup
+from kernelwright.evaluator.ipc.contestant_messages import Attach, Detach, Listening, Setup
 from kernelwright.evaluator.ipc.driver_requests import Kill, Peek, Start
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
@@ -41,12 +41,17 @@ class WorkerProcess(WorkerChannel):
         self._memory: int | None = None
         """A descriptor of its memory, once that was looked at."""
 
-    def setup(self, *, device: str, threads: int, math: str, sharing: str | None = None) -> None:
-        """Once it has started, choose device, threads and precision flags; unless that was done."""
+    def setup(self, *, device: str, threads: int, math: str, sharing: str | None = None) -> float:
+        """Once it has started, choose device, threads and precision flags; unless that was done.
+
+        Returns the seconds waited for the device, which opening it on a GPU would disturb.
+        """
         if self._is_set_up:
-            return
+            return 0.0
         self.read(self.receive(START_S), Listening)
+        waited_s = self._driver.hold_somehow() if device.startswith("cuda") else 0.0
         self.ask(Setup(device=device, threads=threads, math=math, sharing=sharing), START_S)
+        return waited_s
 
     def attach(self, sizes: list[int]) -> list[int]:
         """Allocate blocks for this process alone; returns their indices."""
@@ -57,6 +62,12 @@ class WorkerProcess(WorkerChannel):
         fds = [fd for block in blocks for fd in block.fds()]
         self.ask(Attach(blocks=descriptors), START_S, fds)
         return list(range(first, len(self.blocks)))
+
+    def detach(self, layout: str, blocks: list[int]) -> None:
+        """Free blocks that only a layout of this process lies in."""
+        self.ask(Detach(layout=layout, blocks=blocks), START_S)
+        for block in blocks:
+            self.blocks[block].close()
 
     def run(
         self,

@@ -97,6 +97,7 @@ class SandboxedProcess:
         self._own_tasks = len({processes.init} | ({processes.monitor.pid} if monitored else set()))
         self._lock = threading.Lock()
         self._gone = threading.Event()
+        self._stopped_by: set[str] = set()
         self._killed_for = ""
         self._over_memory = False
         self._status: int | None = None
@@ -123,8 +124,10 @@ class SandboxedProcess:
         self._kill_all("killed on request")
         return self._finish()
 
-    def freeze(self) -> None:
+    def freeze(self, by: str = "") -> None:
         """Stop every task of the tree and wait until none runs; does nothing after its end.
+
+        It stays stopped until everybody who stopped it, each named by `by`, has let it run again.
 
         Raises:
             MachineError: a task did not stop.
@@ -132,6 +135,7 @@ class SandboxedProcess:
         with self._lock:
             if self._ended or self._gone.is_set():
                 return
+            self._stopped_by.add(by)
             group = self._resources.group
             try:
                 if group and group.freezes:
@@ -141,9 +145,11 @@ class SandboxedProcess:
             except TimeoutError as error:
                 raise MachineError(f"cannot freeze a sandbox: {error}") from error
 
-    def thaw(self) -> None:
+    def thaw(self, by: str = "") -> None:
+        """Let it run again, unless somebody else has stopped it."""
         with self._lock:
-            if self._ended or self._gone.is_set():
+            self._stopped_by.discard(by)
+            if self._stopped_by or self._ended or self._gone.is_set():
                 return
             group = self._resources.group
             if group and group.freezes:

@@ -33,7 +33,7 @@ def test_all_builds_are_recorded_but_only_the_first_of_those_that_failed() -> No
 
 
 def test_every_request_but_an_inspections_own_has_one_handler() -> None:
-    workers = WorkerService(NOTHING, NOTHING, NOTHING)
+    workers = WorkerService(NOTHING, NOTHING, NOTHING, NOTHING)
     builds = BuildBroker(NOTHING, "cpu", NOTHING, 1.0)
     memory = FactMemory(NOTHING, "cpu", 1)
     table = RequestHandlers(
@@ -45,7 +45,7 @@ def test_every_request_but_an_inspections_own_has_one_handler() -> None:
 
 def test_a_process_that_was_never_started_is_not_there() -> None:
     with pytest.raises(EvaluatorError, match="process 7, which it never started"):
-        WorkerService(NOTHING, NOTHING, NOTHING).freeze(driver_requests.Freeze(id=7))
+        WorkerService(NOTHING, NOTHING, NOTHING, NOTHING).freeze(driver_requests.Freeze(id=7))
 
 
 def test_time_that_is_used_up_is_noted_once_and_waiting_buys_more() -> None:

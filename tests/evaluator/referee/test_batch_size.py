@@ -67,6 +67,12 @@ def _timers(
     return timer
 
 
+def _baselines(
+    eager: CallBuffers, queued: bool, known: BaselineFacts, count: int, gate: LaunchGate | None, capacity: int
+) -> Baselines:
+    return Baselines(eager.worker, queued, known, count, gate, capacity, eager)
+
+
 class _Timed(CandidateTimer):
     """A candidate timer with such timers."""
 
@@ -78,7 +84,7 @@ class _Timed(CandidateTimer):
     def batches(self, candidate: CallBuffers, eager: CallBuffers) -> tuple[int, bool]:
         """Calls in the batches that score, and whether they were queued."""
         known = BaselineFacts(0.01, 0.0001, None, None)
-        baselines = Baselines(eager, True, known, MAX_QUEUED_CALLS, eager.gate, MAX_QUEUED_CALLS)
+        baselines = _baselines(eager, True, known, MAX_QUEUED_CALLS, eager.gate, MAX_QUEUED_CALLS)
         batch = self._sized_comparison(candidate, baselines).batch
         return batch.count, batch.queued
 
@@ -186,7 +192,7 @@ def test_a_queue_known_to_be_shorter_is_not_tried_again():
 def test_what_a_reference_queues_beside_one_candidate_says_nothing_of_the_next():
     eager = _buffers()
     assert eager.gate is not None
-    baselines = Baselines(eager, True, BaselineFacts(1.0, 0.1, None, None), 1024, eager.gate, 512)
+    baselines = _baselines(eager, True, BaselineFacts(1.0, 0.1, None, None), 1024, eager.gate, 512)
     eager.gate.limit(8)
     eager.stop_queueing()
     baselines.restore_queue()
@@ -196,13 +202,13 @@ def test_what_a_reference_queues_beside_one_candidate_says_nothing_of_the_next()
 
 def test_who_does_not_queue_gains_nothing_by_the_references_launches():
     known = BaselineFacts(1.0, 0.1, None, process_spread=0.01)
-    baselines = Baselines(_buffers(), True, known, 1024, None, 0)
+    baselines = _baselines(_buffers(), True, known, 1024, None, 0)
     assert baselines.beside(True) == known
     assert baselines.beside(False).max_ms == 1.0
     assert baselines.beside(False).process_spread is None
     baselines.set_launch_spread(0.1)
     assert baselines.beside(False).process_spread == 0.1
-    assert Baselines(_buffers(), False, known, 1024, None, 0).beside(False) == known
+    assert _baselines(_buffers(), False, known, 1024, None, 0).beside(False) == known
 
 
 @pytest.mark.parametrize("launched_ms", [0.01, 0.2])

@@ -18,7 +18,9 @@ from kernelwright.evaluator.ipc.driver_requests import (
     BuildFinished,
     BuildLibrary,
     Ended,
+    FindPauses,
     Kill,
+    Paused,
     Start,
     Started,
     unbuilt,
@@ -47,6 +49,8 @@ class Driver(DriverLink):
             time.sleep(0.02)
             return self._built
         ended = Ended(returncode=0, signal=None, out_of_memory=False, reason="", timed_out=False)
+        if isinstance(request, FindPauses):
+            return Paused(seconds=0.0)
         return ended if isinstance(request, Kill) else Done()
 
 

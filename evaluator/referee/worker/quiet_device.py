@@ -1,0 +1,29 @@
+"""Hold the device alone: others are stopped, and what they had queued on it has run."""
+
+from __future__ import annotations
+
+import time
+
+from kernelwright.evaluator.devices import Device
+from kernelwright.evaluator.referee.worker.policy import QUIET_S, QUIET_WAIT_S
+from kernelwright.evaluator.referee.worker.setup import ProblemContext
+
+
+def hold_quiet(context: ProblemContext) -> float:
+    """Wait until the device is this process's alone and nothing of others runs there; return the seconds."""
+    began = time.monotonic()
+    context.driver.hold(exclusive=True)
+    if context.device.torch_device.type == "cuda":
+        _await_quiet(context.device)
+    return time.monotonic() - began
+
+
+def _await_quiet(device: Device) -> None:
+    """Wait until nobody else has had the device for a while, or for too long; timing sees what is left."""
+    device.synchronize()
+    watch, until = device.watch(), time.monotonic() + QUIET_WAIT_S
+    while True:
+        watch.start()
+        time.sleep(QUIET_S)
+        if watch.stop() == 0.0 or time.monotonic() > until:
+            return

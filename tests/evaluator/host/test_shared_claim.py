@@ -1,0 +1,160 @@
+"""Work that shares a device is paused while somebody has it alone, and goes on afterwards."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kernelwright.evaluator import MachineError
+from kernelwright.evaluator.host.device_lock import DeviceLock
+
+
+class Work:
+    """Work that notes whether it may run."""
+
+    def __init__(self) -> None:
+        self.running = True
+        self.pauses = 0
+
+    def pause(self) -> None:
+        self.running = False
+        self.pauses += 1
+
+    def go_on(self) -> None:
+        self.running = True
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("kernelwright.evaluator.host.shared_claim.SHARED_SLICE_S", 0.02)
+
+
+@pytest.fixture
+def timing() -> Iterator[DeviceLock]:
+    lock = DeviceLock("cuda:0", wait_s=20)
+    yield lock
+    lock.close()
+
+
+def sharing(count: int) -> tuple[list[Work], list[DeviceLock]]:
+    works = [Work() for _ in range(count)]
+    locks = [DeviceLock("cuda:0", wait_s=20, pausable=work) for work in works]
+    for lock in locks:
+        lock.share()
+    return works, locks
+
+
+def until(condition: object) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_timing_does_not_wait_for_the_end_of_shared_work(timing: DeviceLock) -> None:
+    works, locks = sharing(3)
+    timing.take()
+    assert [work.running for work in works] == [False] * 3
+    timing.release()
+    until(lambda: all(work.running for work in works))
+    timing.take()
+    assert [work.pauses for work in works] == [2] * 3
+    timing.release()
+    for lock in locks:
+        lock.close()
+    assert timing.alone_s > 0
+
+
+def test_whoever_stops_sharing_is_not_kept_stopped(timing: DeviceLock) -> None:
+    (stays, leaves), (first, second) = sharing(2)
+    timing.take()
+    second.release()
+    assert leaves.running
+    assert not stays.running
+    timing.release()
+    until(lambda: stays.running)
+    first.close()
+    second.close()
+
+
+def test_a_newcomer_waits_until_timing_is_over(timing: DeviceLock) -> None:
+    _, (first,) = sharing(1)
+    timing.take()
+    late = DeviceLock("cuda:0", wait_s=20, pausable=Work())
+    joined = threading.Event()
+    newcomer = threading.Thread(target=lambda: (late.share(), joined.set()))
+    newcomer.start()
+    assert not joined.wait(0.1)
+    timing.release()
+    assert joined.wait(10)
+    newcomer.join()
+    first.close()
+    late.close()
+
+
+def test_everybody_may_leave_while_paused_and_come_back(timing: DeviceLock) -> None:
+    (work,), (lock,) = sharing(1)
+    timing.take()
+    lock.release()
+    timing.release()
+    lock.share()
+    timing.take()
+    assert not work.running
+    timing.release()
+    lock.close()
+
+
+def test_one_that_shares_may_want_it_alone_itself(timing: DeviceLock) -> None:
+    works, locks = sharing(2)
+    locks[0].take()
+    assert (works[0].running, works[1].running) == (True, False)
+    locks[0].share()
+    until(lambda: works[1].running)
+    for lock in locks:
+        lock.close()
+
+
+def test_many_that_want_it_alone_have_it_one_by_one_and_shared_work_goes_on() -> None:
+    works, locks = sharing(2)
+    alone: list[int] = []
+    most: list[int] = []
+
+    def time_something() -> None:
+        lock = DeviceLock("cuda:0", wait_s=20)
+        for _ in range(5):
+            lock.take()
+            alone.append(1)
+            most.append(len(alone))
+            assert not any(work.running for work in works)
+            time.sleep(0.005)
+            alone.pop()
+            lock.release()
+        lock.close()
+
+    threads = [threading.Thread(target=time_something) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] * 20
+    until(lambda: all(work.running for work in works))
+    assert works[0].pauses > 1
+    for lock in locks:
+        lock.close()
+
+
+def test_a_claim_that_is_not_granted_in_time_says_who_holds_the_device(timing: DeviceLock) -> None:
+    timing.take()
+    late = DeviceLock("cuda:0", wait_s=0.05, pausable=Work())
+    with pytest.raises(MachineError, match=r"waited 0\.05 s for cuda:0"):
+        late.share()
+    timing.release()
+    late.share()
+    late.close()
+    with pytest.raises(MachineError, match="closed"):
+        late.share()
