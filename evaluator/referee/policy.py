@@ -6,7 +6,7 @@ from typing import Final
 
 from kernelwright.evaluator.schema.evaluation import Status
 
-TRIALS_MEMORY_SHARE: Final = 0.1
+TRIALS_MEMORY_SHARE: Final = 0.05
 """Share of a device's free memory for solved trials: contestants need the rest."""
 CALL_COPIES: Final = 3
 """Times a call's memory an evaluation needs: the reference in float64, and a candidate."""
