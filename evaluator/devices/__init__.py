@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch
 
 from kernelwright.evaluator.devices.guarded_block import Edge, GuardedBlock
+from kernelwright.evaluator.devices.policy import MEMORY_WAIT_S
 
 
 class Block(Protocol):
@@ -36,8 +37,12 @@ class Device(Protocol):
     def torch_device(self) -> torch.device:
         """The `torch.device` of its tensors."""
 
-    def allocate(self, size: int) -> Block:
-        """New memory to share, `size` bytes, zeroed."""
+    def allocate(self, size: int, wait_s: float = MEMORY_WAIT_S) -> Block:
+        """New memory to share, `size` bytes, zeroed; where a GPU is full, wait for so long.
+
+        Raises:
+            torch.OutOfMemoryError: there is not as much, all that time.
+        """
 
     def attach(self, descriptor: dict[str, Any], fds: list[int]) -> Block:
         """Memory the other side allocated."""

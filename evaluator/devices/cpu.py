@@ -14,7 +14,13 @@ from typing import Any, Final
 import torch
 
 from kernelwright.evaluator.devices.guarded_block import Edge, GuardedBlock
-from kernelwright.evaluator.devices.policy import FLUSH_BYTES, GUARD_ALIGNMENT, GUARD_BYTES, GUARD_SLACK
+from kernelwright.evaluator.devices.policy import (
+    FLUSH_BYTES,
+    GUARD_ALIGNMENT,
+    GUARD_BYTES,
+    GUARD_SLACK,
+    MEMORY_WAIT_S,
+)
 
 _NO_ACCESS: Final = 0
 _MAP_FAILED: Final = ctypes.c_void_p(-1).value
@@ -141,7 +147,8 @@ class CpuDevice:
     def __init__(self) -> None:
         self._flush: torch.Tensor | None = None
 
-    def allocate(self, size: int) -> CpuBlock:
+    def allocate(self, size: int, wait_s: float = MEMORY_WAIT_S) -> CpuBlock:
+        del wait_s
         return CpuBlock.create(size)
 
     def attach(self, descriptor: dict[str, Any], fds: list[int]) -> CpuBlock:

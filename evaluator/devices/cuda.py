@@ -75,15 +75,15 @@ class CudaBlock:
         self.data = torch.as_tensor(_Span(pointer, size), device=device)
 
     @classmethod
-    def create(cls, size: int, device: torch.device) -> CudaBlock:
+    def create(cls, size: int, device: torch.device, *, wait_s: float) -> CudaBlock:
         """New zeroed device memory, no part of a larger allocation.
 
         Raises:
-            torch.OutOfMemoryError: there is not as much, for half a minute.
+            torch.OutOfMemoryError: there is not as much, for so many seconds.
         """
         size = -(-size // _GRANULE) * _GRANULE
         pointer = ctypes.c_void_p()
-        deadline = time.monotonic() + policy.MEMORY_WAIT_S
+        deadline = time.monotonic() + wait_s
         # torch's allocator keeps what it freed, and other referees come and go.
         torch.cuda.empty_cache()
         while code := _runtime().cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(size)):
@@ -244,8 +244,8 @@ class CudaDevice:
         self._side: torch.cuda.Stream | None = None
         self._watch: CudaWatch | None = None
 
-    def allocate(self, size: int) -> CudaBlock:
-        return CudaBlock.create(max(size, 1), self.torch_device)
+    def allocate(self, size: int, wait_s: float = policy.MEMORY_WAIT_S) -> CudaBlock:
+        return CudaBlock.create(max(size, 1), self.torch_device, wait_s=wait_s)
 
     def attach(self, descriptor: dict[str, Any], fds: list[int]) -> CudaBlock:
         del fds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import re
@@ -13,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from kernelwright.evaluator.backends.registry import find_backend
-from kernelwright.evaluator.host.policy import CORES_EACH, PER_GPU
+from kernelwright.evaluator.host.policy import CORES_EACH, GIB_EACH, PER_GPU
 from kernelwright.evaluator.schema.errors import ConfigError, MachineError
 
 _STATE = (
@@ -39,16 +40,20 @@ class Gpu:
     """Such as `GPU-8a1b2c3d-...`."""
     bus: str
     """PCI bus address, such as `00000000:18:00.0`."""
+    memory_gib: float = math.inf
+    """All of its memory; infinite where the driver does not tell."""
 
 
 @cache
 def gpus() -> tuple[Gpu, ...]:
     """GPUs that `nvidia-smi` lists; empty without one."""
-    fields = _smi("index,name,driver_version,compute_cap,uuid,pci.bus_id")
+    fields = _smi("index,name,driver_version,compute_cap,uuid,pci.bus_id,memory.total")
     found = []
     for line in fields.splitlines():
-        index, name, driver, capability, uuid, bus = (part.strip() for part in line.split(","))
-        found.append(Gpu(int(index), name, driver, "sm_" + capability.replace(".", ""), uuid, bus))
+        index, name, driver, capability, uuid, bus, memory = (part.strip() for part in line.split(","))
+        architecture = "sm_" + capability.replace(".", "")
+        gib = float(memory.split()[0]) / 1024 if memory[:1].isdigit() else math.inf
+        found.append(Gpu(int(index), name, driver, architecture, uuid, bus, gib))
     return tuple(found)
 
 
@@ -77,9 +82,11 @@ def evaluations_at_once(wanted: str, backends: Iterable[str]) -> int:
         ConfigError, MachineError: as `resolve_devices` does.
     """
     devices = {name for backend in backends for name in resolve_devices(wanted, backend)}
-    cores = len(os.sched_getaffinity(0))
-    count = sum(name != "cpu" for name in devices)
-    return count * max(1, min(PER_GPU, cores // (CORES_EACH * count))) if count else min(2, cores)
+    cores, used = len(os.sched_getaffinity(0)), [gpu for name in devices if (gpu := gpu_of(name))]
+    if not used:
+        return min(2, cores)
+    most = min(PER_GPU, cores // (CORES_EACH * len(used)))
+    return sum(max(1, int(min(most, gpu.memory_gib // GIB_EACH))) for gpu in used)
 
 
 def _visible() -> list[int]:

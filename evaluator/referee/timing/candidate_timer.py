@@ -14,7 +14,7 @@ from typing import Final
 
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.timing import policy
-from kernelwright.evaluator.referee.timing.baselines import Baselines, BaselineTimer
+from kernelwright.evaluator.referee.timing.baselines import BaselineTimer
 from kernelwright.evaluator.referee.timing.claimed_time import (
     Batch,
     PairedTurns,
@@ -23,7 +23,7 @@ from kernelwright.evaluator.referee.timing.claimed_time import (
     trusted_timing,
 )
 from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, measurement, slowed
-from kernelwright.evaluator.referee.timing.timing_session import TimingSession
+from kernelwright.evaluator.referee.timing.timing_session import Baselines, TimingSession
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed, MeasurementDoubt
 from kernelwright.evaluator.referee.worker.setup import ProblemContext

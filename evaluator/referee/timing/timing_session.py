@@ -1,24 +1,32 @@
-"""State that all timing of one problem shares: secret inputs, memory for calls, timers of one kind."""
+"""State that all timing of one problem shares: inputs, memory for calls, timers of one kind, its baselines."""
 
 from __future__ import annotations
 
 import math
 import random
+import time
+from dataclasses import dataclass, replace
 
+import torch
+
+from kernelwright.evaluator.devices.policy import MEMORY_WAIT_S
 from kernelwright.evaluator.referee.correctness.tolerance import limit
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.batch_size import BatchSizer
 from kernelwright.evaluator.referee.timing.claimed_time import Batch
+from kernelwright.evaluator.referee.timing.speedup import BaselineFacts
 from kernelwright.evaluator.referee.timing.timed_inputs import TimedInputs
 from kernelwright.evaluator.referee.timing.timed_outputs import TimedOutputs
 from kernelwright.evaluator.referee.timing.timing_loop import InterleavedTimer, Schedule
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
-from kernelwright.evaluator.referee.worker.launch_gate import WORD_BYTES, gate
-from kernelwright.evaluator.referee.worker.setup import ProblemContext, call_bytes, lay_out
+from kernelwright.evaluator.referee.worker.launch_gate import WORD_BYTES, LaunchGate, gate
+from kernelwright.evaluator.referee.worker.quiet_device import let_others_go_on
+from kernelwright.evaluator.referee.worker.setup import ProblemContext, Room, call_bytes, lay_out
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.config import EvaluationConfig, Math
 from kernelwright.evaluator.schema.errors import DeviceFull
+from kernelwright.evaluator.schema.evaluation import Timing
 
 
 class TimingSession:
@@ -44,6 +52,7 @@ class TimingSession:
         """True where others have made room on the device."""
         self._config = config
         self._secret = secret
+        self._context = context
         self._base = pool.bases[0]
         self._reference = context.reference
         self._baseline_ms = 0.0
@@ -62,8 +71,23 @@ class TimingSession:
         self.sizer = BatchSizer(self.timer, kind=self.kind, most=most - self._lead)
 
     def lay_out(self, worker: WorkerProcess) -> CallBuffers:
-        """Make room for the timed calls of model `m` of a worker."""
-        buffers = lay_out(worker, "time", self._base.arguments, self._base.expected.output, self._most)
+        """Make room for the timed calls of model `m` of a worker, with the device alone.
+
+        Raises:
+            torch.OutOfMemoryError: there is none, though others went on for a while.
+        """
+        until = time.monotonic() + MEMORY_WAIT_S
+        while True:
+            try:
+                return self._lay_out(worker)
+            except torch.OutOfMemoryError:
+                if self.others_evicted or time.monotonic() > until:
+                    raise
+            let_others_go_on(self._context, worker)
+
+    def _lay_out(self, worker: WorkerProcess) -> CallBuffers:
+        room = Room("time", self._most, wait_s=0.0)
+        buffers = lay_out(worker, self._base.arguments, self._base.expected.output, room)
         buffers.gate_block = worker.attach([WORD_BYTES])[0]
         buffers.queue_behind(gate(self.device, worker.blocks, buffers.gate_block))
         return buffers
@@ -128,3 +152,80 @@ class TimingSession:
             # Opened now, the problem would be timed in short batches for as long as it is open.
             raise DeviceFull(f"only {free >> 20} MiB of the device's memory are free")
         return self._inputs.max_calls(max(1, min(most, now // size)))
+
+
+@dataclass(slots=True)
+class Baselines:
+    """A problem's reference on this device."""
+
+    worker: WorkerProcess
+    """The process that candidates are compared with."""
+    queued: bool
+    """True if its calls can be queued ahead of the clock."""
+    facts: BaselineFacts
+    """Of calls in that way: launching them is only in the times of others."""
+    count: int
+    """Calls of the batches that these facts are from."""
+    gate: LaunchGate | None
+    """The gate that its calls were queued behind."""
+    capacity: int
+    """Calls that are queued while nobody else uses the device."""
+    buffers: CallBuffers | None
+    """Its memory for calls, while a candidate is timed; between two it would only fill the device."""
+    launched_spread: float | None = None
+    """Relative standard deviation between processes whose calls are not queued, though they can be; measured
+    when the first candidate is met that cannot queue its own."""
+
+    @property
+    def eager(self) -> CallBuffers:
+        """Its memory for calls.
+
+        Raises:
+            RuntimeError: it has none now.
+        """
+        if self.buffers is None:
+            raise RuntimeError("the baseline's memory was given back")
+        return self.buffers
+
+    def restore_queue(self) -> None:
+        """Undo limits from memory that was short beside one candidate."""
+        self.eager.queue_behind(self.gate, self.capacity)
+
+    def lay_out(self, session: TimingSession) -> None:
+        """Make room for its calls, where there is none."""
+        if self.buffers is None:
+            self.worker.thaw()
+            self.buffers = session.lay_out(self.worker)
+            if self.gate is not None and self.buffers.gate is not None:
+                self.buffers.gate.like(self.gate)
+                self.gate = self.buffers.gate
+
+    def free(self) -> None:
+        """Give its memory for calls back."""
+        buffers, self.buffers = self.buffers, None
+        if buffers is not None:
+            self.worker.thaw()
+            buffers.free()
+            self.worker.freeze()
+
+    def beside(self, queued: bool) -> BaselineFacts:
+        """Facts that hold beside a candidate whose calls are queued or not.
+
+        A candidate that synchronises pays for its own launches; the baseline's are excluded. Otherwise a
+        candidate could choose whether they count.
+        """
+        if queued == self.queued:
+            return self.facts
+        return replace(self.facts, max_ms=self.facts.solo_ms, process_spread=self.launched_spread)
+
+    def needs_launch_spread(self, queued: bool) -> bool:
+        """Return whether `launched_spread` counts beside a candidate and was not measured yet."""
+        return queued != self.queued and self.launched_spread is None
+
+    def set_launch_spread(self, spread: float) -> None:
+        """Record `launched_spread`."""
+        self.launched_spread = spread
+
+    def set_solo(self, alone: Timing) -> None:
+        """Record the reference's time alone anew."""
+        self.facts = replace(self.facts, solo_ms=alone.median_ms, solo_spread_ms=alone.spread_ms)

@@ -36,3 +36,5 @@ QUIET_S: Final = 0.01
 2 ms at a time while several want it."""
 QUIET_WAIT_S: Final = 2.0
 """Seconds to wait for that: what a stopped process had queued runs on, ten times slower under a tool."""
+MEMORY_PAUSE_S: Final = 1.0
+"""Seconds for which others go on, each time that one with the device alone lacks memory."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 
 from kernelwright.evaluator.devices import Device
-from kernelwright.evaluator.referee.worker.policy import QUIET_S, QUIET_WAIT_S
+from kernelwright.evaluator.referee.worker.policy import MEMORY_PAUSE_S, QUIET_S, QUIET_WAIT_S
 from kernelwright.evaluator.referee.worker.setup import ProblemContext
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 
 
 def hold_quiet(context: ProblemContext) -> float:
@@ -16,6 +17,17 @@ def hold_quiet(context: ProblemContext) -> float:
     if context.device.torch_device.type == "cuda":
         _await_quiet(context.device)
     return time.monotonic() - began
+
+
+def let_others_go_on(context: ProblemContext, worker: WorkerProcess) -> None:
+    """Give the device away for a moment, while a worker is stopped: others hold memory that it lacks."""
+    began = time.monotonic()
+    worker.freeze()
+    context.driver.release()
+    time.sleep(MEMORY_PAUSE_S)
+    hold_quiet(context)
+    worker.thaw()
+    worker.extend(time.monotonic() - began)
 
 
 def _await_quiet(device: Device) -> None:

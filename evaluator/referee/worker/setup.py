@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from kernelwright.evaluator.devices import Device
+from kernelwright.evaluator.devices.policy import MEMORY_WAIT_S
 from kernelwright.evaluator.ipc.contestant_messages import Construct, LayOut, Load
 from kernelwright.evaluator.ipc.driver_requests import Role, Start
 from kernelwright.evaluator.ipc.tensor_layout import Slot, place
@@ -146,25 +147,33 @@ def call_bytes(arguments: Arguments, output: Output) -> int:
     return inputs + outputs
 
 
-def lay_out(
-    worker: WorkerProcess,
-    name: str,
-    arguments: Arguments,
-    output: Output,
-    count: int,
-    *,
-    private: bool = False,
-) -> CallBuffers:
-    """Allocate memory for `count` calls in a worker and let it prepare its views.
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Memory for calls, and how it is had."""
 
-    With `private`, each call gets copies of its arguments in allocations of exactly their size.
+    name: str
+    """Later messages call its layout by this name."""
+    count: int = 1
+    """Calls it holds."""
+    private: bool = False
+    """Each call gets copies of its arguments in allocations of exactly their size."""
+    wait_s: float = MEMORY_WAIT_S
+    """Seconds to wait where the device is full."""
+
+
+def lay_out(worker: WorkerProcess, arguments: Arguments, output: Output, room: Room) -> CallBuffers:
+    """Allocate memory for calls in a worker and let it prepare its views.
+
+    Raises:
+        torch.OutOfMemoryError: the device is full, and stays so.
     """
+    count = room.count
     input_slots, input_size = place(arguments.leaves, count=count, block=0)
     effects, returned = output.effects, output.returned
     output_slots, output_size = place(_dense(output.leaves[:returned]), count=count, block=0)
     state = _dense(output.leaves[returned + len(effects.inputs) :])
     state_slots, output_size = place(state, count=1, block=0, start=output_size)
-    input_block, output_block = worker.attach([input_size, max(1, output_size)])
+    input_block, output_block = worker.attach([input_size, max(1, output_size)], wait_s=room.wait_s)
     if output.backward is not None:
         worker.renew_arguments()
     input_slots = [slot | {"block": input_block} for slot in input_slots]
@@ -174,7 +183,7 @@ def lay_out(
     ]
     state_slots = [slot | {"block": output_block} for slot in state_slots]
     request = LayOut(
-        layout=name,
+        layout=room.name,
         count=count,
         args=arguments.args,
         kwargs=arguments.kwargs,
@@ -183,12 +192,12 @@ def lay_out(
         output_tree=output.value,
         state=list(effects.state),
         state_slots=state_slots,
-        private=private,
+        private=room.private,
         backward=output.backward.as_message() if output.backward is not None else None,
     )
     worker.ask(request, LAY_OUT_S)
     return CallBuffers(
-        worker, name, input_slots, output_slots, input_block, output_block, state_slots, effects.inputs
+        worker, room.name, input_slots, output_slots, input_block, output_block, state_slots, effects.inputs
     )
 
 
@@ -196,7 +205,7 @@ def lay_out_call(
     worker: WorkerProcess, name: str, arguments: Arguments, output: Output, *, private: bool = False
 ) -> CallBuffers:
     """Lay out a single call and write its inputs."""
-    buffers = lay_out(worker, name, arguments, output, 1, private=private)
+    buffers = lay_out(worker, arguments, output, Room(name, private=private))
     buffers.write(arguments.leaves)
     return buffers
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 
+import torch
+
 from kernelwright.evaluator.devices import Block, Device
+from kernelwright.evaluator.devices.policy import MEMORY_WAIT_S
 from kernelwright.evaluator.ipc.contestant_messages import Attach, Detach, Listening, Setup
 from kernelwright.evaluator.ipc.driver_requests import Kill, Peek, Start
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
@@ -53,9 +56,20 @@ class WorkerProcess(WorkerChannel):
         self.ask(Setup(device=device, threads=threads, math=math, sharing=sharing), START_S)
         return waited_s
 
-    def attach(self, sizes: list[int]) -> list[int]:
-        """Allocate blocks for this process alone; returns their indices."""
-        blocks = [self.device.allocate(size) for size in sizes]
+    def attach(self, sizes: list[int], *, wait_s: float = MEMORY_WAIT_S) -> list[int]:
+        """Allocate blocks for this process alone; returns their indices.
+
+        Raises:
+            torch.OutOfMemoryError: the device is full, and stays so for `wait_s`.
+        """
+        blocks: list[Block] = []
+        try:
+            for size in sizes:
+                blocks.append(self.device.allocate(size, wait_s))
+        except torch.OutOfMemoryError:
+            for block in blocks:
+                block.close()
+            raise
         descriptors = [block.descriptor() | {"fds": len(block.fds())} for block in blocks]
         first = len(self.blocks)
         self.blocks += blocks

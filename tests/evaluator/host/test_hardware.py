@@ -16,7 +16,7 @@ def four_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     program = tmp_path / "nvidia-smi"
     program.write_text(
         "#!/bin/sh\nfor i in 0 1 2 3; do\n"
-        'echo "$i, NVIDIA H200, 580.1, 9.0, GPU-8a1b2c3$i, 00000000:$((i + 1))B:00.0"; done\n'
+        'echo "$i, NVIDIA H200, 580.1, 9.0, GPU-8a1b2c3$i, 00000000:$((i + 1))B:00.0, 143771 MiB"; done\n'
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
@@ -59,6 +59,16 @@ def test_several_evaluations_keep_each_gpu_busy_as_far_as_cores_go(monkeypatch) 
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(8))
     assert hardware.evaluations_at_once("auto", ["cuda"]) == 4
     assert hardware.evaluations_at_once("auto", ["cpp"]) == 2
+
+
+@pytest.mark.usefixtures("four_gpus")
+@pytest.mark.parametrize(("memory", "count"), [("81559 MiB", 4), ("12288 MiB", 1), ("[N/A]", 6)])
+def test_a_small_gpu_takes_as_many_as_its_memory_holds(tmp_path, monkeypatch, memory, count) -> None:
+    (tmp_path / "nvidia-smi").write_text(
+        f"#!/bin/sh\necho '0, NVIDIA H100, 580.1, 9.0, GPU-8a1b2c3d, 00000000:18:00.0, {memory}'\n"
+    )
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(16))
+    assert hardware.evaluations_at_once("auto", ["cuda"]) == count
 
 
 @pytest.mark.usefixtures("four_gpus")
