@@ -1,4 +1,4 @@
-"""State that all timing of one problem shares: inputs, memory for calls, timers of one kind, its baselines."""
+"""State that all timing of one problem shares: inputs, memory for calls, timers of a kind, baselines."""
 
 from __future__ import annotations
 
