@@ -10,7 +10,7 @@ from torch import nn
 TOKENS = 4096
 FEATURES = 4096
 
-SHAPES = {"small": {"TOKENS": 64, "FEATURES": 256}, "odd": {"TOKENS": 53, "FEATURES": 128}}
+SHAPES = {"small": {"TOKENS": 256, "FEATURES": 256}, "odd": {"TOKENS": 113, "FEATURES": 128}}
 
 
 class Model(nn.Module):

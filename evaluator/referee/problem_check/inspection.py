@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import time
 import traceback
@@ -19,18 +20,22 @@ from kernelwright.evaluator.referee.correctness.op_trace import trace_call
 from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.device_memory import shortage
+from kernelwright.evaluator.referee.problem_check.confirmation import confirmed
 from kernelwright.evaluator.referee.problem_check.half_precision import HalfPrecisionCheck
 from kernelwright.evaluator.referee.problem_check.policy import (
+    CONFIRMATION_S,
     INPUT_SEEDS,
     MAX_FIXED_WORK,
     REFERENCE_CALLS,
     SENSITIVITY_S,
     SHORT_CALL_MS,
+    TRIAL_SEED,
     WEIGHT_SEEDS,
 )
 from kernelwright.evaluator.referee.problem_check.sensitivity import Sensitivity
 from kernelwright.evaluator.referee.problem_check.trivial_answers import (
     Examiner,
+    Suspicion,
     alike,
     differ,
     of_identity,
@@ -65,6 +70,10 @@ class _FatalFlaw(Exception):
         super().__init__(name)
         self.name = name
         self.detail = detail
+
+
+class _TimeUp(Exception):
+    """Trials would take too long."""
 
 
 class ProblemInspection:
@@ -278,21 +287,42 @@ class ProblemInspection:
         if not expected.in_double:
             self._note("no_double_reference")
         examiner = Examiner(expected, limit(math, zero_mean=False, terms=trace.terms))
-        self._remarks += of_values(examiner, answer)
-        flaws, guessable = of_identity(examiner, arguments)
-        self._remarks += flaws
+        suspicions = [*of_values(examiner, answer)]
+        found, guessable = of_identity(examiner, arguments)
+        suspicions += found
         self._guessable += guessable
         until = time.monotonic() + SENSITIVITY_S
         sensitivity = Sensitivity(reference, model, arguments, examiner, deadline=until)
-        self._remarks += sensitivity.of_inputs(two[1])
-        self._remarks += sensitivity.of_parameters(two[0])
+        suspicions += sensitivity.of_inputs(two[1])
+        suspicions += sensitivity.of_parameters(two[0])
         self._guessable += sensitivity.guessable
         if sensitivity.untried:
             self._note("not_all_tried", f"{sensitivity.untried} inputs, parameters or buffers")
         if self._config.math is Math.FP32:
             halving = HalfPrecisionCheck(reference, seed=WEIGHT_SEEDS[0], trace=trace)
-            self._remarks += halving.of(arguments, examiner)
+            suspicions += halving.of(arguments, examiner)
             self._guessable += halving.guessable
+        if suspicions:
+            self._confirm(reference, suspicions)
+
+    def _confirm(self, reference: Reference, suspicions: list[Suspicion]) -> None:
+        """Record what trials confirm, as far as time goes."""
+        left, until = list(suspicions), time.monotonic() + CONFIRMATION_S
+
+        def look_at_clock() -> None:
+            if time.monotonic() > until:
+                raise _TimeUp
+
+        try:
+            secret = random.Random(TRIAL_SEED)
+            pool = TrialPool(reference, math=self._config.math.value, secret=secret, pause=look_at_clock)
+            while left:
+                look_at_clock()
+                self._remarks += confirmed(left[:1], pool, reference)
+                del left[0]
+        except _TimeUp:
+            names = dict.fromkeys(suspicion.flaw.name for suspicion in left)
+            self._note("not_all_tried", f"suspected and not confirmed: {', '.join(names)}")
 
     @property
     def _longest_ms(self) -> float:
@@ -326,7 +356,7 @@ def known_flaws(reference: Reference, pool: TrialPool) -> list[str]:
         return [*flaws, "nondeterministic"]
     elsewhere = pool.draws[1].trials[0].expected.output
     if alike(elsewhere.leaves, examiner.leaves):
-        flaws += [remark.name for remark in of_values(examiner, elsewhere)]
+        flaws += [flaw.name for flaw in confirmed(of_values(examiner, elsewhere), pool, reference)]
     return list(dict.fromkeys(flaws))
 
 

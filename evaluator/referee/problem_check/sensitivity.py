@@ -1,17 +1,28 @@
-"""Changes each input, parameter and buffer, one at a time, and looks for a change of the outputs."""
+"""Changes each input, parameter and buffer, one at a time, and looks for a change of the outputs.
+
+What is ignored here, with one set of inputs and initial weights, is suspected only (`confirmation`).
+"""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import torch
 from torch import nn
 
 from kernelwright.evaluator.referee.problem_check.policy import SLABS
-from kernelwright.evaluator.referee.problem_check.trivial_answers import Acceptance, Examiner, differ
+from kernelwright.evaluator.referee.problem_check.trivial_answers import (
+    Acceptance,
+    Examiner,
+    Guess,
+    Suspicion,
+    differ,
+)
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
 from kernelwright.evaluator.schema.errors import ProblemError
 from kernelwright.evaluator.schema.problem_report import ProblemFlaw, Severity
@@ -39,7 +50,7 @@ class Sensitivity:
         """Changes that only a loose tolerance overlooks."""
         self.untried = 0
 
-    def of_inputs(self, other: Arguments) -> Iterator[ProblemFlaw]:
+    def of_inputs(self, other: Arguments) -> Iterator[Suspicion]:
         """Inputs that may be ignored; `other` is another draw."""
         for index, leaf in enumerate(self._arguments.leaves):
             if time.monotonic() > self._deadline:
@@ -51,20 +62,22 @@ class Sensitivity:
             acceptance = self._acceptance(self._after_input(index, fresh))
             # Once may be chance: two sums of a million random terms can agree.
             if acceptance.ours and self._acceptance(self._after_input(index, _moved(fresh))).ours:
-                yield _flaw("ignores_input", f"input {index} ({_shape(leaf)}) may be anything: {acceptance}")
+                detail = f"input {index} ({_shape(leaf)}) may be anything: {acceptance}"
+                yield _suspicion(_flaw("ignores_input", detail), self._with_input(index, _elsewhere))
                 continue
             if acceptance.loose:
                 self.guessable.append(f"ignores_input {index}")
-            where = self._unread(index, leaf, fresh)
-            if where:
-                yield _flaw("reads_part_of_input", f"input {index} ({_shape(leaf)}): {where} is never read")
+            part = self._unread(index, leaf, fresh)
+            if part is not None:
+                detail = f"input {index} ({_shape(leaf)}): {part} is never read"
+                guess = self._with_input(index, part.moved)
+                yield _suspicion(_flaw("reads_part_of_input", detail), guess, is_bitwise=True)
 
-    def of_parameters(self, other: nn.Module) -> Iterator[ProblemFlaw]:
+    def of_parameters(self, other: nn.Module) -> Iterator[Suspicion]:
         """Parameters and buffers that may be ignored; `other` is another weight draw."""
         states = self._states()
-        theirs = dict(other.named_parameters()) | dict(other.named_buffers())
-        parameters = dict(self._model.named_parameters())
-        for name, tensor in (parameters | dict(self._model.named_buffers())).items():
+        theirs, parameters = _held(other), dict(self._model.named_parameters())
+        for name, tensor in _held(self._model).items():
             if name in states or (name not in parameters and tensor.dim() == 0):
                 continue
             if time.monotonic() > self._deadline:
@@ -75,12 +88,14 @@ class Sensitivity:
                 continue
             acceptance = self._acceptance(self._after_parameter(tensor, fresh))
             ignored = acceptance.ours and self._acceptance(self._after_parameter(tensor, _moved(fresh))).ours
-            if ignored and name in parameters:
-                yield _flaw("ignores_parameter", f"{name} ({_shape(tensor)}) may be anything: {acceptance}")
-            elif ignored:
-                yield ProblemFlaw(
+            if ignored:
+                flaw = ProblemFlaw(
                     name="ignores_buffer", severity=Severity.NOTE, detail=f"{name} ({_shape(tensor)})"
                 )
+                if name in parameters:
+                    detail = f"{name} ({_shape(tensor)}) may be anything: {acceptance}"
+                    flaw = _flaw("ignores_parameter", detail)
+                yield _suspicion(flaw, self._with_parameter(name))
             elif acceptance.loose:
                 self.guessable.append(f"ignores_parameter {name}")
 
@@ -88,39 +103,46 @@ class Sensitivity:
         return self._examiner.accepts(answer.leaves) if answer is not None else _REFUSED
 
     def _after_input(self, index: int, fresh: torch.Tensor) -> Output | None:
-        leaves = list(self._arguments.leaves)
-        leaves[index] = fresh
-        return self._call(self._arguments.with_leaves(leaves))
+        return _call(self._reference, self._model, _replaced(self._arguments, index, fresh))
 
     def _after_parameter(self, tensor: torch.Tensor, fresh: torch.Tensor) -> Output | None:
-        with torch.no_grad():
-            kept = tensor.clone()
-            tensor.copy_(fresh)
-            try:
-                return self._call(self._arguments)
-            finally:
-                tensor.copy_(kept)
+        with _holding(tensor, fresh):
+            return _call(self._reference, self._model, self._arguments)
 
-    def _call(self, arguments: Arguments) -> Output | None:
-        try:
-            return self._reference.call(self._model, arguments)
-        except ProblemError:
-            return None
+    def _with_input(self, index: int, moved: Callable[[torch.Tensor], torch.Tensor]) -> Guess:
+        """The outputs for an input that is moved."""
 
-    def _unread(self, index: int, leaf: torch.Tensor, fresh: torch.Tensor) -> str:
-        """The part of an axis that influences no bit of the outputs; empty if none."""
+        def guess(model: nn.Module, arguments: Arguments, _output: Output) -> list[torch.Tensor] | None:
+            changed = _replaced(arguments, index, moved(arguments.leaves[index]))
+            output = _call(self._reference, model, changed)
+            return output.leaves if output is not None else None
+
+        return guess
+
+    def _with_parameter(self, name: str) -> Guess:
+        """The outputs of a model with a parameter or buffer moved."""
+
+        def guess(model: nn.Module, arguments: Arguments, _output: Output) -> list[torch.Tensor] | None:
+            tensor = _held(model)[name]
+            with _holding(tensor, _elsewhere(tensor.detach())):
+                output = _call(self._reference, model, arguments)
+            return output.leaves if output is not None else None
+
+        return guess
+
+    def _unread(self, index: int, leaf: torch.Tensor, fresh: torch.Tensor) -> _Part | None:
+        """The part of an axis that influences no bit of the outputs."""
         same = self._after_input(index, leaf.clone(memory_format=torch.contiguous_format))
         for axis, size in enumerate(leaf.shape):
-            pieces = fresh.chunk(SLABS, axis) if size > 1 else ()
-            for number, piece in enumerate(pieces):
+            pieces = len(fresh.chunk(SLABS, axis)) if size > 1 else 0
+            for number in range(pieces):
                 if time.monotonic() > self._deadline:
-                    return ""
-                changed = leaf.clone(memory_format=torch.contiguous_format)
-                changed.chunk(SLABS, axis)[number].copy_(piece)
-                answer = self._after_input(index, changed)
+                    return None
+                part = _Part(axis, number, pieces)
+                answer = self._after_input(index, part.replaced(leaf, fresh))
                 if same is not None and answer is not None and not differ(same, answer)[1]:
-                    return f"part {number + 1} of {len(pieces)} along dimension {axis}"
-        return ""
+                    return part
+        return None
 
     def _states(self) -> set[str]:
         before = {name: buffer.clone() for name, buffer in self._model.named_buffers()}
@@ -136,6 +158,57 @@ class Sensitivity:
             for name, buffer in self._model.named_buffers():
                 buffer.copy_(before[name])
         return changed
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One of the pieces that a dimension is cut into."""
+
+    axis: int
+    number: int
+    pieces: int
+
+    def __str__(self) -> str:
+        return f"part {self.number + 1} of {self.pieces} along dimension {self.axis}"
+
+    def replaced(self, leaf: torch.Tensor, fresh: torch.Tensor) -> torch.Tensor:
+        """A copy in which this part is another's."""
+        changed = leaf.clone(memory_format=torch.contiguous_format)
+        changed.chunk(SLABS, self.axis)[self.number].copy_(fresh.chunk(SLABS, self.axis)[self.number])
+        return changed
+
+    def moved(self, leaf: torch.Tensor) -> torch.Tensor:
+        """A copy in which this part has other values."""
+        return self.replaced(leaf, _elsewhere(leaf))
+
+
+def _held(model: nn.Module) -> dict[str, torch.Tensor]:
+    return dict(model.named_parameters()) | dict(model.named_buffers())
+
+
+def _replaced(arguments: Arguments, index: int, fresh: torch.Tensor) -> Arguments:
+    leaves = list(arguments.leaves)
+    leaves[index] = fresh
+    return arguments.with_leaves(leaves)
+
+
+def _call(reference: Reference, model: nn.Module, arguments: Arguments) -> Output | None:
+    try:
+        return reference.call(model, arguments)
+    except ProblemError:
+        return None
+
+
+@contextlib.contextmanager
+def _holding(tensor: torch.Tensor, fresh: torch.Tensor) -> Iterator[None]:
+    """While active, a parameter or buffer holds other values."""
+    with torch.no_grad():
+        kept = tensor.clone()
+        tensor.copy_(fresh)
+        try:
+            yield
+        finally:
+            tensor.copy_(kept)
 
 
 def _another(tensor: torch.Tensor, drawn: torch.Tensor | None) -> torch.Tensor | None:
@@ -157,8 +230,20 @@ def _moved(tensor: torch.Tensor) -> torch.Tensor:
     return flat.roll(flat.numel() // 3 + 1).reshape(tensor.shape)
 
 
+def _elsewhere(tensor: torch.Tensor) -> torch.Tensor:
+    """The same, of values that are exchanged along the first dimension that has several."""
+    axis = next((axis for axis, size in enumerate(tensor.shape) if size > 1), None)
+    if axis is None or not (tensor.is_floating_point() or tensor.is_complex()):
+        return _moved(tensor)
+    return _moved(tensor.roll(1, axis))
+
+
 def _shape(tensor: torch.Tensor) -> str:
     return "x".join(map(str, tensor.shape)) or "a scalar"
+
+
+def _suspicion(flaw: ProblemFlaw, guess: Guess, *, is_bitwise: bool = False) -> Suspicion:
+    return Suspicion(flaw, guess, depends_on_values=True, is_bitwise=is_bitwise)
 
 
 def _flaw(name: str, detail: str) -> ProblemFlaw:

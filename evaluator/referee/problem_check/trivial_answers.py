@@ -1,11 +1,15 @@
-"""Tries outputs that need no computation, such as zeros, against the tolerance and against a loose one."""
+"""Tries outputs that need no computation, such as zeros, against the tolerance and against a loose one.
+
+What passes here, on one set of inputs and initial weights, is suspected only (`confirmation`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
+from torch import nn
 
 from kernelwright.evaluator.referee.correctness.comparison import agrees
 from kernelwright.evaluator.referee.correctness.groups import all_finite
@@ -14,6 +18,23 @@ from kernelwright.evaluator.referee.problem_check.policy import BEYOND_ROUNDING,
 from kernelwright.evaluator.referee.reference.input_structure import computable
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output
 from kernelwright.evaluator.schema.problem_report import ProblemFlaw, Severity
+
+Guess = Callable[[nn.Module, Arguments, Output], list[torch.Tensor] | None]
+"""Makes wrong outputs for a model, its inputs and the correct outputs; None where it cannot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """A flaw, and the wrong outputs that passed."""
+
+    flaw: ProblemFlaw
+    guess: Guess
+    is_loose: bool = False
+    """True where an allclose at `LOOSE` is enough."""
+    depends_on_values: bool = False
+    """True where more draws may show that something is read after all, such as rows that are chosen."""
+    is_bitwise: bool = False
+    """True where one bit that changes in these draws is enough to show it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,49 +86,84 @@ class Examiner:
         return found if index < self.expected.output.returned else replace(found, loose=False)
 
 
-def of_values(examiner: Examiner, other: Output) -> Iterator[ProblemFlaw]:
-    """Flaws of outputs that one number can replace; `other` has other inputs and parameters."""
+def of_values(examiner: Examiner, other: Output) -> Iterator[Suspicion]:
+    """Suspect outputs that one number can replace; `other` has other inputs and parameters."""
     for index, (leaf, another) in enumerate(zip(examiner.leaves, other.leaves, strict=True)):
         if leaf.numel() == 0 or (index >= other.returned and not leaf.is_floating_point()):
             continue  # a counter that calls change is no answer
-        where = f"output {index}: " if len(examiner.leaves) > 1 else ""
-        yield from _of_leaf(examiner, index, leaf, another, where)
+        found = _of_leaf(examiner, index, leaf, another)
+        if found is not None:
+            name, detail, fill = found
+            detail = f"output {index}: {detail}" if len(examiner.leaves) > 1 else detail
+            yield Suspicion(_flaw(name, detail), _filled(index, fill), is_loose=index < other.returned)
 
 
 def _of_leaf(
-    examiner: Examiner, index: int, leaf: torch.Tensor, another: torch.Tensor, where: str
-) -> Iterator[ProblemFlaw]:
+    examiner: Examiner, index: int, leaf: torch.Tensor, another: torch.Tensor
+) -> tuple[str, str, _Fill] | None:
+    """Name and detail of a flaw, and what fills the output instead."""
     zeros = examiner.accepts_leaf(index, torch.zeros_like(leaf))
     number = _typical(another)
-    constant = examiner.accepts_leaf(index, torch.full_like(leaf, number))
+    constant = examiner.accepts_leaf(index, _constant(number)(leaf))
     exact = not (leaf.is_floating_point() or leaf.is_complex())
     if exact and (zeros.ours or constant.ours):
-        yield _flaw("constant_output", f"{where}every element is {int(number)}")
-    elif exact:
-        return
-    elif not zeros.nobody:
-        yield _flaw("near_zero_output", f"{where}instead of the answer, return zeros: {zeros}")
-    elif not constant.nobody:
+        number = number if constant.ours else 0.0
+        return "constant_output", f"every element is {int(number)}", _constant(number)
+    if exact:
+        return None
+    if not zeros.nobody:
+        return "near_zero_output", f"instead of the answer, return zeros: {zeros}", torch.zeros_like
+    if not constant.nobody:
         name = "constant_output" if constant.ours else "mean_like_output"
-        yield _flaw(name, f"{where}instead of the answer, return {number:.6g} everywhere: {constant}")
-    elif leaf.dim() > 1 and leaf.shape[-1] > 1:
-        means = computable(leaf).mean(-1, keepdim=True).to(leaf.dtype).expand_as(leaf)
-        acceptance = examiner.accepts_leaf(index, means)
+        detail = f"instead of the answer, return {number:.6g} everywhere: {constant}"
+        return name, detail, _constant(number)
+    if leaf.dim() > 1 and leaf.shape[-1] > 1:
+        acceptance = examiner.accepts_leaf(index, _row_means(leaf))
         if not acceptance.nobody:
-            yield _flaw("mean_like_output", f"{where}instead of a row, return its mean: {acceptance}")
+            return "mean_like_output", f"instead of a row, return its mean: {acceptance}", _row_means
+    return None
 
 
-def of_identity(examiner: Examiner, arguments: Arguments) -> tuple[list[ProblemFlaw], list[str]]:
+_Fill = Callable[[torch.Tensor], torch.Tensor]
+
+
+def _filled(index: int, fill: _Fill) -> Guess:
+    """Outputs that are correct but for one."""
+
+    def guess(_model: nn.Module, _arguments: Arguments, output: Output) -> list[torch.Tensor]:
+        return [fill(leaf) if place == index else leaf for place, leaf in enumerate(output.leaves)]
+
+    return guess
+
+
+def _constant(number: float) -> _Fill:
+    return lambda leaf: torch.full_like(leaf, number)
+
+
+def _row_means(leaf: torch.Tensor) -> torch.Tensor:
+    return computable(leaf).mean(-1, keepdim=True).to(leaf.dtype).expand_as(leaf)
+
+
+def of_identity(examiner: Examiner, arguments: Arguments) -> tuple[list[Suspicion], list[str]]:
     """Find out if inputs returned unchanged would pass."""
     acceptances = [
-        _best([examiner.accepts_leaf(index, given) for given in arguments.leaves if _same_kind(given, leaf)])
+        {
+            place: examiner.accepts_leaf(index, given)
+            for place, given in enumerate(arguments.leaves)
+            if _same_kind(given, leaf)
+        }
         for index, leaf in enumerate(examiner.leaves)
     ]
-    if all(acceptance.ours for acceptance in acceptances):
-        return [
-            _flaw("identity", "instead of the answer, return the input: our own comparison accepts it")
-        ], []
-    return [], ["identity"] if all(acceptance.ours or acceptance.loose for acceptance in acceptances) else []
+    if all(any(each.ours for each in found.values()) for found in acceptances):
+        places = [next(place for place, each in found.items() if each.ours) for found in acceptances]
+        detail = "instead of the answer, return the input: our own comparison accepts it"
+        return [Suspicion(_flaw("identity", detail), _inputs_at(places), is_loose=True)], []
+    passes = all(not all(each.nobody for each in found.values()) for found in acceptances)
+    return [], ["identity"] if passes else []
+
+
+def _inputs_at(places: list[int]) -> Guess:
+    return lambda _model, arguments, _output: [arguments.leaves[place] for place in places]
 
 
 def differ(left: Output, right: Output) -> tuple[bool, bool]:
@@ -168,10 +224,6 @@ def _typical(leaf: torch.Tensor) -> float:
     leaf = computable(leaf)
     finite = leaf[leaf.isfinite()]
     return float(finite.double().mean()) if finite.numel() else 0.0
-
-
-def _best(acceptances: list[Acceptance]) -> Acceptance:
-    return Acceptance(ours=any(b.ours for b in acceptances), loose=any(b.loose for b in acceptances))
 
 
 def _flaw(name: str, detail: str) -> ProblemFlaw:

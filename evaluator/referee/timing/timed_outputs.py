@@ -23,7 +23,7 @@ from kernelwright.evaluator.referee.correctness.discontinuities import (
     FlipTolerance,
     most_jumping,
 )
-from kernelwright.evaluator.referee.correctness.groups import finite_or_zero, grouped, rms
+from kernelwright.evaluator.referee.correctness.groups import as_real, finite_or_zero, grouped, rms
 from kernelwright.evaluator.referee.correctness.op_trace import ReductionTerms
 from kernelwright.evaluator.referee.correctness.policy import (
     BASELINE_ERROR,
@@ -209,8 +209,8 @@ def _roundoff(expected: list[Expected], leaf: int) -> tuple[float, float] | None
 
 
 def _size(values: torch.Tensor) -> float:
-    """Root mean square of what is finite."""
-    return float(rms(finite_or_zero(values).reshape(1, -1)))
+    """Root mean square of what is finite, of complex numbers' parts."""
+    return float(rms(finite_or_zero(as_real(values)).reshape(1, -1)))
 
 
 def _flip_tolerance(expected: list[Expected], leaf: int) -> FlipTolerance:

@@ -70,9 +70,16 @@ def _complaint(
     return _disagree(own, exact, outputs._scale(outputs._leaves[0], recipe, calls), bounds)
 
 
-def _changed(length: int, product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> str:
+def _changed(
+    length: int,
+    product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    *,
+    reference: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = torch.matmul,
+    forward: str = "a @ b",
+) -> str:
     """What is wrong with how a product's timed answers change between nearby inputs."""
-    pool = TrialPool(_reference(PRODUCT.format(length)), math="fp32", secret=random.Random(1))
+    source = PRODUCT.format(length).replace("a @ b", forward)
+    pool = TrialPool(_reference(source), math="fp32", secret=random.Random(1))
     inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(2))
     outputs = TimedOutputs(inputs, limit=1e6, change=pool.trace.terms)
     slots, size = place([torch.empty(4, length), torch.empty(length, 32)], count=4, block=0)
@@ -82,7 +89,7 @@ def _changed(length: int, product: Callable[[torch.Tensor, torch.Tensor], torch.
         left, right = (list(stacked(memory, slot, 0, 4)) for slot in slots)
         own, exact = (
             torch.stack([multiply(a, b) for a, b in zip(left, right, strict=True)])
-            for multiply in (product, torch.matmul)
+            for multiply in (product, reference)
         )
         found = found or outputs._compare_change([own], [exact], recipe.near)
         recipe = inputs.recipe(4, ComparedCall(recipe, 1, [own[1]], [exact[1]]))
@@ -119,6 +126,17 @@ def test_two_bfloat16_terms_are_found_when_timed(length):
 def test_honest_changes_stay_inside_when_timed(length):
     assert _changed(length, _one_after_another) == ""
     assert _changed(length, lambda a, b: (a.double() @ b.double() * (1 + 2.0**-17)).float()) == ""
+
+
+def test_changes_of_complex_outputs_are_compared_in_parts():
+    both = "torch.complex(a @ b, a @ -b)"
+
+    def exact(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.complex(a @ b, a @ -b)
+
+    assert _changed(64, exact, reference=exact, forward=both) == ""
+    narrow = _changed(64, lambda a, b: exact(_narrow(a), b), reference=exact, forward=both)
+    assert "nearby inputs" in narrow
 
 
 @pytest.mark.parametrize("length", LENGTHS)

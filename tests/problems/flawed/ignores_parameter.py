@@ -15,7 +15,7 @@ class Model(nn.Module):
     def __init__(self, channels: int):
         super().__init__()
         self.conv = nn.Conv2d(channels, channels, 3, padding=1, bias=True)
-        self.norm = nn.BatchNorm2d(channels)
+        self.norm = nn.BatchNorm2d(channels, track_running_stats=False)
         nn.init.normal_(self.conv.bias)
         nn.init.normal_(self.norm.weight)
         nn.init.normal_(self.norm.bias)
