@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import torch
@@ -36,6 +36,15 @@ _OTHER_OUTPUTS: Final = (Status.WRONG_VALUES, Status.WRONG_SHAPE, Status.WRONG_D
 """Compiled, the reference does something else."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Compiling:
+    """A process that constructs the compiled reference."""
+
+    worker: WorkerProcess
+    finish: Callable[[], None]
+    """Waits until it is constructed."""
+
+
 class BaselineTimer:
     """Times a problem's reference; owns its processes."""
 
@@ -59,6 +68,8 @@ class BaselineTimer:
         self._compiled: WorkerProcess | None = None
         """A process that holds the compiled reference, started ahead."""
         self._compile_failures = 0
+        self._compile_failure: CandidateFailed | None = None
+        """The last failure of a process that was to compile ahead."""
         self._disturbed = False
         """True once other programs wanted the cores while something was measured."""
 
@@ -113,29 +124,18 @@ class BaselineTimer:
         try:
             driver.ask(Expect(count=plain + wants_compiled))
             if wants_compiled:
-                compiling = start(self._context, role="baseline")
-                driver.hold(exclusive=False, anew=True)
-                finish = self._begin_load(compiling, compiled=True)  # takes seconds, beside the others' start
+                compiling = self._begin_compiling()
             for _ in range(plain):
                 worker = start(self._context, role="baseline")
                 driver.hold(exclusive=False, anew=True)
                 self._begin_load(worker, compiled=False)()
                 self._started.append(worker)
-            if compiling is not None:
-                finish()
-                self._compiled = compiling
-            if self._kind == "cuda":
-                driver.release()
-            if self._compiled is not None:
-                self._compile(self._compiled)
         except CandidateFailed as failure:
             if not self._started:
                 self._require_room(failure)
                 raise ProblemError(f"the reference failed in its sandbox: {failure.detail}") from failure
-            if compiling is not None:
-                self._compile_failures += 1
-                compiling.close()
-                self._compiled = None
+        if compiling is not None:
+            self._compile_ahead(compiling)
 
     def close(self) -> None:
         """End the baselines' processes."""
@@ -187,6 +187,27 @@ class BaselineTimer:
             alone.median_ms, alone.spread_ms, compile_ratio, spread, impossible, self._disturbed
         )
         return Baselines(eager.worker, queued, facts, count, gate, capacity, eager)
+
+    def _begin_compiling(self) -> _Compiling:
+        """Start a process and begin to construct the compiled reference, which takes seconds."""
+        worker = start(self._context, role="baseline")
+        self._context.driver.hold(exclusive=False, anew=True)
+        return _Compiling(worker, self._begin_load(worker, compiled=True))
+
+    def _compile_ahead(self, begun: _Compiling | None) -> None:
+        """Compile in the process that was begun; where that fails, in another one."""
+        while self._compiled is None and self._compile_failures < policy.COMPILE_ATTEMPTS:
+            try:
+                begun = begun or self._begin_compiling()
+                begun.finish()
+                self._compile(begun.worker)
+                self._compiled, self._compile_failure = begun.worker, None
+            except CandidateFailed as failure:
+                self._compile_failure = failure
+                self._compile_failures += 1
+                if begun is not None:
+                    begun.worker.close()
+                begun = None
 
     def _compile_ratio_with_retry(self, eager: CallBuffers, count: int, alone: Timing, queued: bool) -> float:
         """Measure `_compile_ratio`; where it fails, retry while nobody else uses the device.
@@ -275,6 +296,12 @@ class BaselineTimer:
 
     def _reference(self, *, compiled: bool = False) -> CallBuffers:
         """Take a process with the reference that was started ahead, or start one."""
+        if (
+            compiled
+            and self._compile_failure is not None
+            and self._compile_failures == policy.COMPILE_ATTEMPTS
+        ):
+            raise self._compile_failure
         if compiled and self._compiled is not None:
             worker, self._compiled, is_ready = self._compiled, None, True
         else:

@@ -87,6 +87,7 @@ def test_only_what_a_machine_does_not_know_yet_needs_processes(
     timer._spreads = SimpleNamespace(typical=lambda queued, call_ms: pooled)
     timer._session = SimpleNamespace(lay_out=lambda worker: worker, call_ms=0.1)
     timer._kind, timer._started, timer._compiled = "cuda", [], None
+    timer._compile_failures, timer._compile_failure = 0, None
     timer._begin_load = lambda *args, **options: lambda: None
     timer._compile = lambda *args: None
     timer.start()
@@ -95,6 +96,37 @@ def test_only_what_a_machine_does_not_know_yet_needs_processes(
     timer._config = EvaluationConfig(baselines=("eager",))
     timer.start()
     assert (len(timer._started), timer._compiled) == (processes, None), "nobody asked for a compiled one"
+
+
+@pytest.mark.parametrize("failures", [0, 1, 2])
+def test_what_fails_to_compile_is_tried_once_more_and_never_beside_a_timing(monkeypatch, failures):
+    ends = [CandidateFailed(Status.RUNTIME_ERROR, f"no {n}", traceback="") for n in range(failures)]
+    closed: list[object] = []
+    monkeypatch.setattr(
+        baselines, "start", lambda context, role: SimpleNamespace(close=lambda: closed.append(role))
+    )
+    timer: Any = object.__new__(BaselineTimer)
+    driver = SimpleNamespace(recall=lambda: {}, hold=lambda **how: 0.0, ask=lambda request: None)
+    timer._context = SimpleNamespace(driver=driver)
+    timer._cache = BaselineCache(cast(DriverLink, driver))
+    timer._config = EvaluationConfig(baselines=("eager", "compile"))
+    timer._spreads = SimpleNamespace(typical=lambda queued, call_ms: 0.01)
+    timer._session = SimpleNamespace(lay_out=lambda worker: worker, call_ms=0.1)
+    timer._kind, timer._started, timer._compiled = "cuda", [], None
+    timer._compile_failures, timer._compile_failure = 0, None
+    timer._begin_load = lambda *args, **options: lambda: None
+
+    def compile_or_fail(worker: object) -> None:
+        if ends:
+            raise ends.pop(0)
+
+    timer._compile = compile_or_fail
+    timer.start()
+    assert len(closed) == failures
+    assert (timer._compiled is None) == (failures == 2)
+    if failures == 2:
+        with pytest.raises(CandidateFailed, match="no 1"):
+            timer._reference(compiled=True)
 
 
 _DOUBT, _AGAIN = (MeasurementDoubt(Status.TAMPERED, text) for text in ("its claims", "again"))
