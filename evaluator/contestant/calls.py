@@ -93,10 +93,15 @@ class CallLayout:
 
 def prepare(request: LayOut, blocks: list[Block], device: torch.device) -> CallLayout:
     """Make the views that a request describes."""
-    count, slots, output_slots = request.count, request.input_slots, request.output_slots
+    count, output_slots = request.count, request.output_slots
+    # With a storage of its own each: a model compiled by torch may not change inputs that share one.
+    parts = [
+        blocks[slot["block"]].part(slot["offset"], slot["pitch"] * count) for slot in request.input_slots
+    ]
+    slots = [slot | {"offset": 0} for slot in request.input_slots]
 
     def shared(leaf: int, index: int) -> torch.Tensor:
-        return view(blocks[slots[leaf]["block"]].data, slots[leaf], index)
+        return view(parts[leaf], slots[leaf], index)
 
     def exact(number: int, tensor: torch.Tensor) -> torch.Tensor:
         del number
@@ -131,7 +136,9 @@ def prepare(request: LayOut, blocks: list[Block], device: torch.device) -> CallL
             name: view(blocks[slot["block"]].data, slot, 0)
             for name, slot in zip(request.state, request.state_slots, strict=True)
         },
-        shared=frozenset(block.data.untyped_storage().data_ptr() for block in blocks),
+        shared=frozenset(
+            memory.untyped_storage().data_ptr() for memory in (*(block.data for block in blocks), *parts)
+        ),
     )
 
 

@@ -20,6 +20,9 @@ class Block(Protocol):
     def data(self) -> torch.Tensor:
         """The whole span, uint8, on its device."""
 
+    def part(self, begin: int, size: int) -> torch.Tensor:
+        """Some of its bytes as a tensor with a storage of its own."""
+
     def descriptor(self) -> dict[str, Any]:
         """The facts that the other side needs to attach, as JSON."""
 

@@ -67,6 +67,9 @@ class CpuBlock:
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         return cls(fd, size)
 
+    def part(self, begin: int, size: int) -> torch.Tensor:
+        return torch.frombuffer(self._map, dtype=torch.uint8, count=size, offset=begin)
+
     def descriptor(self) -> dict[str, Any]:
         """Size; the memory itself travels as a file descriptor."""
         return {"kind": "memfd", "size": self._size}

@@ -97,6 +97,9 @@ class CudaBlock:
         block.data.zero_()
         return block
 
+    def part(self, begin: int, size: int) -> torch.Tensor:
+        return torch.as_tensor(_Span(self._pointer + begin, size), device=self.data.device)
+
     def descriptor(self) -> dict[str, Any]:
         handle = _IpcHandle()
         _check(

@@ -79,10 +79,7 @@ def _keeps_strides(tensor: torch.Tensor) -> bool:
 
 
 def view(memory: torch.Tensor, slot: Slot, index: int) -> torch.Tensor:
-    """The tensor of call `index` inside a block's uint8 memory.
-
-    It is no view in autograd's sense: `torch.compile` refuses to change views of another type in place.
-    """
+    """The tensor of call `index` inside a block's uint8 memory; no view in autograd's sense."""
     dtype = dtype_from(slot["dtype"])
     shape, stride = tuple(slot["shape"]), tuple(slot["stride"])
     if 0 in shape:

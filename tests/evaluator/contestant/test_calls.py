@@ -10,9 +10,12 @@ import pytest
 import torch
 
 from kernelwright.evaluator.contestant import calls, output_aliasing
-from kernelwright.evaluator.contestant.calls import CallBatch, CallLayout, own, run
+from kernelwright.evaluator.contestant.calls import CallBatch, CallLayout, own, prepare, run
 from kernelwright.evaluator.contestant.output_places import committed, where
 from kernelwright.evaluator.devices import Device
+from kernelwright.evaluator.devices.cpu import CpuBlock
+from kernelwright.evaluator.ipc.contestant_messages import LayOut
+from kernelwright.evaluator.ipc.tensor_layout import place, view
 
 
 class _Watched:
@@ -179,3 +182,30 @@ def test_strides_are_told_where_one_is_not_contiguous():
 @pytest.mark.parametrize("returned", [[object()], [torch.eye(3).to_sparse()], [None]])
 def test_what_has_no_places_commits_to_none(returned):
     assert committed(returned, TENSOR) == ""
+
+
+def test_inputs_of_one_call_have_storages_of_their_own_which_outputs_may_not_lie_in() -> None:
+    block = CpuBlock.create(1 << 16)
+    leaves = [torch.randn(4, 3), torch.arange(5), torch.randn(2, 2).bfloat16()]
+    slots, _ = place(leaves, count=3, block=0)
+    request = LayOut(
+        layout="time",
+        count=3,
+        args={"k": "list", "v": [{"k": "tensor", "i": index} for index in range(3)]},
+        kwargs={"k": "dict", "v": []},
+        input_slots=[slot | {"block": 0} for slot in slots],
+        output_slots=[],
+        output_tree={"k": "tensor", "i": 0},
+        state=[],
+        state_slots=[],
+        private=False,
+        backward=None,
+    )
+    layout = prepare(request, [block], torch.device("cpu"))
+    for index in range(3):
+        (args, _) = layout.arguments[index]
+        assert len({one.untyped_storage().data_ptr() for one in args}) == 3
+        for one, slot, leaf in zip(args, slots, leaves, strict=True):
+            one.copy_(leaf)
+            assert torch.equal(view(block.data, slot, index), leaf)
+            assert one.untyped_storage().data_ptr() in layout.shared

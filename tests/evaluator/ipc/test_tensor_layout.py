@@ -32,7 +32,7 @@ def test_overlapping_inputs_are_made_dense():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.complex64])
-def test_a_place_is_no_view_so_that_a_compiled_model_may_change_it(dtype: torch.dtype) -> None:
+def test_a_place_in_memory_is_no_view(dtype: torch.dtype) -> None:
     tensor = torch.ones(3, 5, dtype=dtype).T
     slots, size = place([tensor], count=4, block=0)
     memory = torch.zeros(size, dtype=torch.uint8)
