@@ -73,13 +73,17 @@ class TimingSession:
     def lay_out(self, worker: WorkerProcess) -> CallBuffers:
         """Make room for the timed calls of model `m` of a worker, with the device alone.
 
+        The worker is stopped afterwards, until its turn: another may have to wait for memory meanwhile.
+
         Raises:
             torch.OutOfMemoryError: there is none, though others went on for a while.
         """
         until = time.monotonic() + MEMORY_WAIT_S
         while True:
             try:
-                return self._lay_out(worker)
+                buffers = self._lay_out(worker)
+                worker.freeze()
+                return buffers
             except torch.OutOfMemoryError:
                 if self.others_evicted or time.monotonic() > until:
                     raise
