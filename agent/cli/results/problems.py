@@ -1,4 +1,4 @@
-"""`kernelwright problems`: reference problems, listed, shown and checked."""
+"""`kernelwright problems`: reference problems, listed, shown, checked and measured."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernelwright.agent.cli.evaluation.check import check
+from kernelwright.agent.cli.results.headroom import headroom
 from kernelwright.agent.cli.terminal import completion, options
 
 if TYPE_CHECKING:
     from kernelwright.evaluator import Problem
 
-app = typer.Typer(no_args_is_help=True, help="List, show and check reference problems.")
+app = typer.Typer(no_args_is_help=True, help="List, show, check and measure reference problems.")
 
 
 @app.command("list")
@@ -54,6 +55,7 @@ def show_problem(
 
 
 app.command("check")(check)
+app.command("headroom")(headroom)
 
 
 def _natural(problem: Problem) -> list[tuple[int, str]]:
