@@ -125,7 +125,10 @@ def check_command(words: list[str], *, whole: bool) -> None:
         Exception: what the parser raises.
     """
     command = typer.main.get_command(app)
-    context, arguments = command.make_context("kernelwright", [], resilient_parsing=True), words[1:]
+    context = command.make_context("kernelwright", [], resilient_parsing=True)
+    parser = command.make_parser(context)
+    parser.allow_interspersed_args = False
+    _, arguments, _ = parser.parse_args(words[1:])  # options before the subcommand
     while isinstance(command, typer.core.TyperGroup):
         assert arguments, f"no subcommand: {words}"
         assert arguments[0] in command.commands, f"unknown command {arguments[0]!r} in {shlex.join(words)}"
