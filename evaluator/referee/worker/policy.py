@@ -34,7 +34,9 @@ KEPT_BYTES: Final = 1 << 30
 QUIET_S: Final = 0.01
 """Seconds without another process's work on a GPU after which it counts as quiet: a process has it for about
 2 ms at a time while several want it."""
-QUIET_WAIT_S: Final = 5.0
+QUIET_WAIT_S: Final = 2.0
 """Seconds to wait for that: what a stopped process had queued runs on, ten times slower under a tool."""
-MEMORY_PAUSE_S: Final = 1.0
-"""Seconds for which others go on, each time that one with the device alone lacks memory."""
+QUIET_PAUSE_S: Final = 1.0
+"""Seconds for which others go on where it does not fall quiet, or where they hold memory that is needed."""
+QUIET_ATTEMPTS: Final = 10
+"""Times that it is tried: a call that hangs is ended by its own time limit meanwhile."""

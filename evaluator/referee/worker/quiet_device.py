@@ -5,17 +5,30 @@ from __future__ import annotations
 import time
 
 from kernelwright.evaluator.devices import Device
-from kernelwright.evaluator.referee.worker.policy import MEMORY_PAUSE_S, QUIET_S, QUIET_WAIT_S
+from kernelwright.evaluator.referee.worker.policy import (
+    QUIET_ATTEMPTS,
+    QUIET_PAUSE_S,
+    QUIET_S,
+    QUIET_WAIT_S,
+)
 from kernelwright.evaluator.referee.worker.setup import ProblemContext
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 
 
 def hold_quiet(context: ProblemContext) -> float:
-    """Wait until the device is this process's alone and nothing of others runs there; return the seconds."""
+    """Wait until the device is this process's alone and nothing of others runs there; return the seconds.
+
+    A kernel of somebody stopped may run for long. Then they go on for a while, or their time would never be
+    used up; what is still there in the end is seen by timing. This process's own workers must be stopped.
+    """
     began = time.monotonic()
-    context.driver.hold(exclusive=True)
-    if context.device.torch_device.type == "cuda":
-        _await_quiet(context.device)
+    for attempt in range(QUIET_ATTEMPTS):
+        if attempt:
+            context.driver.release()
+            time.sleep(QUIET_PAUSE_S)
+        context.driver.hold(exclusive=True)
+        if context.device.torch_device.type == "cpu" or _falls_quiet(context.device):
+            break
     return time.monotonic() - began
 
 
@@ -24,18 +37,20 @@ def let_others_go_on(context: ProblemContext, worker: WorkerProcess) -> None:
     began = time.monotonic()
     worker.freeze()
     context.driver.release()
-    time.sleep(MEMORY_PAUSE_S)
+    time.sleep(QUIET_PAUSE_S)
     hold_quiet(context)
     worker.thaw()
     worker.extend(time.monotonic() - began)
 
 
-def _await_quiet(device: Device) -> None:
-    """Wait until nobody else has had the device for a while, or for too long; timing sees what is left."""
+def _falls_quiet(device: Device) -> bool:
+    """Wait until nobody else has had the device for a while; False where that takes too long."""
     device.synchronize()
     watch, until = device.watch(), time.monotonic() + QUIET_WAIT_S
     while True:
         watch.start()
         time.sleep(QUIET_S)
-        if watch.stop() == 0.0 or time.monotonic() > until:
-            return
+        if watch.stop() == 0.0:
+            return True
+        if time.monotonic() > until:
+            return False

@@ -35,7 +35,9 @@ class SecondProcess:
         driver.hold(exclusive=False)
         worker.limit(self.total_s)
         load_model(self.context, worker, self.source, self.spec)
+        worker.freeze()
         worker.extend(hold_quiet(self.context))
+        worker.thaw()
         return worker
 
     def close(self) -> None:

@@ -80,7 +80,7 @@ def test_a_worker_is_stopped_while_its_referee_has_given_the_device_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     worker, events = _Worker(), []
-    monkeypatch.setattr(quiet_device, "MEMORY_PAUSE_S", 0.0)
+    monkeypatch.setattr(quiet_device, "QUIET_PAUSE_S", 0.0)
     driver = SimpleNamespace(
         release=lambda: events.append(("release", *worker.events)),
         hold=lambda exclusive: events.append(("hold", exclusive, *worker.events)),
@@ -115,15 +115,26 @@ def test_baselines_take_memory_again_with_what_was_known_of_their_queue() -> Non
     assert (gate.largest_queued, gate.capacity) == (64, 128)
 
 
-def test_a_device_is_quiet_once_nobody_else_has_had_it_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    gaps = [3.0, 0.5, 0.0, 7.0]
+@pytest.mark.parametrize(
+    ("gaps", "holds"),
+    [([0.0], 1), ([3.0, 0.5, 0.0], 1), ([3.0, 0.0], 2), ([1.0] * 20, 10)],
+    ids=["at once", "soon", "once others went on", "never"],
+)
+def test_a_device_is_quiet_once_nobody_else_has_had_it_for_a_while(
+    monkeypatch: pytest.MonkeyPatch, gaps: list[float], holds: int
+) -> None:
+    events: list[str] = []
     watch = SimpleNamespace(start=lambda: None, stop=lambda: gaps.pop(0))
-    device: Any = SimpleNamespace(synchronize=lambda: None, watch=lambda: watch)
-    quiet_device._await_quiet(device)
-    assert gaps == [7.0]
-    monkeypatch.setattr(quiet_device, "QUIET_WAIT_S", -1.0)
-    quiet_device._await_quiet(device)
-    assert gaps == []
+    device = SimpleNamespace(torch_device=torch.device("cuda"), synchronize=lambda: None, watch=lambda: watch)
+    driver = SimpleNamespace(
+        hold=lambda exclusive: events.append("hold"), release=lambda: events.append("release")
+    )
+    monkeypatch.setattr(quiet_device, "QUIET_PAUSE_S", 0.0)
+    monkeypatch.setattr(quiet_device, "QUIET_S", 0.001)
+    if holds > 1:
+        monkeypatch.setattr(quiet_device, "QUIET_WAIT_S", -1.0)
+    quiet_device.hold_quiet(cast(ProblemContext, SimpleNamespace(device=device, driver=driver)))
+    assert events == ["hold", *["release", "hold"] * (holds - 1)]
 
 
 class _Block:
