@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from kernelwright.evaluator.driver.processes.pausable_processes import PausableProcesses
+from kernelwright.evaluator.sandbox import SandboxedProcess
 
 if TYPE_CHECKING:
     from conftest import Inside
@@ -47,6 +48,42 @@ def test_a_process_goes_on_only_when_nobody_stops_it(inside: Inside, first: str)
     report = process.wait(60)
     assert report is not None
     assert report.returncode == 0
+
+
+class _Process:
+    """A process that notes what was counted when it went on, and whose freezer may be gone."""
+
+    def __init__(self, told: list[float], *, broken: bool = False) -> None:
+        self.told, self.broken = told, broken
+        self.counted: list[int] = []
+
+    def freeze(self, by: str) -> None:
+        self._use_freezer()
+
+    def thaw(self, by: str) -> None:
+        self.counted.append(len(self.told))
+        self._use_freezer()
+
+    def _use_freezer(self) -> None:
+        if self.broken:
+            raise FileNotFoundError("cgroup.freeze")
+
+
+def test_a_pause_is_counted_before_anybody_runs_again() -> None:
+    told: list[float] = []
+    process = _Process(told)
+    pauses = PausableProcesses(lambda: [cast(SandboxedProcess, process)], on_paused=told.append)
+    pauses.pause()
+    pauses.go_on()
+    assert process.counted == [1]
+
+
+def test_a_process_that_cannot_be_stopped_or_let_go_on_keeps_no_other_stopped() -> None:
+    processes = [_Process([], broken=True), _Process([])]
+    pauses = PausableProcesses(lambda: cast("list[SandboxedProcess]", processes))
+    pauses.pause()
+    pauses.go_on()
+    assert [len(each.counted) for each in processes] == [1, 1]
 
 
 def test_waiting_for_an_end_does_not_count_a_pause(inside: Inside) -> None:
