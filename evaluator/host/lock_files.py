@@ -69,7 +69,12 @@ class LockFiles:
 
     def _open(self) -> tuple[int, int]:
         name = self._device.replace(":", "")
-        return file_lock.open_lock(f"{name}.lock"), file_lock.open_lock(f"{name}.gate")
+        device = file_lock.open_lock(f"{name}.lock")
+        try:
+            return device, file_lock.open_lock(f"{name}.gate")
+        except BaseException:
+            os.close(device)
+            raise
 
     def _lock(self, descriptor: int, kind: int) -> None:
         if not file_lock.lock(descriptor, kind, wait_s=self._wait_s):

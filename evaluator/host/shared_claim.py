@@ -6,6 +6,7 @@ given back, and they go on once it is granted again.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import tempfile
 import threading
@@ -113,13 +114,18 @@ class SharedClaim:
             trace.record(self._track, "paused", began)
 
     def _claimed_again(self, files: LockFiles) -> bool:
-        """Wait for the claim; let those go on who still share it, and give it up where nobody does."""
+        """Wait for the claim; let those go on who still share it, and give it up where nobody does.
+
+        Where the files cannot be opened, those who share it stay stopped: somebody may be timing.
+        """
         try:
             files.claim(fcntl.LOCK_SH)
-        except MachineError:
+        except (MachineError, OSError):
             with self._changed:
                 if self._members:
-                    files.reopen()
+                    with contextlib.suppress(MachineError, OSError):
+                        files.reopen()
+                    self._changed.wait(WANTED_POLL_S)
                     return False
         with self._changed:
             for member in self._members:

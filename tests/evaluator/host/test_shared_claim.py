@@ -11,6 +11,7 @@ import pytest
 
 from kernelwright.evaluator import MachineError
 from kernelwright.evaluator.host.device_lock import DeviceLock
+from kernelwright.evaluator.host.lock_files import LockFiles
 
 
 class Work:
@@ -158,3 +159,31 @@ def test_a_claim_that_is_not_granted_in_time_says_who_holds_the_device(timing: D
     late.close()
     with pytest.raises(MachineError, match="closed"):
         late.share()
+
+
+def test_paused_work_goes_on_though_the_lock_files_could_not_be_opened_for_a_while(
+    timing: DeviceLock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, failures = Work(), [OSError(24, "Too many open files"), MachineError("not our folder")]
+    lock = DeviceLock("cuda:0", wait_s=20, pausable=work)
+    monkeypatch.setattr("kernelwright.evaluator.host.shared_claim.LockFiles", _ImpatientFiles)
+    lock.share()
+    really_open = LockFiles._open
+
+    def fail_first(files: LockFiles) -> tuple[int, int]:
+        if failures:
+            raise failures.pop()
+        return really_open(files)
+
+    monkeypatch.setattr(LockFiles, "_open", fail_first)
+    timing.take()
+    until(lambda: not failures)
+    assert not work.running
+    timing.release()
+    until(lambda: work.running)
+    lock.close()
+
+
+class _ImpatientFiles(LockFiles):
+    def __init__(self, device: str, *, wait_s: float) -> None:
+        super().__init__(device, wait_s=0.05)
