@@ -85,8 +85,8 @@ class OpenProblem:
         """Give a worker the device alone; share it afterwards.
 
         The worker is frozen while it waits. Afterwards others time first, which costs nothing: all that is
-        left to do can be done beside another evaluation's rest, but not beside its timing. A GPU stays shared
-        without a gap, because freezing would not stop what the worker has queued.
+        left to do can be done beside another evaluation's rest, but not beside its timing. So it is frozen
+        until it is asked again; what it has queued on a GPU is awaited by who times there.
         """
         worker.freeze()
         asked = time.monotonic()
@@ -96,9 +96,8 @@ class OpenProblem:
         worker.thaw()
         yield
         self.free_memory()
-        if not self.on_gpu:
-            worker.freeze()
-            self.release_device()
+        worker.freeze()
+        self.release_device()
         worker.extend(self.hold_device(exclusive=False))
 
     def free_memory(self) -> None:

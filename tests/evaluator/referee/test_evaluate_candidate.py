@@ -19,6 +19,7 @@ from kernelwright.evaluator.ipc import contestant_messages as wire
 from kernelwright.evaluator.ipc import driver_requests
 from kernelwright.evaluator.ipc.messages import Done
 from kernelwright.evaluator.ipc.referee_messages import CandidateEvaluated
+from kernelwright.evaluator.referee.open_problem import OpenProblem
 from kernelwright.evaluator.referee.outcome import Outcome
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.candidate_timer import CandidateTimer
@@ -312,6 +313,37 @@ def test_a_second_process_holds_the_verified_model(
     outcome = referee.evaluate(RIGHT.replace("self.weight =", first), contestants)
     assert (outcome.status, contestants.made) == (Status.PASSED, 2)
     assert referee.driver.count(driver_requests.Start) == policy.COMPARED_PROCESSES["cpu"] + 2
+
+
+def _running_while_given_away(asked: list[Any]) -> list[str]:
+    """Each request that gave the device away, or waited for it, while a process with a candidate ran."""
+    running: dict[int, str] = {}
+    stopped: dict[int, str] = {}
+    found = []
+    for number, request in enumerate(asked, 1):
+        match request:
+            case driver_requests.Start(role="candidate" | "timed"):
+                running[number] = request.role
+            case driver_requests.Thaw() if request.id in stopped:
+                running[request.id] = stopped.pop(request.id)
+            case driver_requests.Freeze() | driver_requests.Kill() if request.id in running:
+                stopped[request.id] = running.pop(request.id)
+            case driver_requests.Release() | driver_requests.Hold(exclusive=True) if running:
+                found.append(f"{request.op}: {running}")
+    return found
+
+
+@pytest.mark.parametrize("on_gpu", [False, True])
+def test_no_candidate_runs_while_the_device_is_given_away_to_who_times(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch, on_gpu: bool
+) -> None:
+    """Who waits to have the device alone is not paused while others have it."""
+    monkeypatch.setattr(OpenProblem, "on_gpu", on_gpu)
+    monkeypatch.setitem(policy.RECHECK_IN_SECOND_PROCESS, "cpu", True)
+    referee, contestants = opened(PROBLEM, counters=False), _ByRole()
+    assert referee.evaluate(RIGHT, contestants).status is Status.PASSED
+    assert contestants.made == 2
+    assert _running_while_given_away(referee.driver.asked) == []
 
 
 class _Rechecking(CandidateTimer):
