@@ -58,7 +58,8 @@ class WorkerChannel:
         """Every task of the process is stopped."""
 
     def limit(self, total_s: float) -> None:
-        """Leave the process so many seconds from now on, for everything."""
+        """Leave the process so many seconds from now on, for everything; earlier pauses buy it none."""
+        self._paused_s = self._driver.paused_s()
         self._deadline = time.monotonic() + total_s
 
     def extend(self, seconds: float) -> None:
@@ -128,21 +129,22 @@ class WorkerChannel:
             self.frozen = False
 
     def _next(self, deadline: float, timeout_s: float) -> JsonObject:
-        began = time.monotonic()
-        try:
-            return self._channel.receive(max(0.0, min(deadline, self._deadline) - began))
-        except ChannelTimeout:
-            paused_s = self._paused_since(began)
-            if paused_s > 0:
-                return self._next(deadline + paused_s, timeout_s)
-            self.lost = True
-            if deadline <= self._deadline:
-                raise CandidateFailed(Status.TIMED_OUT, f"no answer within {timeout_s:.0f} s") from None
-            raise CandidateFailed(Status.TIMED_OUT, "the evaluation's time is used up") from None
-        except ChannelGarbled as error:
-            raise self._garbled(error) from None
-        except ChannelClosed:
-            raise self._dead() from None
+        while True:
+            began = time.monotonic()
+            try:
+                return self._channel.receive(max(0.0, min(deadline, self._deadline) - began))
+            except ChannelTimeout:
+                paused_s = self._paused_since(began)
+            except ChannelGarbled as error:
+                raise self._garbled(error) from None
+            except ChannelClosed:
+                raise self._dead() from None
+            if paused_s <= 0:
+                self.lost = True
+                if deadline <= self._deadline:
+                    raise CandidateFailed(Status.TIMED_OUT, f"no answer within {timeout_s:.0f} s")
+                raise CandidateFailed(Status.TIMED_OUT, "the evaluation's time is used up")
+            deadline += paused_s
 
     def _paused_since(self, began: float) -> float:
         """Extend its time by pauses not allowed for yet; return what of them may lie after a time."""

@@ -83,6 +83,8 @@ class InProcessDriver(DriverLink):
                 return wire.Facts(facts=self.facts.get(request.about, known))
             case wire.Remember():
                 self.facts[request.about] = request.facts
+            case wire.FindPauses():
+                return wire.Paused(seconds=0.0)
             case wire.FindSanitizers():
                 return wire.Missing(missing="nothing is built here")
             case wire.FindSymbols():

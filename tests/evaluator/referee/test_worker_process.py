@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -37,6 +37,8 @@ class Driver(DriverLink):
 
     def __init__(self, built: BuildFinished, behave: Callable[[Channel], None]) -> None:
         self._built = built
+        self.paused_in_all, self.pauses = 0.0, 0
+        """Seconds of pauses so far, and the number of those to come: one whenever somebody asks."""
         ours, theirs = socket.socketpair()
         self._ours = Channel(ours)
         threading.Thread(target=_live, args=(Channel(theirs), behave), daemon=True).start()
@@ -50,7 +52,9 @@ class Driver(DriverLink):
             return self._built
         ended = Ended(returncode=0, signal=None, out_of_memory=False, reason="", timed_out=False)
         if isinstance(request, FindPauses):
-            return Paused(seconds=0.0)
+            self.paused_in_all += 1e-7 if self.pauses else 0.0
+            self.pauses = max(0, self.pauses - 1)
+            return Paused(seconds=self.paused_in_all)
         return ended if isinstance(request, Kill) else Done()
 
 
@@ -103,6 +107,41 @@ BUILT = replace(unbuilt(""), ok=True, path="/ext.so", module_name="ext")
 
 def test_builds_that_take_no_time_buy_none():
     assert ending(BUILT, build_often, timeout_s=0.5).status is Status.TIMED_OUT
+
+
+def silent(pauses: Callable[[Driver], None], timeout_s: float) -> tuple[CandidateFailed, float]:
+    """How a worker ends that never answers, and the seconds it was waited for."""
+    over = threading.Event()
+    driver = Driver(BUILT, lambda channel: cast(None, over.wait(30)))
+    worker = WorkerProcess(driver, open_device("cpu"), Start(role="candidate"))
+    try:
+        pauses(driver)
+        worker.limit(60)
+        began = time.monotonic()
+        with pytest.raises(CandidateFailed) as raised:
+            worker.ask(Load(source="", class_name="ModelNew", overrides={}), timeout_s)
+        return raised.value, time.monotonic() - began
+    finally:
+        over.set()
+        worker.close()
+
+
+def test_pauses_before_its_time_began_buy_none():
+    found, waited_s = silent(lambda driver: setattr(driver, "paused_in_all", 600.0), timeout_s=1.0)
+    assert found.status is Status.TIMED_OUT
+    assert waited_s < 1.8
+
+
+def test_any_number_of_pauses_is_allowed_for():
+    drivers: list[Driver] = []
+
+    def pause_often(driver: Driver) -> None:
+        driver.pauses = 2000
+        drivers.append(driver)
+
+    found, _ = silent(pause_often, timeout_s=0.01)
+    assert found.status is Status.TIMED_OUT
+    assert drivers[0].pauses == 0
 
 
 @pytest.mark.parametrize(("refused", "status"), [(False, Status.COMPILE_ERROR), (True, Status.RUNTIME_ERROR)])
