@@ -59,10 +59,10 @@ class BuildBroker:
         return replace(answer, waited_s=waited_s, build_s=outcome.build.seconds)
 
     def _built(self, wanted: BuildRequest, worker: WorkerHandle) -> tuple[BuildOutcome, float]:
-        """A build, and the seconds waited for it or for the device, which is free while it runs."""
+        """A build, and the seconds waited for it or for the device, which others may have while it runs."""
         gpu, held, asked = gpu_of(self.device), self.lock.held, time.monotonic()
-        if self.device == "cpu":
-            self.lock.share()
+        if self.device == "cpu" or self.lock.gives_way:
+            self.lock.share()  # on a GPU, so that what asked for it is stopped while others time
         else:
             self.lock.release()
         began = time.monotonic()

@@ -8,7 +8,7 @@ from kernelwright.evaluator.analysis.elf_symbols import read_symbols
 from kernelwright.evaluator.analysis.ncu import find_ncu, why_not
 from kernelwright.evaluator.driver import policy
 from kernelwright.evaluator.driver.evaluation_job import EvaluationJob
-from kernelwright.evaluator.driver.processes.pausable_processes import PausableProcesses, can_pause_on
+from kernelwright.evaluator.driver.processes.pausable_processes import PausableProcesses
 from kernelwright.evaluator.driver.processes.process_launcher import ProcessLauncher, WorkerHandle
 from kernelwright.evaluator.driver.processes.referee_process import Handover
 from kernelwright.evaluator.driver.processes.warm_pool import WarmPool
@@ -63,7 +63,7 @@ class WorkerService:
 
     def _may_wait(self) -> bool:
         """While this keeps others from the device, waiting for a process that needs it would never end."""
-        return self.lock.held == "" or (self.lock.held == "shared" and can_pause_on(self.launcher.device))
+        return self.lock.held == "" or (self.lock.held == "shared" and self.lock.gives_way)
 
     def kill(self, request: wire.Kill, job: EvaluationJob) -> wire.Ended:
         """End a process and say how it ended."""

@@ -46,6 +46,11 @@ class DeviceLock:
         self._track = trace.new_track(f"{device} lock")
 
     @property
+    def gives_way(self) -> bool:
+        """Others that want the device alone do not wait while this shares it: what uses it is stopped."""
+        return self._pausable is not None
+
+    @property
     def alone_s(self) -> float:
         """Seconds this holder has had the device alone, in all."""
         return self._alone_s + (time.monotonic() - self._since if self.held == "alone" else 0.0)

@@ -305,7 +305,7 @@ def test_a_pause_while_another_times_counts_against_nobody(shared_cache, tmp_pat
     monkeypatch.setattr(
         "kernelwright.evaluator.host.file_lock.tempfile", SimpleNamespace(gettempdir=lambda: str(tmp_path))
     )
-    for module in ("worker_service", "referee_client", "processes.process_launcher"):
+    for module in ("referee_client", "processes.process_launcher"):
         monkeypatch.setattr(f"kernelwright.evaluator.driver.{module}.can_pause_on", lambda device: True)
     over = threading.Event()
     paused = []

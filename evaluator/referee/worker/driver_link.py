@@ -47,7 +47,7 @@ class DriverLink:
     def hold(self, *, exclusive: bool, anew: bool = False) -> float:
         """Wait for the device; returns the seconds waited, which are nobody's fault.
 
-        With `anew`, it is given back first, so that others that wait come before.
+        With `anew`, others that wait come before: it is given back first, unless its work can be paused.
         """
         self._holds = True
         return self.ask(Hold(exclusive=exclusive, anew=anew)).waited_s

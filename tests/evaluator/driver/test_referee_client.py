@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -11,6 +14,7 @@ from kernelwright.evaluator.driver.evaluation_job import EvaluationJob
 from kernelwright.evaluator.driver.measurement_cache import FactMemory
 from kernelwright.evaluator.driver.referee_client import RequestHandlers
 from kernelwright.evaluator.driver.worker_service import WorkerService
+from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.ipc import driver_requests
 from kernelwright.evaluator.ipc.driver_requests import DriverRequest
 from kernelwright.evaluator.schema.errors import EvaluatorError
@@ -58,3 +62,59 @@ def test_time_that_is_used_up_is_noted_once_and_waiting_buys_more() -> None:
     assert job.has_run_out()
     assert job.timed_out
     assert not job.has_run_out()
+
+
+class _Work:
+    """Work on a device that notes whether it may run."""
+
+    def __init__(self) -> None:
+        self.running = True
+
+    def pause(self) -> None:
+        self.running = False
+
+    def go_on(self) -> None:
+        self.running = True
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[DeviceLock, _Work]]:
+    """A lock by which work shares a GPU, and that work."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("kernelwright.evaluator.host.shared_claim.SHARED_SLICE_S", 0.0)
+    work = _Work()
+    monkeypatch.setattr("kernelwright.evaluator.driver.build_broker.gpu_of", lambda device: None)
+    lock = DeviceLock("cuda:0", wait_s=2, pausable=work)
+    lock.share()
+    yield lock, work
+    lock.close()
+
+
+def test_what_asked_for_a_build_is_stopped_while_others_time(shared: tuple[DeviceLock, _Work]) -> None:
+    """It runs on while its library is built, and may use the device from another thread."""
+    lock, work = shared
+    seen: list[bool] = []
+
+    def build(*request: object, **options: object) -> Any:
+        other = DeviceLock("cuda:0", wait_s=20)
+        other.take()
+        seen.append(work.running)
+        other.close()
+        return SimpleNamespace(waited_s=0.0)
+
+    broker = BuildBroker(cast(Any, SimpleNamespace(build=build)), "cuda:0", lock, 1.0)
+    broker._built(NOTHING, cast(Any, SimpleNamespace(watch=None)))
+    assert seen == [False]
+    assert lock.held == "shared"
+
+
+def test_work_that_can_be_paused_shares_anew_without_a_gap(shared: tuple[DeviceLock, _Work]) -> None:
+    lock, work = shared
+    handlers = RequestHandlers(
+        EvaluationJob(on_stage=print), NOTHING, NOTHING, lock, NOTHING, "referee 1"
+    )
+    other = DeviceLock("cuda:0", wait_s=20)
+    other.take()
+    handlers._hold(driver_requests.Hold(exclusive=False, anew=True))
+    assert not work.running
+    other.close()
