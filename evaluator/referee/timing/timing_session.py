@@ -92,7 +92,11 @@ class TimingSession:
     def _lay_out(self, worker: WorkerProcess) -> CallBuffers:
         room = Room("time", self._most, wait_s=0.0)
         buffers = lay_out(worker, self._base.arguments, self._base.expected.output, room)
-        buffers.gate_block = worker.attach([WORD_BYTES])[0]
+        try:
+            buffers.gate_block = worker.attach([WORD_BYTES], wait_s=0.0)[0]
+        except torch.OutOfMemoryError:
+            buffers.free()
+            raise
         buffers.queue_behind(gate(self.device, worker.blocks, buffers.gate_block))
         return buffers
 

@@ -110,9 +110,7 @@ def test_what_asked_for_a_build_is_stopped_while_others_time(shared: tuple[Devic
 
 def test_work_that_can_be_paused_shares_anew_without_a_gap(shared: tuple[DeviceLock, _Work]) -> None:
     lock, work = shared
-    handlers = RequestHandlers(
-        EvaluationJob(on_stage=print), NOTHING, NOTHING, lock, NOTHING, "referee 1"
-    )
+    handlers = RequestHandlers(EvaluationJob(on_stage=print), NOTHING, NOTHING, lock, NOTHING, "referee 1")
     other = DeviceLock("cuda:0", wait_s=20)
     other.take()
     handlers._hold(driver_requests.Hold(exclusive=False, anew=True))
