@@ -80,12 +80,26 @@ class BaselineTimer:
 
     def ready(self) -> Baselines:
         """The baselines, measured, with memory for calls until `free`; raises what `measure` does."""
+        try:
+            return self.beside_candidate()
+        except torch.OutOfMemoryError as error:
+            self._require_room(error)
+            raise EvaluatorError(f"the reference failed by itself: {error}") from error
+
+    def beside_candidate(self) -> Baselines:
+        """The same while a candidate lives, which may have taken the memory.
+
+        Raises:
+            torch.OutOfMemoryError: there is no room for calls.
+            EvaluatorError: the reference failed, which is no fault of the candidate.
+        """
         found = self.measure()
         try:
             found.lay_out(self._session)
-        except (CandidateFailed, torch.OutOfMemoryError) as error:
-            self._require_room(error)
-            raise EvaluatorError(f"the reference failed by itself: {error}") from error
+        except CandidateFailed as failure:
+            if failure.status is Status.OUT_OF_MEMORY:
+                raise torch.OutOfMemoryError(failure.detail) from failure
+            raise EvaluatorError(f"the reference failed by itself: {failure.detail}") from failure
         return found
 
     def free(self) -> None:

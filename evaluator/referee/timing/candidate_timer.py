@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -95,6 +96,7 @@ class CandidateTimer:
 
         Raises:
             CandidateFailed: a timed output was wrong, the clock was forged, or the candidate failed.
+            torch.OutOfMemoryError: it left no room for the reference's calls.
             EvaluatorError: the reference failed, which is no fault of the candidate.
         """
         self._last = None
@@ -195,7 +197,9 @@ class CandidateTimer:
 
     def _measure(self, candidate: CallBuffers) -> TimedCandidate:
         """Time one process against the reference's; raises what `time` does."""
-        baselines = self.baselines.ready()
+        began = time.monotonic()
+        baselines = self.baselines.beside_candidate()
+        candidate.worker.extend(time.monotonic() - began)
         baselines.restore_queue()
         turns = self._sized_comparison(candidate, baselines)
         self._check_clock(turns)

@@ -1,5 +1,6 @@
 """The reference's own process, for as long as its candidates are timed against it."""
 
+import time
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -296,3 +297,23 @@ def test_what_is_wrong_in_the_second_process_is_wrong():
     with pytest.raises(CandidateFailed) as raised:
         _Scripted("outer", Status.WRONG_VALUES).timed()
     assert raised.value.status is Status.WRONG_VALUES
+
+
+def test_waiting_for_the_references_memory_is_not_the_candidates_time():
+    class Enough(Exception):
+        pass
+
+    def lay_out() -> Any:
+        time.sleep(0.05)
+        return SimpleNamespace(restore_queue=begin_to_time)
+
+    def begin_to_time() -> None:
+        raise Enough
+
+    extended: list[float] = []
+    timer: Any = object.__new__(CandidateTimer)
+    timer.baselines = SimpleNamespace(beside_candidate=lay_out)
+    with pytest.raises(Enough):
+        timer._measure(SimpleNamespace(worker=SimpleNamespace(extend=extended.append)))
+    assert len(extended) == 1
+    assert extended[0] >= 0.05

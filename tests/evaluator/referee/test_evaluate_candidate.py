@@ -23,6 +23,9 @@ from kernelwright.evaluator.referee.open_problem import OpenProblem
 from kernelwright.evaluator.referee.outcome import Outcome
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.candidate_timer import CandidateTimer
+from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.config import Passes, Sanitize
 from kernelwright.evaluator.schema.evaluation import (
     Measurement,
@@ -344,6 +347,32 @@ def test_no_candidate_runs_while_the_device_is_given_away_to_who_times(
     assert referee.evaluate(RIGHT, contestants).status is Status.PASSED
     assert contestants.made == 2
     assert _running_while_given_away(referee.driver.asked) == []
+
+
+@pytest.mark.parametrize(
+    "shortage", [torch.OutOfMemoryError("full"), CandidateFailed(Status.OUT_OF_MEMORY, "full")]
+)
+def test_a_candidate_that_leaves_no_memory_for_the_reference_has_run_out_of_it(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch, shortage: Exception
+) -> None:
+    """As on a GPU, where the reference gets its memory after the candidate."""
+    monkeypatch.setattr(OpenProblem, "on_gpu", True)
+    referee = opened(PROBLEM)
+    assert referee.evaluate(RIGHT).status is Status.PASSED
+    session = referee.problem.timer._session
+    really_lay_out = session.lay_out
+
+    def lay_out(worker: WorkerProcess) -> CallBuffers:
+        if worker.role == "baseline":
+            raise shortage
+        return really_lay_out(worker)
+
+    monkeypatch.setattr(session, "lay_out", lay_out)
+    outcome = referee.evaluate(RIGHT)
+    assert (outcome.status, outcome.stage) == (Status.OUT_OF_MEMORY, Stage.TIME)
+    assert "no room on the device" in outcome.detail
+    killed = [ask.id for ask in referee.driver.asked if isinstance(ask, driver_requests.Kill)]
+    assert referee.problem.timer.baselines.measure().worker.id not in killed
 
 
 class _Rechecking(CandidateTimer):
