@@ -117,6 +117,8 @@ cores are busy."""
 # Memory for timed calls.
 MAX_CALLS: Final = 4096
 """Calls of the largest batch."""
+ABOUT_CALLS: Final = 3
+"""Calls of the reference whose least time says how many calls memory is to hold."""
 BATCHES_HELD: Final = 2.0
 """Batches of the reference's calls that a GPU's memory for calls holds at most: of a candidate twice as quick
 one, of a quicker one less, which is still longer than the clock needs."""

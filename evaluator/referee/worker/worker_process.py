@@ -79,9 +79,11 @@ class WorkerProcess(WorkerChannel):
 
     def detach(self, layout: str, blocks: list[int]) -> None:
         """Free blocks that only a layout of this process lies in."""
-        self.ask(Detach(layout=layout, blocks=blocks), START_S)
-        for block in blocks:
-            self.blocks[block].close()
+        try:
+            self.ask(Detach(layout=layout, blocks=blocks), START_S)
+        finally:
+            for block in blocks:
+                self.blocks[block].close()
 
     def run(
         self,
