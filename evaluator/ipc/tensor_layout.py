@@ -79,14 +79,13 @@ def _keeps_strides(tensor: torch.Tensor) -> bool:
 
 
 def view(memory: torch.Tensor, slot: Slot, index: int) -> torch.Tensor:
-    """The tensor of call `index` inside a block's uint8 memory; no view in autograd's sense."""
+    """The tensor of call `index` inside a block's uint8 memory."""
     dtype = dtype_from(slot["dtype"])
     shape, stride = tuple(slot["shape"]), tuple(slot["stride"])
     if 0 in shape:
         return torch.empty(shape, dtype=dtype, device=memory.device)
-    begin = memory.storage_offset() + slot["offset"] + index * slot["pitch"]
-    place = torch.empty(0, dtype=dtype, device=memory.device)
-    return place.set_(memory.untyped_storage(), begin // dtype.itemsize, shape, stride)
+    begin = slot["offset"] + index * slot["pitch"]
+    return memory[begin : begin + slot["pitch"]].view(dtype).as_strided(shape, stride)
 
 
 def exact_copy(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:

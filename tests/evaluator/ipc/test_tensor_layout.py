@@ -1,4 +1,3 @@
-import pytest
 import torch
 
 from kernelwright.evaluator.ipc.tensor_layout import place, stacked, view
@@ -29,16 +28,3 @@ def test_stacked_is_all_calls_at_once():
 def test_overlapping_inputs_are_made_dense():
     slots, _ = place([torch.zeros(1).expand(8)], count=1, block=0)
     assert slots[0]["stride"] == [1]
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.complex64])
-def test_a_place_in_memory_is_no_view(dtype: torch.dtype) -> None:
-    tensor = torch.ones(3, 5, dtype=dtype).T
-    slots, size = place([tensor], count=4, block=0)
-    memory = torch.zeros(size, dtype=torch.uint8)
-    found = view(memory, slots[0], 2)
-    assert not found._is_view()
-    assert found.stride() == tensor.stride()
-    found.copy_(tensor)
-    assert torch.equal(stacked(memory, slots[0], 2, 1)[0], tensor)
-    assert not view(memory, slots[0], 1).any()
