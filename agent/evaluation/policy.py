@@ -9,7 +9,7 @@ MOST_MOVES: Final = 2
 MOST_RESUBMISSIONS: Final = 5
 """Times that one service is asked again for what it has forgotten, or what another client cancelled."""
 LOST_S: Final = 20.0
-"""Seconds without a connection after which a service counts as lost: a restart takes less, on busy cores too."""
+"""Seconds without a connection after which a service counts as lost: a restart takes less on busy cores."""
 NOBODY_S: Final = 300.0
 """Seconds to wait while no service answers at all."""
 RECHECK_S: Final = 2.0
