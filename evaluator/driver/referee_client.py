@@ -131,7 +131,7 @@ class RequestHandlers:
 
     def _hold(self, request: wire.Hold) -> wire.DeviceHeld:
         asked = time.monotonic()
-        if request.anew and not self.lock.gives_way:
+        if request.anew and not self.lock.is_preemptible:
             self.lock.release()
         if request.exclusive:
             self.lock.take()

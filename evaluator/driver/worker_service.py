@@ -63,7 +63,7 @@ class WorkerService:
 
     def _may_wait(self) -> bool:
         """While this keeps others from the device, waiting for a process that needs it would never end."""
-        return self.lock.held == "" or (self.lock.held == "shared" and self.lock.gives_way)
+        return self.lock.held == "" or (self.lock.held == "shared" and self.lock.is_preemptible)
 
     def kill(self, request: wire.Kill, job: EvaluationJob) -> wire.Ended:
         """End a process and say how it ended."""

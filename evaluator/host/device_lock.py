@@ -46,7 +46,7 @@ class DeviceLock:
         self._track = trace.new_track(f"{device} lock")
 
     @property
-    def gives_way(self) -> bool:
+    def is_preemptible(self) -> bool:
         """Others that want the device alone do not wait while this shares it: what uses it is stopped."""
         return self._pausable is not None
 

@@ -49,7 +49,7 @@ class Ended(Message):
 
 
 class Paused(Message):
-    """How long a referee and its workers were stopped while others timed, in all."""
+    """The seconds for which a referee and its workers were stopped while others timed, in all."""
 
     seconds: Seconds
 

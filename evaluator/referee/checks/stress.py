@@ -30,8 +30,8 @@ from kernelwright.evaluator.referee.reference.effects import equal_outputs
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.setup import (
+    CallMemory,
     ProblemContext,
-    Room,
     configure,
     construct,
     lay_out,
@@ -131,7 +131,7 @@ class Stress:
         configure(context, worker, threads=most)
         load(context, worker, source, class_name="ModelNew")
         context.driver.hold(exclusive=False)
-        buffers = lay_out(worker, self._trial.arguments, self._trial.expected.output, Room("stress"))
+        buffers = lay_out(worker, self._trial.arguments, self._trial.expected.output, CallMemory("stress"))
         for state in (None, draw.model.state_dict()):
             construct(context, worker, draw.spec("ModelNew", state=state))
             # The first call has most threads: whatever it allocates for them lasts for later ones.

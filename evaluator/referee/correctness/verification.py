@@ -35,8 +35,8 @@ from kernelwright.evaluator.referee.reference.reference import Reference
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.setup import (
+    CallMemory,
     ProblemContext,
-    Room,
     call_bytes,
     construct,
     lay_out,
@@ -92,7 +92,7 @@ class Verifier:
             1, call_bytes(arguments, output)
         )
         self._slots = max(FEWEST_VERIFY_CALLS, min(VERIFY_CALLS, affordable))
-        self._buffers: CallBuffers = lay_out(worker, arguments, output, Room("verify", self._slots))
+        self._buffers: CallBuffers = lay_out(worker, arguments, output, CallMemory("verify", self._slots))
 
     def verify(self, trials: int) -> Verification:
         """Check both weight draws; afterwards the worker holds model `m` of the first draw.

@@ -21,8 +21,8 @@ from kernelwright.evaluator.referee.timing.timed_outputs import TimedOutputs
 from kernelwright.evaluator.referee.timing.timing_loop import InterleavedTimer, Schedule
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.launch_gate import WORD_BYTES, LaunchGate, gate
-from kernelwright.evaluator.referee.worker.quiet_device import let_others_go_on
-from kernelwright.evaluator.referee.worker.setup import ProblemContext, Room, call_bytes, lay_out
+from kernelwright.evaluator.referee.worker.quiet_device import yield_device
+from kernelwright.evaluator.referee.worker.setup import CallMemory, ProblemContext, call_bytes, lay_out
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.config import EvaluationConfig, Math
 from kernelwright.evaluator.schema.errors import DeviceFull
@@ -87,11 +87,11 @@ class TimingSession:
             except torch.OutOfMemoryError:
                 if self.others_evicted or time.monotonic() > until:
                     raise
-            let_others_go_on(self._context, worker)
+            yield_device(self._context, worker)
 
     def _lay_out(self, worker: WorkerProcess) -> CallBuffers:
-        room = Room("time", self._most, wait_s=0.0)
-        buffers = lay_out(worker, self._base.arguments, self._base.expected.output, room)
+        memory = CallMemory("time", self._most, wait_s=0.0)
+        buffers = lay_out(worker, self._base.arguments, self._base.expected.output, memory)
         try:
             buffers.gate_block = worker.attach([WORD_BYTES], wait_s=0.0)[0]
         except torch.OutOfMemoryError:

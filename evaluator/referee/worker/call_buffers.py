@@ -86,7 +86,7 @@ class CallBuffers:
         return ran
 
     def free(self) -> None:
-        """Give the memory back; nothing can be run here any more."""
+        """Free the memory; nothing can be run here any more."""
         blocks = [self.input_block, self.output_block]
         blocks += [self.gate_block] if self.gate_block is not None else []
         self.worker.detach(self.layout, blocks)

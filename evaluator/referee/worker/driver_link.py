@@ -52,7 +52,7 @@ class DriverLink:
         self._holds = True
         return self.ask(Hold(exclusive=exclusive, anew=anew)).waited_s
 
-    def hold_somehow(self) -> float:
+    def ensure_held(self) -> float:
         """Share the device unless it is held, shared or alone; returns the seconds waited."""
         return 0.0 if self._holds else self.hold(exclusive=False)
 

@@ -32,7 +32,7 @@ def hold_quiet(context: ProblemContext) -> float:
     return time.monotonic() - began
 
 
-def let_others_go_on(context: ProblemContext, worker: WorkerProcess) -> None:
+def yield_device(context: ProblemContext, worker: WorkerProcess) -> None:
     """Give the device away for a moment, while a worker is stopped: others hold memory that it lacks."""
     began = time.monotonic()
     worker.freeze()

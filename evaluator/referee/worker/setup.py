@@ -148,8 +148,8 @@ def call_bytes(arguments: Arguments, output: Output) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """Memory for calls, and how it is had."""
+class CallMemory:
+    """The memory for calls that a worker is given."""
 
     name: str
     """Later messages call its layout by this name."""
@@ -161,19 +161,19 @@ class Room:
     """Seconds to wait where the device is full."""
 
 
-def lay_out(worker: WorkerProcess, arguments: Arguments, output: Output, room: Room) -> CallBuffers:
+def lay_out(worker: WorkerProcess, arguments: Arguments, output: Output, memory: CallMemory) -> CallBuffers:
     """Allocate memory for calls in a worker and let it prepare its views.
 
     Raises:
         torch.OutOfMemoryError: the device is full, and stays so.
     """
-    count = room.count
+    count = memory.count
     input_slots, input_size = place(arguments.leaves, count=count, block=0)
     effects, returned = output.effects, output.returned
     output_slots, output_size = place(_dense(output.leaves[:returned]), count=count, block=0)
     state = _dense(output.leaves[returned + len(effects.inputs) :])
     state_slots, output_size = place(state, count=1, block=0, start=output_size)
-    input_block, output_block = worker.attach([input_size, max(1, output_size)], wait_s=room.wait_s)
+    input_block, output_block = worker.attach([input_size, max(1, output_size)], wait_s=memory.wait_s)
     if output.backward is not None:
         worker.renew_arguments()
     input_slots = [slot | {"block": input_block} for slot in input_slots]
@@ -183,7 +183,7 @@ def lay_out(worker: WorkerProcess, arguments: Arguments, output: Output, room: R
     ]
     state_slots = [slot | {"block": output_block} for slot in state_slots]
     request = LayOut(
-        layout=room.name,
+        layout=memory.name,
         count=count,
         args=arguments.args,
         kwargs=arguments.kwargs,
@@ -192,12 +192,12 @@ def lay_out(worker: WorkerProcess, arguments: Arguments, output: Output, room: R
         output_tree=output.value,
         state=list(effects.state),
         state_slots=state_slots,
-        private=room.private,
+        private=memory.private,
         backward=output.backward.as_message() if output.backward is not None else None,
     )
     worker.ask(request, LAY_OUT_S)
     return CallBuffers(
-        worker, room.name, input_slots, output_slots, input_block, output_block, state_slots, effects.inputs
+        worker, memory.name, input_slots, output_slots, input_block, output_block, state_slots, effects.inputs
     )
 
 
@@ -205,7 +205,7 @@ def lay_out_call(
     worker: WorkerProcess, name: str, arguments: Arguments, output: Output, *, private: bool = False
 ) -> CallBuffers:
     """Lay out a single call and write its inputs."""
-    buffers = lay_out(worker, arguments, output, Room(name, private=private))
+    buffers = lay_out(worker, arguments, output, CallMemory(name, private=private))
     buffers.write(arguments.leaves)
     return buffers
 

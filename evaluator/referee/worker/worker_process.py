@@ -52,7 +52,7 @@ class WorkerProcess(WorkerChannel):
         if self._is_set_up:
             return 0.0
         self.read(self.receive(START_S), Listening)
-        waited_s = self._driver.hold_somehow() if device.startswith("cuda") else 0.0
+        waited_s = self._driver.ensure_held() if device.startswith("cuda") else 0.0
         self.ask(Setup(device=device, threads=threads, math=math, sharing=sharing), START_S)
         return waited_s
 

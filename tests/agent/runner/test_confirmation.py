@@ -67,7 +67,7 @@ def test_the_best_is_measured_again_and_the_second_time_counts(bench: Any, run: 
     assert kernels == {"a": 2.0, "b": 2.5}
 
 
-def test_a_lucky_best_gives_way_to_one_that_stands(bench: Any, run: Any, make: Make) -> None:
+def test_a_lucky_best_is_preemptible_to_one_that_stands(bench: Any, run: Any, make: Make) -> None:
     machine = Machine(make, a=[2.0, 2.1], b=[3.0, 1.5], c=[1.0])
     run(machine, "a", "b", "c")
     assert machine.asked[3:] == ["b", "a"]

@@ -56,7 +56,7 @@ def test_a_process_is_seen_to_work_and_not_to_wait(program, is_seen):
 
 
 @pytest.mark.gpu
-def test_a_watch_that_nobody_stopped_gives_way_to_the_next():
+def test_a_watch_that_nobody_stopped_is_preemptible_to_the_next():
     watch = open_device("cuda").watch()
     watch.start()
     assert _taken_ms(watch) >= 0.0

@@ -55,7 +55,7 @@ class _Session(TimingSession):
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     found: list[object] = []
-    monkeypatch.setattr(timing_session, "let_others_go_on", lambda context, worker: found.append(worker))
+    monkeypatch.setattr(timing_session, "yield_device", lambda context, worker: found.append(worker))
     return found
 
 
@@ -104,7 +104,7 @@ def test_a_worker_is_stopped_while_its_referee_has_given_the_device_away(
     )
     device = SimpleNamespace(torch_device=torch.device("cpu"))
     context = cast(ProblemContext, SimpleNamespace(driver=driver, device=device))
-    quiet_device.let_others_go_on(context, cast(WorkerProcess, worker))
+    quiet_device.yield_device(context, cast(WorkerProcess, worker))
     assert events == [("release", "freeze"), ("hold", True, "freeze")]
     assert worker.events == ["freeze", "thaw", "extend"]
 
