@@ -19,6 +19,12 @@ BUBBLEWRAP_S: Final = 10.0
 """Time for bubblewrap to answer `--version` and `--help`."""
 FREEZE_S: Final = 5.0
 """Time for all tasks of a tree to stop, by cgroup or by signals."""
+FORK_S: Final = 0.2
+"""Time for a task that is told to stop while it sleeps within a fork to finish that fork.
+
+On two cores with five busy processes each, 15 of 4280 stops of forking trees missed a child without it, and 1 of 3804
+with 0.05 s.
+"""
 DEATH_S: Final = 30.0
 """Time for a killed process to die; one in a device driver may hang."""
 OUTPUT_S: Final = 2.0

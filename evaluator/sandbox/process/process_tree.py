@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelwright.evaluator.sandbox.policy import FREEZE_S
+from kernelwright.evaluator.sandbox.policy import FORK_S, FREEZE_S
 
 ASLEEP = frozenset("TtZXD")
 """States in which a task handles a pending stop before it runs code of its own."""
+IN_KERNEL = "D"
+RUNNING = "R"
 DEAD = frozenset("ZX")
 KIB = 1024
 
@@ -69,24 +71,29 @@ def stop(root: int) -> None:
     """Stop every descendant and wait until none runs.
 
     Each must have been signalled: a task that sleeps in the kernel then stops before it runs code of its own.
+    One that sleeps within a fork first finishes it, so a tree with such a sleeper is watched for longer.
 
     Raises:
         TimeoutError: a process did not stop in time.
     """
     deadline = time.monotonic() + FREEZE_S
-    clean_scans, signalled = 0, set[int]()
-    while clean_scans < 2:
-        everyone = family(root)
-        running = [process for process in everyone if process.pid not in signalled or not _is_still(process)]
+    clean_scans, clean_since, signalled = 0, 0.0, set[int]()
+    while True:
+        states = {process.pid: _states(process) for process in family(root)}
+        running = [pid for pid, seen in states.items() if pid not in signalled or not seen <= ASLEEP]
         if not running:
             clean_scans += 1
+            sleeps = any(IN_KERNEL in seen for seen in states.values())
+            if clean_scans >= 2 and (not sleeps or time.monotonic() - clean_since >= FORK_S):
+                return
+            time.sleep(0.0005 if sleeps else 0)
             continue
-        clean_scans = 0
+        clean_scans, clean_since = 0, time.monotonic()
         if time.monotonic() > deadline:
             raise TimeoutError(f"{len(running)} processes below {root} did not stop in {FREEZE_S} s")
-        for process in running:
-            send(process.pid, signal.SIGSTOP)
-        signalled.update(process.pid for process in running)
+        for pid in running:
+            send(pid, signal.SIGSTOP)
+        signalled.update(running)
         time.sleep(0.0001)
 
 
@@ -153,14 +160,12 @@ def _tasks(pid: int) -> list[str]:
         return []
 
 
-def _is_still(process: Process) -> bool:
-    if process.state not in ASLEEP:
-        return False
+def _states(process: Process) -> set[str]:
+    """The states of its threads, and the one it had when its children were listed."""
     try:
-        states = [
+        return {process.state} | {
             Path(f"/proc/{process.pid}/task/{task}/stat").read_bytes().rpartition(b")")[2].split()[0].decode()
             for task in _tasks(process.pid)
-        ]
+        }
     except OSError:
-        return False
-    return all(state in ASLEEP for state in states)
+        return {RUNNING}
