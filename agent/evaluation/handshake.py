@@ -7,10 +7,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from kernelwright.agent.evaluation.evaluation_site import EvaluationRequest
 from kernelwright.agent.records.provenance import versions
+from kernelwright.agent.records.score_policy import asked_policy
 from kernelwright.agent.service.client import ServiceRefusal
 from kernelwright.agent.service.service_facts import ServedDevice, ServiceFacts
-from kernelwright.evaluator import SCORING_RULES, ConfigError, EvaluatorError, source_sha
+from kernelwright.evaluator import SCORING_RULES, ConfigError, Evaluation, EvaluatorError, source_sha
 
 
 def read_facts(url: str, answer: Mapping[str, Any]) -> ServiceFacts:  # Any: JSON
@@ -104,3 +106,20 @@ def refuse_mixed(found: Mapping[str, str]) -> None:
             f"scores of different machines are not comparable: {told}; name the device that is meant with "
             "--judge-device, or leave services out"
         )
+
+
+def refuse_other_content(where: str, asked: EvaluationRequest, found: Evaluation) -> None:
+    """Refuse a result of another evaluator, problem, candidate or policy than was asked for.
+
+    Raises:
+        EvaluatorError: it is one; nothing is scored.
+    """
+    is_gpu = found.backend != "cpp"
+    same = (
+        found.evaluator_sha == source_sha(),
+        found.candidate_sha == asked.candidate.sha,
+        found.problem_sha == asked.problem.sha,
+        asked_policy(found.config, is_gpu=is_gpu) == asked_policy(asked.config, is_gpu=is_gpu),
+    )
+    if not all(same):
+        raise EvaluatorError(f"{where} answers about something else than it was asked; nothing is scored")

@@ -13,6 +13,8 @@ from types import MappingProxyType
 from typing import Final
 
 from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest
+from kernelwright.agent.evaluation.failure_kinds import error_of
+from kernelwright.agent.evaluation.handshake import refuse_other_content
 from kernelwright.agent.evaluation.policy import (
     MOST_RESUBMISSIONS,
     QUEUE_S,
@@ -20,7 +22,6 @@ from kernelwright.agent.evaluation.policy import (
 )
 from kernelwright.agent.evaluation.remote_service import RemoteService
 from kernelwright.agent.evaluation.service_pool import ServicePool
-from kernelwright.agent.records.score_policy import asked_policy
 from kernelwright.agent.service.client import (
     CLIENTS_CHOICE,
     PLACE,
@@ -40,14 +41,9 @@ from kernelwright.evaluator import (
     MachineError,
     ProblemError,
     Stage,
-    source_sha,
 )
 
 _LIVE: Final = ("queued", "running")
-_FAILED: Final[Mapping[str, type[EvaluatorError]]] = MappingProxyType(
-    {"problem": ProblemError, "config": ConfigError, "machine": MachineError}
-)
-"""The errors that failures are, by their kind."""
 _REFUSED: Final[Mapping[str, type[EvaluatorError]]] = MappingProxyType(
     {"problem-refused": ProblemError, "config-refused": ConfigError, "unauthorized": MachineError}
 )
@@ -210,18 +206,10 @@ class RemoteEvaluation:
         url = self._service.url
         if answer["state"] == "failed":
             failure = answer["failure"]
-            raise _FAILED.get(failure["kind"], EvaluatorError)(f"{url}: {failure['message']}")
+            raise error_of(failure["kind"], f"{url}: {failure['message']}")
         evaluation = Evaluation.model_validate(answer["evaluation"])
-        asked, is_gpu = self._request, evaluation.backend != "cpp"
-        same = (
-            evaluation.evaluator_sha == source_sha(),
-            evaluation.candidate_sha == asked.candidate.sha,
-            evaluation.problem_sha == asked.problem.sha,
-            asked_policy(evaluation.config, is_gpu=is_gpu) == asked_policy(asked.config, is_gpu=is_gpu),
-        )
-        if not all(same):
-            raise EvaluatorError(f"{url} answers about something else than it was asked; nothing is scored")
-        return evaluation.model_copy(update={"problem": asked.problem.id})
+        refuse_other_content(url, self._request, evaluation)
+        return evaluation.model_copy(update={"problem": self._request.problem.id})
 
 
 def refuse_stopped(hooks: EvaluationHooks, closing: Event) -> None:

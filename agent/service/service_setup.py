@@ -3,41 +3,34 @@
 from __future__ import annotations
 
 import logging
-import os
 import resource
 import socket
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kernelwright.agent.records.provenance import versions
+from kernelwright.agent.evaluation.machine_facts import evaluator_label, facts_of, sandbox_trouble
 from kernelwright.agent.service import policy
 from kernelwright.agent.service.evaluation_queue import EvaluationQueue
 from kernelwright.agent.service.http_app import Front, create_app
 from kernelwright.agent.service.middleware import LOOPBACK_NAMES, RequestBounds, Tokens
 from kernelwright.agent.service.server import Service, ServiceLimits
-from kernelwright.agent.service.service_facts import ServedDevice, ServiceFacts
+from kernelwright.agent.service.service_facts import ServiceFacts
 from kernelwright.agent.service.service_workers import ServiceWorkers, kinds
 from kernelwright.agent.service.store import Store
 from kernelwright.agent.service.submission import ProblemRegistry
 from kernelwright.agent.setup.problem_lookup import read_problems
 from kernelwright.agent.setup.usage_error import UsageError
 from kernelwright.evaluator import (
-    SCORING_RULES,
     EvaluationConfig,
     Evaluator,
     MachineError,
-    Problem,
     SandboxTier,
-    cpu_name,
     evaluations_at_once,
     gpus,
-    probe,
     resolve_devices,
-    source_sha,
 )
 
 _LOG: Final = logging.getLogger(__name__)
@@ -129,54 +122,6 @@ def choose_devices(wanted: Sequence[str], at_once: int | None) -> list[str]:
     return [device for device in devices for _ in range(each)]
 
 
-def sandbox_trouble(wanted: SandboxTier | None) -> tuple[str, ...]:
-    """Reasons why no candidate can be run here; empty if one can."""
-    usable = _usable(wanted)
-    if _tier(wanted) is not None:
-        return ()
-    return (f"no sandbox works here: {probe().tiers[usable[0]].reason}",)
-
-
-def facts_of(
-    config: EvaluationConfig, devices: Sequence[str], problems: Sequence[Problem], *, takes_sources: bool
-) -> ServiceFacts:
-    """The facts that a service tells its clients of itself; each device as often as it evaluates at once."""
-    names = Counter((device.partition(":")[0], _name(device)) for device in devices)
-    served = tuple(
-        ServedDevice(kind=kind, name=name, at_once=count, threads=_threads(config) if kind == "cpu" else None)
-        for (kind, name), count in sorted(names.items())
-    )
-    found = versions()
-    return ServiceFacts(
-        version=found.get("kernelwright", "unknown"),
-        evaluator_sha=source_sha(),
-        scoring_rules=SCORING_RULES,
-        torch=found.get("torch", "unknown"),
-        sandbox=_tier(config.sandbox) or "none works",
-        devices=served,
-        takes_sources=takes_sources,
-        problems={problem.id: problem.sha for problem in problems},
-    )
-
-
-def _usable(wanted: SandboxTier | None) -> list[SandboxTier]:
-    return [wanted] if wanted else [SandboxTier.BUBBLEWRAP, SandboxTier.CONFINED]
-
-
-def _tier(wanted: SandboxTier | None) -> SandboxTier | None:
-    tiers = probe().tiers
-    return next((tier for tier in _usable(wanted) if tiers[tier].works), None)
-
-
-def _threads(config: EvaluationConfig) -> int:
-    return config.threads or len(os.sched_getaffinity(0))
-
-
-def _name(device: str) -> str:
-    known = {f"cuda:{gpu.index}": gpu.name for gpu in gpus()}
-    return known.get(device) or cpu_name()
-
-
 def listen(host: str, port: int) -> socket.socket:
     """A socket that listens.
 
@@ -199,14 +144,6 @@ def room_for_connections() -> int:
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     return min(policy.MOST_CONNECTIONS, most // 2)
-
-
-def evaluator_label(devices: Sequence[str]) -> str:
-    """Version and hardware behind the scores; those of others are not comparable."""
-    hardware = sorted(set(map(_name, devices)))
-    found = versions()
-    named = [f"{name} {found.get(name, 'unknown')}" for name in ("kernelwright", "torch")]
-    return ", ".join([*named, f"evaluator {source_sha()}", *hardware])
 
 
 def _front(settings: ServiceSettings, facts: ServiceFacts) -> Front:

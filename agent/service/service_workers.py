@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from kernelwright.agent.evaluation.failure_kinds import kind_of, told
 from kernelwright.agent.service.evaluation_queue import EvaluationQueue, RunningEvaluation
 from kernelwright.agent.service.policy import FAILURE_CHARACTERS
 from kernelwright.agent.service.store import StoreError
@@ -16,13 +17,9 @@ from kernelwright.evaluator import (
     Cancelled,
     CancelToken,
     Candidate,
-    ConfigError,
     Evaluation,
     EvaluationConfig,
-    EvaluatorError,
-    MachineError,
     Problem,
-    ProblemError,
     Stage,
 )
 
@@ -107,24 +104,11 @@ class ServiceWorkers:
         except Cancelled:
             self._queue.put_back(work)
         except Exception as error:  # noqa: BLE001 - a seam: what the evaluator raises is recorded, not scored
-            name = "" if isinstance(error, EvaluatorError) else f"{type(error).__name__}: "
-            message = f"{name}{error}"[:FAILURE_CHARACTERS]
+            message = told(error)[:FAILURE_CHARACTERS]
             _LOG.error(
                 "evaluation %s on %s failed: %s", work.id[:12], device, " ".join(message.split())[:300]
             )
-            self._queue.fail(work, _failure_kind(error), message)
+            self._queue.fail(work, kind_of(error), message)
         else:
             _LOG.info("evaluation %s on %s: %s", work.id[:12], device, evaluation.status)
             self._queue.finish(work, evaluation)
-
-
-def _failure_kind(error: Exception) -> str:
-    match error:
-        case ProblemError():
-            return "problem"
-        case ConfigError():
-            return "config"
-        case MachineError():
-            return "machine"
-        case _:
-            return "evaluator"

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.agent.evaluation import EvaluationHooks
+from kernelwright.agent.evaluation.machine_facts import facts_of
 from kernelwright.agent.evaluation.remote_site import RemoteSite
 from kernelwright.agent.evaluation.service_pool import Patience
 from kernelwright.agent.providers.replay.loopback_server import (
@@ -20,7 +21,6 @@ from kernelwright.agent.providers.replay.loopback_server import (
     HttpResponse,
     LoopbackServer,
 )
-from kernelwright.agent.service.service_setup import facts_of
 from kernelwright.evaluator import (
     Candidate,
     MachineError,

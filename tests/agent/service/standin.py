@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kernelwright.agent.evaluation.machine_facts import facts_of
 from kernelwright.agent.service.client import ServiceClient
 from kernelwright.agent.service.evaluation_queue import EvaluationQueue
 from kernelwright.agent.service.http_app import Front, create_app
 from kernelwright.agent.service.middleware import Tokens
 from kernelwright.agent.service.server import Service, ServiceLimits
-from kernelwright.agent.service.service_setup import facts_of, listen
+from kernelwright.agent.service.service_setup import listen
 from kernelwright.agent.service.service_workers import ServiceWorkers, kinds
 from kernelwright.agent.service.store import Store
 from kernelwright.agent.service.submission import ProblemRegistry

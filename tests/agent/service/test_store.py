@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kernelwright.agent.evaluation.machine_facts import evaluator_label
 from kernelwright.agent.prompting.hardware_facts import this_cpu
 from kernelwright.agent.service.client import EvaluationFailed
 from kernelwright.agent.service.evaluation_queue import (
@@ -19,7 +20,6 @@ from kernelwright.agent.service.evaluation_queue import (
 )
 from kernelwright.agent.service.metrics import DrainRate
 from kernelwright.agent.service.policy import LONGEST_RETRY_S, STARTS
-from kernelwright.agent.service.service_setup import evaluator_label
 from kernelwright.agent.service.store import EvaluationState, Store, StoreError
 from kernelwright.agent.service.submission import (
     AskedLimits,
