@@ -11,6 +11,7 @@ from kernelwright.evaluator import (
     Candidate,
     Evaluation,
     EvaluationConfig,
+    EvaluatorError,
     FullHeaderBuild,
     Problem,
     Stage,
@@ -48,6 +49,10 @@ BuildsPlainly: TypeAlias = Callable[[Evaluation], FullHeaderBuild]
 """Rebuilds a kernel with torch's own headers."""
 
 
+class CandidateQuarantined(EvaluatorError):
+    """A candidate took machines down and is evaluated no more; others of its problem are."""
+
+
 class EvaluationSite(Protocol):
     """A place where candidates are evaluated. A context manager: leaving it ends what is under way."""
 
@@ -76,3 +81,18 @@ class EvaluationSite(Protocol):
             MachineError: no machine evaluates now.
             EvaluatorError: the evaluator itself failed; nothing is scored.
         """
+
+
+class RemoteEvaluationSite(EvaluationSite, Protocol):
+    """Machines elsewhere."""
+
+    @property
+    def devices(self) -> dict[str, str]:
+        """The name of their device of each kind, `cpu` or `cuda`."""
+
+    @property
+    def torch(self) -> str:
+        """Their version of torch."""
+
+    def kinds(self) -> set[str]:
+        """The kinds of device they have, asked before the site is entered; raises what entering it does."""

@@ -22,7 +22,7 @@ def read_facts(url: str, answer: Mapping[str, Any]) -> ServiceFacts:  # Any: JSO
         ConfigError: another evaluator, or an answer of another form.
     """
     # Before the form, which another version may have changed.
-    _refuse_other_versions(url, answer)
+    refuse_other_versions(url, answer)
     try:
         return ServiceFacts.model_validate(
             {name: value for name, value in answer.items() if name in ServiceFacts.model_fields}
@@ -33,7 +33,12 @@ def read_facts(url: str, answer: Mapping[str, Any]) -> ServiceFacts:  # Any: JSO
         ) from None
 
 
-def _refuse_other_versions(url: str, answer: Mapping[str, Any]) -> None:
+def refuse_other_versions(url: str, answer: Mapping[str, Any]) -> None:
+    """Refuse an evaluator of other rules.
+
+    Raises:
+        ConfigError: it is one; the message names both.
+    """
     here = versions().get("kernelwright", "unknown")
     ours = (here, source_sha(), SCORING_RULES)
     theirs = (answer.get("version"), answer.get("evaluator_sha"), answer.get("scoring_rules"))

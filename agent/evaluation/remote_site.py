@@ -91,6 +91,11 @@ class RemoteSite:
         """The name of the services' device of each kind, `cpu` or `cuda`."""
         return self._pool.device_names()
 
+    def kinds(self) -> set[str]:
+        """The kinds of the services' devices; meets them, and leaves them again."""
+        with self:
+            return set(self.devices)
+
     @property
     def torch(self) -> str:
         """The services' version of torch."""

@@ -8,7 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kernelwright.agent.archive import RunLog
-from kernelwright.agent.evaluation import Evaluate, EvaluationHooks, EvaluationRequest
+from kernelwright.agent.evaluation import (
+    CandidateQuarantined,
+    Evaluate,
+    EvaluationHooks,
+    EvaluationRequest,
+)
 from kernelwright.agent.records.attempt_log import Attempt, EvaluatorFailed, ProblemSkipped, RunEnd
 from kernelwright.agent.records.provenance import now
 from kernelwright.agent.records.score_policy import exclusion_reason
@@ -241,7 +246,7 @@ class AttemptEvaluator:
         self.failures += 1
         if isinstance(error, MachineError):
             self._failing.add(attempt.id)
-        else:
+        elif not isinstance(error, CandidateQuarantined):
             self._strikes[problem] += 1
             self._failing.add(problem)
         line = EvaluatorFailed(at=now(), attempt=attempt.id, message=message)

@@ -1,4 +1,4 @@
-"""Chooses where candidates are evaluated: on this machine, or by judges elsewhere, by address and token."""
+"""Chooses where candidates are evaluated: on this machine, by judges elsewhere, or on a cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from kernelwright.agent.evaluation.evaluation_site import EvaluationSite
+from kernelwright.agent.evaluation import EvaluationSite, RemoteEvaluationSite
 from kernelwright.agent.evaluation.local_site import LocalSite, local_at_once
 from kernelwright.agent.evaluation.remote_site import RemoteSite
 from kernelwright.agent.providers.endpoint import is_loopback
@@ -50,15 +50,34 @@ def local_site(cache: Path | None, device: str, backends: Iterable[str], at_once
     return LocalSite(cache, at_once or local_at_once(device, backends))
 
 
+def is_elsewhere(settings: RunSettings) -> bool:
+    """Return whether other machines evaluate; raises what `judges_of` raises."""
+    return settings.engine == "ray" or bool(judges_of(settings))
+
+
 def remote_site(
-    settings: RunSettings, config: EvaluationConfig, backends: Iterable[str]
-) -> RemoteSite | None:
-    """The judges elsewhere; None where this machine evaluates. Enter it to meet them.
+    settings: RunSettings,
+    config: EvaluationConfig,
+    backends: Iterable[str],
+    *,
+    cache: Path | None = None,
+) -> RemoteEvaluationSite | None:
+    """The judges elsewhere or the cluster; None where this machine evaluates. Enter it to meet them.
+
+    `cache` is the folder of builds and baselines on the nodes of a cluster, as `--cache` gives it.
 
     Raises:
         UsageError, ConfigError: an address, a token file or a setting that cannot be.
     """
     judges = judges_of(settings)
+    if settings.engine == "ray":
+        if judges:
+            raise UsageError("--engine ray and --judge name two places to evaluate; leave one out")
+        return _cluster_site(settings, config, backends, cache)
+    if settings.address or settings.cluster_judges or settings.insecure_cluster:
+        raise UsageError(
+            "--address, --cluster-judges and --insecure-cluster are of a cluster: add --engine ray"
+        )
     if not judges:
         if settings.judge_device:
             raise UsageError("--judge-device names a device of judges; --judge URL names the judges")
@@ -75,7 +94,24 @@ def open_site(
     at_once: int | None = None,
 ) -> EvaluationSite:
     """The judges elsewhere, if any are named, else this machine. Raises what `remote_site` raises."""
-    return remote_site(settings, config, backends) or local_site(cache, config.device, backends, at_once)
+    elsewhere = remote_site(settings, config, backends, cache=cache)
+    return elsewhere or local_site(cache, config.device, backends, at_once)
+
+
+def _cluster_site(
+    settings: RunSettings, config: EvaluationConfig, backends: Iterable[str], cache: Path | None
+) -> RemoteEvaluationSite:
+    # Nothing of a cluster is imported on the way to this machine's own evaluator.
+    from kernelwright.agent.evaluation.cluster.cluster_site import ClusterSettings, ClusterSite
+
+    wanted = ClusterSettings(
+        address=settings.address,
+        judges=settings.cluster_judges,
+        allows_open=settings.insecure_cluster,
+        device=settings.judge_device,
+        cache=cache,
+    )
+    return ClusterSite(wanted, config, backends)
 
 
 def tokens_of(judges: Sequence[str]) -> dict[str, str | None]:

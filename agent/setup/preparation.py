@@ -15,7 +15,7 @@ from kernelwright.agent.archive import Archive, RunLog, resume_run
 from kernelwright.agent.runner import Plan, begin, read_plan
 from kernelwright.agent.setup.cost_limits import prices_known, refuse_unpriced
 from kernelwright.agent.setup.few_shot_setup import FewShotSelection, choose
-from kernelwright.agent.setup.judge_setup import judges_of
+from kernelwright.agent.setup.judge_setup import is_elsewhere
 from kernelwright.agent.setup.problem_lookup import read_problems
 from kernelwright.agent.setup.provider_setup import addresses_with_keys, models_of, resolve
 from kernelwright.agent.setup.run_settings import RunSettings, parse_settings, to_toml
@@ -38,6 +38,7 @@ CHANGEABLE: Final = frozenset(
     {
         *("provider", "provider_options", "base_url", "endpoints", "fallbacks", "fresh", "recordings"),
         *("stream", "prices", "budget", "completions", "evaluators", "judges", "judge_device"),
+        *("engine", "address", "cluster_judges", "insecure_cluster"),
     }
 )
 """Settings that do not change what a run is, and so may be given anew with `--resume`; so may the sandbox."""
@@ -124,7 +125,7 @@ def _begin(place: RunPlace, archive: Archive, given: RunSettings) -> PreparedRun
         _LOG.info(
             "kernels are written for %s, as %s it; --backend names another",
             plan.backends[0],
-            "the judges have" if judges_of(settings) else "this machine has",
+            "the judges have" if is_elsewhere(settings) else "this machine has",
         )
     return PreparedRun(
         plan,

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
 
-from kernelwright.agent.evaluation.remote_site import RemoteSite
+from kernelwright.agent.evaluation import RemoteEvaluationSite
 from kernelwright.agent.prompting.hardware_facts import (
     Hardware,
     find_target,
@@ -37,7 +37,7 @@ def open_prompts(
     *,
     facts: Mapping[str, ProblemFacts] = MappingProxyType({}),
     workspace: Workspace | None = None,
-    judges: RemoteSite | None = None,
+    judges: RemoteEvaluationSite | None = None,
 ) -> TemplatePrompts:
     """The prompts for these backends on a named target, or on the judges' machine, or on this one.
 

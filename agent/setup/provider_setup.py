@@ -111,8 +111,7 @@ def _usual_backends(settings: RunSettings) -> tuple[str, ...]:
     judges = remote_site(settings, settings.evaluation, ())
     if judges is None:
         return backends_of_this_machine()
-    with judges:
-        return ("cuda",) if "cuda" in judges.devices else ("cpp",)
+    return ("cuda",) if "cuda" in judges.kinds() else ("cpp",)
 
 
 def provider_of(settings: RunSettings) -> ProviderKind:

@@ -17,9 +17,9 @@ from kernelwright.agent.evaluation import (
     EvaluationHooks,
     EvaluationRequest,
     EvaluationSite,
+    RemoteEvaluationSite,
 )
 from kernelwright.agent.evaluation.local_site import LocalSite
-from kernelwright.agent.evaluation.remote_site import RemoteSite
 from kernelwright.agent.prompting.prompts import TemplatePrompts, installed_prompts
 from kernelwright.agent.records.attempt_log import Attempt, RunEnd
 from kernelwright.agent.runner import BatchRunner, BulkRunner, Plan, RunSummary, read_plan
@@ -111,7 +111,7 @@ def work_through(
     """
     if asks is None:
         asks = work.plan.strategy.asks and not work.settings.batch_api
-    judges = remote_site(work.settings, work.plan.config, work.plan.backends)
+    judges = remote_site(work.settings, work.plan.config, work.plan.backends, cache=place.cache)
     if evaluates and judges is None:
         for backend in work.plan.backends:
             check_ready(backend, work.plan.config)
@@ -149,7 +149,10 @@ def ask_in_bulk(place: RunPlace, work: PreparedRun, options: BulkOptions, on_eve
     _refuse_settings_without_meaning(work.settings)
     in_bulk = work.settings.model_copy(update={"provider": provider_of(work.settings).bulk})
     provider, endpoint = provider_of(in_bulk), live_endpoint(in_bulk)
-    with remote_site(work.settings, work.plan.config, work.plan.backends) or nullcontext() as judges:
+    with (
+        remote_site(work.settings, work.plan.config, work.plan.backends, cache=place.cache)
+        or nullcontext() as judges
+    ):
         prompts = prompts_for(work, place, judges)
     exemplars = load(Workspace(place.workspace), work.plan)
     with work.open_log() as log, resumable("generate", place, log.run):
@@ -185,12 +188,16 @@ def evaluate_recorded(
     """
     plan = read_plan(log.archive, log.run)
     prompts = TemplatePrompts(installed_prompts())
-    site = remote_site(settings, plan.config, plan.backends) or _local(place, RunSettings(), plan)
+    site = remote_site(settings, plan.config, plan.backends, cache=place.cache) or _local(
+        place, RunSettings(), plan
+    )
     with site:
         return _run(place, _OpenedRun(RunSettings(), log, prompts, plan.config.sandbox), site, on_event)
 
 
-def prompts_for(work: PreparedRun, place: RunPlace, judges: RemoteSite | None = None) -> TemplatePrompts:
+def prompts_for(
+    work: PreparedRun, place: RunPlace, judges: RemoteEvaluationSite | None = None
+) -> TemplatePrompts:
     """The prompts of a run, with what is known of its problems, and of the judges if there are any.
 
     Raises:

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, ValidationError
 
@@ -101,7 +101,17 @@ class RunSettings(Record):
     $KERNELWRIGHT_JUDGE, with commas. Tokens come from $KERNELWRIGHT_JUDGE_TOKEN or the file that
     $KERNELWRIGHT_JUDGE_TOKEN_FILE names."""
     judge_device: str | None = None
-    """Device that is meant where judges have different ones, such as h200; others are left out."""
+    """Device that is meant where judges have different ones, such as h200; others are left out. Also of a
+    cluster."""
+    engine: Literal["local", "ray"] = "local"
+    """Evaluate on this machine, or by judges on the nodes of a Ray cluster."""
+    address: str | None = None
+    """Address of the Ray cluster. Unset: $RAY_ADDRESS, else a cluster that begins on this machine."""
+    cluster_judges: int | None = Field(default=None, ge=1, le=256)
+    """Judges to ask a Ray cluster for at most, for one that starts nodes on demand. Unset: one for each GPU
+    that it has now, or for each node without."""
+    insecure_cluster: bool = False
+    """Use a Ray cluster that asks nobody for a token: whoever reaches it may run code on its nodes."""
     evaluators: int | None = Field(default=None, ge=1, le=256)
     """Candidates evaluated at once; timing is exclusive in any case. Unset: enough to keep devices busy."""
     keep_slower: bool = False

@@ -71,7 +71,7 @@ def evaluate(
     if is_watched() and are_meant_for_gpus([reference], [read.backend], config.shapes):
         say(GPU_SIZED)
     request = EvaluationRequest(reference, read, config)
-    judges = remote_site(settings, config, [read.backend])
+    judges = remote_site(settings, config, [read.backend], cache=cache)
     if judges is None:
         evaluation = _evaluate(request, cache=cache, warm=not no_daemon and not is_traced())
     else:

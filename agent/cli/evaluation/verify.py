@@ -227,9 +227,8 @@ class _Library:
 
         backends = {job.kernel.record.backend for job in self.jobs}
         config = self.settings.evaluation
-        return remote_site(self.settings, config, backends) or local_site(
-            self.cache, "auto", backends, self.workers
-        )
+        elsewhere = remote_site(self.settings, config, backends, cache=self.cache)
+        return elsewhere or local_site(self.cache, "auto", backends, self.workers)
 
     def _sum_up(self, found: list[Reproduction]) -> None:
         from kernelwright.agent.archive.reproduction import ReproductionOutcome

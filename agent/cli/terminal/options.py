@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kernelwright.evaluator import EvaluationConfig
 
 MODEL, SEARCH, BUDGET, EVALUATION = "Model and endpoint", "Search", "Budget", "Evaluation"
-BULK, OUTPUT = "Batch API", "Output"
+BULK, OUTPUT, CLUSTER = "Batch API", "Output", "Ray cluster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,10 @@ SETTINGS: Final = MappingProxyType(
         "evaluation.limits": SettingOption("--limit", EVALUATION, parse_limits, metavar="NAME=VALUE"),
         "judges": SettingOption("--judge", EVALUATION, tuple, metavar="URL"),
         "judge_device": SettingOption("--judge-device", EVALUATION, metavar="NAME"),
+        "engine": SettingOption("--engine", CLUSTER),
+        "address": SettingOption("--address", CLUSTER, metavar="ADDRESS"),
+        "cluster_judges": SettingOption("--cluster-judges", CLUSTER),
+        "insecure_cluster": SettingOption("--insecure-cluster", CLUSTER),
         "confirm": SettingOption("--confirm/--no-confirm", EVALUATION),
         "keep_slower": SettingOption("--keep-slower", EVALUATION),
         "plain_build": SettingOption("--plain-build/--no-plain-build", EVALUATION),
@@ -97,7 +101,8 @@ SETTINGS: Final = MappingProxyType(
 )
 """Settings that have an option, in the order help shows them; `--set` reaches the others."""
 
-JUDGES: Final = ("judges", "judge_device")
+CLUSTERS: Final = ("engine", "address", "cluster_judges", "insecure_cluster")
+JUDGES: Final = ("judges", "judge_device", *CLUSTERS)
 POLICY: Final = (*(path for path in SETTINGS if path.startswith("evaluation.")), *JUDGES)
 OPERATOR: Final = ("evaluation.device", "evaluation.sandbox", "evaluation.limits", *JUDGES)
 """Settings that a score never brings along."""

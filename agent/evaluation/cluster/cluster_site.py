@@ -1,0 +1,227 @@
+"""Evaluates on the nodes of a Ray cluster; see `EvaluationSite`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from kernelwright.agent.evaluation.cluster.cluster_records import JudgeOrder
+from kernelwright.agent.evaluation.cluster.gpu_judge import GpuJudge
+from kernelwright.agent.evaluation.cluster.judge_handle import JudgeHandle
+from kernelwright.agent.evaluation.cluster.judge_pool import Ask, JudgePool, PoolOrder
+from kernelwright.agent.evaluation.cluster.policy import MOST_PREEMPTIONS, QUARANTINE_LOSSES
+from kernelwright.agent.evaluation.cluster.quarantine import Quarantine
+from kernelwright.agent.evaluation.cluster.ray_connection import JudgeDied, RayConnection, accelerators
+from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest
+from kernelwright.agent.evaluation.handshake import refuse_other_content
+from kernelwright.agent.evaluation.policy import AHEAD, MOST_AT_ONCE
+from kernelwright.agent.evaluation.remote_evaluation import refuse_stopped
+from kernelwright.evaluator import (
+    ConfigError,
+    Evaluation,
+    EvaluationConfig,
+    FullHeaderBuild,
+    MachineError,
+    default_cache,
+    find_backend,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """The cluster, and the judges that are wanted of it."""
+
+    address: str | None = None
+    judges: int | None = None
+    """Judges at most; None as many as the cluster has devices now."""
+    allows_open: bool = False
+    device: str | None = None
+    """Name of the device that is meant, where there are several."""
+    cache: Path | None = None
+    """Folder of builds, baselines and quarantined candidates, here and on the nodes."""
+    checks_noise: bool | None = None
+    """Time a program against itself on each judge first; None does so on GPUs, since a CPU's scores say
+    themselves when other work disturbed them."""
+
+
+class ClusterSite:
+    """The judges of a cluster. Usable from any thread."""
+
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        config: EvaluationConfig,
+        backends: Iterable[str] = (),
+        *,
+        judge: type[GpuJudge] = GpuJudge,
+    ) -> None:
+        """`judge` is the class of the judges.
+
+        Raises:
+            ConfigError: Ray is missing, or a device by number, which is Ray's to choose.
+        """
+        if config.device not in ("auto", "cpu", "cuda"):
+            raise ConfigError(
+                f"--engine ray chooses the device; leave {config.device!r} out, or say cuda or cpu"
+            )
+        self._settings, self._config = settings, config
+        self._backends = tuple(backends)
+        self._kinds = {find_backend(name).device for name in self._backends} or {"cuda"}
+        if config.device != "auto":
+            self._kinds = {config.device}
+        self._connection = RayConnection(settings.address, allows_open=settings.allows_open, judge=judge)
+        self._pools: dict[str, JudgePool] = {}
+        self._open = ExitStack()
+        self._quarantine = Quarantine((settings.cache or default_cache()) / "quarantine")
+        self._closing = threading.Event()
+
+    def __enter__(self) -> Self:
+        """Connect, and wait for the first judge of each kind.
+
+        Raises:
+            ConfigError: the cluster, or every node of it, may not evaluate for this process.
+            MachineError: none answers.
+        """
+        with ExitStack() as stack:
+            stack.enter_context(self._connection).refuse_open()
+            for kind in sorted(self._kinds):
+                self._pools[kind] = stack.enter_context(JudgePool(self._connection, self._order(kind)))
+            self._open = stack.pop_all()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """End the judges, and with them what is under way."""
+        self._closing.set()
+        self._open.close()
+
+    @property
+    def at_once(self) -> int:
+        """Evaluations under way that keep all judges busy."""
+        return max(1, min(MOST_AT_ONCE, AHEAD * sum(pool.at_once for pool in self._pools.values())))
+
+    @property
+    def devices(self) -> dict[str, str]:
+        """The name of the judges' device of each kind."""
+        return {
+            device.kind: device.name
+            for kind, pool in self._pools.items()
+            for device in pool.facts.devices
+            if device.kind == kind
+        }
+
+    def kinds(self) -> set[str]:
+        """The kinds of the nodes' devices; no judge is asked for."""
+        with self._connection as cluster:
+            return {"cuda" if node.resources.get("GPU", 0) >= 1 else "cpu" for node in cluster.nodes()}
+
+    @property
+    def torch(self) -> str:
+        """The judges' version of torch."""
+        return next(iter(self._pools.values())).facts.torch
+
+    @property
+    def machine(self) -> str:
+        """The terms of the judges."""
+        return "; ".join(self._pools[kind].terms for kind in sorted(self._pools))
+
+    def evaluate(self, request: EvaluationRequest, hooks: EvaluationHooks) -> Evaluation:
+        """Evaluate one candidate; raises what `EvaluationSite.evaluate` does."""
+        self._quarantine.refuse_held(request)
+        kind = find_backend(request.candidate.backend).device
+        if kind not in self._pools:
+            raise ConfigError(
+                f"this cluster was not asked for judges of {request.candidate.backend} candidates"
+            )
+        losses: dict[str, str] = {}
+        preemptions = 0
+
+        def check() -> None:
+            refuse_stopped(hooks, self._closing)
+
+        def waits(ahead: int) -> None:
+            check()
+            hooks.on_queue(ahead)
+
+        pool = self._pools[kind]
+        while True:
+            # After a loss alone, so that no other candidate can be the reason.
+            ask = Ask(request.problem.sha, bool(losses), losses.keys(), waits)
+            with pool.judge(ask) as judge:
+                try:
+                    found = judge.evaluate(request, hooks, check)
+                except JudgeDied as died:
+                    check()
+                    pool.lose(judge, str(died))
+                    if died.is_preempted and preemptions < MOST_PREEMPTIONS:
+                        preemptions += 1
+                        continue
+                    losses[_node(judge)] = f"{judge.place} was lost: {died}"
+                else:
+                    refuse_other_content(judge.place, request, found)
+                    return found
+            if len(losses) >= QUARANTINE_LOSSES:
+                raise self._quarantine.hold(request, list(losses.values()))
+
+    def builds_plainly(self, evaluation: Evaluation) -> FullHeaderBuild:
+        """Rebuild a kernel with torch's own headers, on any node of its kind.
+
+        Raises:
+            MachineError: its judge was lost.
+        """
+        pool = self._pools[find_backend(evaluation.backend).device]
+
+        def waits(_: int) -> None:
+            refuse_stopped(EvaluationHooks(), self._closing)
+
+        with pool.judge(Ask(evaluation.problem_sha, False, (), waits)) as judge:
+            try:
+                return FullHeaderBuild.model_validate_json(judge.build_plainly(evaluation, lambda: waits(0)))
+            except JudgeDied as died:
+                pool.lose(judge, str(died))
+                raise MachineError(f"{judge.place} was lost: {died}") from None
+
+    def _order(self, kind: str) -> PoolOrder:
+        settings, nodes = self._settings, self._connection.nodes()
+        accelerator = ""
+        known = accelerators(nodes) if kind == "cuda" else []
+        if settings.device and known:
+            meant = [name for name in known if name.lower() in settings.device.lower().replace(" ", "")]
+            accelerator = (meant or [""])[0]
+        elif len(known) > 1:
+            raise ConfigError(
+                f"the cluster has {', '.join(known)}; name the one that is meant with --judge-device"
+            )
+        if accelerator:
+            nodes = [node for node in nodes if f"accelerator_type:{accelerator}" in node.resources]
+        most = settings.judges or _room(kind, [node.resources for node in nodes])
+        if not most:
+            raise ConfigError(
+                f"the cluster has no {kind} device now; say how many to ask for with --cluster-judges, "
+                "or evaluate cpp candidates with --device cpu"
+            )
+        backends = [name for name in self._backends if find_backend(name).device == kind]
+        order = JudgeOrder(
+            config=self._config.model_copy(update={"device": kind}),
+            kind=kind,
+            backends=tuple(backends or ["cuda" if kind == "cuda" else "cpp"]),
+            cache=str(settings.cache) if settings.cache else None,
+        )
+        checks = settings.checks_noise
+        if checks is None:
+            checks = kind == "cuda" and self._config.measure
+        return PoolOrder(order, most, settings.device, accelerator, checks_noise=checks)
+
+
+def _room(kind: str, resources: Iterable[Mapping[str, float]]) -> int:
+    """Judges that fit: one for each GPU, or one for each machine with a core to spare."""
+    if kind == "cuda":
+        return sum(int(each.get("GPU", 0)) for each in resources)
+    return sum(each.get("CPU", 0) >= 1 for each in resources)
+
+
+def _node(judge: JudgeHandle) -> str:
+    return judge.facts.node if judge.facts else ""

@@ -1,0 +1,130 @@
+"""The judge on a node: an evaluator for one device, which a Ray actor calls. Imports no Ray.
+
+Its methods take and return JSON. Several threads call it at once: those that evaluate, and one that asks.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kernelwright.agent.evaluation.cluster.cluster_records import (
+    ClusterAnswer,
+    ClusterRequest,
+    JudgeFacts,
+    JudgeOrder,
+)
+from kernelwright.agent.evaluation.cluster.noise_check import measure_noise
+from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest, EvaluationSite
+from kernelwright.agent.evaluation.local_site import LocalSite
+from kernelwright.agent.evaluation.machine_facts import facts_of, sandbox_trouble
+from kernelwright.evaluator import (
+    CancelToken,
+    Evaluation,
+    EvaluatorError,
+    FullHeaderBuild,
+    Stage,
+    evaluations_at_once,
+    gpus,
+    resolve_devices,
+)
+
+
+@dataclass(slots=True)
+class _UnderWay:
+    stop: CancelToken = field(default_factory=CancelToken)
+    stage: str = ""
+
+    def enter(self, stage: Stage) -> None:
+        self.stage = stage.value
+
+
+class GpuJudge:
+    """Evaluates on the one device that Ray shows this process, or on the processor."""
+
+    def __init__(self, order: bytes, node: str, address: str) -> None:
+        """`node` and `address` are Ray's names of the machine."""
+        # Ray sets it to the cores it counts for an actor; candidates and baselines get those of the policy.
+        os.environ.pop("OMP_NUM_THREADS", None)
+        self._order = JudgeOrder.model_validate_json(order)
+        self._node, self._address = node, address
+        self._guard = threading.Lock()
+        self._under_way: dict[str, _UnderWay] = {}
+        self._site = self.open_site()
+
+    def open_site(self) -> EvaluationSite:
+        """The evaluator of this judge."""
+        cache = Path(self._order.cache) if self._order.cache else None
+        return LocalSite(cache, self.at_once())
+
+    def at_once(self) -> int:
+        """Evaluations at once on this device: its share of the node's cores and memory."""
+        try:
+            if self._order.kind == "cpu":
+                return evaluations_at_once("cpu", self._order.backends)
+            every = [f"cuda:{gpu.index}" for gpu in gpus()]
+            return max(1, evaluations_at_once(",".join(every), self._order.backends) // len(every))
+        except EvaluatorError:
+            return 1  # without a device, which its facts tell
+
+    def facts(self) -> bytes:
+        """Describe this judge; a reason why it cannot evaluate is part of it."""
+        trouble = list(sandbox_trouble(self._order.config.sandbox))
+        devices: tuple[str, ...] = ()
+        try:
+            devices = resolve_devices(self._order.kind, "cuda")
+        except EvaluatorError as error:
+            trouble.append(str(error))
+        told = facts_of(self._order.config, list(devices) * self.at_once(), (), takes_sources=True)
+        found = JudgeFacts(
+            **told.model_dump(exclude={"trouble"}),
+            trouble=tuple(trouble),
+            node=self._node,
+            address=self._address,
+            cores=len(os.sched_getaffinity(0)),
+            driver=gpus()[0].driver if gpus() else "",
+        )
+        return found.model_dump_json().encode()
+
+    def evaluate(self, ticket: str, request: bytes) -> bytes:
+        """Evaluate a `ClusterRequest`; return a `ClusterAnswer`. `ticket` names it to the other methods."""
+        work = self._enter(ticket)
+        try:
+            asked = ClusterRequest.model_validate_json(request)
+            whole = EvaluationRequest(asked.problem, asked.candidate, asked.config)
+            hooks = EvaluationHooks(on_stage=work.enter, stop=work.stop)
+            answer = ClusterAnswer(evaluation=self._site.evaluate(whole, hooks))
+        except Exception as error:  # noqa: BLE001 - a seam: the caller gets it as a failure, never as a score
+            answer = ClusterAnswer.of_error(error)
+        finally:
+            with self._guard:
+                self._under_way.pop(ticket, None)
+        return answer.model_dump_json().encode()
+
+    def stage(self, ticket: str) -> str:
+        """The stage that an evaluation is in; empty before its first."""
+        work = self._under_way.get(ticket)
+        return work.stage if work else ""
+
+    def stop(self, ticket: str) -> None:
+        """Stop an evaluation, also one that has not begun."""
+        self._enter(ticket).stop.set()
+
+    def build_plainly(self, evaluation: bytes) -> bytes:
+        """Rebuild a kernel with torch's own headers; return a `FullHeaderBuild`."""
+        build = self._site.builds_plainly
+        if build is None:
+            found = FullHeaderBuild(ok=None, why="this judge rebuilds nothing")
+        else:
+            found = build(Evaluation.model_validate_json(evaluation))
+        return found.model_dump_json().encode()
+
+    def noise(self) -> bytes:
+        """Time a program against itself; return a `NoiseReading`."""
+        return measure_noise(self._site, self._order).model_dump_json().encode()
+
+    def _enter(self, ticket: str) -> _UnderWay:
+        with self._guard:
+            return self._under_way.setdefault(ticket, _UnderWay())

@@ -1,0 +1,220 @@
+"""The connection to a Ray cluster: opened, checked for authentication, and asked for its nodes.
+
+The only module here that knows Ray's own interface; it is imported where `--engine ray` asks for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, Final, Self
+
+from kernelwright.agent.evaluation.cluster.cluster_records import JudgeOrder
+from kernelwright.agent.evaluation.cluster.gpu_judge import GpuJudge
+from kernelwright.agent.evaluation.cluster.policy import PROBE_S
+from kernelwright.evaluator import ConfigError, MachineError
+
+_LOG: Final = logging.getLogger(__name__)
+_NODE_LABEL: Final = "ray.io/node-id"
+_PROBE: Final = """
+import sys, ray
+try:
+    ray.init(sys.argv[1], log_to_driver=False, logging_level="CRITICAL")
+except ray.exceptions.AuthenticationError:
+    sys.exit(3)
+sys.exit(0 if ray.nodes() else 4)
+"""
+
+
+class JudgeDied(Exception):
+    """A judge's process or node ended, or it does not answer."""
+
+    is_preempted = False
+    """True where its node was taken back, which is no candidate's doing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine of the cluster."""
+
+    id: str
+    address: str
+    resources: Mapping[str, float]
+
+
+class RayConnection:
+    """A cluster, connected to. A context manager; one that was connected before stays so."""
+
+    def __init__(self, address: str | None, *, allows_open: bool, judge: type[GpuJudge] = GpuJudge) -> None:
+        """`address` as `ray.init` takes it; None takes RAY_ADDRESS, else begins a cluster of this machine.
+
+        `allows_open` accepts a cluster that asks nobody for a token; `judge` is the class of its judges.
+
+        Raises:
+            ConfigError: Ray is not installed.
+        """
+        if find_spec("ray") is None:
+            raise ConfigError("--engine ray needs Ray: pip install 'kernelwright[ray]'")
+        self._address = address
+        self._allows_open = allows_open
+        self._judge = judge
+        self._is_ours = self._is_begun_here = False
+
+    def __enter__(self) -> Self:
+        """Connect.
+
+        Raises:
+            ConfigError: the cluster refuses this process.
+            MachineError: it does not answer.
+        """
+        import ray
+
+        if ray.is_initialized():
+            return self
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # keep a host's own device list
+        asked: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.WARNING}
+        address = self._address or os.environ.get("RAY_ADDRESS")
+        try:
+            if address:
+                ray.init(address, **asked)
+            else:
+                ray.init(include_dashboard=False, **asked)
+        except ray.exceptions.AuthenticationError as error:
+            raise ConfigError(f"the cluster {address} refuses this process's token: {error}") from None
+        except (ConnectionError, ValueError, RuntimeError, OSError) as error:
+            raise MachineError(f"no Ray cluster answers at {address or 'this machine'}: {error}") from None
+        self._is_ours = True
+        self._is_begun_here = not address
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        import ray
+
+        if self._is_ours:
+            ray.shutdown()
+
+    def refuse_open(self) -> None:
+        """Refuse a cluster that lets a process without a token in, unless that is allowed or it is ours.
+
+        Raises:
+            ConfigError: it does, or it cannot be told.
+        """
+        import ray
+
+        if not self._allows_open and not self._is_begun_here:
+            _refuse_open(ray.get_runtime_context().gcs_address)
+
+    def nodes(self) -> list[Node]:
+        """Machines that are up."""
+        import ray
+
+        return [
+            Node(one["NodeID"], one["NodeManagerAddress"], one["Resources"])
+            for one in ray.nodes()
+            if one["Alive"]
+        ]
+
+    def start_judge(
+        self, order: JudgeOrder, *, avoid: Collection[str], on: str = "", accelerator: str = ""
+    ) -> Any:
+        """Ask for a judge on any node but those of `avoid`, or on one alone; return Ray's handle at once.
+
+        `accelerator` names a type of GPU as Ray does.
+        """
+        import ray
+
+        labels = {}
+        if on:
+            labels[_NODE_LABEL] = on
+        elif avoid:
+            labels[_NODE_LABEL] = f"!in({','.join(sorted(avoid))})"
+        resources = {f"accelerator_type:{accelerator}": 0.001} if accelerator else {}
+        starter = ray.remote(_actor(self._judge)).options(
+            num_cpus=1,
+            num_gpus=1 if order.kind == "cuda" else 0,
+            resources=resources,
+            label_selector=labels,
+            max_restarts=0,
+            max_task_retries=0,
+            max_concurrency=64,
+        )
+        return starter.remote(order.model_dump_json().encode())
+
+    def ask(self, judge: Any, method: str, *arguments: object) -> Any:
+        """Call a judge's method; return Ray's reference at once."""
+        return getattr(judge, method).remote(*arguments)
+
+    def answer(self, reference: Any, timeout_s: float) -> bytes | str | None:
+        """The answer to a call; None when the time is up.
+
+        Raises:
+            JudgeDied: there will be none.
+        """
+        import ray
+
+        try:
+            return ray.get(reference, timeout=timeout_s)  # type: ignore[no-any-return]
+        except ray.exceptions.GetTimeoutError:
+            return None
+        except ray.exceptions.RayError as error:
+            died = JudgeDied(" ".join(str(error).split())[:400])
+            died.is_preempted = bool(getattr(error, "preempted", False))
+            raise died from None
+
+    def end_judge(self, judge: Any) -> None:
+        """Kill a judge's process."""
+        import ray
+
+        ray.kill(judge)
+
+
+def accelerators(nodes: Sequence[Node]) -> list[str]:
+    """Types of GPU, as Ray names them."""
+    prefix = "accelerator_type:"
+    return sorted({name.removeprefix(prefix) for node in nodes for name in node.resources if prefix in name})
+
+
+def _actor(judge: type[GpuJudge]) -> type:
+    """The class that Ray instantiates: a judge that learns where it runs."""
+
+    class Judge(judge):  # type: ignore[misc, valid-type]
+        def __init__(self, order: bytes) -> None:
+            import ray
+
+            node = ray.get_runtime_context().get_node_id()
+            super().__init__(order, node, ray.util.get_node_ip_address())
+
+    return Judge
+
+
+def _refuse_open(address: str) -> None:
+    """Refuse a cluster that lets a process without a token in.
+
+    Raises:
+        ConfigError: it does, or it cannot be told.
+    """
+    environment = os.environ | {"RAY_AUTH_MODE": "disabled"}
+    environment.pop("RAY_ADDRESS", None)
+    why = "could not be told to ask everybody for a token"
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _PROBE, address],
+            env=environment,
+            capture_output=True,
+            timeout=PROBE_S,
+            check=False,
+        )
+        if done.returncode == 3:
+            return
+        if done.returncode == 0:
+            why = "lets everybody in who reaches it, and may run their code with its rights"
+    except subprocess.TimeoutExpired:
+        pass
+    raise ConfigError(
+        f"the cluster at {address} {why}; start it with RAY_AUTH_MODE=token, or pass --insecure-cluster"
+    )
