@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from kernelwright.agent.cli.evaluation import daemon, doctor, evaluate, serve, verify
+from kernelwright.agent.cli.evaluation import cluster, daemon, doctor, evaluate, serve, verify
 from kernelwright.agent.cli.results import (
     attempts_command,
     cache,
@@ -139,6 +139,7 @@ _add(
     "--host 0.0.0.0 --port 80 --retain 30d",
 )
 app.add_typer(daemon.app, name="daemon", rich_help_panel=EVALUATE)
+app.add_typer(cluster.app, name="cluster", rich_help_panel=EVALUATE)
 _add("doctor", doctor.doctor, EVALUATE, "", "--json")
 for name, group in {
     "runs": runs,

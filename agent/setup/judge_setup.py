@@ -103,15 +103,11 @@ def _cluster_site(
 ) -> RemoteEvaluationSite:
     # Nothing of a cluster is imported on the way to this machine's own evaluator.
     from kernelwright.agent.evaluation.cluster.cluster_site import ClusterSettings, ClusterSite
+    from kernelwright.agent.evaluation.cluster.ray_connection import RayConnection
 
-    wanted = ClusterSettings(
-        address=settings.address,
-        judges=settings.cluster_judges,
-        allows_open=settings.insecure_cluster,
-        device=settings.judge_device,
-        cache=cache,
-    )
-    return ClusterSite(wanted, config, backends)
+    connection = RayConnection(settings.address, allows_open=settings.insecure_cluster)
+    wanted = ClusterSettings(settings.cluster_judges, settings.judge_device, cache)
+    return ClusterSite(connection, wanted, config, backends)
 
 
 def tokens_of(judges: Sequence[str]) -> dict[str, str | None]:

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Self
 
 from kernelwright.agent.evaluation.cluster.cluster_records import JudgeOrder
-from kernelwright.agent.evaluation.cluster.gpu_judge import GpuJudge
-from kernelwright.agent.evaluation.cluster.judge_handle import JudgeHandle
 from kernelwright.agent.evaluation.cluster.judge_pool import Ask, JudgePool, PoolOrder
 from kernelwright.agent.evaluation.cluster.policy import MOST_PREEMPTIONS, QUARANTINE_LOSSES
 from kernelwright.agent.evaluation.cluster.quarantine import Quarantine
@@ -33,12 +31,10 @@ from kernelwright.evaluator import (
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """The cluster, and the judges that are wanted of it."""
+    """The judges that are wanted of a cluster."""
 
-    address: str | None = None
     judges: int | None = None
     """Judges at most; None as many as the cluster has devices now."""
-    allows_open: bool = False
     device: str | None = None
     """Name of the device that is meant, where there are several."""
     cache: Path | None = None
@@ -53,16 +49,15 @@ class ClusterSite:
 
     def __init__(
         self,
+        connection: RayConnection,
         settings: ClusterSettings,
         config: EvaluationConfig,
         backends: Iterable[str] = (),
-        *,
-        judge: type[GpuJudge] = GpuJudge,
     ) -> None:
-        """`judge` is the class of the judges.
+        """`connection` is opened once the site is entered.
 
         Raises:
-            ConfigError: Ray is missing, or a device by number, which is Ray's to choose.
+            ConfigError: a device by number, which is Ray's to choose.
         """
         if config.device not in ("auto", "cpu", "cuda"):
             raise ConfigError(
@@ -73,7 +68,7 @@ class ClusterSite:
         self._kinds = {find_backend(name).device for name in self._backends} or {"cuda"}
         if config.device != "auto":
             self._kinds = {config.device}
-        self._connection = RayConnection(settings.address, allows_open=settings.allows_open, judge=judge)
+        self._connection = connection
         self._pools: dict[str, JudgePool] = {}
         self._open = ExitStack()
         self._quarantine = Quarantine((settings.cache or default_cache()) / "quarantine")
@@ -136,7 +131,8 @@ class ClusterSite:
             raise ConfigError(
                 f"this cluster was not asked for judges of {request.candidate.backend} candidates"
             )
-        losses: dict[str, str] = {}
+        losses: list[str] = []
+        avoid: set[str] = set()
         preemptions = 0
 
         def check() -> None:
@@ -149,7 +145,7 @@ class ClusterSite:
         pool = self._pools[kind]
         while True:
             # After a loss alone, so that no other candidate can be the reason.
-            ask = Ask(request.problem.sha, bool(losses), losses.keys(), waits)
+            ask = Ask(request.problem.sha, bool(losses), avoid, waits)
             with pool.judge(ask) as judge:
                 try:
                     found = judge.evaluate(request, hooks, check)
@@ -159,12 +155,13 @@ class ClusterSite:
                     if died.is_preempted and preemptions < MOST_PREEMPTIONS:
                         preemptions += 1
                         continue
-                    losses[_node(judge)] = f"{judge.place} was lost: {died}"
+                    losses.append(f"{judge.place} was lost: {died}")
+                    avoid |= {judge.facts.node} if judge.facts else set()
                 else:
                     refuse_other_content(judge.place, request, found)
                     return found
             if len(losses) >= QUARANTINE_LOSSES:
-                raise self._quarantine.hold(request, list(losses.values()))
+                raise self._quarantine.hold(request, losses)
 
     def builds_plainly(self, evaluation: Evaluation) -> FullHeaderBuild:
         """Rebuild a kernel with torch's own headers, on any node of its kind.
@@ -221,7 +218,3 @@ def _room(kind: str, resources: Iterable[Mapping[str, float]]) -> int:
     if kind == "cuda":
         return sum(int(each.get("GPU", 0)) for each in resources)
     return sum(each.get("CPU", 0) >= 1 for each in resources)
-
-
-def _node(judge: JudgeHandle) -> str:
-    return judge.facts.node if judge.facts else ""

@@ -331,7 +331,10 @@ class JudgePool:
             free = [node for node in free if node not in taken | avoid]
             if not free and "" in taken:
                 return False  # one is asked for already on a node that does not exist yet
-            on, avoid = (free[0] if free else ""), avoid | {node.id for node in nodes}
+            if free:
+                on, avoid = free[0], set()
+            else:
+                avoid |= {node.id for node in nodes}
         actor: Any = self._connection.start_judge(
             order, avoid=avoid, on=on, accelerator=self._order.accelerator
         )

@@ -77,7 +77,7 @@ class RayConnection:
         if ray.is_initialized():
             return self
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # keep a host's own device list
-        asked: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.WARNING}
+        asked: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         address = self._address or os.environ.get("RAY_ADDRESS")
         try:
             if address:

@@ -1,0 +1,127 @@
+"""A cluster of threads with the interface of `RayConnection`, whose nodes can be taken away."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Collection
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelwright.agent.evaluation.cluster.cluster_records import JudgeOrder
+from kernelwright.agent.evaluation.cluster.gpu_judge import GpuJudge
+from kernelwright.agent.evaluation.cluster.ray_connection import JudgeDied, Node
+from tests.agent.evaluation.cluster.standin_judge import StandInJudge, StandInSite
+
+
+class ProcessEnds(BaseException):
+    """The end of a judge's process."""
+
+
+@dataclass(eq=False)
+class Actor:
+    node: str
+    judge: GpuJudge | None = None
+    is_dead: bool = False
+    preempted: bool = False
+    threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(16))
+    calls: list[str] = field(default_factory=list)
+
+
+class ThreadSite(StandInSite):
+    def die(self) -> None:
+        raise ProcessEnds
+
+
+class ThreadJudge(StandInJudge):
+    def open_site(self) -> Any:
+        return ThreadSite()
+
+
+class ThreadCluster:
+    """Nodes by name; each has room for one judge."""
+
+    def __init__(self, *names: str, judges: dict[str, type[GpuJudge]] | None = None) -> None:
+        self._judges = judges or {}
+        self._names = dict.fromkeys(names)
+        self._guard = threading.Lock()
+        self._numbers = itertools.count(1)
+        self.actors: list[Actor] = []
+        self.has_quit = False
+
+    def __enter__(self) -> ThreadCluster:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.has_quit = True
+        for actor in self.actors:
+            actor.is_dead = True
+            actor.threads.shutdown(wait=False, cancel_futures=True)
+
+    def refuse_open(self) -> None:
+        """Every process may use threads of its own."""
+
+    def nodes(self) -> list[Node]:
+        return [Node(name, name, {"CPU": 1.0}) for name in self._names]
+
+    def add(self, name: str) -> None:
+        self._names[name] = None
+
+    def kill(self, name: str, *, preempted: bool = False) -> None:
+        """Take a node away."""
+        self._names.pop(name)
+        for actor in self.actors:
+            if actor.node == name:
+                actor.preempted = preempted
+                actor.is_dead = True
+
+    def alive(self) -> list[str]:
+        """The nodes of judges that live."""
+        return [actor.node for actor in self.actors if not actor.is_dead]
+
+    def has_asked(self, name: str, method: str) -> bool:
+        """True once a judge of a node was asked for something."""
+        return any(actor.node == name and method in actor.calls for actor in self.actors)
+
+    def start_judge(
+        self, order: JudgeOrder, *, avoid: Collection[str], on: str = "", accelerator: str = ""
+    ) -> Actor:
+        with self._guard:
+            taken = {actor.node for actor in self.actors if not actor.is_dead}
+            free = [name for name in self._names if name not in taken and name not in avoid]
+            actor = Actor(on if on in free else ("" if on else next(iter(free), "")))
+            self.actors.append(actor)
+        if actor.node:
+            made = self._judges.get(actor.node, ThreadJudge)
+            actor.judge = made(order.model_dump_json().encode(), actor.node, actor.node)
+        return actor
+
+    def ask(self, actor: Actor, method: str, *arguments: object) -> tuple[Actor, Future[Any]]:
+        actor.calls.append(method)
+        if actor.judge is None:
+            return actor, Future()
+
+        def call() -> Any:
+            try:
+                return getattr(actor.judge, method)(*arguments)
+            except ProcessEnds:
+                actor.is_dead = True
+
+        return actor, actor.threads.submit(call)
+
+    def answer(self, reference: tuple[Actor, Future[Any]], timeout_s: float) -> Any:
+        actor, future = reference
+        try:
+            found = None if actor.is_dead else future.result(timeout_s)
+        except NotYet:
+            found = None
+        if actor.is_dead:
+            died = JudgeDied("the process ended")
+            died.is_preempted = actor.preempted
+            raise died
+        return found
+
+    def end_judge(self, actor: Actor) -> None:
+        actor.is_dead = True
