@@ -9,6 +9,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -23,12 +24,10 @@ _LOG: Final = logging.getLogger(__name__)
 _NODE_LABEL: Final = "ray.io/node-id"
 _PROBE: Final = """
 import sys, ray
-try:
-    ray.init(sys.argv[1], log_to_driver=False, logging_level="CRITICAL")
-except ray.exceptions.AuthenticationError:
-    sys.exit(3)
+ray.init(sys.argv[1], log_to_driver=False, logging_level="CRITICAL")
 sys.exit(0 if ray.nodes() else 4)
 """
+"""A client without a token."""
 
 
 class JudgeDied(Exception):
@@ -87,7 +86,10 @@ class RayConnection:
         except ray.exceptions.AuthenticationError as error:
             raise ConfigError(f"the cluster {address} refuses this process's token: {error}") from None
         except (ConnectionError, ValueError, RuntimeError, OSError) as error:
-            raise MachineError(f"no Ray cluster answers at {address or 'this machine'}: {error}") from None
+            raise MachineError(
+                f"no Ray cluster answers at {address or 'this machine'}: {error}; "
+                "if it asks for a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
+            ) from None
         self._is_ours = True
         self._is_begun_here = not address
         return self
@@ -200,21 +202,24 @@ def _refuse_open(address: str) -> None:
     """
     environment = os.environ | {"RAY_AUTH_MODE": "disabled"}
     environment.pop("RAY_ADDRESS", None)
-    why = "could not be told to ask everybody for a token"
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", _PROBE, address],
-            env=environment,
-            capture_output=True,
-            timeout=PROBE_S,
-            check=False,
-        )
-        if done.returncode == 3:
-            return
-        if done.returncode == 0:
-            why = "lets everybody in who reaches it, and may run their code with its rights"
-    except subprocess.TimeoutExpired:
-        pass
+    with subprocess.Popen(
+        [sys.executable, "-c", _PROBE, address],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as probe:
+        timer = threading.Timer(PROBE_S, probe.kill)
+        timer.start()
+        # Ray tries for 20 s to be let in; its first refusal is enough.
+        is_refused = any("Unauthenticated" in line for line in probe.stderr or ())
+        probe.kill() if is_refused else probe.wait()
+        timer.cancel()
+    if is_refused:
+        return
+    why = "does not say whether it asks everybody for a token"
+    if probe.returncode == 0:
+        why = "lets everybody in who reaches it, and may run their code with its rights"
     raise ConfigError(
         f"the cluster at {address} {why}; start it with RAY_AUTH_MODE=token, or pass --insecure-cluster"
     )
