@@ -11,7 +11,6 @@ from kernelwright.agent.service.service_facts import ServedDevice, ServiceFacts
 from kernelwright.evaluator import (
     SCORING_RULES,
     EvaluationConfig,
-    Problem,
     SandboxTier,
     cpu_name,
     gpus,
@@ -28,10 +27,8 @@ def sandbox_trouble(wanted: SandboxTier | None) -> tuple[str, ...]:
     return (f"no sandbox works here: {probe().tiers[usable[0]].reason}",)
 
 
-def facts_of(
-    config: EvaluationConfig, devices: Sequence[str], problems: Sequence[Problem], *, takes_sources: bool
-) -> ServiceFacts:
-    """The facts that a service tells its clients of itself; each device as often as it evaluates at once."""
+def facts_of(config: EvaluationConfig, devices: Sequence[str]) -> ServiceFacts:
+    """The facts of this machine; each of `devices` as often as it evaluates at once."""
     names = Counter((device.partition(":")[0], _name(device)) for device in devices)
     served = tuple(
         ServedDevice(kind=kind, name=name, at_once=count, threads=_threads(config) if kind == "cpu" else None)
@@ -45,8 +42,6 @@ def facts_of(
         torch=found.get("torch", "unknown"),
         sandbox=_tier(config.sandbox) or "none works",
         devices=served,
-        takes_sources=takes_sources,
-        problems={problem.id: problem.sha for problem in problems},
     )
 
 

@@ -30,9 +30,9 @@ class ServiceFacts(Record):
     sandbox: str
     """Tier that isolates candidates."""
     devices: tuple[ServedDevice, ...]
-    takes_sources: bool
+    takes_sources: bool = False
     """True if clients may send problems of their own."""
-    problems: dict[str, str]
+    problems: dict[str, str] = {}
     """Id to the SHA-256 of every problem that a submission can name."""
     trouble: tuple[str, ...] = ()
     """Reasons why it does not evaluate now, such as that it is ending."""

@@ -11,23 +11,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from kernelwright.agent.evaluation import EvaluationHooks, EvaluationRequest
 from kernelwright.agent.evaluation.machine_facts import evaluator_label, facts_of, sandbox_trouble
+from kernelwright.agent.evaluation.policy import AHEAD
 from kernelwright.agent.service import policy
 from kernelwright.agent.service.evaluation_queue import EvaluationQueue
 from kernelwright.agent.service.http_app import Front, create_app
 from kernelwright.agent.service.middleware import LOOPBACK_NAMES, RequestBounds, Tokens
 from kernelwright.agent.service.server import Service, ServiceLimits
 from kernelwright.agent.service.service_facts import ServiceFacts
-from kernelwright.agent.service.service_workers import ServiceWorkers, kinds
+from kernelwright.agent.service.service_workers import Evaluate, ServiceWorkers, kinds
 from kernelwright.agent.service.store import Store
 from kernelwright.agent.service.submission import ProblemRegistry
+from kernelwright.agent.setup.judge_setup import cluster_of
 from kernelwright.agent.setup.problem_lookup import read_problems
+from kernelwright.agent.setup.run_settings import RunSettings
 from kernelwright.agent.setup.usage_error import UsageError
 from kernelwright.evaluator import (
+    CancelToken,
+    Candidate,
+    Evaluation,
     EvaluationConfig,
     Evaluator,
     MachineError,
+    Problem,
     SandboxTier,
+    Stage,
     evaluations_at_once,
     gpus,
     resolve_devices,
@@ -56,6 +65,22 @@ class ServiceSettings:
     body_bytes: int
     longest_wait_s: float
     cache: Path | None
+    cluster: RunSettings | None = None
+    """Settings that name a cluster to evaluate on; None evaluates on this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Judges:
+    """The place where a service evaluates."""
+
+    evaluate: Evaluate
+    devices: list[str]
+    """Each as often as it evaluates at once."""
+    label: str
+    """Version and hardware behind the scores."""
+    facts: ServiceFacts
+    trouble: Callable[[], tuple[str, ...]]
+    """Reasons why it does not evaluate now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,33 +104,82 @@ def serve_until_signal(settings: ServiceSettings, on_ready: Callable[[ReadyServi
         MachineError: no sandbox or device, or the state folder cannot be used.
     """
     problems = read_problems(settings.problems)
-    devices = choose_devices(settings.devices, settings.workers)
-    trouble = sandbox_trouble(settings.config.sandbox)
-    if trouble:
-        raise MachineError("; ".join(trouble))
     if settings.config.sandbox is SandboxTier.NONE:
-        _LOG.warning("warning: --sandbox none: what clients send runs here with all your rights")
-    of_kind = kinds(devices)
-    catalogue = ProblemRegistry(
-        problems, operator=settings.config, kinds=of_kind, allows_sources=settings.allows_sources
-    )
+        _LOG.warning("warning: --sandbox none: what clients send runs with all your rights")
     with ExitStack() as stack:
         listener = stack.enter_context(listen(settings.host, settings.port))
         store = stack.enter_context(closing(Store(settings.state)))
-        evaluator = stack.enter_context(Evaluator(cache=settings.cache, idle_referees=max(2, len(devices))))
-        queue = EvaluationQueue(
-            store,
-            evaluator=evaluator_label(devices),
-            workers=of_kind,
-            places=settings.places,
+        judges = _on_cluster(settings, stack) if settings.cluster else _here(settings, stack)
+        devices, of_kind = judges.devices, kinds(judges.devices)
+        catalogue = ProblemRegistry(
+            problems, operator=settings.config, kinds=of_kind, allows_sources=settings.allows_sources
         )
-        workers = ServiceWorkers(queue, evaluator.evaluate, devices)
-        facts = facts_of(settings.config, devices, problems, takes_sources=settings.allows_sources)
-        app = create_app(queue, workers, catalogue, _front(settings, facts))
+        queue = EvaluationQueue(store, evaluator=judges.label, workers=of_kind, places=settings.places)
+        workers = ServiceWorkers(queue, judges.evaluate, devices)
+        facts = judges.facts.model_copy(
+            update={
+                "takes_sources": settings.allows_sources,
+                "problems": {problem.id: problem.sha for problem in problems},
+            }
+        )
+        app = create_app(queue, workers, catalogue, _front(settings, facts, judges.trouble))
         limits = ServiceLimits(drain_s=settings.drain_s, connections=room_for_connections())
         host, port = listener.getsockname()[:2]
         on_ready(ReadyService(host, port, len(problems), tuple(devices), queue.queued))
         Service(app, queue, workers, limits=limits).answer(listener)
+
+
+def _here(settings: ServiceSettings, stack: ExitStack) -> _Judges:
+    """This machine.
+
+    Raises:
+        ConfigError: not a device's name.
+        MachineError: no such device, or no sandbox.
+    """
+    devices = choose_devices(settings.devices, settings.workers)
+    if trouble := sandbox_trouble(settings.config.sandbox):
+        raise MachineError("; ".join(trouble))
+    evaluator = stack.enter_context(Evaluator(cache=settings.cache, idle_referees=max(2, len(devices))))
+    return _Judges(
+        evaluate=evaluator.evaluate,
+        devices=devices,
+        label=evaluator_label(devices),
+        facts=facts_of(settings.config, devices),
+        trouble=lambda: sandbox_trouble(settings.config.sandbox),
+    )
+
+
+def _on_cluster(settings: ServiceSettings, stack: ExitStack) -> _Judges:
+    """The judges of a cluster, of the kinds of device that are asked for, else of those that it has.
+
+    Raises:
+        UsageError, ConfigError, MachineError: as `judge_setup.remote_site` and its site.
+    """
+    site = stack.enter_context(
+        cluster_of(settings.cluster or RunSettings(), settings.config, settings.devices)
+    )
+
+    def evaluate(
+        problem: Problem,
+        candidate: Candidate,
+        config: EvaluationConfig,
+        *,
+        on_stage: Callable[[Stage], None],
+        stop: CancelToken,
+    ) -> Evaluation:
+        hooks = EvaluationHooks(on_stage=on_stage, stop=stop)
+        return site.evaluate(EvaluationRequest(problem, candidate, config), hooks)
+
+    facts = site.facts()
+    served = [device for device in facts.devices for _ in range(device.at_once)]
+    named = [f"kernelwright {facts.version}", f"torch {facts.torch}", f"evaluator {facts.evaluator_sha}"]
+    return _Judges(
+        evaluate=evaluate,
+        devices=[device.kind for device in served] * AHEAD,
+        label=", ".join([*named, *sorted({device.name for device in facts.devices})]),
+        facts=facts,
+        trouble=tuple,
+    )
 
 
 def choose_devices(wanted: Sequence[str], at_once: int | None) -> list[str]:
@@ -146,7 +220,7 @@ def room_for_connections() -> int:
     return min(policy.MOST_CONNECTIONS, most // 2)
 
 
-def _front(settings: ServiceSettings, facts: ServiceFacts) -> Front:
+def _front(settings: ServiceSettings, facts: ServiceFacts, trouble: Callable[[], tuple[str, ...]]) -> Front:
     return Front(
         facts=facts,
         tokens=Tokens(settings.tokens),
@@ -154,5 +228,5 @@ def _front(settings: ServiceSettings, facts: ServiceFacts) -> Front:
         hosts=None if settings.tokens or settings.is_open else LOOPBACK_NAMES | {settings.host},
         longest_wait_s=settings.longest_wait_s,
         retain_s=settings.retain_s,
-        trouble=lambda: sandbox_trouble(settings.config.sandbox),
+        trouble=trouble,
     )

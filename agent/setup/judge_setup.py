@@ -8,7 +8,7 @@ import stat
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from kernelwright.agent.evaluation import EvaluationSite, RemoteEvaluationSite
@@ -19,6 +19,9 @@ from kernelwright.agent.setup.policy import TOKEN_FILE_BYTES
 from kernelwright.agent.setup.run_settings import RunSettings
 from kernelwright.agent.setup.usage_error import UsageError
 from kernelwright.evaluator import EvaluationConfig
+
+if TYPE_CHECKING:
+    from kernelwright.agent.evaluation.cluster.cluster_site import ClusterSite
 
 JUDGE_VARIABLE: Final = "KERNELWRIGHT_JUDGE"
 TOKEN_VARIABLE: Final = "KERNELWRIGHT_JUDGE_TOKEN"
@@ -98,9 +101,23 @@ def open_site(
     return elsewhere or local_site(cache, config.device, backends, at_once)
 
 
+def cluster_of(settings: RunSettings, config: EvaluationConfig, devices: Sequence[str]) -> ClusterSite:
+    """The cluster for a service, with judges for these kinds of device, else for those that it has.
+
+    Raises:
+        UsageError: several kinds, or a device by its number.
+        ConfigError, MachineError: the cluster cannot be used.
+    """
+    kinds = set(devices) or _cluster_site(settings, config, (), None).kinds()
+    if not kinds <= {"cpu", "cuda"}:
+        raise UsageError(f"--engine ray serves --device cpu or cuda, not {', '.join(devices)}")
+    kind = "cuda" if "cuda" in kinds else "cpu"
+    return _cluster_site(settings, config.model_copy(update={"device": kind}), (), None)
+
+
 def _cluster_site(
     settings: RunSettings, config: EvaluationConfig, backends: Iterable[str], cache: Path | None
-) -> RemoteEvaluationSite:
+) -> ClusterSite:
     # Nothing of a cluster is imported on the way to this machine's own evaluator.
     from kernelwright.agent.evaluation.cluster.cluster_site import ClusterSettings, ClusterSite
     from kernelwright.agent.evaluation.cluster.ray_connection import RayConnection

@@ -70,7 +70,11 @@ Wait = Annotated[
 
 
 @options.with_settings(
-    "evaluation.baselines", "evaluation.sandbox", "evaluation.sanitize", "evaluation.limits"
+    "evaluation.baselines",
+    "evaluation.sandbox",
+    "evaluation.sanitize",
+    "evaluation.limits",
+    *options.CLUSTERS,
 )
 def serve(
     given: options.Given,
@@ -100,8 +104,10 @@ def serve(
 
     tokens = read_tokens(os.environ.get(TOKEN_VARIABLE, ""))
     is_open = _check_reach(host, tokens, insecure_no_token)
+    run = given.run_settings()
     settings = ServiceSettings(
-        config=given.evaluation(),
+        config=run.evaluation,
+        cluster=run if run.engine == "ray" else None,
         problems=problems or ["all"],
         host=host,
         port=port,

@@ -18,6 +18,7 @@ from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, Evalu
 from kernelwright.agent.evaluation.handshake import refuse_other_content
 from kernelwright.agent.evaluation.policy import AHEAD, MOST_AT_ONCE
 from kernelwright.agent.evaluation.remote_evaluation import refuse_stopped
+from kernelwright.agent.service.service_facts import ServiceFacts
 from kernelwright.evaluator import (
     ConfigError,
     Evaluation,
@@ -122,6 +123,18 @@ class ClusterSite:
     def machine(self) -> str:
         """The terms of the judges."""
         return "; ".join(self._pools[kind].terms for kind in sorted(self._pools))
+
+    def facts(self) -> ServiceFacts:
+        """The facts of all judges together, as a service tells them."""
+        found = [pool.facts for pool in self._pools.values()]
+        devices = tuple(
+            device.model_copy(update={"at_once": pool.at_once})
+            for kind, pool in self._pools.items()
+            for device in pool.facts.devices
+            if device.kind == kind
+        )
+        told = found[0].model_dump(include=set(ServiceFacts.model_fields))
+        return ServiceFacts.model_validate(told | {"devices": devices})
 
     def evaluate(self, request: EvaluationRequest, hooks: EvaluationHooks) -> Evaluation:
         """Evaluate one candidate; raises what `EvaluationSite.evaluate` does."""

@@ -77,7 +77,7 @@ class GpuJudge:
             devices = resolve_devices(self._order.kind, "cuda")
         except EvaluatorError as error:
             trouble.append(str(error))
-        told = facts_of(self._order.config, list(devices) * self.at_once(), (), takes_sources=True)
+        told = facts_of(self._order.config, list(devices) * self.at_once())
         found = JudgeFacts(
             **told.model_dump(exclude={"trouble"}),
             trouble=tuple(trouble),

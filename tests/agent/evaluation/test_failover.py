@@ -90,7 +90,7 @@ def test_unanswered_work_of_a_killed_service_goes_to_another_and_is_not_done_twi
 @contextmanager
 def dying(served: list[str]) -> Iterator[str]:
     """A service that accepts an evaluation and is never heard of again, until it is met anew."""
-    facts = facts_of(CONFIG, ["cpu"], [PROBLEM], takes_sources=True).model_dump(mode="json")
+    facts = facts_of(CONFIG, ["cpu"]).model_dump(mode="json") | {"takes_sources": True}
     accepted = {
         "id": "a" * 64,
         "state": "running",
@@ -138,7 +138,7 @@ def test_nobody_there_is_said_with_every_address(caplog: pytest.LogCaptureFixtur
 
 
 def test_a_patient_client_heeds_what_a_busy_service_asks_for() -> None:
-    facts = facts_of(CONFIG, ["cpu"], [PROBLEM], takes_sources=True).model_dump(mode="json")
+    facts = facts_of(CONFIG, ["cpu"]).model_dump(mode="json") | {"takes_sources": True}
     asked: list[float] = []
     told = threading.Event()
 

@@ -141,7 +141,9 @@ class Running:
         catalogue = ProblemRegistry(
             [PROBLEM], operator=self.operator, kinds=of_kind, allows_sources=self.allows_sources
         )
-        facts = facts_of(self.operator, self.devices, [PROBLEM], takes_sources=self.allows_sources)
+        facts = facts_of(self.operator, self.devices).model_copy(
+            update={"takes_sources": self.allows_sources, "problems": {PROBLEM.id: PROBLEM.sha}}
+        )
         front = Front(
             facts=facts.model_copy(update=self.facts),
             tokens=Tokens([token for token in (self.token, self.other_token) if token]),
