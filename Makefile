@@ -27,7 +27,7 @@ $(READY): pyproject.toml .ci/constraints.txt .ci/setup
 
 $(READY_ALL): $(READY)
 	@echo "installing other projects and a browser's driver into $(VENV), to test against them"
-	@$(PIP) install -c .ci/constraints.txt --no-build-isolation -e '.[test,lint,interop,browser]'
+	@$(PIP) install -c .ci/constraints.txt --no-build-isolation -e '.[test,lint,interop,browser,ray]'
 	@touch $@
 
 $(READY_DOCS): $(READY)

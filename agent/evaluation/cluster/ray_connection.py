@@ -82,7 +82,8 @@ class RayConnection:
             if address:
                 ray.init(address, **asked)
             else:
-                ray.init(include_dashboard=False, **asked)
+                # "local" also where another cluster runs here, which may be anybody's.
+                ray.init("local", include_dashboard=False, **asked)
         except ray.exceptions.AuthenticationError as error:
             raise ConfigError(f"the cluster {address} refuses this process's token: {error}") from None
         except (ConnectionError, ValueError, RuntimeError, OSError) as error:
