@@ -175,6 +175,46 @@ def test_a_cluster_that_asks_for_tokens_is_used(tmp_path: Path) -> None:
         subprocess.run([tools / "ray", "stop", "-f"], check=False, capture_output=True, timeout=120)
 
 
+RUN = ["run", "23_swish", "09_softmax", "--provider", "replay", "-b", "cpp", "-s", "sample", "-n", "2"]
+RUN += ["--shapes", "small", "--no-time", "--no-plain-build", "--no-confirm"]
+
+
+def command(*words: str, cache: Path, workspace: Path) -> list[str]:
+    places = ["--cache", str(cache), "--workspace", str(workspace)]
+    return [str(Path(sys.executable).parent / "kernelwright"), *words, *places]
+
+
+def attempts(cache: Path, workspace: Path) -> list[str]:
+    """The attempts of a workspace as they are listed, without the ids of their run."""
+    asked = command("attempts", "list", "--json", cache=cache, workspace=workspace)[:-4]
+    asked += ["--workspace", str(workspace)]
+    told = subprocess.run(asked, check=True, capture_output=True, timeout=60).stdout
+    return sorted(
+        json.dumps({name: value for name, value in one.items() if name not in ("attempt", "run")})
+        for one in json.loads(told)
+    )
+
+
+def test_a_run_that_is_killed_and_resumed_has_the_log_of_a_local_one(
+    tmp_path: Path, shared_cache: Path
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    subprocess.run(
+        command(*RUN, cache=shared_cache, workspace=here), check=True, capture_output=True, timeout=400
+    )
+    elsewhere = command(*RUN, "--engine", "ray", cache=shared_cache, workspace=there)
+    with subprocess.Popen(elsewhere, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as killed:
+        wait_for(
+            lambda: any(b'"evaluation"' in one.read_bytes() for one in there.glob("runs/*/attempts.jsonl"))
+        )
+        killed.kill()
+    wait_for(lambda: not judges())
+    resumed = command("run", "--resume", "last", cache=shared_cache, workspace=there)
+    subprocess.run(resumed, check=True, capture_output=True, timeout=400)
+    assert attempts(shared_cache, there) == attempts(shared_cache, here)
+    assert len(attempts(shared_cache, here)) >= 2
+
+
 def test_every_node_is_checked(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:
     from typer.testing import CliRunner
 
