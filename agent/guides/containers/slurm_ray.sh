@@ -1,9 +1,11 @@
 #!/bin/bash
 # One Ray cluster inside one job: Ray starts on every node, and the run itself on the first of them.
+# Nodes are taken whole, since the end of the job stops all that this user runs with Ray on them.
 # sbatch slurm_ray.sh SUITE OPTIONS, such as: sbatch slurm_ray.sh level1 --model NAME
 # A job that was cut off resumes with: sbatch slurm_ray.sh --resume last
 #SBATCH --job-name=kernelwright
 #SBATCH --nodes=2
+#SBATCH --exclusive
 #SBATCH --ntasks-per-node=1
 #SBATCH --cpus-per-task=16
 #SBATCH --gpus-per-node=1

@@ -21,6 +21,7 @@ scontrol show hostnames "$SLURM_JOB_NODELIST" | sed "s|.*|http://&:$PORT|" | pas
 # Slurm kills 30 s after it has sent TERM; what runs longer than that is sent to another judge, or again.
 # shellcheck disable=SC2016  # each node expands its own
 srun --kill-on-bad-exit=0 bash -c '
+  trap : TERM  # the service ends first
   trap "rm -rf -- \"$NODE_FOLDER-$SLURM_PROCID\"" EXIT
   kernelwright serve --host 0.0.0.0 --port "$PORT" --drain 20s \
     --state "$NODE_FOLDER-$SLURM_PROCID/state" --cache "$NODE_FOLDER-$SLURM_PROCID/cache"'
