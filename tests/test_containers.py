@@ -63,13 +63,17 @@ def test_the_image_runs_as_a_user_of_a_number_who_may_write_the_volume_only() ->
     assert int(user) > 0
     assert "RUN" not in names[names.index("USER") :]
     (volume,) = arguments("VOLUME")
-    written = re.findall(r"(KERNELWRIGHT_\w+)=(\S+)", " ".join(arguments("ENV")))
+    written = re.findall(r"(KERNELWRIGHT_\w+)=(/\S+)", " ".join(arguments("ENV")))
     assert {name for name, _ in written} >= {
         "KERNELWRIGHT_CACHE",
         "KERNELWRIGHT_SERVICE_STATE",
         "KERNELWRIGHT_WORKSPACE",
     }
     assert all(Path(path).is_relative_to(volume) for _, path in written)
+
+
+def test_a_command_in_the_image_leaves_no_daemon_behind() -> None:
+    assert "KERNELWRIGHT_NO_DAEMON=1" in arguments("ENV")
 
 
 def test_the_image_keeps_no_lists_caches_or_secrets() -> None:
