@@ -183,7 +183,8 @@ def _disk_faults(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise MachineError(f"the build cache at {place} cannot be used: {error.strerror or error}") from error
+        reason = f"the build cache at {place} cannot be used: {error.strerror or error}"
+        raise MachineError(f"{reason}; choose another folder with --cache") from error
 
 
 def _lock(path: Path, wait_s: float) -> int:

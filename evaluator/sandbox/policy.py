@@ -22,8 +22,8 @@ FREEZE_S: Final = 5.0
 FORK_S: Final = 0.2
 """Time for a task that is told to stop while it sleeps within a fork to finish that fork.
 
-On two cores with five busy processes each, 15 of 4280 stops of forking trees missed a child without it, and 1 of 3804
-with 0.05 s.
+On two cores with five busy processes each, 15 of 4280 stops of forking trees missed a child without it, and
+1 of 3804 with 0.05 s.
 """
 DEATH_S: Final = 30.0
 """Time for a killed process to die; one in a device driver may hang."""

@@ -25,6 +25,7 @@ from kernelwright.evaluator.schema.config import SandboxTier
 from kernelwright.evaluator.schema.errors import MachineError
 
 INSTALL: Final = "install bubblewrap (apt-get install bubblewrap)"
+ALLOW: Final = "allow user namespaces, mounts and, in a container, an unmasked /proc"
 LAST_RESORT: Final = "pass --sandbox none for candidates you trust"
 NAMESPACE_GAPS: Final = (
     ("pid", "no process namespace: processes are found and killed by their parentage"),
@@ -91,7 +92,7 @@ def _probe_bubblewrap(launcher: Launcher) -> TierProbe:
     try:
         _try(launcher, SandboxTier.BUBBLEWRAP)
     except MachineError as error:
-        return TierProbe(works=False, reason=f"{error}; allow user namespaces, or {LAST_RESORT}")
+        return TierProbe(works=False, reason=f"{error}; {ALLOW}, or {LAST_RESORT}")
     gaps = [*_common_gaps(), *_limit_gaps()]
     if os.geteuid() == 0 and not gives_users(SandboxTier.BUBBLEWRAP):
         gaps.insert(0, "runs as root of a user namespace: files of root that it sees count as its own")

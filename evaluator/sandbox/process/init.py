@@ -90,7 +90,8 @@ def isolate() -> list[str]:
             with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123
                 file.write(text)
         features.append("user")
-    features += [name for name, flag in NAMESPACES if LIBC.unshare(flag) == 0]
+    refused = refused_namespaces()
+    features += [name for name, flag in NAMESPACES if name not in refused and LIBC.unshare(flag) == 0]
     if "net" in features:
         raise_loopback()
     if "pid" in features:
@@ -102,6 +103,36 @@ def isolate() -> list[str]:
             os.waitpid(child, 0)
             os._exit(0)
     return features
+
+
+def refused_namespaces() -> set[str]:
+    """Namespaces of no use here: containers may forbid mounts, or a second /proc beside a masked one."""
+    trial = os.fork()
+    if trial == 0:
+        os._exit(try_mounts())
+    ended = os.waitstatus_to_exitcode(os.waitpid(trial, 0)[1])
+    return {0: {"mount", "pid"}, 1: {"pid"}, 2: set()}[ended]
+
+
+def try_mounts() -> int:
+    """Set up `mount`, then `pid`, as far as it works: their count. The process is of no use afterwards."""
+    namespaces = dict(NAMESPACES)
+    try:
+        check(LIBC.unshare(namespaces["mount"]), "unshare")
+        mount("none", "/", None, MS_REC | MS_PRIVATE)
+        mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV)
+    except OSError:
+        return 0
+    if LIBC.unshare(namespaces["pid"]) != 0:
+        return 1
+    child = os.fork()
+    if child == 0:
+        try:
+            mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    return 1 if os.waitpid(child, 0)[1] else 2
 
 
 def raise_loopback() -> None:

@@ -139,5 +139,5 @@ def test_a_wait_for_another_build_ends_and_names_its_process(tmp_path: Path) -> 
 
 def test_an_unusable_folder_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(MachineError, match=r"build cache at .* cannot be used"):
+    with pytest.raises(MachineError, match=r"build cache at .* cannot be used: .*--cache"):
         BuildCache(tmp_path / "file" / "cache")
