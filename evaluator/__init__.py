@@ -11,7 +11,13 @@ from kernelwright.evaluator.driver.cancellation import CancelToken
 from kernelwright.evaluator.driver.preflight import check_ready
 from kernelwright.evaluator.evaluator import Evaluator, default_cache, evaluate
 from kernelwright.evaluator.host.atomic_file import write_whole
-from kernelwright.evaluator.host.hardware import cpu_name, evaluations_at_once, gpus, resolve_devices
+from kernelwright.evaluator.host.hardware import (
+    Concurrency,
+    cpu_name,
+    evaluations_at_once,
+    gpus,
+    resolve_devices,
+)
 from kernelwright.evaluator.host.regular_file import read_regular
 from kernelwright.evaluator.host.trace import begin as begin_trace
 from kernelwright.evaluator.host.trace import is_on as is_traced
@@ -64,6 +70,7 @@ __all__ = [
     "CancelToken",
     "Cancelled",
     "Candidate",
+    "Concurrency",
     "ConfigError",
     "Counters",
     "DaemonStatus",

@@ -65,6 +65,10 @@ class EvaluationSite(Protocol):
         """The number of evaluations under way that keeps its devices busy."""
 
     @property
+    def capacity(self) -> str:
+        """The number of evaluations at once and what limits it, in words."""
+
+    @property
     def machine(self) -> str:
         """A name that differs wherever scores are not comparable."""
 

@@ -10,6 +10,7 @@ from typing import Self
 from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest
 from kernelwright.agent.records.provenance import versions
 from kernelwright.evaluator import (
+    Concurrency,
     Evaluation,
     Evaluator,
     EvaluatorError,
@@ -23,10 +24,11 @@ from kernelwright.evaluator import (
 class LocalSite:
     """An `Evaluator` of this process; see `EvaluationSite`. Usable from any thread."""
 
-    def __init__(self, cache: Path | None, at_once: int) -> None:
+    def __init__(self, cache: Path | None, at_once: Concurrency) -> None:
         """`at_once` evaluations keep their referees warm."""
-        self.at_once = at_once
-        self._evaluator = Evaluator(cache=cache, idle_referees=max(2, at_once))
+        self.at_once = at_once.count
+        self.capacity = f"{at_once.count} at once on this machine: {at_once.limit}"
+        self._evaluator = Evaluator(cache=cache, idle_referees=max(2, at_once.count))
 
     @property
     def machine(self) -> str:
@@ -50,12 +52,12 @@ class LocalSite:
         self._evaluator.close()
 
 
-def local_at_once(device: str, backends: Iterable[str]) -> int:
+def local_at_once(device: str, backends: Iterable[str]) -> Concurrency:
     """The number of evaluations that keeps this machine's devices busy; a missing one is told by each."""
     try:
         return evaluations_at_once(device, backends)
-    except EvaluatorError:
-        return 1
+    except EvaluatorError as error:
+        return Concurrency(1, str(error))
 
 
 def this_machine() -> str:

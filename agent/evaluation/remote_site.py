@@ -87,6 +87,11 @@ class RemoteSite:
         return max(1, min(MOST_AT_ONCE, AHEAD * self._pool.at_once(self._kinds)))
 
     @property
+    def capacity(self) -> str:
+        """The evaluations at once of all services."""
+        return f"{self._pool.at_once(self._kinds)} at once by judges elsewhere, as they say"
+
+    @property
     def devices(self) -> dict[str, str]:
         """The name of the services' device of each kind, `cpu` or `cuda`."""
         return self._pool.device_names()

@@ -192,7 +192,7 @@ def choose_devices(wanted: Sequence[str], at_once: int | None) -> list[str]:
     """
     names = ",".join(wanted) or ("cuda" if gpus() else "cpu")
     devices = resolve_devices(names, "cuda")
-    each = at_once or max(1, evaluations_at_once(",".join(devices), ["cuda"]) // len(devices))
+    each = at_once or max(1, evaluations_at_once(",".join(devices), ["cuda"]).count // len(devices))
     return [device for device in devices for _ in range(each)]
 
 

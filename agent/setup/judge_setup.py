@@ -18,7 +18,7 @@ from kernelwright.agent.providers.endpoint import is_loopback
 from kernelwright.agent.setup.policy import TOKEN_FILE_BYTES
 from kernelwright.agent.setup.run_settings import RunSettings
 from kernelwright.agent.setup.usage_error import UsageError
-from kernelwright.evaluator import EvaluationConfig
+from kernelwright.evaluator import Concurrency, EvaluationConfig
 
 if TYPE_CHECKING:
     from kernelwright.agent.evaluation.cluster.cluster_site import ClusterSite
@@ -50,7 +50,8 @@ def judges_of(settings: RunSettings) -> tuple[str, ...]:
 
 def local_site(cache: Path | None, device: str, backends: Iterable[str], at_once: int | None) -> LocalSite:
     """This machine; `at_once` evaluations, or enough to keep its devices busy."""
-    return LocalSite(cache, at_once or local_at_once(device, backends))
+    asked = Concurrency(at_once, "as asked") if at_once else local_at_once(device, backends)
+    return LocalSite(cache, asked)
 
 
 def is_elsewhere(settings: RunSettings) -> bool:

@@ -243,6 +243,8 @@ def _local(place: RunPlace, settings: RunSettings, plan: Plan) -> LocalSite:
 def _run(place: RunPlace, opened: _OpenedRun, site: EvaluationSite | None, on_event: Watch) -> RunSummary:
     """Run a batch; without a site nothing is evaluated."""
     settings, endpoints = opened.settings, opened.endpoints
+    if site:
+        _LOG.info("evaluating %s", site.capacity)
     if site and site.builds_plainly is None and read_plan(opened.log.archive, opened.log.run).plain_build:
         _LOG.info("kernels are saved without a build with torch's own headers: judges elsewhere make none")
     # Strategies that are compared begin with the same question; each must get a reply of its own.

@@ -75,8 +75,17 @@ def resolve_device(wanted: str, backend: str) -> str:
     return resolve_devices(wanted, backend)[0]
 
 
-def evaluations_at_once(wanted: str, backends: Iterable[str]) -> int:
-    """The number of evaluations that keep the devices busy: while one is timed, others build and verify.
+@dataclass(frozen=True, slots=True)
+class Concurrency:
+    """The number of evaluations that keep the devices busy: while one is timed, others build and verify."""
+
+    count: int
+    limit: str
+    """The reason why there are no more, in words."""
+
+
+def evaluations_at_once(wanted: str, backends: Iterable[str]) -> Concurrency:
+    """The number of evaluations that keep the devices busy, and what limits it.
 
     Raises:
         ConfigError, MachineError: as `resolve_devices` does.
@@ -84,9 +93,17 @@ def evaluations_at_once(wanted: str, backends: Iterable[str]) -> int:
     devices = {name for backend in backends for name in resolve_devices(wanted, backend)}
     cores, used = len(os.sched_getaffinity(0)), [gpu for name in devices if (gpu := gpu_of(name))]
     if not used:
-        return min(2, cores)
-    most = min(PER_GPU, cores // (CORES_EACH * len(used)))
-    return sum(max(1, int(min(most, gpu.memory_gib // GIB_EACH))) for gpu in used)
+        return Concurrency(min(2, cores), "the processor times one" if cores > 1 else "there is one core")
+    by_cores = cores // (CORES_EACH * len(used))
+    by_memory = min(int(min(gpu.memory_gib / GIB_EACH, PER_GPU)) for gpu in used)
+    count = sum(max(1, min(by_cores, int(min(gpu.memory_gib / GIB_EACH, PER_GPU)))) for gpu in used)
+    if by_cores <= min(by_memory, PER_GPU - 1):
+        limit = f"{cores} cores for {len(used)} GPUs, {CORES_EACH} for each evaluation"
+    elif by_memory < PER_GPU:
+        limit = f"GPU memory, {GIB_EACH:.0f} GiB for each evaluation"
+    else:
+        limit = "a GPU times one"
+    return Concurrency(count, limit)
 
 
 def _visible() -> list[int]:

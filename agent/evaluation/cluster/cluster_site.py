@@ -100,6 +100,11 @@ class ClusterSite:
         return max(1, min(MOST_AT_ONCE, AHEAD * sum(pool.at_once for pool in self._pools.values())))
 
     @property
+    def capacity(self) -> str:
+        """The evaluations at once of all judges that may be asked for."""
+        return f"{sum(pool.at_once for pool in self._pools.values())} at once by judges of the cluster"
+
+    @property
     def devices(self) -> dict[str, str]:
         """The name of the judges' device of each kind."""
         return {

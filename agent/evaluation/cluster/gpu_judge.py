@@ -22,6 +22,7 @@ from kernelwright.agent.evaluation.local_site import LocalSite
 from kernelwright.agent.evaluation.machine_facts import facts_of, sandbox_trouble
 from kernelwright.evaluator import (
     CancelToken,
+    Concurrency,
     Evaluation,
     EvaluatorError,
     FullHeaderBuild,
@@ -57,15 +58,15 @@ class GpuJudge:
     def open_site(self) -> EvaluationSite:
         """The evaluator of this judge."""
         cache = Path(self._order.cache) if self._order.cache else None
-        return LocalSite(cache, self.at_once())
+        return LocalSite(cache, Concurrency(self.at_once(), "its share of the node"))
 
     def at_once(self) -> int:
         """Evaluations at once on this device: its share of the node's cores and memory."""
         try:
             if self._order.kind == "cpu":
-                return evaluations_at_once("cpu", self._order.backends)
+                return evaluations_at_once("cpu", self._order.backends).count
             every = [f"cuda:{gpu.index}" for gpu in gpus()]
-            return max(1, evaluations_at_once(",".join(every), self._order.backends) // len(every))
+            return max(1, evaluations_at_once(",".join(every), self._order.backends).count // len(every))
         except EvaluatorError:
             return 1  # without a device, which its facts tell
 

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from kernelwright.evaluator.host import hardware
+from kernelwright.evaluator.host.hardware import Concurrency
 from kernelwright.evaluator.schema.errors import ConfigError, MachineError
 
 
@@ -55,20 +56,30 @@ def test_what_is_no_device_or_not_here_is_named() -> None:
 @pytest.mark.usefixtures("four_gpus")
 def test_several_evaluations_keep_each_gpu_busy_as_far_as_cores_go(monkeypatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(64))
-    assert hardware.evaluations_at_once("auto", ["cuda"]) == 24
+    assert hardware.evaluations_at_once("auto", ["cuda"]) == Concurrency(24, "a GPU times one")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(8))
-    assert hardware.evaluations_at_once("auto", ["cuda"]) == 4
-    assert hardware.evaluations_at_once("auto", ["cpp"]) == 2
+    too_few = "8 cores for 4 GPUs, 2 for each evaluation"
+    assert hardware.evaluations_at_once("auto", ["cuda"]) == Concurrency(4, too_few)
+    assert hardware.evaluations_at_once("auto", ["cpp"]) == Concurrency(2, "the processor times one")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(1))
+    assert hardware.evaluations_at_once("auto", ["cpp"]) == Concurrency(1, "there is one core")
 
 
 @pytest.mark.usefixtures("four_gpus")
-@pytest.mark.parametrize(("memory", "count"), [("81559 MiB", 4), ("12288 MiB", 1), ("[N/A]", 6)])
-def test_a_small_gpu_takes_as_many_as_its_memory_holds(tmp_path, monkeypatch, memory, count) -> None:
+@pytest.mark.parametrize(
+    ("memory", "count", "limit"),
+    [
+        ("81559 MiB", 4, "GPU memory, 18 GiB for each evaluation"),
+        ("12288 MiB", 1, "GPU memory, 18 GiB for each evaluation"),
+        ("[N/A]", 6, "a GPU times one"),
+    ],
+)
+def test_a_small_gpu_takes_as_many_as_its_memory_holds(tmp_path, monkeypatch, memory, count, limit) -> None:
     (tmp_path / "nvidia-smi").write_text(
         f"#!/bin/sh\necho '0, NVIDIA H100, 580.1, 9.0, GPU-8a1b2c3d, 00000000:18:00.0, {memory}'\n"
     )
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(16))
-    assert hardware.evaluations_at_once("auto", ["cuda"]) == count
+    assert hardware.evaluations_at_once("auto", ["cuda"]) == Concurrency(count, limit)
 
 
 @pytest.mark.usefixtures("four_gpus")
