@@ -15,8 +15,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.specimens import specimens
 
-NEIGHBOURS: Final = 22
-"""Candidates of a problem that share a warm referee; the next may run elsewhere."""
+NEIGHBOURS: Final = 46
+"""Candidates of a problem that share a warm referee; the next may run elsewhere, with another one to open."""
 _JUDGED: Final = "test_candidate_earns_its_status["
 LONG: Final = MappingProxyType(
     {

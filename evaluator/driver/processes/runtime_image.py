@@ -141,6 +141,9 @@ def _environment(threads: int, device: str) -> dict[str, str]:
         # would hang on what a process did before.
         "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
         "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+        # NumPy's threads would spin, when they start and after each use, for work that seldom comes: for
+        # 2**26 cycles by default, a twentieth of what importing torch takes.
+        "OPENBLAS_THREAD_TIMEOUT": "4",
         "KINETO_LOG_LEVEL": "99",
         # Looking through every installed package for other devices' backends is a tenth of importing torch.
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",

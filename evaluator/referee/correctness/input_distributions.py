@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,8 +24,10 @@ _SECOND_TERM: Final = 1 << 14
 """Leading bit of the second of two bfloat16 terms, where that is as large as it gets."""
 _THIRD_TERM: Final = 1 << 6
 """First bit that two bfloat16 terms lose."""
-_CLEARED: Final = _SECOND_TERM << 1 | 7 * _THIRD_TERM >> 3
-"""Bits that are zero, or the opposite of the first lost bit."""
+_AFTER_THIRD: Final = 7 * _THIRD_TERM >> 3
+"""The three bits behind it, which become its opposite."""
+_CACHED_ELEMENTS: Final = 1 << 19
+"""Elements that a CPU works on at once: of more, each operation would wait for memory."""
 
 Variant = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 
@@ -51,9 +53,10 @@ class Starts:
         count = math.prod(shape)
         smallest, largest = self.between
         drawn = _uniform(count, generator, device)
-        if not self.signed:
-            drawn.abs_()
-        drawn.mul_(largest - smallest).add_(drawn.sign(), alpha=smallest)
+        for (piece,) in cached(drawn):
+            if not self.signed:
+                piece.abs_()
+            piece.mul_(largest - smallest).add_(piece.sign(), alpha=smallest)
         if self.spiked and count >= FEWEST_SCATTERED:
             wanted = max(1, count // self.spiked)
             places, sizes = _scattered(count, wanted, generator, device)
@@ -73,7 +76,10 @@ def _uniform(count: int, generator: torch.Generator, device: torch.device) -> to
     """Numbers between -1 and 1, none of them 0, of 16 random bits each: drawing 32 takes much longer."""
     words = torch.empty(count // 4 + 1, dtype=torch.int64, device=device)
     words.random_(-(2**63), None, generator=generator)
-    return words.view(torch.int16)[:count].to(torch.float32).add_(0.5).mul_(2.0**-15)
+    drawn = torch.empty(count, dtype=torch.float32, device=device)
+    for piece, bits in cached(drawn, words.view(torch.int16)[:count]):
+        piece.copy_(bits).add_(0.5).mul_(2.0**-15)
+    return drawn
 
 
 def _scattered(
@@ -113,10 +119,24 @@ def hardened(values: torch.Tensor) -> torch.Tensor:
 
 def harden(values: torch.Tensor) -> None:
     """Harden dense float32 values in place; none may be zero or infinite."""
-    bits = values.view(torch.int32)
-    # Three bits opposite to the first one lost: 0.1000 or 0.0111 of a unit.
-    opposite = bits.bitwise_not().bitwise_and_(_THIRD_TERM).mul_(7).bitwise_right_shift_(3)
-    bits.bitwise_and_(~_CLEARED).bitwise_or_(opposite).bitwise_or_(_SECOND_TERM)
+    for (bits,) in cached(values.view(torch.int32)):
+        # Three bits opposite to the first one lost, 0.1000 or 0.0111 of a unit: 7 units of the last, or 8.
+        eighth = bits.bitwise_right_shift(3).bitwise_and_(_THIRD_TERM >> 3)
+        bits.bitwise_and_(~(_SECOND_TERM << 1 | _SECOND_TERM | _THIRD_TERM | _AFTER_THIRD))
+        bits.add_(eighth).add_(_SECOND_TERM | _AFTER_THIRD)
+
+
+def cached(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
+    """Pieces of tensors that stay in a CPU's cache from one operation to the next.
+
+    On a GPU each launch counts, so there is one piece; so there is of tensors that differ in shape or are
+    not contiguous.
+    """
+    shape = tensors[0].shape
+    if all(one.device.type == "cpu" and one.is_contiguous() and one.shape == shape for one in tensors):
+        yield from zip(*(torch.split(one.view(-1), _CACHED_ELEMENTS) for one in tensors), strict=True)
+    else:
+        yield tensors
 
 
 def nearby(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from kernelwright.evaluator.ipc.tensor_layout import Slot, stacked
-from kernelwright.evaluator.referee.correctness.input_distributions import Starts, harden
+from kernelwright.evaluator.referee.correctness.input_distributions import Starts, cached, harden
 from kernelwright.evaluator.referee.correctness.policy import FEWEST_SCATTERED, NEARBY
 from kernelwright.evaluator.referee.reference.constant_inputs import ConstantInputs
 from kernelwright.evaluator.referee.reference.input_structure import Keeper, keeper, variable
@@ -222,9 +222,9 @@ class TimedInputs:
             for part in _parts(recipe.count, places):
                 sources = self._sources(index, recipe.bases[part], recipe.drawn[part])
                 if noisy:
-                    torch.mul(sources, self._factors(index, sources, part.start, recipe), out=places[part])
-                    if self._leaves[index].is_hard:
-                        harden(places[part])
+                    self._multiply(
+                        index, places[part], sources, self._factors(index, sources, part.start, recipe)
+                    )
                 else:
                     places[part].copy_(sources)
             for call in recipe.varied_calls if index in recipe.varied else ():
@@ -236,14 +236,24 @@ class TimedInputs:
         """Write an earlier call's input, perturbed if float32."""
         place, earlier = places[near.call : near.call + 1], near.earlier
         sources = self._sources(index, recipe.bases[near.call : near.call + 1], [])
-        torch.mul(sources, self._factors(index, sources, earlier.call, earlier.recipe), out=place)
-        if place.dtype != torch.float32:
-            return
-        for factors in (None, self._factors(index, sources, near.call, recipe)):
-            if factors is not None:
-                place.mul_(1 + factors * (NEARBY / self._starts.between[1]))
-            if self._leaves[index].is_hard:
+        factors = [self._factors(index, sources, earlier.call, earlier.recipe)]
+        if place.dtype == torch.float32:
+            factors.append(self._factors(index, sources, near.call, recipe))
+        self._multiply(index, place, sources, *factors)
+
+    def _multiply(
+        self, index: int, places: torch.Tensor, sources: torch.Tensor, *factors: torch.Tensor
+    ) -> None:
+        """Write an input times its factors; second factors move the products a little."""
+        is_hard, step = self._leaves[index].is_hard, NEARBY / self._starts.between[1]
+        for place, source, first, *others in cached(places, sources, *factors):
+            torch.mul(source, first, out=place)
+            if is_hard:
                 harden(place)
+            for other in others:
+                place.addcmul_(place, other, value=step)
+                if is_hard:
+                    harden(place)
 
     def _sources(self, index: int, bases: torch.Tensor, drawn: list[dict[int, torch.Tensor]]) -> torch.Tensor:
         """Draws that an input of some calls starts from, shape [calls, *shape]."""

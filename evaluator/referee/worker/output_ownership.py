@@ -25,8 +25,8 @@ from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
 
 _HIGHEST_ADDRESS = 1 << 62
-_NO_NAN = 0xBF
-"""Clears the highest bit of the exponent in a number's last byte: no infinity, no NaN."""
+_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Integers as large as a number."""
 _NOT_ITS_OWN = (
     "an output is not memory of its own: what its caller wrote to it was not found there afterwards; "
     "return tensors whose elements have each a place in memory that nothing else uses"
@@ -243,7 +243,8 @@ def _make_storable(noise: torch.Tensor, slot: Slot) -> None:
         noise.bitwise_and_(1)
     elif dtype.is_floating_point or dtype.is_complex:
         size = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
-        noise[size - 1 :: size].bitwise_and_(_NO_NAN)
+        # Without the exponent's highest bit there is no infinity and no NaN.
+        noise.view(_INTEGERS[size]).bitwise_and_(0xBF if size == 1 else ~(1 << 8 * size - 2))
 
 
 def is_tensor_memory(slot: Slot) -> bool:

@@ -6,9 +6,11 @@ import pytest
 import torch
 
 from kernelwright.evaluator.referee.correctness.input_distributions import (
+    _CACHED_ELEMENTS,
     VARIANTS,
     Starts,
     _uniform,
+    harden,
     row,
     varied,
 )
@@ -36,6 +38,26 @@ def test_factors_have_both_signs_and_are_neither_zero_nor_beyond_their_bounds() 
     assert abs(float(drawn.abs().mean()) - 0.5) < 0.01
     factors = Starts([], AROUND, signed=False).factors((1 << 16,), _generator(), CPU)
     assert AROUND[0] <= float(factors.min()) < float(factors.max()) <= AROUND[1] + 1e-6
+
+
+def test_hard_values_are_the_same_whether_they_are_made_in_pieces_or_at_once() -> None:
+    values = torch.randn(3, _CACHED_ELEMENTS // 2 + 5)
+    across = values.clone().t().contiguous().t()
+    assert not across.is_contiguous(), "such values are made at once"
+    for each in (values, across):
+        harden(each)
+    assert torch.equal(values, across)
+
+
+def test_hard_values_lose_most_in_every_position_of_the_bits_that_are_lost() -> None:
+    before = torch.arange(1 << 16, dtype=torch.int32) + (0x3F80 << 16)
+    after = before.clone()
+    harden(after.view(torch.float32))
+    behind = torch.where(before >> 6 & 1 == 1, 0b1000, 0b0111)
+    assert torch.equal(after >> 3 & 0b1111, behind), "nearly half a unit of the third term"
+    assert torch.equal(after >> 14 & 0b11, torch.ones_like(after)), "the second term is as large as it gets"
+    kept = ~0b1100_0000_0111_1000
+    assert torch.equal(after & kept, before & kept)
 
 
 @pytest.mark.parametrize(("name", "changed"), [("near_duplicate", 3), ("outliers", 8)])

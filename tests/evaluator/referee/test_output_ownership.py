@@ -20,9 +20,11 @@ from kernelwright.evaluator.ipc.channel import Channel, ChannelError
 from kernelwright.evaluator.ipc.driver_requests import Ended, Kill, Peek, Peeked, Start, Started
 from kernelwright.evaluator.ipc.messages import Done
 from kernelwright.evaluator.ipc.tensor_layout import place
+from kernelwright.evaluator.ipc.tensor_tree import dtype_from
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
+from kernelwright.evaluator.referee.worker.output_ownership import _make_storable
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
 
@@ -209,3 +211,17 @@ def test_memory_that_may_be_mapped_twice_is_refused():
     with pytest.raises(CandidateFailed, match="a file or in shared memory"):
         _turn(_buffers(torch.tanh, driver), random.Random(7))
     driver._ours.close()
+
+
+@pytest.mark.parametrize(
+    "name", ["float64", "float32", "float16", "bfloat16", "complex128", "complex64", "float8_e4m3fn"]
+)
+def test_noise_holds_no_infinity_and_no_nan_and_is_random_otherwise(name: str) -> None:
+    drawn = torch.randint(256, (1 << 16,), dtype=torch.uint8, generator=torch.Generator().manual_seed(3))
+    noise = drawn.clone()
+    _make_storable(noise, {"dtype": name})
+    assert bool(noise.view(dtype_from(name)).to(torch.complex128).isfinite().all())
+    changed = drawn ^ noise
+    size = dtype_from(name).itemsize // (2 if name.startswith("complex") else 1)
+    assert bool((changed[size - 1 :: size] & 0xBF == 0).all())
+    assert int(changed.count_nonzero()) == int(changed[size - 1 :: size].count_nonzero())

@@ -1,0 +1,28 @@
+"""The environment that sandboxed processes are started in."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage
+from kernelwright.evaluator.sandbox import strongest
+from kernelwright.evaluator.schema.config import EvaluationConfig
+
+_OTHERS_CPU_S = "import numpy, time; time.sleep(0.2); print(time.process_time() - time.thread_time())"
+
+
+def test_numpys_threads_do_not_spin_while_there_is_no_work() -> None:
+    image = RuntimeImage(strongest(None))
+    libraries = image.built_folder("1")
+    policies = [
+        image.contestant_policy(EvaluationConfig(), device="cpu", libraries=libraries, threads=4),
+        image.referee_policy(device="cpu", threads=4),
+    ]
+    image.close()
+    for policy in policies:
+        command = [sys.executable, "-c", _OTHERS_CPU_S]
+        told = subprocess.run(
+            command, env=dict(policy.environment), capture_output=True, text=True, check=True
+        ).stdout
+        assert float(told) < 0.005, "by default each spins for 0.03 s"
