@@ -157,6 +157,7 @@ class JudgePool:
 
     def _take(self, ask: Ask) -> JudgeHandle:
         begun = nobody_since = time.monotonic()
+        chosen: JudgeHandle | None = None
         with self._changed:
             self._waiting.append(ask)
         try:
@@ -178,6 +179,10 @@ class JudgePool:
         finally:
             with self._changed:
                 self._waiting.remove(ask)
+                for one in self._judges:
+                    if one.reserved_for is ask and one is not chosen:
+                        one.reserved_for = None
+                self._changed.notify_all()
 
     def _choose(self, ask: Ask, waited_s: float) -> JudgeHandle | None:
         ready = [one for one in self._judges if not one.is_lost and one.noise.is_known and one.facts]
