@@ -35,6 +35,8 @@ class JudgeDied(Exception):
 
     is_preempted = False
     """True where its node was taken back, which is no candidate's doing."""
+    was_before = False
+    """True where it had ended before the evaluation began."""
 
 
 @dataclass(frozen=True, slots=True)
