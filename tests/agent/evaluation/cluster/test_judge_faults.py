@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kernelwright.agent.evaluation import EvaluationHooks
-from kernelwright.agent.evaluation.cluster import cluster_site, judge_pool
+from kernelwright.agent.evaluation.cluster import cluster_site, judge_handle, judge_pool
 from kernelwright.agent.evaluation.cluster.cluster_site import ClusterSettings, ClusterSite
 from kernelwright.agent.evaluation.cluster.ray_connection import Node
 from kernelwright.evaluator import Cancelled, CancelToken, EvaluationConfig, MachineError
@@ -23,6 +23,8 @@ CONFIG = EvaluationConfig(measure=False)
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judge_pool, "LOOK_S", 0.05)
+    monkeypatch.setattr(judge_handle, "LOOK_S", 0.05)
+    monkeypatch.setattr(judge_pool, "STEAL_S", 0.1)
 
 
 def site_of(cluster: Any, folder: Path, **settings: Any) -> ClusterSite:
@@ -59,16 +61,22 @@ def test_a_cluster_that_ends_takes_no_candidate_into_quarantine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(judge_pool, "NOBODY_S", 1.0)
-    cluster = ThreadCluster("a", "b")
+    cluster, stop = ThreadCluster("a", "b"), CancelToken()
     with ThreadPoolExecutor() as aside, site_of(cluster, tmp_path) as site:
-        running = [aside.submit(evaluate, site, source("PASSED", 60, n)) for n in range(4)]
-        wait_for(lambda: cluster.has_asked("b", "evaluate"))
-        monkeypatch.setattr(judge_pool.JudgePool, "_scale", lambda _: None)  # the dead are not noticed
+        # Two on each judge, and then one of them idle.
+        running = [aside.submit(evaluate, site, source("PASSED", 60, n), stop) for n in range(4)]
+        wait_for(lambda: sum(one.calls.count("evaluate") for one in cluster.actors) == 4)
+        stop.set()
+        for one in running:
+            with pytest.raises(Cancelled):
+                one.result(30)
+        before = [one.calls.count("evaluate") for one in cluster.actors]
+        last = aside.submit(evaluate, site, source("PASSED", 60, 5))
+        wait_for(lambda: [one.calls.count("evaluate") for one in cluster.actors] != before)
         for node in ("a", "b"):
             cluster.kill(node)
-        for one in running:
-            with pytest.raises(MachineError, match="no judge of the cluster"):
-                one.result(30)
+        with pytest.raises(MachineError, match="no judge of the cluster"):
+            last.result(30)
     assert not list(tmp_path.glob("quarantine/*"))
 
 
