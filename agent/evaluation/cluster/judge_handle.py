@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,7 +94,8 @@ class JudgeHandle:
         except JudgeDied:
             raise
         except BaseException:
-            self.connection.ask(self.actor, "stop", ticket)
+            with suppress(JudgeDied):
+                self.connection.ask(self.actor, "stop", ticket)
             raise
         return ClusterAnswer.model_validate_json(answer).result(self.place)
 

@@ -312,12 +312,12 @@ class JudgePool:
         now = time.monotonic()
         for judge in [one for one in self._judges if not one.is_lost]:
             record = judge.noise
-            if record.answer is None:
-                is_due = not record.is_known or record.evaluated >= NOISE_EVERY
-                if is_due and now >= record.next_at:
-                    record.answer = self._connection.ask(judge.actor, "noise")
-                continue
             try:
+                if record.answer is None:
+                    is_due = not record.is_known or record.evaluated >= NOISE_EVERY
+                    if is_due and now >= record.next_at:
+                        record.answer = self._connection.ask(judge.actor, "noise")
+                    continue
                 answer = self._connection.answer(record.answer, 0.0)
             except JudgeDied as died:
                 self.lose(judge, str(died))

@@ -157,3 +157,22 @@ def test_the_type_of_gpu_that_is_meant_is_chosen(tmp_path: Path, meant: str, fou
 
     order = site_of(Mixed(), tmp_path, device=meant)._order("cuda")
     assert (order.accelerator, order.most) == (found, {"L4": 2, "L40S": 3}[found])
+
+
+def test_a_rebuild_that_fails_costs_no_judge(tmp_path: Path) -> None:
+    class Failing(ThreadJudge):
+        def open_site(self) -> Any:
+            site = super().open_site()
+
+            def build(_: object) -> None:
+                raise MachineError("no compiler here")
+
+            site.builds_plainly = build
+            return site
+
+    cluster = ThreadCluster("a", judges={"a": Failing})
+    with site_of(cluster, tmp_path) as site:
+        found = site.evaluate(request(source()), EvaluationHooks())
+        built = site.builds_plainly(found)
+        assert (built.ok, built.why) == (None, "no compiler here")
+        assert cluster.alive() == ["a"]
