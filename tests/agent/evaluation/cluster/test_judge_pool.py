@@ -190,7 +190,7 @@ def test_nodes_that_do_not_match_are_left_out(
     cluster._judges["b"] = Other
     with Site(tmp_path, cluster, judges=2) as site:
         cluster.add("b")
-        running = [aside.submit(evaluate, site, request(source("PASSED", 0.3, n))) for n in range(8)]
+        running = [aside.submit(evaluate, site, request(source("PASSED", 0.15, n))) for n in range(8)]
         assert [one.result(60) for one in running] == ["PASSED"] * 8
         wait_for(lambda: why in caplog.text)
         assert all("evaluate" not in one.calls for one in cluster.actors if one.node == "b")
@@ -254,13 +254,13 @@ def test_a_noisy_node_is_drained_until_it_is_quiet(
 
     cluster = ThreadCluster("a", "b", judges={"b": Noisy})
     with Site(tmp_path, cluster, checks_noise=True) as site:
-        running = [aside.submit(evaluate, site, request(source("PASSED", 0.3, n))) for n in range(8)]
+        running = [aside.submit(evaluate, site, request(source("PASSED", 0.1, n))) for n in range(8)]
         assert [one.result(60) for one in running] == ["PASSED"] * 8
         noisy = next(actor for actor in cluster.actors if actor.node == "b")
         wait_for(lambda: noisy.calls.count("noise") >= 3)
         assert "evaluate" not in noisy.calls
         quiet.set()
-        running = [aside.submit(evaluate, site, request(source("PASSED", 0.3, n))) for n in range(9, 25)]
+        running = [aside.submit(evaluate, site, request(source("PASSED", 0.1, n))) for n in range(9, 25)]
         assert [one.result(60) for one in running] == ["PASSED"] * 16
         assert "evaluate" in noisy.calls
 
@@ -268,10 +268,10 @@ def test_a_noisy_node_is_drained_until_it_is_quiet(
 def test_a_hung_judge_is_ended_and_its_work_goes_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judge_handle, "DEADLINE_FACTOR", 0.001)
+    monkeypatch.setattr(judge_handle, "DEADLINE_FACTOR", 0.0003)
     with (
         Site(tmp_path, ThreadCluster("a", "b")) as site,
-        pytest.raises(CandidateQuarantined, match="has not answered within 1 s"),
+        pytest.raises(CandidateQuarantined, match="has not answered within 0 s"),
     ):
         evaluate(site, request(source("HANG")))
 
