@@ -7,7 +7,6 @@ import time
 from kernelwright.agent.evaluation.cluster.cluster_records import JudgeFacts, JudgeOrder
 from kernelwright.agent.evaluation.cluster.policy import DEAF_S
 from kernelwright.agent.evaluation.cluster.ray_connection import JudgeDied, Node, RayConnection
-from kernelwright.agent.evaluation.handshake import refuse_other_versions
 from kernelwright.evaluator import ConfigError, EvaluationConfig, Record
 
 
@@ -57,12 +56,10 @@ def _report(cluster: RayConnection, node: Node, answer: object, until: float) ->
         return nothing.model_copy(update={"why": f"its judge ended: {died}"})
     if told is None:
         return nothing.model_copy(update={"why": "busy with other work of the cluster, or does not answer"})
-    facts = JudgeFacts.model_validate_json(told)
-    why = "; ".join(facts.trouble)
     try:
-        refuse_other_versions(facts.place, facts.model_dump())
+        facts = JudgeFacts.read(told)
     except ConfigError as error:
-        why = str(error)
+        return nothing.model_copy(update={"why": str(error)})
     device = facts.devices[0] if facts.devices else None
     return NodeReport(
         node=node.id,
@@ -73,5 +70,5 @@ def _report(cluster: RayConnection, node: Node, answer: object, until: float) ->
         torch=facts.torch,
         driver=facts.driver,
         sandbox=facts.sandbox,
-        why=why,
+        why="; ".join(facts.trouble),
     )

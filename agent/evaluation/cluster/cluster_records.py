@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
+from pydantic import ValidationError
+
 from kernelwright.agent.evaluation.failure_kinds import error_of, kind_of, told
+from kernelwright.agent.evaluation.handshake import refuse_other_versions
 from kernelwright.agent.service.service_facts import ServiceFacts
-from kernelwright.evaluator import Candidate, Evaluation, EvaluationConfig, Problem, Record
+from kernelwright.evaluator import Candidate, ConfigError, Evaluation, EvaluationConfig, Problem, Record
 
 
 class JudgeOrder(Record):
@@ -35,6 +40,29 @@ class JudgeFacts(ServiceFacts):
     def place(self) -> str:
         """The node as messages name it."""
         return f"node {self.address} ({self.node[:8]})"
+
+    @classmethod
+    def read(cls, told: bytes | str) -> JudgeFacts:
+        """The facts that a judge with this evaluator tells.
+
+        Raises:
+            ConfigError: another evaluator, or facts of another form.
+        """
+        answer = json.loads(told)
+        place = f"node {answer.get('address')} ({node_of(told)[:8]})"
+        # Before the form, which another version may have changed.
+        refuse_other_versions(place, answer)
+        try:
+            return cls.model_validate_json(told)
+        except ValidationError as error:
+            raise ConfigError(
+                f"{place} does not describe itself as a judge does: {error.errors()[0]['msg']}"
+            ) from None
+
+
+def node_of(told: bytes | str) -> str:
+    """Ray's id of a node whose judge told its facts, in whatever form."""
+    return str(json.loads(told).get("node", ""))
 
 
 class ClusterRequest(Record):

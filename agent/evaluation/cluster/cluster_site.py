@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from kernelwright.agent.evaluation.cluster.cluster_records import JudgeOrder
+from kernelwright.agent.evaluation.cluster.judge_handle import JudgeHandle
 from kernelwright.agent.evaluation.cluster.judge_pool import Ask, JudgePool, PoolOrder
 from kernelwright.agent.evaluation.cluster.policy import MOST_PREEMPTIONS, QUARANTINE_LOSSES
 from kernelwright.agent.evaluation.cluster.quarantine import Quarantine
@@ -43,6 +44,30 @@ class ClusterSettings:
     checks_noise: bool | None = None
     """Time a program against itself on each judge first; None does so on GPUs, since a CPU's scores say
     themselves when other work disturbed them."""
+
+
+@dataclass(slots=True)
+class _Losses:
+    """The judges that were lost during one candidate."""
+
+    reasons: list[str] = field(default_factory=list)
+    """Those that it may have taken down."""
+    nodes: set[str] = field(default_factory=set)
+    preemptions: int = 0
+
+    def add(self, judge: JudgeHandle, died: JudgeDied) -> None:
+        """Count one more.
+
+        Raises:
+            MachineError: too many were taken back.
+        """
+        if died.is_preempted:
+            self.preemptions += 1
+            if self.preemptions > MOST_PREEMPTIONS:
+                raise MachineError(f"{self.preemptions} nodes in a row were taken back") from None
+        elif not died.was_before:
+            self.reasons.append(f"{judge.place} was lost: {died}")
+            self.nodes |= {judge.facts.node} if judge.facts else set()
 
 
 class ClusterSite:
@@ -149,9 +174,7 @@ class ClusterSite:
             raise ConfigError(
                 f"this cluster was not asked for judges of {request.candidate.backend} candidates"
             )
-        losses: list[str] = []
-        avoid: set[str] = set()
-        preemptions = 0
+        losses = _Losses()
 
         def check() -> None:
             refuse_stopped(hooks, self._closing)
@@ -161,25 +184,22 @@ class ClusterSite:
             hooks.on_queue(ahead)
 
         pool = self._pools[kind]
-        while True:
+        while len(losses.reasons) < QUARANTINE_LOSSES:
             # After a loss alone, so that no other candidate can be the reason.
-            ask = Ask(request.problem.sha, bool(losses), avoid, waits)
-            with pool.judge(ask) as judge:
+            is_alone = bool(losses.reasons)
+            with pool.judge(Ask(request.problem.sha, is_alone, losses.nodes, waits)) as judge:
                 try:
+                    if is_alone:
+                        judge.refuse_dead(check)
                     found = judge.evaluate(request, hooks, check)
                 except JudgeDied as died:
                     check()
                     pool.lose(judge, str(died))
-                    if died.is_preempted and preemptions < MOST_PREEMPTIONS:
-                        preemptions += 1
-                        continue
-                    losses.append(f"{judge.place} was lost: {died}")
-                    avoid |= {judge.facts.node} if judge.facts else set()
+                    losses.add(judge, died)
                 else:
                     refuse_other_content(judge.place, request, found)
                     return found
-            if len(losses) >= QUARANTINE_LOSSES:
-                raise self._quarantine.hold(request, losses)
+        raise self._quarantine.hold(request, losses.reasons)
 
     def builds_plainly(self, evaluation: Evaluation) -> FullHeaderBuild:
         """Rebuild a kernel with torch's own headers, on any node of its kind.
@@ -205,7 +225,7 @@ class ClusterSite:
         known = accelerators(nodes) if kind == "cuda" else []
         if settings.device and known:
             meant = [name for name in known if name.lower() in settings.device.lower().replace(" ", "")]
-            accelerator = (meant or [""])[0]
+            accelerator = max(meant, key=len, default="")  # `L4` is in `l40s`, too
         elif len(known) > 1:
             raise ConfigError(
                 f"the cluster has {', '.join(known)}; name the one that is meant with --judge-device"

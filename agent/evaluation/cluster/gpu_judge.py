@@ -18,6 +18,7 @@ from kernelwright.agent.evaluation.cluster.cluster_records import (
 )
 from kernelwright.agent.evaluation.cluster.noise_check import measure_noise
 from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest, EvaluationSite
+from kernelwright.agent.evaluation.failure_kinds import told
 from kernelwright.agent.evaluation.local_site import LocalSite
 from kernelwright.agent.evaluation.machine_facts import facts_of, sandbox_trouble
 from kernelwright.evaluator import (
@@ -78,9 +79,9 @@ class GpuJudge:
             devices = resolve_devices(self._order.kind, "cuda")
         except EvaluatorError as error:
             trouble.append(str(error))
-        told = facts_of(self._order.config, list(devices) * self.at_once())
+        seen = facts_of(self._order.config, list(devices) * self.at_once())
         found = JudgeFacts(
-            **told.model_dump(exclude={"trouble"}),
+            **seen.model_dump(exclude={"trouble"}),
             trouble=tuple(trouble),
             node=self._node,
             address=self._address,
@@ -116,10 +117,12 @@ class GpuJudge:
     def build_plainly(self, evaluation: bytes) -> bytes:
         """Rebuild a kernel with torch's own headers; return a `FullHeaderBuild`."""
         build = self._site.builds_plainly
-        if build is None:
-            found = FullHeaderBuild(ok=None, why="this judge rebuilds nothing")
-        else:
+        try:
+            if build is None:
+                raise EvaluatorError("this judge rebuilds nothing")
             found = build(Evaluation.model_validate_json(evaluation))
+        except Exception as error:  # noqa: BLE001 - a seam: to its caller a judge that raises is a lost one
+            found = FullHeaderBuild(ok=None, why=told(error))
         return found.model_dump_json().encode()
 
     def noise(self) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +54,7 @@ class JudgeHandle:
     """Ray's reference to its facts."""
     facts: JudgeFacts | None = None
     """None until it has described itself."""
+    asked_at: float = field(default_factory=time.monotonic)
     under_way: int = 0
     reserved_for: object = None
     """The evaluation that is to be alone here."""
@@ -92,9 +94,22 @@ class JudgeHandle:
         except JudgeDied:
             raise
         except BaseException:
-            self.connection.ask(self.actor, "stop", ticket)
+            with suppress(JudgeDied):
+                self.connection.ask(self.actor, "stop", ticket)
             raise
         return ClusterAnswer.model_validate_json(answer).result(self.place)
+
+    def refuse_dead(self, check: Callable[[], None]) -> None:
+        """Return once it answers, so that an end that comes later is of what it evaluates then.
+
+        Raises:
+            JudgeDied: it does not.
+        """
+        try:
+            self._await(self.connection.ask(self.actor, "stage", ""), DEAF_S, check)
+        except JudgeDied as died:
+            died.was_before = True
+            raise
 
     def build_plainly(self, evaluation: Evaluation, check: Callable[[], None]) -> bytes | str:
         """Rebuild a kernel there with torch's own headers; the JSON of a `FullHeaderBuild`.

@@ -10,12 +10,18 @@ import logging
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from kernelwright.agent.evaluation.cluster.cluster_records import JudgeFacts, JudgeOrder, NoiseReading
+from kernelwright.agent.evaluation.cluster.cluster_records import (
+    JudgeFacts,
+    JudgeOrder,
+    NoiseReading,
+    node_of,
+)
 from kernelwright.agent.evaluation.cluster.judge_handle import JudgeHandle
 from kernelwright.agent.evaluation.cluster.policy import (
     FAILED_STARTS,
@@ -27,12 +33,13 @@ from kernelwright.agent.evaluation.cluster.policy import (
     NOISE_EVERY,
     NOISE_RETRY_S,
     NOISE_TRIES,
+    RESTART_S,
+    START_S,
     STEAL_S,
 )
-from kernelwright.agent.evaluation.cluster.ray_connection import JudgeDied, RayConnection
+from kernelwright.agent.evaluation.cluster.ray_connection import JudgeDied, Node, RayConnection
 from kernelwright.agent.evaluation.handshake import (
     refuse_mixed,
-    refuse_other_versions,
     served_devices,
     terms_of,
 )
@@ -84,7 +91,11 @@ class JudgePool:
         self._refused: dict[str, str] = {}
         """Nodes that may not evaluate, each with the reason."""
         self._waiting: list[Ask] = []
+        self._failures: Counter[str] = Counter()
+        """Judges that did not begin, by the node they were meant for."""
         self._failed_starts = 0
+        self._next_start_at = 0.0
+        self._first: JudgeFacts | None = None
         self._fatal: EvaluatorError | None = None
         self._watch = threading.Thread(target=self._look_after, name="cluster", daemon=True)
 
@@ -102,7 +113,9 @@ class JudgePool:
                 while not self._judges and self._fatal is None and time.monotonic() < until:
                     self._changed.wait(LOOK_S)
                 if self._fatal is None and not self._judges:
-                    self._fatal = MachineError(f"no judge answers; asked for {self._order.most}")
+                    self._fatal = MachineError(
+                        "; ".join(self._refused.values()) or f"no judge answers; asked for {self._order.most}"
+                    )
                 if self._fatal is not None:
                     raise self._fatal
         except BaseException:
@@ -121,12 +134,19 @@ class JudgePool:
     @property
     def facts(self) -> JudgeFacts:
         """Those of the first judge."""
-        return next(one.facts for one in self._judges if one.facts is not None)
+        if self._first is None:
+            raise MachineError("no judge of the cluster has described itself")
+        return self._first
 
     @property
     def at_once(self) -> int:
         """Evaluations at once of all judges that may be."""
-        return self._order.most * max((one.at_once for one in self._judges), default=1)
+        return self._order.most * max((one.at_once for one in self._judges), default=self._each)
+
+    @property
+    def _each(self) -> int:
+        """Evaluations at once of a judge like the first."""
+        return max(1, sum(device.at_once for device in self._first.devices)) if self._first else 1
 
     @contextmanager
     def judge(self, ask: Ask) -> Iterator[JudgeHandle]:
@@ -157,6 +177,7 @@ class JudgePool:
 
     def _take(self, ask: Ask) -> JudgeHandle:
         begun = nobody_since = time.monotonic()
+        chosen: JudgeHandle | None = None
         with self._changed:
             self._waiting.append(ask)
         try:
@@ -178,6 +199,10 @@ class JudgePool:
         finally:
             with self._changed:
                 self._waiting.remove(ask)
+                for one in self._judges:
+                    if one.reserved_for is ask and one is not chosen:
+                        one.reserved_for = None
+                self._changed.notify_all()
 
     def _choose(self, ask: Ask, waited_s: float) -> JudgeHandle | None:
         ready = [one for one in self._judges if not one.is_lost and one.noise.is_known and one.facts]
@@ -213,26 +238,44 @@ class JudgePool:
             try:
                 answer = self._connection.answer(judge.answer, 0.0)
             except JudgeDied as died:
-                self._starting.remove(judge)
+                self._drop_start(judge)
                 self._failed_starts += 1
+                pause_s = min(RESTART_S, LOOK_S * 2**self._failed_starts)
+                self._next_start_at = time.monotonic() + pause_s
                 _LOG.warning("a judge ended while it began: %s", died)
-                if self._failed_starts >= FAILED_STARTS and not self._judges:
+                tries = max(FAILED_STARTS, len(self._able()))
+                if self._failed_starts >= tries and not self._judges:
                     self._give_up(MachineError(f"judges cannot begin on the cluster: {died}"))
                 continue
             if answer is None:
+                if judge.planned and time.monotonic() - judge.asked_at > START_S:
+                    self._drop_start(judge)  # its node may be gone, or busy with other work for long
                 continue
             self._starting.remove(judge)
             self._failed_starts = 0
-            judge.facts = JudgeFacts.model_validate_json(answer)
             try:
+                judge.facts = JudgeFacts.read(answer)
                 self._refuse_unfit(judge.facts)
             except ConfigError as error:
-                self._leave_out(judge, judge.facts, error)
+                self._leave_out(judge, node_of(answer), error)
                 continue
+            self._first = self._first or judge.facts
             judge.noise.is_known = not self._order.checks_noise
             with self._changed:
                 self._judges.append(judge)
                 self._changed.notify_all()
+
+    def _drop_start(self, judge: JudgeHandle) -> None:
+        self._starting.remove(judge)
+        self._failures[judge.planned] += 1
+        self._connection.end_judge(judge.actor)
+
+    def _able(self) -> list[Node]:
+        """Nodes with a device of the kind and type that is meant."""
+        kind = "CPU" if self._order.judge.kind == "cpu" else "GPU"
+        able = [node for node in self._connection.nodes() if node.resources.get(kind, 0) >= 1]
+        name = self._order.accelerator
+        return [node for node in able if not name or f"accelerator_type:{name}" in node.resources]
 
     def _refuse_unfit(self, facts: JudgeFacts) -> None:
         """Refuse a judge whose scores would not compare with those of the others.
@@ -240,7 +283,6 @@ class JudgePool:
         Raises:
             ConfigError: the reason.
         """
-        refuse_other_versions(facts.place, facts.model_dump())
         if facts.trouble:
             raise ConfigError(f"{facts.place} cannot evaluate: {'; '.join(facts.trouble)}")
         kind = self._order.judge.kind
@@ -252,13 +294,11 @@ class JudgePool:
             refuse_mixed({"the others": self.terms, facts.place: terms})
         self.terms = terms
 
-    def _leave_out(self, judge: JudgeHandle, facts: JudgeFacts, error: ConfigError) -> None:
+    def _leave_out(self, judge: JudgeHandle, node: str, error: ConfigError) -> None:
         _LOG.warning("left out: %s", error)
-        self._refused[facts.node] = str(error)
+        self._refused[node] = str(error)
         self._connection.end_judge(judge.actor)
-        kind = "CPU" if self._order.judge.kind == "cpu" else "GPU"
-        able = [node for node in self._connection.nodes() if node.resources.get(kind, 0) >= 1]
-        if not self._judges and all(node.id in self._refused for node in able):
+        if not self._judges and all(node.id in self._refused for node in self._able()):
             self._give_up(ConfigError("; ".join(self._refused.values())))
 
     def _give_up(self, error: EvaluatorError) -> None:
@@ -272,12 +312,12 @@ class JudgePool:
         now = time.monotonic()
         for judge in [one for one in self._judges if not one.is_lost]:
             record = judge.noise
-            if record.answer is None:
-                is_due = not record.is_known or record.evaluated >= NOISE_EVERY
-                if is_due and now >= record.next_at:
-                    record.answer = self._connection.ask(judge.actor, "noise")
-                continue
             try:
+                if record.answer is None:
+                    is_due = not record.is_known or record.evaluated >= NOISE_EVERY
+                    if is_due and now >= record.next_at:
+                        record.answer = self._connection.ask(judge.actor, "noise")
+                    continue
                 answer = self._connection.answer(record.answer, 0.0)
             except JudgeDied as died:
                 self.lose(judge, str(died))
@@ -305,7 +345,7 @@ class JudgePool:
         with self._changed:
             self._judges = [one for one in self._judges if not one.is_lost]
             demand = len(self._waiting) + sum(one.under_way for one in self._judges)
-            each = max((one.at_once for one in self._judges), default=1)
+            each = max((one.at_once for one in self._judges), default=self._each)
             wanted = min(self._order.most, max(1, math.ceil(demand / each)))
             now = time.monotonic()
             spare = len(self._judges) - wanted
@@ -322,6 +362,8 @@ class JudgePool:
 
     def _start_one(self) -> bool:
         """Ask for one more judge; False where no node may have it."""
+        if time.monotonic() < self._next_start_at:
+            return False
         order, avoid, on = self._order.judge, set(self._refused), ""
         if order.kind == "cpu":
             # One on each node: two would time on the same cores.
@@ -332,7 +374,7 @@ class JudgePool:
             if not free and "" in taken:
                 return False  # one is asked for already on a node that does not exist yet
             if free:
-                on, avoid = free[0], set()
+                on, avoid = min(free, key=lambda node: self._failures[node]), set()
             else:
                 avoid |= {node.id for node in nodes}
         actor: Any = self._connection.start_judge(

@@ -6,8 +6,12 @@ from typing import Final
 
 FIRST_JUDGE_S: Final = 900.0
 """Seconds until the first judge answers: an autoscaler may have to start a node."""
+START_S: Final = 180.0
+"""Seconds until a judge that is meant for one node answers; another node may be free meanwhile."""
 FAILED_STARTS: Final = 3
 """Judges that end before they describe themselves, one after the other, until the cluster is given up."""
+RESTART_S: Final = 60.0
+"""Seconds, at most, between a judge that ended before it described itself and the next."""
 NOBODY_S: Final = 900.0
 """Seconds an evaluation waits while no judge is there at all."""
 LOOK_S: Final = 0.5

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final, Self
@@ -35,6 +36,8 @@ class JudgeDied(Exception):
 
     is_preempted = False
     """True where its node was taken back, which is no candidate's doing."""
+    was_before = False
+    """True where it had ended before the evaluation began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,8 @@ class RayConnection:
             ConfigError: the cluster refuses this process.
             MachineError: it does not answer.
         """
+        # Else whatever is asked after the end of the connection begins a cluster of its own.
+        os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
         import ray
 
         if ray.is_initialized():
@@ -113,9 +118,12 @@ class RayConnection:
             _refuse_open(ray.get_runtime_context().gcs_address)
 
     def nodes(self) -> list[Node]:
-        """Machines that are up."""
-        import ray
+        """Machines that are up.
 
+        Raises:
+            JudgeDied: this process is not connected.
+        """
+        ray = _connected()
         return [
             Node(one["NodeID"], one["NodeManagerAddress"], one["Resources"])
             for one in ray.nodes()
@@ -149,8 +157,16 @@ class RayConnection:
         return starter.remote(order.model_dump_json().encode())
 
     def ask(self, judge: Any, method: str, *arguments: object) -> Any:
-        """Call a judge's method; return Ray's reference at once."""
-        return getattr(judge, method).remote(*arguments)
+        """Call a judge's method; return Ray's reference at once.
+
+        Raises:
+            JudgeDied: nothing can be asked of it.
+        """
+        _connected()
+        try:
+            return getattr(judge, method).remote(*arguments)
+        except Exception as error:  # noqa: BLE001 - Ray raises bare ones for an actor that it knows no more
+            raise JudgeDied(" ".join(str(error).split())[:400]) from None
 
     def answer(self, reference: Any, timeout_s: float) -> bytes | str | None:
         """The answer to a call; None when the time is up.
@@ -158,8 +174,7 @@ class RayConnection:
         Raises:
             JudgeDied: there will be none.
         """
-        import ray
-
+        ray = _connected()
         try:
             return ray.get(reference, timeout=timeout_s)  # type: ignore[no-any-return]
         except ray.exceptions.GetTimeoutError:
@@ -170,10 +185,22 @@ class RayConnection:
             raise died from None
 
     def end_judge(self, judge: Any) -> None:
-        """Kill a judge's process."""
-        import ray
+        """Kill a judge's process; one that cannot be reached ends with this process."""
+        with suppress(Exception):
+            _connected().kill(judge)
 
-        ray.kill(judge)
+
+def _connected() -> Any:
+    """Ray's module.
+
+    Raises:
+        JudgeDied: this process is not connected any more; Ray would begin another cluster.
+    """
+    import ray
+
+    if not ray.is_initialized():
+        raise JudgeDied("not connected to a cluster")
+    return ray
 
 
 def accelerators(nodes: Sequence[Node]) -> list[str]:

@@ -18,7 +18,7 @@ import pytest
 
 from kernelwright.agent.evaluation import CandidateQuarantined, EvaluationHooks, EvaluationRequest
 from kernelwright.agent.evaluation.cluster.cluster_site import ClusterSettings, ClusterSite
-from kernelwright.agent.evaluation.cluster.ray_connection import RayConnection
+from kernelwright.agent.evaluation.cluster.ray_connection import JudgeDied, RayConnection
 from kernelwright.evaluator import Cancelled, CancelToken, ConfigError, EvaluationConfig
 from tests.agent.evaluation.cluster.standin_judge import JOURNAL, OTHER, StandInJudge
 from tests.agent.evaluation.elsewhere import request, wait_for
@@ -147,6 +147,25 @@ def test_the_same_twice_and_a_cancelled_one(cluster: Any, tmp_path: Path, aside:
         stop.set()
         with pytest.raises(Cancelled):
             running.result(60)
+
+
+def test_leaving_a_cluster_cancels_and_begins_no_other(
+    cluster: Any, tmp_path: Path, aside: ThreadPoolExecutor
+) -> None:
+    import ray
+
+    with site(cluster, tmp_path) as where:
+        running = [aside.submit(evaluate, where, request(source("PASSED", 100, n))) for n in range(4)]
+        wait_for(lambda: len(journal(tmp_path)) == 2)
+    for one in running:
+        with pytest.raises(Cancelled):
+            one.result(60)
+    # Ray begins a cluster for whoever asks it something while it is not connected.
+    judge = next(iter(where._pools.values()))._judges[0]
+    for ask in (judge.connection.nodes, lambda: judge.connection.ask(judge.actor, "stage", "")):
+        with pytest.raises(JudgeDied, match="not connected"):
+            ask()
+    assert not ray.is_initialized()
 
 
 def test_a_cluster_without_tokens_is_refused_unless_told(cluster: Any, tmp_path: Path) -> None:

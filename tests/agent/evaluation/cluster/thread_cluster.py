@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Collection
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,7 +26,6 @@ class Actor:
     judge: GpuJudge | None = None
     is_dead: bool = False
     preempted: bool = False
-    threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(16))
     calls: list[str] = field(default_factory=list)
 
 
@@ -58,7 +57,6 @@ class ThreadCluster:
         self.has_quit = True
         for actor in self.actors:
             actor.is_dead = True
-            actor.threads.shutdown(wait=False, cancel_futures=True)
 
     def refuse_open(self) -> None:
         """Every process may use threads of its own."""
@@ -100,16 +98,20 @@ class ThreadCluster:
 
     def ask(self, actor: Actor, method: str, *arguments: object) -> tuple[Actor, Future[Any]]:
         actor.calls.append(method)
-        if actor.judge is None:
-            return actor, Future()
+        found: Future[Any] = Future()
 
-        def call() -> Any:
+        def call() -> None:
             try:
-                return getattr(actor.judge, method)(*arguments)
+                found.set_result(getattr(actor.judge, method)(*arguments))
             except ProcessEnds:
                 actor.is_dead = True
+            except Exception as error:  # noqa: BLE001 - a seam: the caller gets it
+                found.set_exception(error)
 
-        return actor, actor.threads.submit(call)
+        if actor.judge is not None:
+            # Of a daemon, so that one that hangs does not keep the interpreter.
+            threading.Thread(target=call, daemon=True).start()
+        return actor, found
 
     def answer(self, reference: tuple[Actor, Future[Any]], timeout_s: float) -> Any:
         actor, future = reference
