@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kernelwright.agent.evaluation import EvaluationHooks, EvaluationRequest
+from kernelwright.agent.evaluation import Evaluate
+from kernelwright.agent.evaluation.local_site import LocalSite
 from kernelwright.agent.evaluation.machine_facts import evaluator_label, facts_of, sandbox_trouble
 from kernelwright.agent.evaluation.policy import AHEAD
 from kernelwright.agent.service import policy
@@ -20,7 +21,7 @@ from kernelwright.agent.service.http_app import Front, create_app
 from kernelwright.agent.service.middleware import LOOPBACK_NAMES, RequestBounds, Tokens
 from kernelwright.agent.service.server import Service, ServiceLimits
 from kernelwright.agent.service.service_facts import ServiceFacts
-from kernelwright.agent.service.service_workers import Evaluate, ServiceWorkers, kinds
+from kernelwright.agent.service.service_workers import ServiceWorkers, kinds
 from kernelwright.agent.service.store import Store
 from kernelwright.agent.service.submission import ProblemRegistry
 from kernelwright.agent.setup.judge_setup import cluster_of
@@ -28,15 +29,10 @@ from kernelwright.agent.setup.problem_lookup import read_problems
 from kernelwright.agent.setup.run_settings import RunSettings
 from kernelwright.agent.setup.usage_error import UsageError
 from kernelwright.evaluator import (
-    CancelToken,
-    Candidate,
-    Evaluation,
+    Concurrency,
     EvaluationConfig,
-    Evaluator,
     MachineError,
-    Problem,
     SandboxTier,
-    Stage,
     evaluations_at_once,
     gpus,
     resolve_devices,
@@ -139,9 +135,9 @@ def _here(settings: ServiceSettings, stack: ExitStack) -> _Judges:
     devices = choose_devices(settings.devices, settings.workers)
     if trouble := sandbox_trouble(settings.config.sandbox):
         raise MachineError("; ".join(trouble))
-    evaluator = stack.enter_context(Evaluator(cache=settings.cache, idle_referees=max(2, len(devices))))
+    site = stack.enter_context(LocalSite(settings.cache, Concurrency(len(devices), "as served")))
     return _Judges(
-        evaluate=evaluator.evaluate,
+        evaluate=site.evaluate,
         devices=devices,
         label=evaluator_label(devices),
         facts=facts_of(settings.config, devices),
@@ -159,22 +155,11 @@ def _on_cluster(settings: ServiceSettings, stack: ExitStack) -> _Judges:
         cluster_of(settings.cluster or RunSettings(), settings.config, settings.devices)
     )
 
-    def evaluate(
-        problem: Problem,
-        candidate: Candidate,
-        config: EvaluationConfig,
-        *,
-        on_stage: Callable[[Stage], None],
-        stop: CancelToken,
-    ) -> Evaluation:
-        hooks = EvaluationHooks(on_stage=on_stage, stop=stop)
-        return site.evaluate(EvaluationRequest(problem, candidate, config), hooks)
-
     facts = site.facts()
     served = [device for device in facts.devices for _ in range(device.at_once)]
     named = [f"kernelwright {facts.version}", f"torch {facts.torch}", f"evaluator {facts.evaluator_sha}"]
     return _Judges(
-        evaluate=evaluate,
+        evaluate=site.evaluate,
         devices=[device.kind for device in served] * AHEAD,
         label=", ".join([*named, *sorted({device.name for device in facts.devices})]),
         facts=facts,

@@ -6,40 +6,16 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
+from kernelwright.agent.evaluation import Evaluate, EvaluationHooks, EvaluationRequest
 from kernelwright.agent.evaluation.failure_kinds import kind_of, told
 from kernelwright.agent.service.evaluation_queue import EvaluationQueue, RunningEvaluation
 from kernelwright.agent.service.policy import FAILURE_CHARACTERS
 from kernelwright.agent.service.store import StoreError
-from kernelwright.evaluator import (
-    Cancelled,
-    CancelToken,
-    Candidate,
-    Evaluation,
-    EvaluationConfig,
-    Problem,
-    Stage,
-)
+from kernelwright.evaluator import Cancelled
 
 _LOG = logging.getLogger(__name__)
-
-
-class Evaluate(Protocol):
-    """The signature of `Evaluator.evaluate`."""
-
-    def __call__(
-        self,
-        problem: Problem,
-        candidate: Candidate,
-        config: EvaluationConfig,
-        *,
-        on_stage: Callable[[Stage], None],
-        stop: CancelToken,
-    ) -> Evaluation:
-        """Evaluate one candidate; raises `EvaluatorError` when there is no result."""
-        ...
 
 
 def kinds(devices: Sequence[str]) -> dict[str, int]:
@@ -94,12 +70,10 @@ class ServiceWorkers:
     def _run(self, work: RunningEvaluation, device: str) -> None:
         content = work.content
         try:
+            config = content.config.model_copy(update={"device": device})
             evaluation = self._evaluate(
-                content.problem,
-                content.candidate,
-                content.config.model_copy(update={"device": device}),
-                on_stage=work.enter,
-                stop=work.stop,
+                EvaluationRequest(content.problem, content.candidate, config),
+                EvaluationHooks(on_stage=work.enter, stop=work.stop),
             )
         except Cancelled:
             self._queue.put_back(work)

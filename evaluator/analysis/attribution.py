@@ -68,7 +68,7 @@ def attribute(
     if own_ms + library_ms <= 0:
         return _without_trace(symbols, named, trouble)
     share = own_ms / (own_ms + library_ms)
-    track = "own" if share >= policy.OWN_SHARE else "library" if share <= policy.LIBRARY_SHARE else "mixed"
+    track = "own" if share >= policy.OWN_SHARE else "mixed" if share > policy.MIXED_SHARE else "library"
     path = "profiler, symbols"
     named_libraries = (*symbols.uses, *_loaded(source))
     if track == "own" and named_libraries:

@@ -6,8 +6,8 @@ from typing import Final
 
 OWN_SHARE: Final = 0.95
 """Share of a call's time in own kernels from which its track is `own`."""
-LIBRARY_SHARE: Final = 0.05
-"""Share up to which its track is `library`; `mixed` between the two."""
+MIXED_SHARE: Final = 0.05
+"""Share above which its track is `mixed`; up to it `library`."""
 SHOWN_KERNELS: Final = 8
 """Kernels an attribution lists, the longest first."""
 DECLARATION_CHARACTERS: Final = 400

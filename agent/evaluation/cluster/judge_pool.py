@@ -81,7 +81,7 @@ class JudgePool:
 
     def __init__(self, connection: RayConnection, order: PoolOrder) -> None:
         self.terms = ""
-        """What the judges have in common; empty until one has answered."""
+        """The terms that all judges share; empty until one has answered."""
         self.closing = threading.Event()
         self._connection = connection
         self._order = order

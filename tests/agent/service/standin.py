@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kernelwright.agent.evaluation import EvaluationHooks, EvaluationRequest
 from kernelwright.agent.evaluation.machine_facts import facts_of
 from kernelwright.agent.service.client import ServiceClient
 from kernelwright.agent.service.evaluation_queue import EvaluationQueue
@@ -137,7 +138,7 @@ class Running:
         self.store = Store(self.folder)
         of_kind = kinds(self.devices)
         self.desk = EvaluationQueue(self.store, evaluator="test", workers=of_kind, places=self.places)
-        workers = ServiceWorkers(self.desk, self.judge, self.devices)
+        workers = ServiceWorkers(self.desk, self._evaluate, self.devices)
         catalogue = ProblemRegistry(
             [PROBLEM], operator=self.operator, kinds=of_kind, allows_sources=self.allows_sources
         )
@@ -163,6 +164,12 @@ class Running:
         self._thread.join(60)
         self.store.close()
         assert not self._thread.is_alive()
+
+    def _evaluate(self, asked: EvaluationRequest, hooks: EvaluationHooks) -> Evaluation:
+        found: Evaluation = self.judge(
+            asked.problem, asked.candidate, asked.config, on_stage=hooks.on_stage, stop=hooks.stop
+        )
+        return found
 
     def client(self, **changes: Any) -> ServiceClient:
         return ServiceClient(self.url, self.token or None, **changes)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kernelwright.agent.evaluation import EvaluationHooks
-from kernelwright.agent.evaluation.cluster import cluster_site, judge_handle, judge_pool
+from kernelwright.agent.evaluation.cluster import cluster_site, judge_pool
 from kernelwright.agent.evaluation.cluster.cluster_site import ClusterSettings, ClusterSite
 from kernelwright.agent.evaluation.cluster.ray_connection import Node
 from kernelwright.evaluator import Cancelled, CancelToken, EvaluationConfig, MachineError
@@ -19,12 +19,7 @@ from tests.agent.service.standin import source
 
 CONFIG = EvaluationConfig(measure=False)
 
-
-@pytest.fixture(autouse=True)
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judge_pool, "LOOK_S", 0.05)
-    monkeypatch.setattr(judge_handle, "LOOK_S", 0.05)
-    monkeypatch.setattr(judge_pool, "STEAL_S", 0.1)
+pytestmark = pytest.mark.usefixtures("hasty")
 
 
 def site_of(cluster: Any, folder: Path, **settings: Any) -> ClusterSite:

@@ -32,12 +32,7 @@ from tests.agent.service.standin import PROBLEM, source
 
 CONFIG = EvaluationConfig(measure=False)
 
-
-@pytest.fixture(autouse=True)
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judge_pool, "LOOK_S", 0.05)
-    monkeypatch.setattr(judge_handle, "LOOK_S", 0.05)
-    monkeypatch.setattr(judge_pool, "STEAL_S", 0.1)
+pytestmark = pytest.mark.usefixtures("hasty")
 
 
 class Site:
