@@ -41,5 +41,7 @@ A quiet H100 stays within 1.02, and two cores between 0.64 and 1.2 (tests/benchm
 """
 NOISE_TRIES: Final = 2
 """Checks in a row that must fail until a judge counts as noisy."""
+REACH_S: Final = 10.0
+"""Seconds for the head of a cluster to take a connection."""
 PROBE_S: Final = 60.0
 """Seconds for an unauthenticated client to be refused, or not."""

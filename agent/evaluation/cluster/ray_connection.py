@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -18,7 +19,7 @@ from typing import Any, Final, Self
 
 from kernelwright.agent.evaluation.cluster.cluster_records import JudgeOrder
 from kernelwright.agent.evaluation.cluster.gpu_judge import GpuJudge
-from kernelwright.agent.evaluation.cluster.policy import PROBE_S
+from kernelwright.agent.evaluation.cluster.policy import PROBE_S, REACH_S
 from kernelwright.evaluator import ConfigError, MachineError
 
 _LOG: Final = logging.getLogger(__name__)
@@ -83,6 +84,8 @@ class RayConnection:
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # keep a host's own device list
         asked: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         address = self._address or os.environ.get("RAY_ADDRESS")
+        if address:
+            _refuse_unreachable(address)
         try:
             if address:
                 ray.init(address, **asked)
@@ -220,6 +223,23 @@ def _actor(judge: type[GpuJudge]) -> type:
             super().__init__(order, node, ray.util.get_node_ip_address())
 
     return Judge
+
+
+def _refuse_unreachable(address: str) -> None:
+    """Refuse an address where nobody listens; Ray would try for many minutes.
+
+    Raises:
+        MachineError: nobody listens there.
+    """
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not port.isdigit():
+        return  # such as `auto`
+    try:
+        socket.create_connection((host, int(port)), REACH_S).close()
+    except (OSError, OverflowError) as error:
+        raise MachineError(
+            f"no Ray cluster answers at {address}: {error}; --address names its head"
+        ) from None
 
 
 def _refuse_open(address: str) -> None:

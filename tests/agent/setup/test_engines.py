@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from kernelwright.agent.evaluation.cluster import ray_connection
 from kernelwright.agent.evaluation.local_site import LocalSite
 from kernelwright.agent.setup.judge_setup import is_elsewhere, open_site, remote_site
 from kernelwright.agent.setup.run_settings import RunSettings
 from kernelwright.agent.setup.usage_error import UsageError
-from kernelwright.evaluator import ConfigError, EvaluationConfig
+from kernelwright.evaluator import ConfigError, EvaluationConfig, MachineError
 
 CONFIG = EvaluationConfig()
 JUDGE = "http://127.0.0.1:1"
@@ -69,3 +70,10 @@ with open_site(RunSettings(), EvaluationConfig(), ["cpp"], cache=None):
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999"])
+def test_an_address_where_nobody_listens_is_refused_at_once(address: str) -> None:
+    with pytest.raises(MachineError, match=r"no Ray cluster answers at .*--address names its head"):
+        ray_connection._refuse_unreachable(address)
+    ray_connection._refuse_unreachable("auto")
