@@ -165,7 +165,7 @@ class TimedInputs:
 
         With `varied`, some calls get other masks, lengths and orders; unless `spiked`, no element stands out.
         """
-        draws = self._draws if spiked or not self.has_spikes else 1  # in the others some stand out already
+        draws = 1 if self.has_spikes else self._draws  # in the others elements stand out already
         bases = torch.tensor([self._secret.randrange(draws) for _ in range(count)], device="cpu")
         drawn = [self._draw() for _ in range(count)] if self._redrawn else []
         near = self._near(count, earlier) if earlier is not None else None

@@ -9,7 +9,7 @@ from kernelwright.evaluator.ipc.tensor_layout import place, stacked
 from kernelwright.evaluator.referee.correctness.comparison import BaselineOutput, compare_with_baseline
 from kernelwright.evaluator.referee.correctness.discontinuities import FlippedElements, FlipTolerance
 from kernelwright.evaluator.referee.correctness.input_distributions import Starts
-from kernelwright.evaluator.referee.correctness.policy import AROUND, BELOW, NEAR, NEARBY
+from kernelwright.evaluator.referee.correctness.policy import AROUND, BELOW, NEAR, NEARBY, SPIKES
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.reference import Reference
 from kernelwright.evaluator.referee.timing.timed_inputs import ComparedCall, TimedInputs
@@ -204,6 +204,13 @@ def test_nothing_stands_out_in_batches_of_the_other_kind():
     memory = torch.zeros(size, dtype=torch.uint8)
     inputs.publish(memory, slots, inputs.recipe(8, spiked=False))
     assert float(stacked(memory, slots[0], 0, 8).abs().max()) <= 2 * AROUND[1] * (1 + 2.0**-7)
+
+
+def test_no_element_stands_out_twice():
+    """Errors of a transform grow with what stands out; scales are known for one factor of it."""
+    source = ROWS.format("x.argmax(-1)", "torch.rand(64, 1024) + 1")
+    _, given = _timed_inputs(source, (64, 1024), count=64)
+    assert given.abs().max() <= 2 * AROUND[1] * SPIKES[1] * (1 + 2.0**-7)
 
 
 def test_nothing_stands_out_where_the_reference_would_not_stay_finite():
