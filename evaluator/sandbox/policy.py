@@ -7,6 +7,10 @@ from typing import Final
 
 START_S: Final = 60.0
 """Time for a sandbox to start its program."""
+PRELOAD_S: Final = 300.0
+"""Time for a fork server to import its modules, on a busy machine."""
+MAX_REFUSALS: Final = 2
+"""Programs in a row that a fork server fails to start before all are executed instead."""
 PROBE_S: Final = 30.0
 """Time for the trial program that probes a tier."""
 PROBE_MEMORY_BYTES: Final = 512 << 20

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from kernelwright.evaluator.driver.processes.connection import connected
-from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage
+from kernelwright.evaluator.driver.processes.runtime_image import PRELOADED, RuntimeImage
 from kernelwright.evaluator.ipc.channel import Channel
 from kernelwright.evaluator.ipc.messages import A_co, Dispatcher, M, Message, Request, answers_to, decode
 from kernelwright.evaluator.ipc.referee_messages import Refused
@@ -36,8 +36,9 @@ class RefereeProcess:
         Raises:
             MachineError: the sandbox could not be started.
         """
+        preload = PRELOADED["referee"]
         ours, self.sandboxed = connected(
-            lambda fd: launcher.start(image.command("referee", fd), policy, fds=(fd,))
+            lambda fd: launcher.start(image.command("referee", fd), policy, fds=(fd,), preload=preload)
         )
         self._channel = Channel(ours)
 

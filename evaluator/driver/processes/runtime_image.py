@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import Final
 
 from kernelwright.evaluator.backends.registry import BACKENDS, export_backends
 from kernelwright.evaluator.driver.policy import OTHER_TASKS, REFEREE_MEMORY_GIB, REFEREE_TASKS, SCRATCH_BYTES
@@ -26,6 +27,9 @@ _REFEREE_MAIN = (
     "from kernelwright.evaluator.referee.pid_offset import raise_pid; raise_pid(); "
     "from kernelwright.evaluator.referee.server import main"
 )
+
+PRELOADED: Final = {"contestant": ("torch",), "referee": ("torch", "pydantic")}
+"""Installed modules that each kind of process imports first; together they take a second."""
 
 
 class RuntimeImage:

@@ -3,7 +3,8 @@
 Run by path with `python -I -S`, never imported. Every sandbox pays for its start, so it avoids `json`,
 `signal`, `socket` and `struct`. It reads one marshalled plan from the launcher and answers in lines of text:
 `hello FEATURES`, `worker`, `started`, `failed WHY`, `exited STATUS PEAK_KIB`. Under bubblewrap it is pid 1;
-otherwise it creates the namespaces it may. It decides nothing.
+otherwise it creates the namespaces it may. What `fork_server` starts is not its child: then it sets the
+sandbox up and reaps orphans. It decides nothing.
 """
 
 import ctypes
@@ -227,10 +228,16 @@ def close_all(descriptors: set[int]) -> None:
 
 def run(plan: dict, error: int) -> None:  # type: ignore[type-arg]  # plain values
     """Apply the plan to this process and execute the program."""
-    close_all(open_descriptors() - {0, 1, 2, error, *plan["fds"]})
-    prctl(PR_SET_DUMPABLE, 1)
     for number in (SIGPIPE, SIGXFSZ):
         LIBC.signal(number, None)
+    confine(plan, {error})
+    os.execvpe(plan["argv"][0], plan["argv"], plan["environment"])
+
+
+def confine(plan: dict, kept: set[int]) -> None:  # type: ignore[type-arg]  # plain values
+    """Apply the plan to this process, which keeps these descriptors and the program's."""
+    close_all(open_descriptors() - {0, 1, 2, *kept, *plan["fds"]})
+    prctl(PR_SET_DUMPABLE, 1)
     os.umask(0o022)
     with open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
         file.write("1000")
@@ -243,9 +250,9 @@ def run(plan: dict, error: int) -> None:  # type: ignore[type-arg]  # plain valu
     os.chdir(plan["directory"])
     if plan["landlock"]:
         apply_landlock(plan["landlock"])
+    prctl(PR_SET_DUMPABLE, 1)  # another user is not
     if plan["seccomp"]:
         filter_calls(plan["seccomp"], plan["seccomp_number"])
-    os.execvpe(plan["argv"][0], plan["argv"], plan["environment"])
 
 
 def drop_privileges(uid: int | None) -> None:
@@ -283,6 +290,20 @@ def fail(control: int, why: str) -> None:
     """Report why the program did not start, and exit."""
     send_line(control, f"failed {why}")
     os._exit(1)
+
+
+def reap_orphans(control: int) -> None:
+    """Reap until the launcher hangs up; this process's end is then that of all others in its namespace."""
+    close_all(open_descriptors() - {0, 1, 2, control})
+    waiting = select.poll()
+    waiting.register(control, select.POLLIN)
+    while not waiting.poll(1000) or os.read(control, 64):
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                continue
+        except ChildProcessError:
+            continue
+    os._exit(0)
 
 
 def reap(worker: int, control: int, *, alone: bool) -> tuple[int, int]:
@@ -362,10 +383,12 @@ def main() -> None:
     except OSError as error:
         fail(control, str(error))
     prctl(PR_SET_DUMPABLE, 0)
-    worker = launch(plan, control)
+    worker = 0 if plan["forked"] else launch(plan, control)
     if plan["unprivileged"]:
         keep_capabilities(0 if alone else CAP_KILL)
     send_line(control, "started")
+    if worker == 0:
+        reap_orphans(control)
     status, peak = reap(worker, control, alone=alone)
     if not alone:
         kill_all()

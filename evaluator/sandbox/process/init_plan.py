@@ -28,6 +28,8 @@ class SandboxFeatures:
     """A cgroup bounds its tasks."""
     freezes_by_signals: bool
     """No cgroup can freeze it."""
+    forked: bool = False
+    """A fork server starts the program."""
 
 
 def plan(
@@ -45,6 +47,7 @@ def plan(
         "environment": {os.fsencode(name): os.fsencode(value) for name, value in environment.items()},
         "directory": directory,
         "fds": list(fds),
+        "forked": features.forked,
         "rlimits": _rlimits(policy, features),
         "niceness": policy.niceness,
         "uid": features.uid,

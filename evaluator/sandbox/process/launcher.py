@@ -16,10 +16,11 @@ from kernelwright.evaluator.sandbox.isolation import landlock_tier
 from kernelwright.evaluator.sandbox.isolation.cgroups import ControlGroup, Hierarchies, find_hierarchies
 from kernelwright.evaluator.sandbox.isolation.sandbox_policy import SandboxPolicy
 from kernelwright.evaluator.sandbox.isolation.uid_pool import UidLease
-from kernelwright.evaluator.sandbox.policy import OUTPUT_BYTES
+from kernelwright.evaluator.sandbox.policy import MAX_REFUSALS, OUTPUT_BYTES
 from kernelwright.evaluator.sandbox.process import cleanup, init_plan, startup
 from kernelwright.evaluator.sandbox.process.control_channel import ControlChannel, passing_file
 from kernelwright.evaluator.sandbox.process.event_loop import EventLoop, OutputCapture
+from kernelwright.evaluator.sandbox.process.fork_servers import ForkServers
 from kernelwright.evaluator.sandbox.process.sandboxed_process import (
     SandboxedProcess,
     SandboxProcesses,
@@ -55,6 +56,9 @@ class Launcher:
         cleanup.sweep(scratch, folders)
         self._event_loop = EventLoop()
         self._spawner = SpawnThread()
+        self._servers = ForkServers(self._spawner)
+        self._refusals = 0
+        """Programs in a row that could not be forked: an old kernel, or a container that forbids it."""
         self._cleaner = self._start_cleaner([scratch, *folders])
         self._init_code = passing_file("kernelwright-init", startup.compiled_init())
 
@@ -65,8 +69,12 @@ class Launcher:
         *,
         fds: tuple[int, ...] = (),
         output_bytes: int = OUTPUT_BYTES,
+        preload: tuple[str, ...] = (),
     ) -> SandboxedProcess:
         """Start a program; `fds` keep their numbers inside.
+
+        With `preload`, the command is `python ... -c`, and where the machine allows it the program is forked
+        from an interpreter that has imported these modules. All else is as if it had been executed.
 
         Raises:
             MachineError: the tier does not work here, a bind's source or the program does not exist.
@@ -82,8 +90,15 @@ class Launcher:
                 raise ConfigError("this launcher is closed")
             self._starting += 1
         try:
-            name = f"{self._owner}{next(self._numbers)}-"
-            return self._start(startup.StartRequest(argv, policy, fds, name), output_bytes)
+            if preload and self._refusals < MAX_REFUSALS:
+                try:
+                    forked = self._start(argv, policy, fds, output_bytes, preload)
+                except MachineError:
+                    self._refusals += 1
+                else:
+                    self._refusals = 0
+                    return forked
+            return self._start(argv, policy, fds, output_bytes)
         finally:
             with self._lock:
                 self._starting -= 1
@@ -107,6 +122,7 @@ class Launcher:
                 sandboxed.kill()
             except MachineError as error:
                 failures.append(error)
+        self._servers.close()
         self._spawner.close()
         self._event_loop.close()
         if self._cleaner.stdin:
@@ -124,8 +140,16 @@ class Launcher:
     ) -> None:
         self.close()
 
-    def _start(self, request: startup.StartRequest, output_bytes: int) -> SandboxedProcess:
-        policy = request.policy
+    def _start(
+        self,
+        argv: Sequence[str],
+        policy: SandboxPolicy,
+        fds: tuple[int, ...],
+        output_bytes: int,
+        preload: tuple[str, ...] = (),
+    ) -> SandboxedProcess:
+        name = f"{self._owner}{next(self._numbers)}-"
+        request = startup.StartRequest(argv, policy, fds, name, preload)
         resources = SandboxResources(ControlChannel())
         monitor: subprocess.Popen[bytes] | None = None
         try:
@@ -135,9 +159,11 @@ class Launcher:
                 monitor = startup.spawn(
                     request, resources, self._spawner, init_code=self._init_code, output=writer
                 )
+                processes, uid = startup.start_program(
+                    request, monitor, resources, capture, self._servers, output=writer
+                )
             finally:
                 os.close(writer)
-            processes, uid = startup.start_program(request, monitor, resources, capture)
         except BaseException:
             if monitor is not None:
                 monitor.kill()

@@ -32,11 +32,11 @@ class Process:
         return self.state in DEAD and self.threads <= 1
 
 
-def family(root: int) -> list[Process]:
-    """Every live descendant of a process, without the process itself."""
-    if Path(f"/proc/{root}/task/{root}/children").exists():
-        return list(_by_children(root))
-    return _by_parents(root)
+def family(*roots: int) -> list[Process]:
+    """Every live descendant of some processes, without these themselves."""
+    if any(Path(f"/proc/{root}/task/{root}/children").exists() for root in roots):
+        return list(_by_children(*roots))
+    return _by_parents(*roots)
 
 
 def read_process(pid: int) -> Process | None:
@@ -48,14 +48,14 @@ def read_process(pid: int) -> Process | None:
     return Process(pid, int(fields[1]), fields[0].decode(), int(fields[17]))
 
 
-def tasks(root: int) -> int:
-    return sum(process.threads for process in family(root))
+def tasks(*roots: int) -> int:
+    return sum(process.threads for process in family(*roots))
 
 
-def resident_bytes(root: int) -> int:
+def resident_bytes(*roots: int) -> int:
     """Private and shared memory of all descendants without mapped files; shared pages count for each."""
     total = 0
-    for process in family(root):
+    for process in family(*roots):
         for task in _tasks(process.pid):
             try:
                 status = Path(f"/proc/{process.pid}/task/{task}/status").read_bytes()
@@ -67,7 +67,7 @@ def resident_bytes(root: int) -> int:
     return total
 
 
-def stop(root: int) -> None:
+def stop(*roots: int) -> None:
     """Stop every descendant and wait until none runs.
 
     Each must have been signalled: a task that sleeps in the kernel then stops before it runs code of its own.
@@ -79,7 +79,7 @@ def stop(root: int) -> None:
     deadline = time.monotonic() + FREEZE_S
     clean_scans, clean_since, signalled = 0, 0.0, set[int]()
     while True:
-        states = {process.pid: _states(process) for process in family(root)}
+        states = {process.pid: _states(process) for process in family(*roots)}
         running = [pid for pid, seen in states.items() if pid not in signalled or not seen <= ASLEEP]
         if not running:
             clean_scans += 1
@@ -90,22 +90,22 @@ def stop(root: int) -> None:
             continue
         clean_scans, clean_since = 0, time.monotonic()
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{len(running)} processes below {root} did not stop in {FREEZE_S} s")
+            raise TimeoutError(f"{len(running)} processes below {roots[0]} did not stop in {FREEZE_S} s")
         for pid in running:
             send(pid, signal.SIGSTOP)
         signalled.update(running)
         time.sleep(0.0001)
 
 
-def resume(root: int) -> None:
-    for process in family(root):
+def resume(*roots: int) -> None:
+    for process in family(*roots):
         send(process.pid, signal.SIGCONT)
 
 
-def kill(root: int) -> None:
+def kill(*roots: int) -> None:
     """Kill every descendant, again until there is none: killed processes leave orphans to their reaper."""
     deadline = time.monotonic() + FREEZE_S
-    while (alive := family(root) or _by_parents(root)) and time.monotonic() < deadline:
+    while (alive := family(*roots) or _by_parents(*roots)) and time.monotonic() < deadline:
         for process in alive:
             send(process.pid, signal.SIGKILL)
         time.sleep(0.0005)
@@ -118,23 +118,23 @@ def send(pid: int, number: signal.Signals) -> None:
         return
 
 
-def _by_parents(root: int) -> list[Process]:
+def _by_parents(*roots: int) -> list[Process]:
     everyone = [
         process
         for name in os.listdir("/proc")  # noqa: PTH208  # five times faster than iterdir
         if name.isdigit() and (process := read_process(int(name))) and not process.is_dead
     ]
     found: dict[int, Process] = {}
-    ancestors = {root}
+    ancestors = set(roots)
     while more := [one for one in everyone if one.parent in ancestors and one.pid not in found]:
         found.update({process.pid: process for process in more})
         ancestors = {process.pid for process in more}
     return list(found.values())
 
 
-def _by_children(root: int) -> Iterator[Process]:
+def _by_children(*roots: int) -> Iterator[Process]:
     """Fast, but may miss processes while others end; callers that need all of them repeat it."""
-    waiting, seen = [root], {root}
+    waiting, seen = list(roots), set(roots)
     while waiting:
         for pid in _children(waiting.pop()):
             process = read_process(pid)

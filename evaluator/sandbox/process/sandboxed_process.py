@@ -40,6 +40,9 @@ class SandboxResources:
     """Resources of this machine that a sandbox holds until it has ended."""
 
     control: ControlChannel
+    """To `init`, or to who waits for a program that it did not start."""
+    init: ControlChannel | None = None
+    """To `init` where it did not start the program; it ends all that is left once this is closed."""
     group: ControlGroup | None = None
     lease: UidLease | None = None
     scratch: Path | None = None
@@ -48,6 +51,8 @@ class SandboxResources:
     def release(self) -> bool:
         """Release everything; False when a process of its cgroup does not die."""
         self.control.close()
+        if self.init is not None:
+            self.init.close()
         gone = self.group is None or self.group.remove()
         if self.scratch:
             shutil.rmtree(self.scratch.parent, ignore_errors=True)
@@ -68,6 +73,13 @@ class SandboxProcesses:
     """The program to run."""
     features: frozenset[str]
     """Namespaces around them."""
+    supervisor: int | None = None
+    """The program's parent where that is not `init`."""
+
+    @property
+    def roots(self) -> tuple[int, ...]:
+        """Processes of ours below which all others are."""
+        return (self.init,) if self.supervisor is None else (self.init, self.supervisor)
 
 
 class SandboxedProcess:
@@ -141,7 +153,7 @@ class SandboxedProcess:
                 if group and group.freezes:
                     group.freeze()
                 else:
-                    process_tree.stop(self._processes.init)
+                    process_tree.stop(*self._processes.roots)
             except TimeoutError as error:
                 raise MachineError(f"cannot freeze a sandbox: {error}") from error
 
@@ -155,7 +167,7 @@ class SandboxedProcess:
             if group and group.freezes:
                 group.thaw()
             else:
-                process_tree.resume(self._processes.init)
+                process_tree.resume(*self._processes.roots)
 
     def peek(self, places: Sequence[tuple[int, int]]) -> list[bytes] | None:
         """Read the program's memory at pairs of address and size; unreadable places give no bytes.
@@ -210,15 +222,17 @@ class SandboxedProcess:
                 return 0
             counted = self._resources.group.tasks() if self._resources.group else None
             return (
-                process_tree.tasks(self._processes.init)
+                process_tree.tasks(*self._processes.roots)
                 if counted is None
                 else max(0, counted - self._own_tasks)
             )
 
     def read_control(self) -> float | None:
-        """Read the lines of `init`; None when it is gone."""
+        """Read the lines about its end; None when who sends them is gone."""
         lines = self._resources.control.read_available()
         if lines is None:
+            if self._resources.init is not None:
+                self._resources.init.close()
             self._gone.set()
             return None
         for line in lines:
@@ -233,11 +247,11 @@ class SandboxedProcess:
             return False
         group = self._resources.group
         if not (group and group.bounds_tasks):
-            started, allowed = process_tree.tasks(self._processes.init), self._policy.processes + TASK_SLACK
+            started, allowed = process_tree.tasks(*self._processes.roots), self._policy.processes + TASK_SLACK
             if started > allowed:
                 self._kill_all(f"ran {started} tasks at once, {self._policy.processes} allowed (watchdog)")
         if not (group and group.bounds_memory):
-            held = process_tree.resident_bytes(self._processes.init)
+            held = process_tree.resident_bytes(*self._processes.roots)
             self._peak_bytes = max(held, self._peak_bytes or 0)
             if held > self._policy.memory_bytes:
                 self._over_memory = True
@@ -253,7 +267,7 @@ class SandboxedProcess:
             return
         self._killed_for = self._killed_for or why
         if "pid" not in self._processes.features:
-            process_tree.kill(self._processes.init)
+            process_tree.kill(*self._processes.roots)
         if self._resources.group:
             self._resources.group.kill()
         process_tree.send(self._processes.init, signal.SIGKILL)

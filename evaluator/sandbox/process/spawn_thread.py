@@ -6,7 +6,7 @@ from __future__ import annotations
 import queue
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
 
@@ -19,9 +19,15 @@ class SpawnThread:
         self._thread.start()
 
     def spawn(
-        self, argv: Sequence[str], *, stdin: int, stdout: int, fds: Sequence[int]
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: int,
+        stdout: int,
+        fds: Sequence[int],
+        environment: Mapping[str, str] | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Start a program in a session of its own, with an empty environment and only these descriptors.
+        """Start a program in a session of its own, with this environment and only these descriptors.
 
         Raises:
             OSError: it cannot be executed.
@@ -36,7 +42,7 @@ class SpawnThread:
                     stdout=stdout,
                     stderr=stdout,
                     pass_fds=fds,
-                    env={},
+                    env=dict(environment or {}),
                     cwd="/",
                     start_new_session=True,
                 )

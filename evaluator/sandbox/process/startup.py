@@ -18,15 +18,18 @@ from kernelwright.evaluator.sandbox.isolation import bubblewrap, landlock_tier, 
 from kernelwright.evaluator.sandbox.isolation.cgroups import ControlGroup
 from kernelwright.evaluator.sandbox.isolation.sandbox_policy import SandboxPolicy
 from kernelwright.evaluator.sandbox.policy import EXTRA_PROCESSES, START_S
-from kernelwright.evaluator.sandbox.process import init_plan
+from kernelwright.evaluator.sandbox.process import init_plan, process_tree
 from kernelwright.evaluator.sandbox.process.control_channel import ControlChannel, ControlLine, passing_file
 from kernelwright.evaluator.sandbox.process.event_loop import OutputCapture
+from kernelwright.evaluator.sandbox.process.fork_servers import ForkServers
 from kernelwright.evaluator.sandbox.process.sandboxed_process import SandboxProcesses, SandboxResources
 from kernelwright.evaluator.sandbox.process.spawn_thread import SpawnThread
 from kernelwright.evaluator.schema.config import SandboxTier
 from kernelwright.evaluator.schema.errors import MachineError
 
 SYS_ADMIN = 21
+FORKED_INTO = frozenset({"mount", "pid"})
+"""Namespaces without which `init` starts every program: it alone ends all of a tree."""
 INIT = Path(__file__).resolve().with_name("init.py")
 
 
@@ -37,6 +40,8 @@ class StartRequest:
     fds: tuple[int, ...]
     name: str
     """Unique on this machine; `cleanup` knows the owner by it."""
+    preload: tuple[str, ...] = ()
+    """Modules that the program, `python -c`, finds imported."""
 
 
 def gives_users(tier: SandboxTier) -> bool:
@@ -89,11 +94,14 @@ def start_program(
     monitor: subprocess.Popen[bytes],
     resources: SandboxResources,
     capture: OutputCapture,
+    servers: ForkServers,
+    *,
+    output: int,
 ) -> tuple[SandboxProcesses, int | None]:
-    """Have `init` start the program; also returns the user it runs as.
+    """Have `init` start the program, or a fork server; also returns the user it runs as.
 
     Raises:
-        MachineError: `init` failed.
+        MachineError: it did not start.
     """
     deadline = time.monotonic() + START_S
     policy = request.policy
@@ -114,11 +122,27 @@ def start_program(
         memory_bounded=bool(group and group.bounds_memory),
         tasks_bounded=bool(group and group.bounds_tasks),
         freezes_by_signals=not (group and group.freezes),
+        forked=bool(request.preload) and features >= FORKED_INTO,
     )
-    resources.control.send(init_plan.plan(request.argv, policy, request.fds, state))
+    plan = init_plan.plan(request.argv, policy, request.fds, state)
+    resources.control.send(plan)
+    if state.forked:
+        _expect(resources.control, "started", capture, deadline)
+        resources.init, resources.control = resources.control, ControlChannel()
+        files = (resources.control.child, output, *request.fds)
+        try:
+            servers.fork(request.argv, policy.environment, request.preload, sandbox=hello.pid, files=files)
+        finally:
+            resources.control.close_child()
     worker = _expect(resources.control, "worker", capture, deadline)
+    supervisor = None
+    if state.forked:
+        _bound(group, policy, worker.pid)
+        forked = process_tree.read_process(worker.pid)
+        supervisor = forked.parent if forked else None
+        resources.control.send(plan)
     _expect(resources.control, "started", capture, deadline)
-    return SandboxProcesses(monitor, hello.pid, worker.pid, features), uid
+    return SandboxProcesses(monitor, hello.pid, worker.pid, features, supervisor), uid
 
 
 def _spawn_bubblewrap(

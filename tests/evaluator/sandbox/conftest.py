@@ -48,12 +48,13 @@ class Inside:
 
     launcher: Launcher
     policy: SandboxPolicy
+    preload: tuple[str, ...] = ()
 
     def start(
         self, code: str, *arguments: object, fds: tuple[int, ...] = (), **changes: Any
     ) -> SandboxedProcess:
         argv = (sys.executable, "-I", "-S", "-c", code, *map(str, arguments))
-        return self.launcher.start(argv, replace(self.policy, **changes), fds=fds)
+        return self.launcher.start(argv, replace(self.policy, **changes), fds=fds, preload=self.preload)
 
     def run(self, code: str, *arguments: object, **changes: Any) -> tuple[ExitReport, str]:
         running = self.start(code, *arguments, **changes)
@@ -63,6 +64,7 @@ class Inside:
         return report, running.output()
 
 
-@pytest.fixture
-def inside(launcher: Launcher, policy: SandboxPolicy) -> Inside:
-    return Inside(launcher, policy)
+@pytest.fixture(params=[(), ("fractions",)], ids=["executed", "forked"])
+def inside(launcher: Launcher, policy: SandboxPolicy, request: pytest.FixtureRequest) -> Inside:
+    """Programs start either way, and nothing may tell which."""
+    return Inside(launcher, policy, request.param)

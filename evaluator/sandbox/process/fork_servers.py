@@ -1,0 +1,128 @@
+"""The launcher's end of its fork servers: Pythons that start programs with modules already imported."""
+
+from __future__ import annotations
+
+import contextlib
+import marshal
+import os
+import socket
+import subprocess
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from kernelwright.evaluator.sandbox.policy import PRELOAD_S
+from kernelwright.evaluator.sandbox.process.spawn_thread import SpawnThread
+from kernelwright.evaluator.schema.errors import MachineError
+
+SERVER = Path(__file__).resolve().with_name("fork_server.py")
+NAMESPACES: Final = {
+    "user": 0x10000000,
+    "mnt": 0x00020000,
+    "pid": 0x20000000,
+    "net": 0x40000000,
+    "ipc": 0x08000000,
+    "uts": 0x04000000,
+    "cgroup": 0x02000000,
+}
+"""Flags of namespaces, by their names in /proc/PID/ns."""
+LATE: Final = frozenset({"CUDA_VISIBLE_DEVICES"})
+"""Variables that nothing reads while modules are imported: one server does for all their values."""
+
+
+class ForkServers:
+    """One server for each interpreter, environment and list of modules; usable from any thread."""
+
+    def __init__(self, spawner: SpawnThread) -> None:
+        self._spawner = spawner
+        self._servers: dict[object, _ForkServer] = {}
+        self._lock = threading.Lock()
+
+    def fork(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        preload: Iterable[str],
+        *,
+        sandbox: int,
+        files: Sequence[int],
+    ) -> None:
+        """Have the program of a command with `-c` forked into the namespaces of a process.
+
+        `files` are its control channel, its output, and the descriptors that keep their numbers.
+
+        Raises:
+            MachineError: there is no such server, or it died.
+        """
+        interpreter = argv[: argv.index("-c")]
+        early = {name: value for name, value in environment.items() if name not in LATE}
+        key = (*interpreter, *sorted(early.items()), *preload)
+        with self._lock:
+            server = self._servers.get(key)
+            if server is None:
+                server = self._servers[key] = _ForkServer(self._spawner, interpreter, early, preload)
+        try:
+            server.fork(sandbox, files)
+        except OSError as error:
+            with self._lock:
+                self._servers.pop(key, None)
+            server.close()
+            raise MachineError(f"cannot fork a program: {error}") from error
+
+    def close(self) -> None:
+        """End them all."""
+        with self._lock:
+            for server in self._servers.values():
+                server.close()
+            self._servers.clear()
+
+
+class _ForkServer:
+    def __init__(
+        self,
+        spawner: SpawnThread,
+        interpreter: Sequence[str],
+        environment: Mapping[str, str],
+        preload: Iterable[str],
+    ) -> None:
+        self._lock = threading.Lock()
+        self._ready = False
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = spawner.spawn(
+                (*interpreter, str(SERVER), str(theirs.fileno()), *preload),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                fds=(theirs.fileno(),),
+                environment=environment,
+            )
+        self._socket.settimeout(PRELOAD_S)
+
+    def fork(self, sandbox: int, files: Sequence[int]) -> None:
+        with self._lock:
+            if not self._ready and not self._socket.recv(16):
+                raise OSError("the fork server ended while it imported modules")
+            self._ready = True
+            handle = os.pidfd_open(sandbox)
+            try:
+                request = marshal.dumps((_foreign_namespaces(sandbox), max(files) + 1))
+                socket.send_fds(self._socket, [request], [handle, *files])
+            finally:
+                os.close(handle)
+
+    def close(self) -> None:
+        """End it; programs that it forked go with it."""
+        self._socket.close()
+        with contextlib.suppress(OSError):
+            self._process.kill()
+        self._process.wait()
+
+
+def _foreign_namespaces(pid: int) -> int:
+    """Flags of a process's namespaces that are not this process's own."""
+    return sum(
+        flag
+        for name, flag in NAMESPACES.items()
+        if os.readlink(f"/proc/{pid}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}")  # noqa: PTH115
+    )

@@ -1,0 +1,147 @@
+"""Programs forked from an interpreter that has imported modules, and what becomes of that interpreter."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kernelwright.evaluator import SandboxTier
+from kernelwright.evaluator.sandbox import Launcher, SandboxedProcess, SandboxPolicy, probe
+from kernelwright.evaluator.sandbox.process.fork_servers import SERVER
+from kernelwright.evaluator.sandbox.process.process_tree import read_process
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PRELOAD = ("fractions", "json.tool")
+IMPORTED = f"import sys; print([name for name in {PRELOAD} if name in sys.modules])"
+
+
+@pytest.fixture
+def policy() -> SandboxPolicy:
+    tier = SandboxTier.BUBBLEWRAP
+    if not probe().tiers[tier].works:
+        pytest.skip(probe().tiers[tier].reason)
+    return SandboxPolicy(
+        tier=tier,
+        memory_bytes=1 << 28,
+        processes=24,
+        file_bytes=1 << 20,
+        scratch_bytes=1 << 20,
+        environment={},
+    )
+
+
+@pytest.fixture
+def launcher() -> Iterator[Launcher]:
+    with Launcher() as launcher:
+        yield launcher
+
+
+def _start(
+    launcher: Launcher, policy: SandboxPolicy, code: str, *arguments: str, preload: tuple[str, ...] = PRELOAD
+) -> SandboxedProcess:
+    return launcher.start((sys.executable, "-I", "-c", code, *arguments), policy, preload=preload)
+
+
+def _output(running: SandboxedProcess) -> str:
+    assert running.wait(60)
+    return running.output().strip()
+
+
+def _servers() -> list[int]:
+    """Fork servers below this process."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and (process := read_process(int(folder.name))):
+            words = (folder / "cmdline").read_bytes().split(b"\0") if not process.is_dead else []
+            if process.parent == os.getpid() and os.fsencode(SERVER) in words:
+                found.append(process.pid)
+    return found
+
+
+def test_a_program_finds_its_modules_imported_and_its_own_arguments(
+    launcher: Launcher, policy: SandboxPolicy
+) -> None:
+    assert _output(_start(launcher, policy, IMPORTED)) == str(list(PRELOAD))
+    assert _output(_start(launcher, policy, IMPORTED, preload=())) == "[]"
+    code = "import sys; print(sys.argv, __name__, sorted(vars()), len(sys.modules['__main__'].__dict__) < 12)"
+    forked, executed = (
+        _output(_start(launcher, policy, code, "x", "y z", preload=preload)) for preload in (PRELOAD, ())
+    )
+    assert forked.startswith("['-c', 'x', 'y z'] __main__")
+    assert forked.endswith("True") and executed.endswith("True")
+
+
+def test_nothing_of_one_program_reaches_the_next(launcher: Launcher, policy: SandboxPolicy) -> None:
+    code = """
+import builtins, fractions, os
+print(hasattr(fractions, "left"), os.environ.get("LEFT"), os.path.exists("/tmp/left"))
+fractions.left = builtins.left = 1
+os.environ["LEFT"] = "1"
+open("/tmp/left", "w")
+"""
+    for _ in range(2):
+        assert _output(_start(launcher, policy, code)) == "False None False"
+
+
+def test_each_environment_is_exact(launcher: Launcher, policy: SandboxPolicy) -> None:
+    code = "import os; print(dict(os.environ))"
+    for device in ("0", "1"):
+        environment = {"LANG": "C.UTF-8", "CUDA_VISIBLE_DEVICES": device}
+        assert _output(_start(launcher, replace(policy, environment=environment), code)) == str(environment)
+    assert len(_servers()) == 1
+    other = {"LANG": "C.UTF-8", "OMP_NUM_THREADS": "3"}
+    assert _output(_start(launcher, replace(policy, environment=other), code)) == str(other)
+    assert len(_servers()) == 2
+
+
+def test_errors_end_a_program_as_they_do_elsewhere(launcher: Launcher, policy: SandboxPolicy) -> None:
+    failing = _start(
+        launcher, policy, "import atexit; atexit.register(print, 'last'); raise ValueError('no')"
+    )
+    ended = failing.wait(60)
+    assert ended and ended.returncode == 1
+    assert "ValueError: no" in failing.output()
+    assert "last" in failing.output()
+    ended = _start(launcher, policy, "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)").wait(60)
+    assert ended and ended.signal == signal.SIGSEGV
+
+
+def test_modules_that_cannot_be_imported_keep_no_program_from_running(
+    launcher: Launcher, policy: SandboxPolicy
+) -> None:
+    assert _output(_start(launcher, policy, "print('fine')", preload=("no_such_module",))) == "fine"
+    assert _output(_start(launcher, policy, "print('fine')", preload=("no_such_module",))) == "fine"
+
+
+def test_a_killed_server_keeps_no_program_from_running(launcher: Launcher, policy: SandboxPolicy) -> None:
+    running = _start(launcher, policy, "import time; time.sleep(60)")
+    (server,) = _servers()
+    os.kill(server, signal.SIGKILL)
+    ended = running.wait(60)
+    assert ended and ended.reason  # what it forked goes with it, and says so
+    assert _output(_start(launcher, policy, "print('fine')")) == "fine"
+
+
+def test_no_server_outlives_its_launcher(policy: SandboxPolicy) -> None:
+    with Launcher() as launcher:
+        running = _start(launcher, policy, "import time; time.sleep(60)")
+        (server,) = _servers()
+    assert running.wait(0)
+    assert read_process(server) is None
+    assert _servers() == []
+
+
+def test_many_start_at_once(launcher: Launcher, policy: SandboxPolicy) -> None:
+    with ThreadPoolExecutor(12) as pool:
+        found = pool.map(lambda number: _output(_start(launcher, policy, f"print({number})")), range(12))
+    assert list(found) == [str(number) for number in range(12)]
+    assert len(_servers()) == 1
