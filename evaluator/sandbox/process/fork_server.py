@@ -53,12 +53,14 @@ def serve(server: socket.socket) -> tuple[int, int, list[int]]:
         INIT.close_all(set(files))
 
 
-def enter(namespaces: int, free: int, *, server: int, files: list[int]) -> tuple[int, int, list[int]]:
+def enter(flags: int, count: int, free: int, *, server: int, files: list[int]) -> tuple[int, int, list[int]]:
     """Enter a sandbox and fork the program there; only that process returns, as in `serve`.
 
-    Descriptors from `free` on are in nobody's way: the program's own get smaller numbers.
+    The first `count` files are a process and its namespaces, which have these `flags`. Descriptors from
+    `free` on are in nobody's way: the program's own get smaller numbers.
     """
-    sandbox, control, output, *passed = (fcntl.fcntl(file, fcntl.F_DUPFD, free) for file in files)
+    moved = [fcntl.fcntl(file, fcntl.F_DUPFD, free) for file in files]
+    namespaces, (control, output, *passed) = moved[:count], moved[count:]
     INIT.close_all(set(files))
     program = -1
     try:
@@ -66,8 +68,8 @@ def enter(namespaces: int, free: int, *, server: int, files: list[int]) -> tuple
         if os.getppid() != server:
             os._exit(1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        INIT.check(LIBC.setns(sandbox, namespaces), "setns")
-        os.close(sandbox)
+        join(flags, *namespaces)
+        INIT.close_all(set(namespaces))
         program = os.fork()
     except OSError as error:
         INIT.fail(control, str(error))
@@ -77,6 +79,14 @@ def enter(namespaces: int, free: int, *, server: int, files: list[int]) -> tuple
     _, status, usage = os.wait4(program, 0)
     INIT.send_line(control, f"exited {status} {usage.ru_maxrss}")
     os._exit(0)
+
+
+def join(flags: int, process: int, *namespaces: int) -> None:
+    """Enter a process's namespaces: all at once, as their owners may differ, or else one by one."""
+    if LIBC.setns(process, flags) == 0:
+        return
+    for namespace in namespaces:
+        INIT.check(LIBC.setns(namespace, 0), "setns")
 
 
 def become(control: int, output: int, passed: list[int]) -> tuple[str, list[str]]:

@@ -26,9 +26,38 @@ NAMESPACES: Final = {
     "uts": 0x04000000,
     "cgroup": 0x02000000,
 }
-"""Flags of namespaces, by their names in /proc/PID/ns."""
+"""Their names in /proc/PID/ns and their flags, in the order to enter them one by one."""
 LATE: Final = frozenset({"CUDA_VISIBLE_DEVICES"})
 """Variables that nothing reads while modules are imported: one server does for all their values."""
+
+
+class OpenNamespaces:
+    """Namespaces of a process that are not this process's own."""
+
+    def __init__(self, pid: int) -> None:
+        """Open them, after the process itself.
+
+        Raises:
+            OSError: it may not be looked at, or is gone.
+        """
+        names = [
+            name
+            for name in NAMESPACES
+            if os.readlink(f"/proc/{pid}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}")  # noqa: PTH115
+        ]
+        self.flags = sum(NAMESPACES[name] for name in names)
+        self.files = [os.pidfd_open(pid)]
+        try:
+            for name in names:
+                self.files.append(os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC))
+        except OSError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close them."""
+        for file in self.files:
+            os.close(file)
 
 
 class ForkServers:
@@ -45,10 +74,10 @@ class ForkServers:
         environment: Mapping[str, str],
         preload: Iterable[str],
         *,
-        sandbox: int,
+        namespaces: OpenNamespaces,
         files: Sequence[int],
     ) -> None:
-        """Have the program of a command with `-c` forked into the namespaces of a process.
+        """Have the program of a command with `-c` forked into a sandbox's namespaces.
 
         `files` are its control channel, its output, and the descriptors that keep their numbers.
 
@@ -63,7 +92,7 @@ class ForkServers:
             if server is None:
                 server = self._servers[key] = _ForkServer(self._spawner, interpreter, early, preload)
         try:
-            server.fork(sandbox, files)
+            server.fork(namespaces, files)
         except OSError as error:
             with self._lock:
                 self._servers.pop(key, None)
@@ -99,17 +128,13 @@ class _ForkServer:
             )
         self._socket.settimeout(PRELOAD_S)
 
-    def fork(self, sandbox: int, files: Sequence[int]) -> None:
+    def fork(self, namespaces: OpenNamespaces, files: Sequence[int]) -> None:
         with self._lock:
             if not self._ready and not self._socket.recv(16):
                 raise OSError("the fork server ended while it imported modules")
             self._ready = True
-            handle = os.pidfd_open(sandbox)
-            try:
-                request = marshal.dumps((_foreign_namespaces(sandbox), max(files) + 1))
-                socket.send_fds(self._socket, [request], [handle, *files])
-            finally:
-                os.close(handle)
+            request = marshal.dumps((namespaces.flags, len(namespaces.files), max(files) + 1))
+            socket.send_fds(self._socket, [request], [*namespaces.files, *files])
 
     def close(self) -> None:
         """End it; programs that it forked go with it."""
@@ -117,12 +142,3 @@ class _ForkServer:
         with contextlib.suppress(OSError):
             self._process.kill()
         self._process.wait()
-
-
-def _foreign_namespaces(pid: int) -> int:
-    """Flags of a process's namespaces that are not this process's own."""
-    return sum(
-        flag
-        for name, flag in NAMESPACES.items()
-        if os.readlink(f"/proc/{pid}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}")  # noqa: PTH115
-    )

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,7 +22,7 @@ from kernelwright.evaluator.sandbox.policy import EXTRA_PROCESSES, START_S
 from kernelwright.evaluator.sandbox.process import init_plan, process_tree
 from kernelwright.evaluator.sandbox.process.control_channel import ControlChannel, ControlLine, passing_file
 from kernelwright.evaluator.sandbox.process.event_loop import OutputCapture
-from kernelwright.evaluator.sandbox.process.fork_servers import ForkServers
+from kernelwright.evaluator.sandbox.process.fork_servers import ForkServers, OpenNamespaces
 from kernelwright.evaluator.sandbox.process.sandboxed_process import SandboxProcesses, SandboxResources
 from kernelwright.evaluator.sandbox.process.spawn_thread import SpawnThread
 from kernelwright.evaluator.schema.config import SandboxTier
@@ -125,15 +126,11 @@ def start_program(
         forked=bool(request.preload) and features >= FORKED_INTO,
     )
     plan = init_plan.plan(request.argv, policy, request.fds, state)
-    resources.control.send(plan)
-    if state.forked:
-        _expect(resources.control, "started", capture, deadline)
-        resources.init, resources.control = resources.control, ControlChannel()
-        files = (resources.control.child, output, *request.fds)
-        try:
-            servers.fork(request.argv, policy.environment, request.preload, sandbox=hello.pid, files=files)
-        finally:
-            resources.control.close_child()
+    with closing(_namespaces(hello.pid)) if state.forked else nullcontext() as namespaces:
+        resources.control.send(plan)
+        if namespaces is not None:
+            _expect(resources.control, "started", capture, deadline)
+            _fork(request, resources, servers, namespaces, output)
     worker = _expect(resources.control, "worker", capture, deadline)
     supervisor = None
     if state.forked:
@@ -143,6 +140,31 @@ def start_program(
         resources.control.send(plan)
     _expect(resources.control, "started", capture, deadline)
     return SandboxProcesses(monitor, hello.pid, worker.pid, features, supervisor), uid
+
+
+def _fork(
+    request: StartRequest,
+    resources: SandboxResources,
+    servers: ForkServers,
+    namespaces: OpenNamespaces,
+    output: int,
+) -> None:
+    """Have the program forked into a sandbox that stands; it answers on a channel of its own."""
+    resources.init, resources.control = resources.control, ControlChannel()
+    files = (resources.control.child, output, *request.fds)
+    environment = request.policy.environment
+    try:
+        servers.fork(request.argv, environment, request.preload, namespaces=namespaces, files=files)
+    finally:
+        resources.control.close_child()
+
+
+def _namespaces(pid: int) -> OpenNamespaces:
+    """Open what `init` lets nobody look at once it has its plan."""
+    try:
+        return OpenNamespaces(pid)
+    except OSError as error:
+        raise MachineError(f"cannot enter a sandbox: {error}") from error
 
 
 def _spawn_bubblewrap(
