@@ -170,6 +170,8 @@ class RefereeClient:
         """Such as `cuda:0`."""
         self._threads = threads(config.threads)
         self._job = job
+        self._referees: list[SandboxedProcess] = []
+        """The referee's process, once it has started: who wants the device may come before."""
         pauses = PausableProcesses(self._running, on_paused=self._note_pause)
         self._lock = DeviceLock(device, pausable=pauses if can_pause_on(device) else None)
         self._track = trace.new_track(f"referee of {problem.id}")
@@ -188,6 +190,7 @@ class RefereeClient:
         except BaseException:
             self._lock.close()
             raise
+        self._referees.append(self._process.sandboxed)
         self.report = self._process.sandboxed.report
         self._pool.replenish()
         key = _policy_key(problem, config, device, self._threads)
@@ -227,7 +230,7 @@ class RefereeClient:
         return self._converse(SanitizeCandidate(source=candidate.source), job)
 
     def _running(self) -> Iterator[SandboxedProcess]:
-        yield self._process.sandboxed
+        yield from self._referees
         yield from [worker.sandboxed for worker in list(self._workers.workers.values())]
 
     def _note_pause(self, seconds: float) -> None:

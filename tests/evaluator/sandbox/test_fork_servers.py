@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PRELOAD = ("fractions", "json.tool")
+_EARLIER: set[int] = set()
 IMPORTED = f"import sys; print([name for name in {PRELOAD} if name in sys.modules])"
 
 
@@ -56,15 +57,23 @@ def _output(running: SandboxedProcess) -> str:
     return running.output().strip()
 
 
+@pytest.fixture(autouse=True)
+def earlier() -> Iterator[None]:
+    """Forget the fork servers of other launchers of this process."""
+    _EARLIER.update(_servers())
+    yield
+    _EARLIER.clear()
+
+
 def _servers() -> list[int]:
-    """Fork servers below this process."""
+    """Fork servers below this process that a test began."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and (process := read_process(int(folder.name))):
             words = (folder / "cmdline").read_bytes().split(b"\0") if not process.is_dead else []
             if process.parent == os.getpid() and os.fsencode(SERVER) in words:
                 found.append(process.pid)
-    return found
+    return [pid for pid in found if pid not in _EARLIER]
 
 
 def test_a_program_finds_its_modules_imported_and_its_own_arguments(

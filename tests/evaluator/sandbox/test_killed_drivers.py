@@ -33,7 +33,7 @@ policy = SandboxPolicy(tier=SandboxTier(tier), memory_bytes=1 << 28, processes=1
     scratch_bytes=1 << 20, environment={})
 launcher = Launcher()
 argv = (sys.executable, "-I", "-S", "-c", code, str(writer))
-running = launcher.start(argv, policy, fds=(writer,))
+running = launcher.start(argv, policy, fds=(writer,), preload=tuple(sys.argv[5:]))
 os.close(writer)
 sys.stdin.readline()
 if frozen == "frozen":
@@ -55,6 +55,7 @@ def test_nothing_is_left_when_the_driver_is_killed(inside: Inside, state: str) -
             str(writer),
             state,
             DAEMON + "time.sleep(60)",
+            *inside.preload,
         )
         with subprocess.Popen(
             argv,
