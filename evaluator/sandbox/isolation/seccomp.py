@@ -18,8 +18,9 @@ EPERM, ENOSYS, EAFNOSUPPORT = 1, 38, 97
 ALLOW, ERRNO, KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
 LOAD, JUMP_EQUAL, JUMP_GREATER_EQUAL, JUMP_ANY_BIT, AND, RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 X32_BIT = 0x40000000
-NEW_NAMESPACES = 0x7E020000
-"""CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET."""
+CLONE_FLAGS = 0x7E028000
+"""CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET; and CLONE_PARENT, which would make
+children for a fork server's process outside, and in the end for whoever reaps, or does not, out there."""
 TERMINAL_INJECTIONS = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX: typing into the terminal that started us."""
 F_SETSIG = 10
@@ -114,7 +115,7 @@ def program(machine: Architecture, *, sockets: Sockets, nested: bool, timers: bo
         if number >= 0:
             code += [_op(JUMP_EQUAL, number, 0, 1), _refuse(EPERM)]
     code += [_op(JUMP_EQUAL, machine.clone3, 0, 1), _refuse(ENOSYS)]
-    code += _when(machine.clone, [_op(LOAD, 16), _op(JUMP_ANY_BIT, NEW_NAMESPACES, 0, 1), _refuse(EPERM)])
+    code += _when(machine.clone, [_op(LOAD, 16), _op(JUMP_ANY_BIT, CLONE_FLAGS, 0, 1), _refuse(EPERM)])
     code += _when(machine.ioctl, [_op(LOAD, 24), *_refuse_values(TERMINAL_INJECTIONS, EPERM)])
     if not timers:
         code += _when(machine.fcntl, [_op(LOAD, 24), *_refuse_values((F_SETSIG,), EPERM)])

@@ -47,7 +47,11 @@ def serve(server: socket.socket) -> tuple[int, int, list[int]]:
         data, files, _, _ = socket.recv_fds(server, REQUEST_BYTES, REQUEST_FILES)
         if not data:
             os._exit(0)
-        if os.fork() == 0:
+        try:
+            child = os.fork()
+        except OSError:  # for want of memory or tasks: the launcher sees its channel closed
+            child = -1
+        if child == 0:
             server.close()
             return enter(*marshal.loads(data), server=own, files=files)
         INIT.close_all(set(files))
@@ -94,7 +98,7 @@ def become(control: int, output: int, passed: list[int]) -> tuple[str, list[str]
     try:
         os.setsid()
         os.closerange(0, 3)
-        os.open("/dev/null", os.O_RDONLY)
+        os.set_inheritable(os.open("/dev/null", os.O_RDONLY), True)
         for number in (1, 2):
             os.dup2(output, number)
         INIT.send_line(control, "worker")
@@ -115,6 +119,7 @@ def become(control: int, output: int, passed: list[int]) -> tuple[str, list[str]
 
 def main() -> types.CodeType:
     """Import, serve, and return in a program's process with its code."""
+    INIT.prctl(INIT.PR_SET_PDEATHSIG, INIT.SIGKILL)  # an import may hang
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     gc.disable()
@@ -123,6 +128,11 @@ def main() -> types.CodeType:
     gc.freeze()
     gc.enable()
     text, sys.argv = become(*serve(socket.socket(fileno=int(sys.argv[1]))))
+    # Each program draws numbers of its own; `random` sees to that itself.
+    if "torch" in sys.modules:
+        sys.modules["torch"].default_generator.seed()
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()
     return compile(text, "<string>", "exec", dont_inherit=True)
 
 

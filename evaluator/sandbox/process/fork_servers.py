@@ -67,6 +67,7 @@ class ForkServers:
         self._spawner = spawner
         self._servers: dict[object, _ForkServer] = {}
         self._lock = threading.Lock()
+        self._closed = False
 
     def fork(
         self,
@@ -87,24 +88,35 @@ class ForkServers:
         interpreter = argv[: argv.index("-c")]
         early = {name: value for name, value in environment.items() if name not in LATE}
         key = (*interpreter, *sorted(early.items()), *preload)
-        with self._lock:
-            server = self._servers.get(key)
-            if server is None:
-                server = self._servers[key] = _ForkServer(self._spawner, interpreter, early, preload)
+        server = None
         try:
+            with self._lock:
+                if self._closed:
+                    raise MachineError("the launcher is closed")
+                server = self._servers.get(key)
+                if server is not None and server.has_ended():
+                    server.close()
+                    server = None
+                if server is None:
+                    server = self._servers[key] = _ForkServer(self._spawner, interpreter, early, preload)
             server.fork(namespaces, files)
         except OSError as error:
-            with self._lock:
-                self._servers.pop(key, None)
-            server.close()
+            if server is not None:
+                self._discard(key, server)
             raise MachineError(f"cannot fork a program: {error}") from error
 
     def close(self) -> None:
-        """End them all."""
+        """End them all, whoever waits for one; none starts later."""
         with self._lock:
+            self._closed = True
             for server in self._servers.values():
                 server.close()
-            self._servers.clear()
+
+    def _discard(self, key: object, server: _ForkServer) -> None:
+        with self._lock:
+            if self._servers.get(key) is server:  # and not one that another thread has put there since
+                del self._servers[key]
+        server.close()
 
 
 class _ForkServer:
@@ -136,9 +148,12 @@ class _ForkServer:
             request = marshal.dumps((namespaces.flags, len(namespaces.files), max(files) + 1))
             socket.send_fds(self._socket, [request], [*namespaces.files, *files])
 
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
     def close(self) -> None:
         """End it; programs that it forked go with it."""
-        self._socket.close()
         with contextlib.suppress(OSError):
             self._process.kill()
         self._process.wait()
+        self._socket.close()

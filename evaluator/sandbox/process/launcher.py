@@ -90,11 +90,11 @@ class Launcher:
                 raise ConfigError("this launcher is closed")
             self._starting += 1
         try:
-            if preload and self._refusals < MAX_REFUSALS:
+            if preload and (refusals := self._refusals) < MAX_REFUSALS:
                 try:
                     forked = self._start(argv, policy, fds, output_bytes, preload)
                 except MachineError:
-                    self._refusals += 1
+                    self._refusals = refusals + 1  # once for all that fail together
                 else:
                     self._refusals = 0
                     return forked
@@ -114,6 +114,8 @@ class Launcher:
             if self._closed:
                 return
             self._closed = True
+        self._servers.close()
+        with self._lock:
             self._lock.wait_for(lambda: self._starting == 0)
             running = list(self._running)
         failures = []
@@ -122,7 +124,6 @@ class Launcher:
                 sandboxed.kill()
             except MachineError as error:
                 failures.append(error)
-        self._servers.close()
         self._spawner.close()
         self._event_loop.close()
         if self._cleaner.stdin:

@@ -276,12 +276,14 @@ class SandboxedProcess:
         with self._lock:
             if self._ended:
                 return self._ended
+            group = self._resources.group
+            if group:
+                group.kill()  # `init` may be frozen: then it does not see that it has to end
             try:
                 self._processes.monitor.wait(DEATH_S)
             except subprocess.TimeoutExpired:
                 raise MachineError(_hanging(self._processes.init)) from None
             self._gone.wait(OUTPUT_S)
-            group = self._resources.group
             kills = group.memory_kills() if group else 0
             peak = group.peak_memory_bytes() if group else None
             if not self._resources.release():

@@ -131,6 +131,7 @@ def start_program(
         if namespaces is not None:
             _expect(resources.control, "started", capture, deadline)
             _fork(request, resources, servers, namespaces, output)
+            deadline = time.monotonic() + START_S  # the server may have imported for longer
     worker = _expect(resources.control, "worker", capture, deadline)
     supervisor = None
     if state.forked:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -137,7 +138,43 @@ def test_a_killed_server_keeps_no_program_from_running(launcher: Launcher, polic
     os.kill(server, signal.SIGKILL)
     ended = running.wait(60)
     assert ended and ended.reason  # what it forked goes with it, and says so
-    assert _output(_start(launcher, policy, "print('fine')")) == "fine"
+    while server in _servers():
+        time.sleep(0.01)
+    assert _output(_start(launcher, policy, IMPORTED)) == str(list(PRELOAD))
+
+
+def test_a_server_that_hangs_keeps_no_launcher_from_closing(
+    launcher: Launcher, policy: SandboxPolicy
+) -> None:
+    _output(_start(launcher, policy, "print('fine')"))
+    (server,) = _servers()
+    os.kill(server, signal.SIGSTOP)
+    with ThreadPoolExecutor(1) as pool:
+        starting = pool.submit(_start, launcher, policy, "print('fine')")
+        time.sleep(0.5)
+        began = time.monotonic()
+        launcher.close()
+        assert starting.result().wait(0)
+    assert time.monotonic() - began < 30
+    assert _servers() == []
+
+
+def test_a_program_that_ends_while_it_is_frozen_can_be_removed(
+    launcher: Launcher, policy: SandboxPolicy
+) -> None:
+    running = _start(launcher, policy, "import time; time.sleep(60)")
+    running.freeze()
+    os.kill(running.pid, signal.SIGKILL)
+    time.sleep(0.2)
+    running.thaw()
+    assert running.kill().signal == signal.SIGKILL
+
+
+def test_each_program_draws_random_numbers_of_its_own(launcher: Launcher, policy: SandboxPolicy) -> None:
+    roomy = replace(policy, memory_bytes=4 << 30)
+    code = "import random, torch; print(torch.initial_seed(), random.random())"
+    found = {_output(_start(launcher, roomy, code, preload=("torch",))) for _ in range(2)}
+    assert len({text.split()[0] for text in found}) == len({text.split()[1] for text in found}) == 2
 
 
 def test_no_server_outlives_its_launcher(policy: SandboxPolicy) -> None:

@@ -241,6 +241,7 @@ attempt("process_vm_readv", 310 if x86 else 270, 1, 0, 0, 0, 0, 0)
 attempt("unshare", 272 if x86 else 97, 0x10000000)
 attempt("setns", 308 if x86 else 268, 0, 0)
 attempt("clone-newuser", 56 if x86 else 220, 0x10000000 | 17, 0, 0, 0, 0)
+attempt("clone-parent", 56 if x86 else 220, 0x8000 | 17, 0, 0, 0, 0)
 attempt("clone3", 435, 0, 0)
 attempt("keyctl", 250 if x86 else 219, 0, 0)
 attempt("bpf", 321 if x86 else 280, 0, 0, 0)
@@ -289,6 +290,14 @@ except OSError as error:
     print(errno.errorcode[error.errno])
 """
     assert inside.run(code)[1] == "EPERM\n"
+
+
+def test_programs_that_it_starts_have_a_standard_input(inside: Inside) -> None:
+    code = """
+import subprocess, sys
+subprocess.run([sys.executable, "-I", "-S", "-c", "import sys; print(repr(sys.stdin.read()))"])
+"""
+    assert inside.run(code)[1] == "''\n"
 
 
 def test_torch_works_without_complaint(inside: Inside) -> None:

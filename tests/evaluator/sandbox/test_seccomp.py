@@ -95,6 +95,8 @@ def test_new_namespaces_are_refused_and_threads_are_not(machine: Architecture) -
     assert answer(program, machine, machine.clone, 17) == ALLOWED
     for flag in (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000):
         assert answer(program, machine, machine.clone, flag | 17) == seccomp.ERRNO | seccomp.EPERM
+    parent = 0x8000
+    assert answer(program, machine, machine.clone, parent | 17) == seccomp.ERRNO | seccomp.EPERM
     assert answer(program, machine, machine.clone3) == seccomp.ERRNO | seccomp.ENOSYS
 
 
