@@ -112,9 +112,9 @@ def test_a_child_that_bubblewrap_left_waiting_is_killed(whose: str) -> None:
     program = find_bubblewrap()
     if program is None or not probe().tiers[SandboxTier.BUBBLEWRAP].works:
         pytest.skip("bubblewrap does not work here")
-    with subprocess.Popen(("true",)) as dead:
-        pass
-    name = f"{cleanup.PREFIX}{cleanup.namespace()}-{dead.pid}-12345-1-1-"
+    owner = subprocess.Popen(("sleep", "100"))  # while it lives, nobody else sweeps
+    start = cleanup.start_time(owner.pid)
+    name = f"{cleanup.PREFIX}{cleanup.namespace()}-{owner.pid}-{start}-1-1-"
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     with suppress(BlockingIOError):
@@ -130,6 +130,8 @@ def test_a_child_that_bubblewrap_left_waiting_is_killed(whose: str) -> None:
     os.close(writer)
     (waiting,) = started_by(name)
     assert process_tree.read_process(waiting)
+    owner.kill()
+    owner.wait()
     if whose == "the next launcher":
         Launcher().close()
     else:
