@@ -14,20 +14,26 @@ from tests.specimens import Specimen, gained, judge_fairly, problem_of, promised
 
 FAMILIES = frozenset("TCONRMPDSE")
 SPECIMENS = specimens()
+TOGETHER = 12
+"""Specimens of one problem that one process judges: opening a problem takes as long as judging some."""
 
 
-def _place(specimen: Specimen) -> tuple[str, ...]:
-    """Where it stands: beside others that the same referee judges."""
-    header = specimen.header
-    return header["problem"], header["shapes"], header.get("needs", ""), specimen.name
+def _referee(specimen: Specimen) -> tuple[str, ...]:
+    """What specimens of the same referee have in common."""
+    return tuple(specimen.header.get(key, "") for key in ("problem", "shapes", "baselines", "needs"))
 
 
 def _parameters() -> list[object]:
-    """Specimens in the order of their problems, so that a warm referee serves neighbours."""
-    return [
-        pytest.param(each, id=each.name, marks=pytest.mark.gpu if each.device == "cuda" else ())
-        for each in sorted(SPECIMENS, key=_place)
-    ]
+    """Specimens by problem, so that a warm referee serves neighbours."""
+    counts: Counter[tuple[str, ...]] = Counter()
+    parameters = []
+    for each in sorted(SPECIMENS, key=lambda each: (_referee(each), each.name)):
+        referee = _referee(each)
+        group = pytest.mark.xdist_group(f"{' '.join(referee)} {counts[referee] // TOGETHER}")
+        counts[referee] += 1
+        marks = [group, pytest.mark.gpu] if each.device == "cuda" else [group]
+        parameters.append(pytest.param(each, id=each.name, marks=marks))
+    return parameters
 
 
 @pytest.fixture(scope="session")

@@ -108,6 +108,7 @@ def become(control: int, output: int, passed: list[int]) -> tuple[str, list[str]
         INIT.confine(plan, {control})
         os.environ.clear()
         os.environ.update({os.fsdecode(key): os.fsdecode(text) for key, text in plan["environment"].items()})
+        sys.path = [place for place in sys.path if os.path.exists(place)]  # noqa: PTH110
         command = [os.fsdecode(word) for word in plan["argv"]]
     except BaseException as error:  # noqa: BLE001  # the server's own code may not go on in here
         INIT.fail(control, str(error))
