@@ -175,9 +175,13 @@ def _tiny(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _sparse(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """One element in sixteen stands out; the rest are small but not equal, or long sums would err in step."""
+    """One element in sixteen stands out; the rest are smaller, each by another power of two.
+
+    Were they alike, so would be their exponentials, and long sums of them would err in step.
+    """
     kept = torch.rand(values.shape, generator=generator, device=values.device) < 1 / 16
-    return torch.where(kept, values, values * 2.0**-8)
+    bits = 8 * torch.rand(values.shape, generator=generator, device=values.device)
+    return torch.where(kept, values, values * (-bits).exp2().to(values.dtype))
 
 
 def _outliers(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

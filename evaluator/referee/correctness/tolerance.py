@@ -3,7 +3,8 @@
 The scale of a group of output elements is the largest of three root mean squares: the reference's own error
 against float64; the float64 reference's response to inputs and parameters perturbed by one unit roundoff
 of the allowed precision (a randomised first-order condition estimate, after the CESTAC idea of Vignes,
-1993); and half an ulp of the values themselves. Limits, in policy.py, are multiples of that scale.
+1993); and half an ulp of the values themselves. Relative to the values it is at least a quarter of the median
+over all groups. Limits, in policy.py, are multiples of that scale.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from kernelwright.evaluator.referee.correctness.policy import (
     MAX_PRODUCT_LIMIT,
     MAX_SUM_TERMS,
     MAX_ZERO_MEAN_LIMIT,
+    MOST_USUAL_EPS,
     OTHER_LIMIT,
     OWN_ERROR_SHARE,
     PRECISION_LIMIT,
@@ -48,6 +50,7 @@ from kernelwright.evaluator.referee.correctness.policy import (
     SMALL_INPUT_SHARE,
     TRUNCATION_FACTOR,
     UNIT_ROUNDOFF,
+    USUAL_SHARE,
     ZERO_MEAN_LIMIT,
 )
 from kernelwright.evaluator.referee.reference.input_structure import computable
@@ -181,12 +184,22 @@ def _scale(own: torch.Tensor, best: torch.Tensor, other: torch.Tensor, *, may_be
     errors, others, squares = (torch.cat(column) for column in zip(*measured, strict=True))
     is_halved = may_be_halved and bool(_total(errors) > HALF_PRECISION_RATIO * _total(others))
     scales = torch.maximum(errors, others * (OTHER_LIMIT / REDUCED_LIMIT) if is_halved else others)
+    scales = torch.maximum(scales, _least(scales, squares.sqrt(), eps=information.eps))
     # A row of zeros behind a relu still carries the rounding of what was cut off.
     overall = squares.mean().sqrt() * (information.eps / 16)
     # Of half precision the one rounding that a reference makes is nearly all of its error.
     share = 1.0 if is_halved or information.bits == _HALF_BITS else OWN_ERROR_SHARE
     roundoff = max(_total(others), _total(errors) / share, information.tiny)
     return _Scale(torch.maximum(scales, overall) + information.tiny, roundoff, is_halved)
+
+
+def _least(scales: torch.Tensor, sizes: torch.Tensor, *, eps: float) -> torch.Tensor:
+    """Least scales of groups: where there are many, roundings and perturbations cancel in some by chance."""
+    known = sizes > 0
+    if not bool(known.any()):
+        return scales
+    usual = float((scales[known] / sizes[known]).median())
+    return sizes * min(USUAL_SHARE * usual, MOST_USUAL_EPS * eps)
 
 
 def _total(groups: torch.Tensor) -> float:
