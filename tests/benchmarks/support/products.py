@@ -105,6 +105,14 @@ def in_terms(dtype: torch.dtype, count: int) -> Product:
     return product
 
 
+def _added_truncating(total: torch.Tensor, terms: torch.Tensor) -> torch.Tensor:
+    """A sum as a tensor core makes it: both are cut to 26 bits below the larger, their sum to 24."""
+    exponent = torch.frexp(torch.maximum(total.abs(), terms.abs())).exponent
+    aligned = [torch.trunc(torch.ldexp(each, 26 - exponent)) for each in (total, terms)]
+    mantissa, shift = torch.frexp(torch.ldexp(aligned[0] + aligned[1], exponent - 26))
+    return torch.ldexp(torch.trunc(mantissa * 2.0**24) / 2.0**24, shift)
+
+
 def truncated_tf32(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Three TF32 products in one accumulator, which truncates every eight terms, as a tensor core does."""
     high = [rounded(each, 11) for each in (a, b)]
@@ -115,9 +123,7 @@ def truncated_tf32(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     for begin in range(0, a.shape[2], step):
         part = slice(begin, begin + step)
         for left, right in ((low[0], high[1]), (high[0], low[1]), (high[0], high[1])):
-            total += torch.bmm(left[:, :, part].double(), right[:, part].double())
-            mantissa, exponent = torch.frexp(total)
-            total = torch.ldexp(torch.trunc(mantissa * 2.0**24) / 2.0**24, exponent)
+            total = _added_truncating(total, torch.bmm(left[:, :, part].double(), right[:, part].double()))
     return total.float()
 
 
