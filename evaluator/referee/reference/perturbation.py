@@ -30,12 +30,13 @@ def perturbed(
     wide: Callable[[nn.Module, Arguments], Output | None] | None,
     draw: int = 0,
 ) -> Output:
-    """The outputs when inputs and parameters are perturbed by a roundoff of random sign.
+    """The outputs when inputs and parameters are perturbed by about a roundoff of random sign.
 
     `wide` evaluates in float64; None where the reference cannot. From draw 1 on perturbations are parts of
     the roundoff, buffers are perturbed too, and half precision is widened where a perturbation would be lost.
     """
     generator = torch.Generator(device=reference.device).manual_seed(20_261_121 + draw)
+    sizes = torch.Generator(device=reference.device).manual_seed(20_261_126)
 
     def move(tensor: torch.Tensor) -> torch.Tensor:
         if not tensor.is_floating_point() or tensor.element_size() == 1:
@@ -44,7 +45,10 @@ def perturbed(
         own = torch.float32 if narrow else tensor.dtype
         made = tensor.detach().to(torch.float64 if wide is not None else own, copy=True)
         for part in torch.split(made.view(-1), CHUNK_ELEMENTS) if made.is_contiguous() else (made,):
-            part.mul_(_factors(part, roundoff, generator, parts=bool(draw)))
+            if draw:
+                part.mul_(_parts(part, generator).mul_(roundoff).add_(1))
+            else:
+                part.mul_(_about_one(part, generator, sizes).mul_(roundoff).add_(1))
         return made
 
     moved_model = copied(model).double() if wide is not None else copied(model)
@@ -62,11 +66,14 @@ def perturbed(
         return reference.call(model, arguments)
 
 
-def _factors(like: torch.Tensor, roundoff: float, generator: torch.Generator, *, parts: bool) -> torch.Tensor:
-    if parts:
-        shares = torch.rand(like.shape, generator=generator, device=like.device, dtype=like.dtype)
-        # From a half to all of it, to and fro: less would be lost where the reference rounds to 24 bits.
-        shares = torch.where(shares < 1 / 2, shares - 1, shares)
-        return shares.mul_(roundoff).add_(1)
-    signs = torch.randint(0, 2, like.shape, generator=generator, device=like.device, dtype=torch.int8)
-    return signs.to(like.dtype).mul_(2).sub_(1).mul_(roundoff).add_(1)
+def _parts(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """From a half to one, to and fro: less would be lost where the reference rounds to 24 bits."""
+    shares = torch.rand(like.shape, generator=generator, device=like.device, dtype=like.dtype)
+    return torch.where(shares < 1 / 2, shares - 1, shares)
+
+
+def _about_one(like: torch.Tensor, signs: torch.Generator, sizes: torch.Generator) -> torch.Tensor:
+    """From a half to one and a half, to and fro: were all alike, those of two elements would often cancel."""
+    chosen = torch.randint(0, 2, like.shape, generator=signs, device=like.device, dtype=torch.int8)
+    about = torch.rand(like.shape, generator=sizes, device=like.device, dtype=torch.float32).add_(0.5)
+    return chosen.to(like.dtype).mul_(2).sub_(1).mul_(about)
