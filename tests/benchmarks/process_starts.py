@@ -6,10 +6,10 @@ python tests/benchmarks/process_starts.py
 from __future__ import annotations
 
 import itertools
-import os
 import statistics
 import time
-from pathlib import Path
+
+from support.machine import busy_s
 
 from kernelwright.evaluator import EvaluationConfig, SandboxTier
 from kernelwright.evaluator.driver.processes.connection import connected
@@ -23,14 +23,6 @@ REPEATS = 15
 THREADS = 2
 TIMEOUT_S = 120.0
 SERIAL = itertools.count(1)
-
-
-def busy_s() -> float:
-    """Seconds that all cores of this machine have worked, for whomever."""
-    user, nice, system, _, _, interrupts, soft, *_ = map(
-        int, Path("/proc/stat").read_text("ascii").splitlines()[0].split()[1:]
-    )
-    return (user + nice + system + interrupts + soft) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(launcher: Launcher, image: RuntimeImage, preload: tuple[str, ...]) -> tuple[float, float]:

@@ -30,6 +30,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from support.candidate_mix import Entry, Kind, mixture
+from support.machine import busy_s
 
 from kernelwright.agent.runner.evaluation_scheduler import EvaluationScheduler
 from kernelwright.evaluator import (
@@ -107,12 +108,6 @@ async def judged(entries: list[Entry], evaluator: Evaluator, options: argparse.N
         return list(await asyncio.gather(*map(one, entries)))
     finally:
         workers.close()
-
-
-def busy_s() -> float:
-    """Core-seconds this machine has worked since it started, whoever for."""
-    user, nice, system = map(int, Path("/proc/stat").read_text().split()[1:4])
-    return (user + nice + system) / os.sysconf("SC_CLK_TCK")
 
 
 def shapes_of(entry: Entry, options: argparse.Namespace) -> str | None:

@@ -1,10 +1,10 @@
 """The tolerance: how far an honest computation may be from the exact outputs, measured for these very inputs.
 
 The scale of a group of output elements is the largest of three root mean squares: the reference's own error
-against float64; the float64 reference's response to inputs and parameters perturbed by one unit roundoff
-of the allowed precision (a randomised first-order condition estimate, after the CESTAC idea of Vignes,
-1993); and half an ulp of the values themselves. Relative to the values it is at least a quarter of the median
-over all groups. Limits, in policy.py, are multiples of that scale.
+against float64; the float64 reference's response to inputs and parameters perturbed by about one unit
+roundoff of the allowed precision (a randomised first-order condition estimate, after the CESTAC idea of
+Vignes, 1993); and half an ulp of the values themselves. Relative to the values it is at least a quarter of
+the median over all groups. Limits, in policy.py, are multiples of that scale.
 """
 
 from __future__ import annotations

@@ -38,21 +38,19 @@ class OpenNamespaces:
         """Open them, after the process itself.
 
         Raises:
-            OSError: it may not be looked at, or is gone.
+            MachineError: it may not be looked at, or is gone.
         """
-        names = [
-            name
-            for name in NAMESPACES
-            if os.readlink(f"/proc/{pid}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}")  # noqa: PTH115
-        ]
-        self.flags = sum(NAMESPACES[name] for name in names)
-        self.files = [os.pidfd_open(pid)]
+        self.flags, self.files = 0, list[int]()
         try:
-            for name in names:
-                self.files.append(os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC))
-        except OSError:
+            self.files.append(os.pidfd_open(pid))
+            for name, flag in NAMESPACES.items():
+                theirs, ours = (f"/proc/{which}/ns/{name}" for which in (pid, "self"))
+                if os.readlink(theirs) != os.readlink(ours):  # noqa: PTH115
+                    self.files.append(os.open(theirs, os.O_RDONLY | os.O_CLOEXEC))
+                    self.flags |= flag
+        except OSError as error:
             self.close()
-            raise
+            raise MachineError(f"cannot enter a sandbox: {error}") from error
 
     def close(self) -> None:
         """Close them."""

@@ -126,7 +126,8 @@ def start_program(
         forked=bool(request.preload) and features >= FORKED_INTO,
     )
     plan = init_plan.plan(request.argv, policy, request.fds, state)
-    with closing(_namespaces(hello.pid)) if state.forked else nullcontext() as namespaces:
+    # With its plan `init` lets nobody look at it any more.
+    with closing(OpenNamespaces(hello.pid)) if state.forked else nullcontext() as namespaces:
         resources.control.send(plan)
         if namespaces is not None:
             _expect(resources.control, "started", capture, deadline)
@@ -158,14 +159,6 @@ def _fork(
         servers.fork(request.argv, environment, request.preload, namespaces=namespaces, files=files)
     finally:
         resources.control.close_child()
-
-
-def _namespaces(pid: int) -> OpenNamespaces:
-    """Open what `init` lets nobody look at once it has its plan."""
-    try:
-        return OpenNamespaces(pid)
-    except OSError as error:
-        raise MachineError(f"cannot enter a sandbox: {error}") from error
 
 
 def _spawn_bubblewrap(
