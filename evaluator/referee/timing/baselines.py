@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -54,7 +53,11 @@ class BaselineTimer:
     ) -> None:
         self._context = context
         self._cache = BaselineCache(context.driver)
-        self._spreads = PooledSpreads(context.driver, f"{_device_name(session.kind)}:{torch.__version__}")
+        self._spreads = (
+            PooledSpreads(context.driver, f"{torch.cuda.get_device_name()}:{torch.__version__}")
+            if session.kind == "cuda"
+            else None
+        )
         self._pool = pool
         self._config = config
         self._session = session
@@ -128,9 +131,9 @@ class BaselineTimer:
             ProblemError: the reference does not run in its sandbox.
         """
         wants_compiled = "compile" in self._config.baselines and self._cache.lacks("compile_ratio")
-        plain, about_ms = 1, self._session.call_ms
-        if about_ms and self._cache.lacks("process_spread") and self._spreads.typical(True, about_ms) is None:
-            plain = policy.COMPARED_PROCESSES[self._kind]  # on a CPU they start in no time, where needed
+        plain = 1
+        if self._cache.lacks("process_spread") and self._pooled_spread(True, self._session.call_ms) is None:
+            plain = policy.COMPARED_PROCESSES[self._kind]
         driver, compiling = self._context.driver, None
         try:
             driver.ask(Expect(count=plain + wants_compiled))
@@ -257,22 +260,25 @@ class BaselineTimer:
     def _process_spread(self, eager: CallBuffers, count: int, *, queued: bool, call_ms: float) -> float:
         """Spread between processes of the reference, interleaved, or from this machine's cache.
 
-        On a device that has told it for many problems with calls this long, theirs is taken.
+        On a GPU that has told it for many problems with calls this long, theirs is taken.
         """
         known, others = (
             self._cache.recall("process_spread", queued),
             policy.COMPARED_PROCESSES[self._kind] - 1,
         )
         if known is None:
-            known = self._spreads.typical(queued, call_ms)
+            known = self._pooled_spread(queued, call_ms)
         if known is not None:
             return known
         ratios = [self._ratio_to(eager, self._reference(), count, queued)[0] for _ in range(others)]
         found = process_spread([1.0, *ratios])
         self._remember(queued, process_spread=found)
-        if not self._disturbed:
+        if self._spreads is not None and not self._disturbed:
             self._spreads.add(queued, call_ms, found)
         return found
+
+    def _pooled_spread(self, queued: bool, call_ms: float) -> float | None:
+        return None if self._spreads is None else self._spreads.typical(queued, call_ms)
 
     def _ratio_to(
         self, eager: CallBuffers, other: CallBuffers, count: int, queued: bool
@@ -384,12 +390,6 @@ def _compile_failure_reason(failure: CandidateFailed) -> str:
         f"the baseline `compile` could not be measured, so nothing is scored: {failure.detail[:300]}; "
         "try again, or leave it out of `baselines`"
     )
-
-
-def _device_name(kind: str) -> str:
-    if kind == "cuda":
-        return torch.cuda.get_device_name()
-    return f"{torch.backends.cpu.get_cpu_capability()}:{os.cpu_count()}"
 
 
 def _few(count: int, call_ms: float) -> int:

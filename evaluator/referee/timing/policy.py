@@ -152,7 +152,7 @@ others cause both, and compiling takes a minute."""
 COMPARED_PROCESSES: Final = {"cpu": 3, "cuda": 4}
 """Reference processes that are compared."""
 POOLED_SPREADS: Final = 5
-"""Problems with calls about as long, after which the spread between processes is taken from theirs."""
+"""Problems with calls about as long, after which a GPU's spread between processes is taken from theirs."""
 POOLED_QUANTILE: Final = 0.9
 """Quantile of theirs that counts: where it is taken too small, an interval is too narrow."""
 KEPT_SPREADS: Final = 64
