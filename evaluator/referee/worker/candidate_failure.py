@@ -61,7 +61,7 @@ def death_of(report: Ended) -> CandidateFailed:
     if report.signal:
         return CandidateFailed(
             Status.RUNTIME_ERROR,
-            f"the process died of {report.reason}",
+            f"the process died: {report.reason}",
             fault=report.signal in (SIGSEGV, SIGBUS),
         )
     return CandidateFailed(

@@ -156,7 +156,7 @@ class _Compiling(BaselineTimer):
 
 
 _UNSUPPORTED = CandidateFailed(Status.RUNTIME_ERROR, "Unsupported: an operator", traceback="")
-_DIED = CandidateFailed(Status.RUNTIME_ERROR, "the process died of SIGKILL")
+_DIED = CandidateFailed(Status.RUNTIME_ERROR, "the process died: ended by SIGKILL")
 
 
 def test_a_baseline_that_failed_once_is_measured_again():
