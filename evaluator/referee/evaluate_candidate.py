@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
@@ -19,8 +20,8 @@ from kernelwright.evaluator.referee.outcome import Outcome
 from kernelwright.evaluator.referee.policy import INCONCLUSIVE
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
-from kernelwright.evaluator.referee.worker.second_process import SecondProcess
-from kernelwright.evaluator.referee.worker.setup import load
+from kernelwright.evaluator.referee.worker.second_process import SecondProcess, load_again
+from kernelwright.evaluator.referee.worker.setup import VERIFIED, ModelSpec, lay_out_call, load, start
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import (
     Measurement,
@@ -78,7 +79,12 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
     config, source = problem.config, request.source
     measurement = plausibility = None
     progress.enter(Stage.LOAD)
-    with problem.worker(compile_s=request.compile_s, full_headers=request.full_headers) as worker:
+    with contextlib.ExitStack() as processes:
+        worker = processes.enter_context(
+            problem.worker(
+                compile_s=request.compile_s, full_headers=request.full_headers, alone=request.others_evicted
+            )
+        )
         progress.started(worker)
         load(problem.context, worker, source, class_name="ModelNew")
 
@@ -87,10 +93,12 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
 
         if config.measure:
             progress.enter(Stage.TIME)
+            spec = _timed_model(problem, verification)
+            worker = processes.enter_context(_timed_process(problem, worker, source, spec))
             problem.sanitizer.start_ahead(config.sanitize, source, progress.builds)
             with problem.device_alone(worker):
                 buffers = problem.timer.lay_out(worker)
-                measurement = progress.add(_time(problem, worker, buffers, source, verification))
+                measurement = progress.add(_time(problem, worker, buffers, source, spec))
                 plausibility = progress.add(problem.roofline.assess(measurement.candidate.median_ms))
                 progress.enter(Stage.ATTRIBUTE)
             progress.add(attribution(problem.context, worker, source))
@@ -155,16 +163,43 @@ def _verify(problem: OpenProblem, worker: WorkerProcess, request: EvaluationRequ
         raise failure from None
 
 
-def _time(
-    problem: OpenProblem,
-    worker: WorkerProcess,
-    buffers: CallBuffers,
-    source: str,
-    verification: Verification,
-) -> Measurement:
+def _timed_model(problem: OpenProblem, verification: Verification) -> ModelSpec:
+    """The model that is timed, with weights that it was verified with."""
     draw = problem.pool.draws[0]
     state = draw.model.state_dict() if verification.weights == "state_dict" else None
-    spec = draw.spec("ModelNew", state=state)
+    return draw.spec("ModelNew", state=state)
+
+
+@contextlib.contextmanager
+def _timed_process(
+    problem: OpenProblem, verified: WorkerProcess, source: str, spec: ModelSpec
+) -> Iterator[WorkerProcess]:
+    """The process to be timed: the verified one or, if it had to end for the baselines' sake, another one.
+
+    Raises:
+        CandidateFailed: the candidate failed in another one.
+    """
+    if problem.can_measure_beside_candidate:
+        yield verified
+        return
+    verified.close()
+    problem.measure_baselines()
+    problem.release_device()
+    worker = start(problem.context, role="timed", compile_s=verified.compile_s)
+    try:
+        load_again(problem.context, worker, source, spec, problem.config.limits.total_s)
+        base = problem.pool.bases[0]
+        buffers = lay_out_call(worker, VERIFIED, base.arguments, base.expected.output)
+        problem.context.device.synchronize()
+        buffers.run("m", timeout_s=problem.config.limits.call_s)
+        yield worker
+    finally:
+        worker.close()
+
+
+def _time(
+    problem: OpenProblem, worker: WorkerProcess, buffers: CallBuffers, source: str, spec: ModelSpec
+) -> Measurement:
     second = SecondProcess(problem.context, worker, source, spec, problem.config.limits.total_s)
     with contextlib.closing(second):
         return problem.timer.time(buffers, lambda: problem.timer.lay_out(second.worker()))

@@ -63,14 +63,18 @@ class OpenProblem:
 
     def release_device(self) -> None:
         """Give the device back."""
+        self.timer.baselines.rest()
         self.context.driver.release()
 
     @contextmanager
-    def worker(self, *, compile_s: float, full_headers: bool) -> Iterator[WorkerProcess]:
-        """Start a candidate's worker, whose time runs from here; end it afterwards."""
-        if self.config.measure and self.on_gpu:
-            # Freezing would not stop what a contestant has queued on a GPU.
-            self._measure_baselines()
+    def worker(self, *, compile_s: float, full_headers: bool, alone: bool) -> Iterator[WorkerProcess]:
+        """Start a candidate's worker, whose time runs from here; end it afterwards.
+
+        On a GPU the reference is compiled meanwhile, unless it is compiled already, or this evaluation is
+        `alone` on the device because memory was short.
+        """
+        if self.config.measure and self.on_gpu and (alone or not self.timer.baselines.begin()):
+            self.measure_baselines()
             self.release_device()
         worker = start(self.context, role="candidate", full_headers=full_headers, compile_s=compile_s)
         try:
@@ -79,6 +83,14 @@ class OpenProblem:
             yield worker
         finally:
             worker.close()
+
+    @property
+    def can_measure_beside_candidate(self) -> bool:
+        """False while baselines, which count for all candidates, are to be measured on a GPU.
+
+        Freezing a candidate does not stop what it has queued there.
+        """
+        return self.timer.baselines.known or not self.on_gpu
 
     @contextmanager
     def device_alone(self, worker: WorkerProcess) -> Iterator[None]:
@@ -90,7 +102,7 @@ class OpenProblem:
         """
         worker.freeze()
         asked = time.monotonic()
-        self._measure_baselines()
+        self.measure_baselines()
         self.hold_device(exclusive=True)
         worker.extend(time.monotonic() - asked)
         worker.thaw()
@@ -112,7 +124,7 @@ class OpenProblem:
         finally:
             self.release_device()
 
-    def _measure_baselines(self) -> None:
+    def measure_baselines(self) -> None:
         """Measure once what candidates are compared with; it has the device alone, too."""
         if self.timer.baselines.known:
             return

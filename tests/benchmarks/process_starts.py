@@ -13,7 +13,7 @@ from support.machine import busy_s
 
 from kernelwright.evaluator import EvaluationConfig, SandboxTier
 from kernelwright.evaluator.driver.processes.connection import connected
-from kernelwright.evaluator.driver.processes.runtime_image import PRELOADED, RuntimeImage
+from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage, preloaded
 from kernelwright.evaluator.ipc.channel import Channel
 from kernelwright.evaluator.ipc.contestant_messages import Listening
 from kernelwright.evaluator.ipc.messages import decode
@@ -47,7 +47,7 @@ def main() -> None:
     try:
         with Launcher() as launcher:
             for number in range(REPEATS + 1):
-                for name, preload in (("executed", ()), ("forked", PRELOADED["contestant"])):
+                for name, preload in (("executed", ()), ("forked", preloaded("cpu"))):
                     found = measure(launcher, image, preload)
                     if number > 0:  # first ones read files, and import for all
                         taken[name].append(found)

@@ -15,7 +15,7 @@ from kernelwright.evaluator.driver.built_libraries import BuiltLibraries
 from kernelwright.evaluator.driver.policy import START_S
 from kernelwright.evaluator.driver.processes.connection import connected
 from kernelwright.evaluator.driver.processes.pausable_processes import PausableProcesses, can_pause_on
-from kernelwright.evaluator.driver.processes.runtime_image import PRELOADED, RuntimeImage
+from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage, preloaded
 from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.ipc.channel import Channel
 from kernelwright.evaluator.ipc.contestant_messages import Listening, Setup
@@ -103,7 +103,8 @@ class ProcessLauncher:
             command, bounds, fds = self.staging.command("contestant", fd), policy, [fd]
             if watch is not None:
                 command, bounds, fds = watch.command(command), watch.policy(policy), [fd, watch.log]
-            kept, preload = self.config.limits.output_kib << 10, () if watch else PRELOADED["contestant"]
+            preload = () if watch else preloaded(self.device.partition(":")[0])
+            kept = self.config.limits.output_kib << 10
             return self.launcher.start(command, bounds, fds=tuple(fds), output_bytes=kept, preload=preload)
 
         end, sandboxed = connected(started)

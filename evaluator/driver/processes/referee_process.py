@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from kernelwright.evaluator.driver.processes.connection import connected
-from kernelwright.evaluator.driver.processes.runtime_image import PRELOADED, RuntimeImage
+from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage, preloaded
 from kernelwright.evaluator.ipc.channel import Channel
 from kernelwright.evaluator.ipc.messages import A_co, Dispatcher, M, Message, Request, answers_to, decode
 from kernelwright.evaluator.ipc.referee_messages import Refused
@@ -36,7 +36,7 @@ class RefereeProcess:
         Raises:
             MachineError: the sandbox could not be started.
         """
-        preload = PRELOADED["referee"]
+        preload = preloaded("referee")
         ours, self.sandboxed = connected(
             lambda fd: launcher.start(image.command("referee", fd), policy, fds=(fd,), preload=preload)
         )

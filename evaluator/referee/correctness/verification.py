@@ -35,6 +35,7 @@ from kernelwright.evaluator.referee.reference.reference import Reference
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.setup import (
+    VERIFIED,
     CallMemory,
     ProblemContext,
     call_bytes,
@@ -92,7 +93,7 @@ class Verifier:
             1, call_bytes(arguments, output)
         )
         self._slots = max(FEWEST_VERIFY_CALLS, min(VERIFY_CALLS, affordable))
-        self._buffers: CallBuffers = lay_out(worker, arguments, output, CallMemory("verify", self._slots))
+        self._buffers: CallBuffers = lay_out(worker, arguments, output, CallMemory(VERIFIED, self._slots))
 
     def verify(self, trials: int) -> Verification:
         """Check both weight draws; afterwards the worker holds model `m` of the first draw.
@@ -137,7 +138,7 @@ class Verifier:
 
     def _runs_guarded(self, trial: Trial, edge: Edge, tensors: tuple[str, ...]) -> bool:
         """Check one guarded call; False where it cannot be made, or cannot do with such addresses."""
-        self._guarded.guard(self._worker, "verify", edge, *tensors)
+        self._guarded.guard(self._worker, VERIFIED, edge, *tensors)
         try:
             comparison = self._check(trial, "m", guarded=True)
         except CandidateFailed as failure:

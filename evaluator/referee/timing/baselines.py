@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Final
 
 import torch
@@ -15,18 +13,13 @@ from kernelwright.evaluator.referee.device_memory import require_shortage_is_own
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.baseline_cache import BaselineCache, PooledSpreads
 from kernelwright.evaluator.referee.timing.claimed_time import trusted_timing
+from kernelwright.evaluator.referee.timing.compiled_reference import CompiledReference
 from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, is_contended
 from kernelwright.evaluator.referee.timing.statistics import process_spread, ratio, ratio_interval
 from kernelwright.evaluator.referee.timing.timing_session import Baselines, TimingSession
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
-from kernelwright.evaluator.referee.worker.setup import (
-    ProblemContext,
-    begin_construction,
-    lay_out_call,
-    load,
-    start,
-)
+from kernelwright.evaluator.referee.worker.setup import ProblemContext, load_model, start
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import EvaluatorError, ProblemError
@@ -34,15 +27,6 @@ from kernelwright.evaluator.schema.evaluation import Status, Timing
 
 _OTHER_OUTPUTS: Final = (Status.WRONG_VALUES, Status.WRONG_SHAPE, Status.WRONG_DTYPE, Status.INPUT_MUTATED)
 """Compiled, the reference does something else."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Compiling:
-    """A process that constructs the compiled reference."""
-
-    worker: WorkerProcess
-    finish: Callable[[], None]
-    """Waits until it is constructed."""
 
 
 class BaselineTimer:
@@ -65,11 +49,7 @@ class BaselineTimer:
         self._measured: Baselines | None = None
         self._started: list[WorkerProcess] = []
         """Reference processes started ahead; memory for timed calls is taken by one after the other."""
-        self._compiled: WorkerProcess | None = None
-        """A process that holds the compiled reference, started ahead."""
-        self._compile_failures = 0
-        self._compile_failure: CandidateFailed | None = None
-        """The last failure of a process that was to compile ahead."""
+        self._compiled = CompiledReference(context, pool)
         self._disturbed = False
         """True once other programs wanted the cores while something was measured."""
 
@@ -124,32 +104,38 @@ class BaselineTimer:
             self._session.allow_for(self._measured.facts.solo_ms)
         return self._measured
 
+    def begin(self) -> bool:
+        """Begin to compile the reference, or go on, until `rest`; False where there is nothing to compile."""
+        return self._lacks_compiled and self._compiled.begin()
+
+    def rest(self) -> None:
+        """Stop compiling, as the device is given back."""
+        self._compiled.rest()
+
     def start(self) -> None:
         """Start the processes that `measure` will time, while others may still use the device.
 
         Raises:
             ProblemError: the reference does not run in its sandbox.
         """
-        wants_compiled = "compile" in self._config.baselines and self._cache.lacks("compile_ratio")
         plain = 1
         if self._cache.lacks("process_spread") and self._pooled_spread(True, self._session.call_ms) is None:
             plain = policy.COMPARED_PROCESSES[self._kind]
-        driver, compiling = self._context.driver, None
+        driver = self._context.driver
+        driver.ask(Expect(count=plain))
+        self.begin()
         try:
-            driver.ask(Expect(count=plain + wants_compiled))
-            if wants_compiled:
-                compiling = self._begin_compiling()
             for _ in range(plain):
                 worker = start(self._context, role="baseline")
                 driver.hold(exclusive=False, anew=True)
-                self._begin_load(worker, compiled=False)()
+                self._load(worker)
                 self._started.append(worker)
         except CandidateFailed as failure:
             if not self._started:
                 self._require_room(failure)
                 raise ProblemError(f"the reference failed in its sandbox: {failure.detail}") from failure
-        if compiling is not None:
-            self._compile_ahead(compiling)
+        if self._lacks_compiled:
+            self._compiled.finish()
 
     def close(self) -> None:
         """End the baselines' processes."""
@@ -202,26 +188,11 @@ class BaselineTimer:
         )
         return Baselines(eager.worker, queued, facts, count, gate, capacity, eager)
 
-    def _begin_compiling(self) -> _Compiling:
-        """Start a process and begin to construct the compiled reference, which takes seconds."""
-        worker = start(self._context, role="baseline")
-        self._context.driver.hold(exclusive=False, anew=True)
-        return _Compiling(worker, self._begin_load(worker, compiled=True))
-
-    def _compile_ahead(self, begun: _Compiling | None) -> None:
-        """Compile in the process that was begun; where that fails, in another one."""
-        while self._compiled is None and self._compile_failures < policy.COMPILE_ATTEMPTS:
-            try:
-                begun = begun or self._begin_compiling()
-                begun.finish()
-                self._compile(begun.worker)
-                self._compiled, self._compile_failure = begun.worker, None
-            except CandidateFailed as failure:
-                self._compile_failure = failure
-                self._compile_failures += 1
-                if begun is not None:
-                    begun.worker.close()
-                begun = None
+    @property
+    def _lacks_compiled(self) -> bool:
+        """True where the compiled reference is to be measured, and no cache tells its time."""
+        wanted = not self.known and "compile" in self._config.baselines
+        return wanted and self._cache.lacks("compile_ratio")
 
     def _compile_ratio_with_retry(self, eager: CallBuffers, count: int, alone: Timing, queued: bool) -> float:
         """Measure `_compile_ratio`; where it fails, retry while nobody else uses the device.
@@ -235,12 +206,11 @@ class BaselineTimer:
                 return self._compile_ratio(eager, count, alone, queued)
             except (CandidateFailed, torch.OutOfMemoryError) as error:
                 self._require_room(error)
-                self._compile_failures += 1
-                if self._compile_failures < policy.COMPILE_ATTEMPTS:
-                    continue
-                if isinstance(error, CandidateFailed):
-                    raise
-                raise CandidateFailed(Status.OUT_OF_MEMORY, str(error)) from error
+                if not isinstance(error, CandidateFailed):
+                    error = CandidateFailed(Status.OUT_OF_MEMORY, str(error))
+                self._compiled.note(error)
+                if not self._compiled.may_be_tried:
+                    raise error from None
 
     def _compile_ratio(self, eager: CallBuffers, count: int, alone: Timing, queued: bool) -> float:
         """Compiled time over eager time, interleaved, or from this machine's cache."""
@@ -310,40 +280,22 @@ class BaselineTimer:
 
     def _reference(self, *, compiled: bool = False) -> CallBuffers:
         """Take a process with the reference that was started ahead, or start one."""
-        if (
-            compiled
-            and self._compile_failure is not None
-            and self._compile_failures == policy.COMPILE_ATTEMPTS
-        ):
-            raise self._compile_failure
-        if compiled and self._compiled is not None:
-            worker, self._compiled, is_ready = self._compiled, None, True
+        if compiled:
+            worker, is_ready = self._compiled.take(), True
         else:
-            is_ready = bool(self._started) and not compiled
+            is_ready = bool(self._started)
             worker = self._started.pop(0) if is_ready else start(self._context, role="baseline")
         try:
             if not is_ready:
-                self._begin_load(worker, compiled=compiled)()
-                if compiled:
-                    self._compile(worker)
+                self._load(worker)
             return self._session.lay_out(worker)
         except BaseException:
             worker.close()
             raise
 
-    def _begin_load(self, worker: WorkerProcess, *, compiled: bool) -> Callable[[], None]:
-        """Import the reference and begin to construct it; return what waits for that."""
-        draw = self._pool.draws[0]
-        spec = replace(draw.spec("Model"), compiled=compiled)
-        load(self._context, worker, self._context.reference.source, class_name=spec.class_name)
-        return begin_construction(self._context, worker, spec)
-
-    def _compile(self, worker: WorkerProcess) -> None:
-        """Make a compiled model's first call, on inputs of the problem: zeros may be none."""
-        base = self._pool.bases[0]
-        buffers = lay_out_call(worker, "first", base.arguments, base.expected.output)
-        self._context.device.synchronize()
-        buffers.run("m", timeout_s=policy.COMPILE_S)
+    def _load(self, worker: WorkerProcess) -> None:
+        spec = self._pool.draws[0].spec("Model")
+        load_model(self._context, worker, self._context.reference.source, spec)
 
     def _require_room(self, error: Exception) -> None:
         """Raise where others may have taken the memory that a baseline lacks.
@@ -361,9 +313,7 @@ class BaselineTimer:
         """End processes started ahead for numbers that the cache held after all."""
         while self._started:
             self._started.pop().close()
-        if self._compiled is not None:
-            self._compiled.close()
-            self._compiled = None
+        self._compiled.close()
 
 
 def still_holds(*, known_ms: float | None, error: float | None, solo_ms: float, most: float) -> bool:

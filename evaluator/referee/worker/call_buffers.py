@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -77,9 +78,23 @@ class CallBuffers:
         Raises:
             CandidateFailed: the worker failed or hung, or an output has the wrong shape or type.
         """
-        ran = self.worker.run(
-            self.layout, model=model, first=first, count=count, timeout_s=timeout_s, timed=timed
+        return self._noted(
+            first,
+            count,
+            self.worker.run(
+                self.layout, model=model, first=first, count=count, timeout_s=timeout_s, timed=timed
+            ),
         )
+
+    def begin_run(self, model: str, *, timeout_s: float) -> Callable[[], RunResult]:
+        """Begin the first prepared call, untimed; return what waits for its end, and raises what `run` does.
+
+        Nothing else may be asked of the worker before.
+        """
+        finish = self.worker.begin_run(self.layout, model=model, timeout_s=timeout_s)
+        return lambda: self._noted(0, 1, finish())
+
+    def _noted(self, first: int, count: int, ran: RunResult) -> RunResult:
         if ran.complaint:
             raise CandidateFailed(_COMPLAINTS.get(ran.kind, Status.WRONG_DTYPE), ran.complaint)
         self.returned.note(first, count, ran.where)

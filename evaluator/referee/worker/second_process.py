@@ -28,13 +28,10 @@ class SecondProcess:
         Raises:
             CandidateFailed: the candidate failed on the way.
         """
-        driver = self.context.driver
         self.first.freeze()
-        driver.release()  # what is starting ahead waits for it
+        self.context.driver.release()  # what is starting ahead waits for it
         worker = self._worker = start(self.context, role="timed", compile_s=self.first.compile_s)
-        driver.hold(exclusive=False)
-        worker.limit(self.total_s)
-        load_model(self.context, worker, self.source, self.spec)
+        load_again(self.context, worker, self.source, self.spec, self.total_s)
         worker.freeze()
         worker.extend(hold_quiet(self.context))
         worker.thaw()
@@ -44,3 +41,12 @@ class SecondProcess:
         """End the process, if there is one."""
         if self._worker is not None:
             self._worker.close()
+
+
+def load_again(
+    context: ProblemContext, worker: WorkerProcess, source: str, spec: ModelSpec, total_s: float
+) -> None:
+    """Load a verified candidate in another process, which shares the device and has so many seconds."""
+    context.driver.hold(exclusive=False)
+    worker.limit(total_s)
+    load_model(context, worker, source, spec)

@@ -5,9 +5,8 @@ Every worker goes the same way: `start` (or `configure` one that a tool started)
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import torch
 
@@ -21,6 +20,9 @@ from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers, writ
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 from kernelwright.evaluator.referee.worker.policy import LAY_OUT_S
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
+
+VERIFIED: Final = "verify"
+"""Name of the layout that a candidate is verified and profiled on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +105,6 @@ def load(context: ProblemContext, worker: WorkerProcess, source: str, *, class_n
 
 def construct(context: ProblemContext, worker: WorkerProcess, spec: ModelSpec) -> None:
     """Construct a model in a worker, under a seed or with the reference's state."""
-    begin_construction(context, worker, spec)()
-
-
-def begin_construction(context: ProblemContext, worker: WorkerProcess, spec: ModelSpec) -> Callable[[], None]:
-    """Begin to construct a model; return what waits for that, as compiling one takes long."""
     arguments = context.reference.init_arguments()
     leaves = list(arguments.leaves)
     leaves += (spec.state or {}).values()
@@ -131,13 +128,8 @@ def begin_construction(context: ProblemContext, worker: WorkerProcess, spec: Mod
         dtype={"as_is": "", "fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[context.dtype],
         compile=spec.compiled,
     )
-    answer = worker.post(request, context.load_s)
-
-    def finish() -> None:
-        answer()
-        worker.begin_model(spec.model, restores=context.keeps_state)
-
-    return finish
+    worker.ask(request, context.load_s)
+    worker.begin_model(spec.model, restores=context.keeps_state)
 
 
 def call_bytes(arguments: Arguments, output: Output) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernelwright.evaluator.ipc.channel import JsonObject, encoded
 from kernelwright.evaluator.ipc.contestant_messages import (
@@ -136,13 +136,50 @@ class CallRunner:
             late=launch_ms is None,
             look=None if timed is None else timed.look,
         )
-        self._called.add((model, layout))
-        owned, owned_ms = self._own(layout, timeout_s)
-        if timed is not None:
-            timed.withdraw()
-        collected, collect_ms = self._collect(Collect(layout=layout, first=first, kept=None), timeout_s)
-        if self._restores:
-            setup_ms += self._ask(Restore(), timeout_s)
+        withdraw = None if timed is None else timed.withdraw
+        result = self._after_calls(request, ran, outer_ms, timeout_s, withdraw)
+        return replace(result, setup_ms=result.setup_ms + setup_ms, launch_ms=launch_ms)
+
+    def begin(self, layout: str, *, model: str, timeout_s: float) -> Callable[[], RunResult]:
+        """Begin one untimed call; return what waits for its end and collects its outputs."""
+        request = Run(
+            layout=layout,
+            model=model,
+            first=0,
+            count=1,
+            lead=0,
+            restore=self._restores,
+            ready=False,
+            gate_block=None,
+            gate_value=0,
+        )
+        compile_s = 0.0 if (model, layout) in self._called else self._compile_s
+        started = time.perf_counter_ns()
+        answer = self._channel.post(request, timeout_s + compile_s)
+        self._channel.thaw()
+
+        def finish() -> RunResult:
+            ran = answer()
+            outer_ms = (time.perf_counter_ns() - started) / 1e6
+            return self._after_calls(request, ran, outer_ms, timeout_s, None)
+
+        return finish
+
+    def _after_calls(
+        self,
+        run: Run,
+        ran: Ran,
+        outer_ms: float,
+        timeout_s: float,
+        withdraw: Callable[[], None] | None,
+    ) -> RunResult:
+        """Do what follows the calls of a run: outputs are copied and collected, state is restored."""
+        self._called.add((run.model, run.layout))
+        owned, owned_ms = self._own(run.layout, timeout_s)
+        if withdraw is not None:
+            withdraw()
+        collect = Collect(layout=run.layout, first=run.first, kept=None)
+        collected, collect_ms = self._collect(collect, timeout_s)
         return RunResult(
             ran.inner_ms,
             outer_ms,
@@ -152,8 +189,7 @@ class CallRunner:
             owned.where,
             owned.copied_ms,
             owned_ms,
-            setup_ms,
-            launch_ms,
+            self._ask(Restore(), timeout_s) if self._restores else 0.0,
         )
 
     def _make_ready(self, run: Run, timeout_s: float) -> float:

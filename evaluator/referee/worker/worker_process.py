@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import torch
 
@@ -100,9 +101,20 @@ class WorkerProcess(WorkerChannel):
         Raises:
             ProblemError: the reference's outputs do not fit where they fitted when it was opened.
         """
-        ran = self._runner.run(
-            layout, model=model, first=first, count=count, timeout_s=timeout_s, timed=timed
+        return self._fitting(
+            self._runner.run(layout, model=model, first=first, count=count, timeout_s=timeout_s, timed=timed)
         )
+
+    def begin_run(self, layout: str, *, model: str, timeout_s: float) -> Callable[[], RunResult]:
+        """Begin one prepared call, untimed; return what waits for its end, before which nothing may be asked.
+
+        Raises:
+            ProblemError: as `run` does, when it is waited for.
+        """
+        finish = self._runner.begin(layout, model=model, timeout_s=timeout_s)
+        return lambda: self._fitting(finish())
+
+    def _fitting(self, ran: RunResult) -> RunResult:
         if ran.complaint and self.role == "baseline":
             raise ProblemError(f"the reference answers differently shaped from draw to draw: {ran.complaint}")
         return ran

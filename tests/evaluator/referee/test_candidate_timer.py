@@ -1,6 +1,7 @@
 """The reference's own process, for as long as its candidates are timed against it."""
 
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -21,6 +22,7 @@ from kernelwright.evaluator.referee.timing.baseline_cache import BaselineCache
 from kernelwright.evaluator.referee.timing.baselines import BaselineTimer, still_holds
 from kernelwright.evaluator.referee.timing.candidate_timer import CandidateTimer, TimedCandidate
 from kernelwright.evaluator.referee.timing.claimed_time import Batch
+from kernelwright.evaluator.referee.timing.compiled_reference import CompiledReference
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed, MeasurementDoubt
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
@@ -63,6 +65,43 @@ def test_a_ratio_is_measured_anew_once_it_may_be_wrong():
     assert not still_holds(known_ms=None, error=None, solo_ms=1.0, most=0.05)
 
 
+class _Compilations(CompiledReference):
+    """A reference whose compilations end as told, one after the other, and then well."""
+
+    def __init__(self, *ends: CandidateFailed) -> None:
+        context: Any = SimpleNamespace(driver=SimpleNamespace(ask=lambda request: None))
+        super().__init__(context, cast(Any, None))
+        self.ends = list(ends)
+        self.asked: list[str] = []
+
+    def _compile(self) -> Any:
+        self.asked.append("compile")
+
+        def note(what: str) -> Callable[[], None]:
+            return lambda: self.asked.append(what)
+
+        def finish() -> None:
+            self.asked.append("wait")
+            if self.ends:
+                raise self.ends.pop(0)
+
+        worker = SimpleNamespace(close=note("close"), freeze=note("freeze"), thaw=note("thaw"))
+        return SimpleNamespace(worker=worker, finish=finish)
+
+
+def _baseline_timer(known: dict[str, float], pooled: float | None, compiled: CompiledReference) -> Any:
+    timer: Any = object.__new__(BaselineTimer)
+    driver = SimpleNamespace(recall=lambda: known, hold=lambda **how: 0.0, ask=lambda request: None)
+    timer._context = SimpleNamespace(driver=driver)
+    timer._cache = BaselineCache(cast(DriverLink, driver))
+    timer._config = EvaluationConfig(baselines=("eager", "compile"))
+    timer._spreads = SimpleNamespace(typical=lambda queued, call_ms: pooled)
+    timer._session = SimpleNamespace(lay_out=lambda worker: worker, call_ms=0.1)
+    timer._kind, timer._started, timer._compiled, timer._measured = "cuda", [], compiled, None
+    timer._load = lambda worker: None
+    return timer
+
+
 @pytest.mark.parametrize(
     ("known", "pooled", "processes", "compiled"),
     [
@@ -78,56 +117,46 @@ def test_only_what_a_machine_does_not_know_yet_needs_processes(
 ):
     """Whether it is known of queued calls or of others, since only one of them is ever measured."""
     monkeypatch.setattr(baselines, "start", lambda context, role: object())
-    timer: Any = object.__new__(BaselineTimer)
-    driver = SimpleNamespace(
-        recall=lambda: known, hold=lambda **how: 0.0, release=lambda: None, ask=lambda request: None
-    )
-    timer._context = SimpleNamespace(driver=driver)
-    timer._cache = BaselineCache(cast(DriverLink, driver))
-    timer._config = EvaluationConfig(baselines=("eager", "compile"))
-    timer._spreads = SimpleNamespace(typical=lambda queued, call_ms: pooled)
-    timer._session = SimpleNamespace(lay_out=lambda worker: worker, call_ms=0.1)
-    timer._kind, timer._started, timer._compiled = "cuda", [], None
-    timer._compile_failures, timer._compile_failure = 0, None
-    timer._begin_load = lambda *args, **options: lambda: None
-    timer._compile = lambda *args: None
+    compilations = _Compilations()
+    timer = _baseline_timer(known, pooled, compilations)
+    assert timer.begin() == compiled
     timer.start()
-    assert (len(timer._started), timer._compiled is not None) == (processes, compiled)
-    timer._started, timer._compiled = [], None
+    assert (len(timer._started), "wait" in compilations.asked) == (processes, compiled)
+    timer._started, compilations.asked = [], []
     timer._config = EvaluationConfig(baselines=("eager",))
+    assert not timer.begin()
     timer.start()
-    assert (len(timer._started), timer._compiled) == (processes, None), "nobody asked for a compiled one"
+    assert (len(timer._started), compilations.asked) == (processes, []), "nobody asked for a compiled one"
 
 
 @pytest.mark.parametrize("failures", [0, 1, 2])
 def test_what_fails_to_compile_is_tried_once_more_and_never_beside_a_timing(monkeypatch, failures):
+    monkeypatch.setattr(baselines, "start", lambda context, role: object())
     ends = [CandidateFailed(Status.RUNTIME_ERROR, f"no {n}", traceback="") for n in range(failures)]
-    closed: list[object] = []
-    monkeypatch.setattr(
-        baselines, "start", lambda context, role: SimpleNamespace(close=lambda: closed.append(role))
-    )
-    timer: Any = object.__new__(BaselineTimer)
-    driver = SimpleNamespace(recall=lambda: {}, hold=lambda **how: 0.0, ask=lambda request: None)
-    timer._context = SimpleNamespace(driver=driver)
-    timer._cache = BaselineCache(cast(DriverLink, driver))
-    timer._config = EvaluationConfig(baselines=("eager", "compile"))
-    timer._spreads = SimpleNamespace(typical=lambda queued, call_ms: 0.01)
-    timer._session = SimpleNamespace(lay_out=lambda worker: worker, call_ms=0.1)
-    timer._kind, timer._started, timer._compiled = "cuda", [], None
-    timer._compile_failures, timer._compile_failure = 0, None
-    timer._begin_load = lambda *args, **options: lambda: None
-
-    def compile_or_fail(worker: object) -> None:
-        if ends:
-            raise ends.pop(0)
-
-    timer._compile = compile_or_fail
+    compilations = _Compilations(*ends)
+    timer = _baseline_timer({}, 0.01, compilations)
     timer.start()
-    assert len(closed) == failures
-    assert (timer._compiled is None) == (failures == 2)
+    assert compilations.asked.count("close") == failures
+    done = compilations.asked.copy()
     if failures == 2:
         with pytest.raises(CandidateFailed, match="no 1"):
             timer._reference(compiled=True)
+    else:
+        timer._reference(compiled=True)
+    assert compilations.asked == done
+
+
+def test_compiling_rests_while_the_device_is_given_back_and_goes_on_with_the_next_candidate():
+    compilations = _Compilations()
+    assert compilations.begin()
+    compilations.rest()
+    assert compilations.begin()
+    compilations.finish()
+    assert compilations.asked == ["compile", "freeze", "thaw", "thaw", "wait"]
+    compilations.rest()
+    assert not compilations.begin(), "it is over"
+    compilations.take()
+    assert compilations.asked.count("compile") == 1
 
 
 _DOUBT, _AGAIN = (MeasurementDoubt(Status.TAMPERED, text) for text in ("its claims", "again"))
@@ -138,7 +167,7 @@ class _Compiling(BaselineTimer):
 
     def __init__(self, *ends: Exception | float):
         self.ends = list(ends)
-        self._compile_failures = 0
+        self._compiled = _Compilations()
         self._context = cast(Any, SimpleNamespace(device=SimpleNamespace(torch_device=torch.device("cuda"))))
         self._context.device.trim = lambda: None
         self._session = cast(Any, SimpleNamespace(others_evicted=False))

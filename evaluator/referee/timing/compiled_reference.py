@@ -1,0 +1,121 @@
+"""The reference compiled by torch: in a process of its own, while candidates are built and verified."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from kernelwright.evaluator.ipc.driver_requests import Expect
+from kernelwright.evaluator.referee.correctness.trials import TrialPool
+from kernelwright.evaluator.referee.timing import policy
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
+from kernelwright.evaluator.referee.worker.setup import ProblemContext, lay_out_call, load_model, start
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiling:
+    """A process in its first call, which compiles."""
+
+    worker: WorkerProcess
+    finish: Callable[[], object]
+    """Waits until that call is over."""
+
+
+class CompiledReference:
+    """Compiles the reference, in a second process if the first fails."""
+
+    def __init__(self, context: ProblemContext, pool: TrialPool) -> None:
+        self._context = context
+        self._pool = pool
+        self._compiling: _Compiling | None = None
+        self._ready: WorkerProcess | None = None
+        self._failures = 0
+        self._failure: CandidateFailed | None = None
+        """The last failure."""
+
+    @property
+    def may_be_tried(self) -> bool:
+        """False once compiling failed too often."""
+        return self._failures < policy.COMPILE_ATTEMPTS
+
+    def begin(self) -> bool:
+        """Begin to compile, or go on, while the device is shared; False: that is over, or failed before.
+
+        It goes on by itself until `rest`, or until somebody waits for its end.
+        """
+        if self._compiling is not None:
+            self._compiling.worker.thaw()
+        elif self._ready is None and not self._failures:
+            self._context.driver.ask(Expect(count=1))
+            try:
+                self._compiling = self._compile()
+            except CandidateFailed as failure:
+                self.note(failure)
+        return self._compiling is not None
+
+    def rest(self) -> None:
+        """Stop compiling, as the device is given back."""
+        if self._compiling is not None:
+            self._compiling.worker.freeze()
+
+    def finish(self) -> None:
+        """Wait until a process holds the compiled reference, or compiling failed too often."""
+        while self._ready is None and self.may_be_tried:
+            begun = None
+            try:
+                begun, self._compiling = self._compiling or self._compile(), None
+                begun.worker.thaw()
+                begun.finish()
+                self._ready = begun.worker
+            except CandidateFailed as failure:
+                self.note(failure)
+                if begun is not None:
+                    begun.worker.close()
+
+    def take(self) -> WorkerProcess:
+        """Hand over a process that holds it as model `m`: the one that is ready, or else a new one.
+
+        Raises:
+            CandidateFailed: compiling failed too often, or again.
+        """
+        if self._ready is not None:
+            worker, self._ready = self._ready, None
+            return worker
+        if self._failure is not None and not self.may_be_tried:
+            raise self._failure
+        begun = self._compile()
+        try:
+            begun.finish()
+        except BaseException:
+            begun.worker.close()
+            raise
+        return begun.worker
+
+    def note(self, failure: CandidateFailed) -> None:
+        """Count a failure of the compiled reference."""
+        self._failure = failure
+        self._failures += 1
+
+    def close(self) -> None:
+        """End its processes."""
+        if self._compiling is not None:
+            self._compiling.worker.close()
+        if self._ready is not None:
+            self._ready.close()
+        self._compiling = self._ready = None
+
+    def _compile(self) -> _Compiling:
+        """Start a process and begin its first call, on inputs of the problem: zeros may be none."""
+        worker = start(self._context, role="baseline")
+        self._context.driver.hold(exclusive=False, anew=True)
+        try:
+            spec = replace(self._pool.draws[0].spec("Model"), compiled=True)
+            load_model(self._context, worker, self._context.reference.source, spec)
+            base = self._pool.bases[0]
+            buffers = lay_out_call(worker, "first", base.arguments, base.expected.output)
+            self._context.device.synchronize()
+            return _Compiling(worker, buffers.begin_run("m", timeout_s=policy.COMPILE_S))
+        except BaseException:
+            worker.close()
+            raise
