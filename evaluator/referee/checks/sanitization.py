@@ -9,12 +9,11 @@ A clean report on what passed is remembered: the same module need not be looked 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
@@ -22,14 +21,11 @@ import torch
 
 from kernelwright.evaluator.analysis.sanitizer_words import words_of_module
 from kernelwright.evaluator.backends.registry import BACKENDS
-from kernelwright.evaluator.devices import open_device
-from kernelwright.evaluator.ipc.contestant_messages import Finish
-from kernelwright.evaluator.ipc.driver_requests import VERSIONED, FindSanitizers, Start, ToolReport
+from kernelwright.evaluator.ipc.driver_requests import VERSIONED, FindSanitizers
 from kernelwright.evaluator.referee.checks.policy import (
     COMPILE_S,
     LARGEST_ELEMENTS,
     QUICK_SHARE,
-    REPORT_S,
     SANITIZED_CALL_S,
     SANITIZED_CALLS,
     SHOWN_WORDS,
@@ -38,18 +34,10 @@ from kernelwright.evaluator.referee.checks.policy import (
     STRESS_S,
 )
 from kernelwright.evaluator.referee.checks.stress import Stress
+from kernelwright.evaluator.referee.checks.tool_processes import TimeLimit, ToolProcesses, ToolRun
 from kernelwright.evaluator.referee.correctness.shape_variants import ShapeVariant, evaluated, smaller
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
-from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
-from kernelwright.evaluator.referee.worker.setup import (
-    ModelSpec,
-    ProblemContext,
-    configure,
-    construct,
-    lay_out_call,
-    load,
-)
-from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
+from kernelwright.evaluator.referee.worker.setup import ProblemContext
 from kernelwright.evaluator.schema.config import EvaluationConfig, Sanitize
 from kernelwright.evaluator.schema.evaluation import Sanitization, Status
 from kernelwright.evaluator.schema.record import sha256_text
@@ -60,27 +48,6 @@ _DECIDING_TOOLS: Final = ("memcheck", "racecheck")
 _REMARKING_TOOLS: Final = ("synccheck", "initcheck")
 """Tools whose findings are remarks: they run only where all are wanted."""
 _NOTHING: Final = "the candidate built nothing of its own to run the tools on"
-
-
-@dataclass(frozen=True, slots=True)
-class ToolRun:
-    """One process under one tool."""
-
-    tool: str
-    variant: ShapeVariant
-    complete: bool
-    why: str
-    """Why the report is not complete."""
-    trouble: str
-    """Failure of the candidate beside the tool's findings; empty when it ran to the end."""
-    failures: list[tuple[Status, str]]
-    remarks: list[str]
-    builds: int
-
-    @property
-    def label(self) -> str:
-        """Tool and sizes."""
-        return f"{self.tool} ({self.variant.name})"
 
 
 @dataclass(slots=True)
@@ -144,11 +111,10 @@ class Sanitizer:
         self._device_tools = (*_DECIDING_TOOLS, *remarking)
         self._kind = context.device.torch_device.type
         self._smaller: list[ShapeVariant] | None = None
-        self._deadline = 0.0
-        self._paused_s = 0.0
-        """Seconds that the referee had been paused when the candidate came."""
+        self._time: TimeLimit
+        """Of the candidate that is being sanitized."""
         self._repeatable: bool | None = None
-        self._workers: dict[str, WorkerProcess] = {}
+        self._tools = ToolProcesses(context.driver)
         self._stress: Stress | None = None
 
     def skipped(self, wanted: Sanitize, source: str, builds: int) -> Sanitization | None:
@@ -175,10 +141,7 @@ class Sanitizer:
 
     def end_unused(self) -> None:
         """End processes that were started ahead."""
-        while self._workers:
-            worker = self._workers.popitem()[1]
-            self._context.driver.report(worker.id, 0.0)
-            worker.close()
+        self._tools.end_unused()
         if self._stress is not None:
             self._stress.close()
             self._stress = None
@@ -198,14 +161,16 @@ class Sanitizer:
         kept = self._remembered(source) if call_ms is not None else None
         if kept is not None:
             return kept
-        started, self._paused_s = time.monotonic(), self._context.driver.paused_s()
-        self._deadline = started + self._limit_s + (COMPILE_S if _compiles_itself(source) else 0.0)
+        started = time.monotonic()
+        self._time = TimeLimit(
+            self._context.driver, self._limit_s + (COMPILE_S if _compiles_itself(source) else 0.0)
+        )
         self._repeatable = repeatable
         record = _Record(words={word for _, word in words_of_module(source)})
         if builds is not None and _has_nothing_of_its_own(source, builds):
             record.needed = False
         else:
-            self._share_device()
+            self._context.driver.hold(exclusive=False)
             stress = self._start_workers()
             try:
                 look = self._host if self._kind == "cpu" else self._device
@@ -244,7 +209,7 @@ class Sanitizer:
             tools = ("address",) if self._kind == "cpu" else self._device_tools
             try:
                 for tool in tools:
-                    self._workers[tool] = self._start_under(tool)
+                    self._tools.start_ahead(tool)
                 seconds = max(1.0, min(STRESS_S, self._limit_s / 4))
                 call_s = min(SANITIZED_CALL_S, self._limit_s)
                 self._stress = Stress(self._context, self._pool, seconds=seconds, call_s=call_s)
@@ -268,22 +233,36 @@ class Sanitizer:
             self._look_for_races(source, record, tool_run, stress)
 
     def _device(self, source: str, record: _Record, call_ms: float | None, stress: Stress) -> None:
-        """memcheck at the evaluated shapes, the slower tools at smaller ones."""
+        """memcheck at the evaluated shapes, the slower tools at smaller ones: all at once.
+
+        What fails beside the others for another reason than the tool's findings is tried again by itself.
+        """
         del call_ms
-        tool_run = self._run_tool("memcheck", self._variant, source)
-        record.add(tool_run)
-        if record.failures:
-            return
-        if tool_run.trouble or not _has_nothing_of_its_own(source, tool_run.builds):
-            for tool in self._device_tools[1:]:
-                for variant in self._variants_to_try(fast=False):
-                    tool_run = self._run_tool(tool, variant, source)
-                    if tool_run.failures or not tool_run.trouble:
-                        break
-                record.add(tool_run)
-                if record.failures:
-                    return
-        self._look_for_races(source, record, tool_run, stress)
+        first = [(tool, next(self._variants_of(tool))) for tool in self._device_tools]
+        for tool_run in self._tools.run(first, source, self._time, stress.prepare(source)):
+            tried = tool_run
+            if tool_run.trouble and not tool_run.failures:
+                tried = self._tried_alone(tool_run.tool, source)
+            record.add(tried)
+            if record.failures:
+                return
+            if tool_run.tool == "memcheck" and self._has_nothing_to_watch(source, tried):
+                break
+        self._look_for_races(source, record, tried, stress)
+
+    def _has_nothing_to_watch(self, source: str, tool_run: ToolRun) -> bool:
+        return not tool_run.trouble and _has_nothing_of_its_own(source, tool_run.builds)
+
+    def _tried_alone(self, tool: str, source: str) -> ToolRun:
+        """Run a tool at each of its shapes until the candidate runs there."""
+        for variant in self._variants_of(tool):
+            tool_run = self._run_tool(tool, variant, source)
+            if tool_run.failures or not tool_run.trouble:
+                break
+        return tool_run
+
+    def _variants_of(self, tool: str) -> Iterator[ShapeVariant]:
+        return iter((self._variant,)) if tool == "memcheck" else self._variants_to_try(fast=False)
 
     def _look_for_races(self, source: str, record: _Record, tool_run: ToolRun, stress: Stress) -> None:
         """Stress, which also shows whether a candidate does in sight of a tool what it does otherwise."""
@@ -311,62 +290,8 @@ class Sanitizer:
             yield from self._smaller[:SMALLER_SHAPES]
         yield self._variant
 
-    def _share_device(self) -> None:
-        """Between two processes, free a GPU for evaluations that wait to time; a CPU is busy all along."""
-        if self._kind == "cuda":
-            self._context.driver.release()
-        else:
-            self._context.driver.hold(exclusive=False)
-
-    def _left(self) -> float:
-        paused_s = self._context.driver.paused_s() - self._paused_s
-        return max(1.0, self._deadline + paused_s - time.monotonic())
-
     def _run_tool(self, tool: str, variant: ShapeVariant, source: str) -> ToolRun:
-        worker = self._workers.pop(tool, None) or self._start_under(tool)
-        trouble = ""
-        try:
-            try:
-                self._call(worker, variant, source)
-            except CandidateFailed as failure:
-                trouble = f"{failure.status.value}: {failure.detail}"
-            wait_s = self._end(worker, tool)
-            report = self._context.driver.report(worker.id, wait_s)
-        finally:
-            worker.close()
-            self._share_device()
-        return _tool_run(tool, variant, trouble, report, worker.builds.count)
-
-    def _end(self, worker: WorkerProcess, tool: str) -> float:
-        """Let the process end in good order where its tool reports at the end; seconds to wait for that."""
-        if tool == "address" or worker.lost:
-            return 0.0
-        left = min(REPORT_S, self._left())
-        with contextlib.suppress(CandidateFailed):
-            worker.ask(Finish(), left)
-        return left
-
-    def _start_under(self, tool: str) -> WorkerProcess:
-        """A process under a tool, in memory shared with the host: CUDA IPC may not work under it."""
-        return WorkerProcess(self._context.driver, open_device("cpu"), Start(role="sanitized", tool=tool))
-
-    def _call(self, worker: WorkerProcess, variant: ShapeVariant, source: str) -> None:
-        """Load, construct and call, with arguments in private memory.
-
-        Raises:
-            CandidateFailed: the candidate failed on the way.
-        """
-        context = replace(variant.context, load_s=self._left())
-        self._deadline += configure(context, worker, sharing="cpu")
-        before = time.monotonic()
-        load(context, worker, source, class_name="ModelNew")
-        if worker.builds.count:
-            self._deadline += time.monotonic() - before
-        self._deadline += self._context.driver.hold(exclusive=False)
-        construct(context, worker, ModelSpec("ModelNew", "m", variant.seed, vary=False))
-        buffers = lay_out_call(worker, "sanitize", variant.arguments, variant.output, private=True)
-        for _ in range(SANITIZED_CALLS):
-            buffers.run("m", timeout_s=self._left())
+        return self._tools.run([(tool, variant)], source, self._time)[0]
 
 
 @cache
@@ -382,15 +307,3 @@ def _compiles_itself(source: str) -> bool:
 
 def _has_nothing_of_its_own(source: str, builds: int) -> bool:
     return builds == 0 and not _compiles_itself(source)
-
-
-def _tool_run(tool: str, variant: ShapeVariant, trouble: str, report: ToolReport, builds: int) -> ToolRun:
-    failures = [
-        (Status(finding["status"]), str(finding["text"])) for finding in report.findings if finding["status"]
-    ]
-    remarks = [str(finding["text"]) for finding in report.findings if not finding["status"]]
-    complete, why = report.complete, report.why
-    if trouble and not failures:
-        reasons = [why, f"the candidate failed under it: {trouble[:300]}"]
-        complete, why = False, "; ".join(filter(None, reasons))
-    return ToolRun(tool, variant, complete or bool(failures), why, trouble, failures, remarks, builds)

@@ -7,6 +7,7 @@ alike every time are something else, such as work divided for a fixed number of 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -32,10 +33,10 @@ from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFai
 from kernelwright.evaluator.referee.worker.setup import (
     CallMemory,
     ProblemContext,
-    configure,
+    begin_configuration,
+    begin_load,
     construct,
     lay_out,
-    load,
 )
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
@@ -73,6 +74,9 @@ class Stress:
         """Correct outputs had other bits than those before."""
         self._right: list[torch.Tensor] | None = None
         """The last outputs that were found correct."""
+        self._trouble: CandidateFailed | None = None
+        """What went wrong while it got ready."""
+        self._is_loaded = False
         self._counts = self._thread_counts()
         self._worker = WorkerProcess(
             context.driver, context.device, Start(role="sanitized", threads=self._counts[0])
@@ -91,6 +95,20 @@ class Stress:
     def close(self) -> None:
         """End the process."""
         self._worker.close()
+
+    def prepare(self, source: str) -> Iterator[None]:
+        """Open the device and load the candidate; yields while the process is at it."""
+        context, worker = self._context, self._worker
+        self._is_loaded = True
+        try:
+            configured = begin_configuration(context, worker, threads=self._counts[0])
+            yield
+            configured()
+            loaded = begin_load(context, worker, source, class_name="ModelNew")
+            yield
+            loaded()
+        except CandidateFailed as failure:
+            self._trouble = failure
 
     def examine(self, source: str, *, repeatable: bool | None = None) -> tuple[Status | None, str]:
         """A status with its reason; else a remark, empty when nothing stood out.
@@ -128,8 +146,11 @@ class Stress:
     def _ready(self, source: str) -> CallBuffers | None:
         """Construct as verification does, by seed or by state; None where neither is correct."""
         context, draw, worker, most = self._context, self._pool.draws[0], self._worker, self._counts[0]
-        configure(context, worker, threads=most)
-        load(context, worker, source, class_name="ModelNew")
+        if not self._is_loaded:
+            for _ in self.prepare(source):
+                pass
+        if self._trouble is not None:
+            raise self._trouble
         context.driver.hold(exclusive=False)
         buffers = lay_out(worker, self._trial.arguments, self._trial.expected.output, CallMemory("stress"))
         for state in (None, draw.model.state_dict()):

@@ -5,6 +5,7 @@ Every worker goes the same way: `start` (or `configure` one that a tool started)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -86,7 +87,18 @@ def configure(
 
     Returns the seconds waited for the device.
     """
-    return worker.setup(
+    return begin_configuration(context, worker, threads=threads, sharing=sharing)()
+
+
+def begin_configuration(
+    context: ProblemContext,
+    worker: WorkerProcess,
+    *,
+    threads: int | None = None,
+    sharing: str | None = None,
+) -> Callable[[], float]:
+    """Begin to `configure` a worker; return what waits for that, as opening a GPU takes a second."""
+    return worker.begin_setup(
         device=context.device_name, threads=threads or context.threads, math=context.math, sharing=sharing
     )
 
@@ -99,8 +111,15 @@ def load_model(context: ProblemContext, worker: WorkerProcess, source: str, spec
 
 def load(context: ProblemContext, worker: WorkerProcess, source: str, *, class_name: str) -> None:
     """Import a module in a worker; only the reference's constants are overridden."""
+    begin_load(context, worker, source, class_name=class_name)()
+
+
+def begin_load(
+    context: ProblemContext, worker: WorkerProcess, source: str, *, class_name: str
+) -> Callable[[], object]:
+    """Begin to `load` a module in a worker; return what waits for that, and for its builds."""
     overrides = context.overrides if class_name == "Model" else {}
-    worker.ask(Load(source=source, class_name=class_name, overrides=overrides), context.load_s)
+    return worker.post(Load(source=source, class_name=class_name, overrides=overrides), context.load_s)
 
 
 def construct(context: ProblemContext, worker: WorkerProcess, spec: ModelSpec) -> None:

@@ -45,17 +45,26 @@ class WorkerProcess(WorkerChannel):
         self._memory: int | None = None
         """A descriptor of its memory, once that was looked at."""
 
-    def setup(self, *, device: str, threads: int, math: str, sharing: str | None = None) -> float:
-        """Once it has started, choose device, threads and precision flags; unless that was done.
+    def begin_setup(
+        self, *, device: str, threads: int, math: str, sharing: str | None = None
+    ) -> Callable[[], float]:
+        """Once it has started, begin to choose device, threads and precision flags; unless that was done.
 
-        Returns the seconds waited for the device, which opening it on a GPU would disturb.
+        Returns what waits for that, and tells the seconds waited for the device, which opening it on a GPU
+        would disturb.
         """
         if self._is_set_up:
-            return 0.0
+            return lambda: 0.0
         self.read(self.receive(START_S), Listening)
         waited_s = self._driver.ensure_held() if device.startswith("cuda") else 0.0
-        self.ask(Setup(device=device, threads=threads, math=math, sharing=sharing), START_S)
-        return waited_s
+        request = Setup(device=device, threads=threads, math=math, sharing=sharing)
+        answer = self.post(request, START_S)
+
+        def finish() -> float:
+            answer()
+            return waited_s
+
+        return finish
 
     def attach(self, sizes: list[int], *, wait_s: float = MEMORY_WAIT_S) -> list[int]:
         """Allocate blocks for this process alone; returns their indices.

@@ -1,0 +1,192 @@
+"""Processes under tools that watch memory and threads: a candidate runs in several at once."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kernelwright.evaluator.devices import open_device
+from kernelwright.evaluator.ipc.contestant_messages import Finish
+from kernelwright.evaluator.ipc.driver_requests import Start, ToolReport
+from kernelwright.evaluator.referee.checks.policy import REPORT_S, SANITIZED_CALLS
+from kernelwright.evaluator.referee.correctness.shape_variants import ShapeVariant
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
+from kernelwright.evaluator.referee.worker.driver_link import DriverLink
+from kernelwright.evaluator.referee.worker.setup import (
+    ModelSpec,
+    begin_configuration,
+    begin_load,
+    construct,
+    lay_out_call,
+)
+from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
+from kernelwright.evaluator.schema.evaluation import Status
+
+_OVER: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRun:
+    """One process under one tool."""
+
+    tool: str
+    variant: ShapeVariant
+    complete: bool
+    why: str
+    """Why the report is not complete."""
+    trouble: str
+    """Failure of the candidate beside the tool's findings; empty when it ran to the end."""
+    failures: list[tuple[Status, str]]
+    remarks: list[str]
+    builds: int
+
+    @property
+    def label(self) -> str:
+        """Tool and sizes."""
+        return f"{self.tool} ({self.variant.name})"
+
+
+@dataclass(slots=True)
+class _Watched:
+    """One process under a tool, while it runs."""
+
+    tool: str
+    variant: ShapeVariant
+    worker: WorkerProcess
+    trouble: str = ""
+    ends_itself: bool = False
+    """Its tool reports when the process has ended by itself."""
+
+
+class TimeLimit:
+    """Seconds that all processes of one candidate share; pauses and builds are not counted."""
+
+    def __init__(self, driver: DriverLink, seconds: float) -> None:
+        self._driver = driver
+        self._deadline = time.monotonic() + seconds
+        self._paused_s = driver.paused_s()
+
+    def extend(self, seconds: float) -> None:
+        """Leave so many seconds more."""
+        self._deadline += seconds
+
+    def left(self) -> float:
+        """Seconds that are left, one at least."""
+        paused_s = self._driver.paused_s() - self._paused_s
+        return max(1.0, self._deadline + paused_s - time.monotonic())
+
+
+class ToolProcesses:
+    """Starts processes under tools, and runs a candidate in them."""
+
+    def __init__(self, driver: DriverLink) -> None:
+        self._driver = driver
+        self._ready: dict[str, WorkerProcess] = {}
+
+    def start_ahead(self, tool: str) -> None:
+        """Start a process that will be needed: importing torch under a tool takes longest."""
+        self._ready[tool] = self._start_under(tool)
+
+    def end_unused(self) -> None:
+        """End processes that were started ahead."""
+        while self._ready:
+            worker = self._ready.popitem()[1]
+            self._driver.report(worker.id, 0.0)
+            worker.close()
+
+    def run(
+        self,
+        wanted: list[tuple[str, ShapeVariant]],
+        source: str,
+        limit: TimeLimit,
+        *beside: Iterator[None],
+    ) -> list[ToolRun]:
+        """Run a candidate under tools, each at a shape, all at once; what is `beside` advances with them."""
+        watched = [
+            _Watched(tool, variant, self._ready.pop(tool) if tool in self._ready else self._start_under(tool))
+            for tool, variant in wanted
+        ]
+        try:
+            steps = [*(_steps(each, source, limit, self._driver) for each in watched), *beside]
+            while steps:
+                steps = [each for each in steps if next(each, _OVER) is not _OVER]
+            return [self._reported(each, limit) for each in watched]
+        finally:
+            for each in watched:
+                each.worker.close()
+
+    def _reported(self, watched: _Watched, limit: TimeLimit) -> ToolRun:
+        wait_s = min(REPORT_S, limit.left()) if watched.ends_itself else 0.0
+        report = self._driver.report(watched.worker.id, wait_s)
+        return _tool_run(watched, report)
+
+    def _start_under(self, tool: str) -> WorkerProcess:
+        """A process under a tool, in memory shared with the host: CUDA IPC may not work under it."""
+        return WorkerProcess(self._driver, open_device("cpu"), Start(role="sanitized", tool=tool))
+
+
+def _steps(watched: _Watched, source: str, limit: TimeLimit, driver: DriverLink) -> Iterator[None]:
+    """Take the candidate through one process; yields while the process is at it."""
+    worker = watched.worker
+    try:
+        yield from _calls(worker, watched.variant, source, limit, driver)
+    except CandidateFailed as failure:
+        watched.trouble = f"{failure.status.value}: {failure.detail}"
+    # Tools but `address` report at the end, if it ends in good order.
+    watched.ends_itself = watched.tool != "address" and not worker.lost
+    if watched.ends_itself:
+        with contextlib.suppress(CandidateFailed):
+            ended = worker.post(Finish(), min(REPORT_S, limit.left()))
+            yield
+            ended()
+
+
+def _calls(
+    worker: WorkerProcess, variant: ShapeVariant, source: str, limit: TimeLimit, driver: DriverLink
+) -> Iterator[None]:
+    """Load, construct and call, with arguments in private memory.
+
+    Raises:
+        CandidateFailed: the candidate failed on the way.
+    """
+    context = replace(variant.context, load_s=limit.left())
+    configured = begin_configuration(context, worker, sharing="cpu")
+    yield
+    limit.extend(configured())
+    before, loaded = time.monotonic(), begin_load(context, worker, source, class_name="ModelNew")
+    yield
+    loaded()
+    if worker.builds.count:
+        limit.extend(time.monotonic() - before)
+    limit.extend(driver.hold(exclusive=False))
+    construct(context, worker, ModelSpec("ModelNew", "m", variant.seed, vary=False))
+    buffers = lay_out_call(worker, "sanitize", variant.arguments, variant.output, private=True)
+    for _ in range(SANITIZED_CALLS):
+        called = buffers.begin_run("m", timeout_s=limit.left())
+        yield
+        called()
+
+
+def _tool_run(watched: _Watched, report: ToolReport) -> ToolRun:
+    trouble = watched.trouble
+    failures = [
+        (Status(finding["status"]), str(finding["text"])) for finding in report.findings if finding["status"]
+    ]
+    remarks = [str(finding["text"]) for finding in report.findings if not finding["status"]]
+    complete, why = report.complete, report.why
+    if trouble and not failures:
+        reasons = [why, f"the candidate failed under it: {trouble[:300]}"]
+        complete, why = False, "; ".join(filter(None, reasons))
+    return ToolRun(
+        watched.tool,
+        watched.variant,
+        complete or bool(failures),
+        why,
+        trouble,
+        failures,
+        remarks,
+        watched.worker.builds.count,
+    )
