@@ -118,14 +118,29 @@ def become(control: int, output: int, passed: list[int]) -> tuple[str, list[str]
     return command[place + 1], ["-c", *command[place + 2 :]]
 
 
+def can_use_gpus_once_forked() -> bool:
+    """Ask torch, in a child."""
+    refuses = getattr(getattr(sys.modules.get("torch"), "_C", None), "_cuda_isInBadFork", None)
+    if refuses is None:
+        return True
+    child = os.fork()
+    if child == 0:
+        os._exit(refuses())
+    return os.waitpid(child, 0)[1] == 0
+
+
 def main() -> types.CodeType:
     """Import, serve, and return in a program's process with its code."""
     INIT.prctl(INIT.PR_SET_PDEATHSIG, INIT.SIGKILL)  # an import may hang
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     gc.disable()
+    # Torch's compiler asks for GPUs when it is imported: of the driver, it would open it for good.
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     for name in sys.argv[2:]:
         importlib.import_module(name)
+    if not can_use_gpus_once_forked():
+        sys.exit("an imported module has opened the GPU driver, which forked programs could not use")
     gc.freeze()
     gc.enable()
     text, sys.argv = become(*serve(socket.socket(fileno=int(sys.argv[1]))))

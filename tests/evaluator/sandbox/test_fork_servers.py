@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kernelwright.evaluator import SandboxTier
-from kernelwright.evaluator.sandbox import Launcher, SandboxedProcess, SandboxPolicy, probe
+from kernelwright.evaluator.sandbox import Bind, Launcher, SandboxedProcess, SandboxPolicy, probe
 from kernelwright.evaluator.sandbox.process.fork_servers import SERVER
 from kernelwright.evaluator.sandbox.process.process_tree import read_process
 
@@ -130,6 +130,22 @@ def test_modules_that_cannot_be_imported_keep_no_program_from_running(
 ) -> None:
     assert _output(_start(launcher, policy, "print('fine')", preload=("no_such_module",))) == "fine"
     assert _output(_start(launcher, policy, "print('fine')", preload=("no_such_module",))) == "fine"
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_nothing_is_forked_where_it_could_not_use_a_gpu(
+    launcher: Launcher, policy: SandboxPolicy, tmp_path: Path, refuses: bool
+) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "torch.py").write_text(
+        f"class _C:\n    _cuda_isInBadFork = staticmethod(lambda: {refuses})\n"
+        "class default_generator:\n    seed = staticmethod(lambda: 0)\n"
+    )
+    environment = {"LANG": "C.UTF-8", "PYTHONPATH": str(tmp_path)}
+    policy = replace(policy, environment=environment, binds=(*policy.binds, Bind(tmp_path, tmp_path)))
+    argv = (sys.executable, "-P", "-c", "import sys; print('torch' in sys.modules)")
+    for _ in range(2):
+        assert _output(launcher.start(argv, policy, preload=("torch",))) == str(not refuses)
 
 
 def test_a_killed_server_keeps_no_program_from_running(launcher: Launcher, policy: SandboxPolicy) -> None:
