@@ -103,6 +103,7 @@ class RequestHandlers:
             wire.BuildLibrary: self._build,
             wire.EnterStage: self._enter_stage,
             wire.Hold: self._hold,
+            wire.HoldForTools: self._hold_for_tools,
             wire.Release: self._release,
             wire.Recall: self.memory.recall,
             wire.Remember: self.memory.remember,
@@ -133,10 +134,14 @@ class RequestHandlers:
         asked = time.monotonic()
         if request.anew and not self.lock.is_preemptible:
             self.lock.release()
-        if request.exclusive:
-            self.lock.take()
-        else:
-            self.lock.share()
+        return self._waited(asked, self.lock.take if request.exclusive else self.lock.share)
+
+    def _hold_for_tools(self, request: wire.HoldForTools) -> wire.DeviceHeld:
+        del request
+        return self._waited(time.monotonic(), self.lock.run_tools)
+
+    def _waited(self, asked: float, claim: Callable[[], None]) -> wire.DeviceHeld:
+        claim()
         waited_s = time.monotonic() - asked
         self.job.extend(waited_s)
         return wire.DeviceHeld(waited_s=waited_s)

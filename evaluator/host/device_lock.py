@@ -1,5 +1,8 @@
 """A lock on a device: timing has it alone, and everything that would disturb timing shares it.
 
+On a GPU, calls under a tool exclude timing by a lock of their own, which timing takes first: such a call may
+take many seconds, cannot be stopped, and while timing waits for it nobody else has to.
+
 A claim holds among all processes of one user on this host. Other users are not held back: a file that they
 could lock, too, would let any of them stop our evaluations.
 """
@@ -16,7 +19,7 @@ from kernelwright.evaluator.host.policy import DEVICE_WAIT_S
 from kernelwright.evaluator.host.shared_claim import Pausable, shared_claim
 from kernelwright.evaluator.schema.errors import MachineError
 
-Hold = Literal["", "shared", "alone"]
+Hold = Literal["", "shared", "alone", "tools"]
 
 
 class DeviceLock:
@@ -40,6 +43,7 @@ class DeviceLock:
         self._wait_s = wait_s
         self._pausable = pausable
         self._files = LockFiles(device, wait_s=wait_s)
+        self._tools = None if device == "cpu" else LockFiles(f"{device} tools", wait_s=wait_s)
         self._closed = False
         self._alone_s = 0.0
         self._since = 0.0
@@ -77,9 +81,24 @@ class DeviceLock:
         """Wait until nobody else has the device; raises what `share` raises."""
         if self.held != "alone":
             self.release()
+            if self._tools is not None:
+                self._tools.claim(fcntl.LOCK_EX)
             self._files.claim(fcntl.LOCK_EX)
             self._since = time.monotonic()
         self.held = "alone"
+
+    def run_tools(self) -> None:
+        """Wait until nobody times or has waited longer for that, and keep others from timing.
+
+        On a CPU the device is shared, which does the same. Raises what `share` raises.
+        """
+        if self._tools is None:
+            self.share()
+        elif self.held != "tools":
+            self.release()
+            self._tools.claim(fcntl.LOCK_SH)
+            self._since = time.monotonic()
+            self.held = "tools"
 
     def release(self) -> None:
         """Let others have it; nothing to do once closed."""
@@ -89,6 +108,8 @@ class DeviceLock:
         if self._pausable is not None:
             shared_claim(self._device).leave(self._pausable)
         self._files.release()
+        if self._tools is not None:
+            self._tools.release()
         self.held = ""
 
     def hold(self, how: Hold) -> None:
@@ -100,9 +121,13 @@ class DeviceLock:
                 self.share()
             case "alone":
                 self.take()
+            case "tools":
+                self.run_tools()
 
     def close(self) -> None:
         """Release and forget."""
         self.release()
         self._files.close()
+        if self._tools is not None:
+            self._tools.close()
         self._closed = True

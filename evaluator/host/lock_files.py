@@ -68,7 +68,7 @@ class LockFiles:
         self._fd = self._gate = -1
 
     def _open(self) -> tuple[int, int]:
-        name = self._device.replace(":", "")
+        name = self._device.replace(":", "").replace(" ", "-")
         device = file_lock.open_lock(f"{name}.lock")
         try:
             return device, file_lock.open_lock(f"{name}.gate")

@@ -208,6 +208,10 @@ class Hold(DriverRequest[DeviceHeld]):
     """Give it back first, so that those who wait come before."""
 
 
+class HoldForTools(DriverRequest[DeviceHeld]):
+    """Wait until nobody times, and keep everybody from it: a call under a tool cannot be stopped."""
+
+
 class Release(DriverRequest[Done]):
     """Give the device back."""
 

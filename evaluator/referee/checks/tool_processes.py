@@ -11,7 +11,7 @@ from typing import Final
 from kernelwright.evaluator.devices import open_device
 from kernelwright.evaluator.ipc.contestant_messages import Finish
 from kernelwright.evaluator.ipc.driver_requests import Start, ToolReport
-from kernelwright.evaluator.referee.checks.policy import REPORT_S, SANITIZED_CALLS
+from kernelwright.evaluator.referee.checks.policy import REPORT_S, SANITIZED_CALLS, SLOW_CALL_S
 from kernelwright.evaluator.referee.correctness.shape_variants import ShapeVariant
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
@@ -57,8 +57,13 @@ class _Watched:
     variant: ShapeVariant
     worker: WorkerProcess
     trouble: str = ""
+    """Failure of the candidate."""
     ends_itself: bool = False
     """Its tool reports when the process has ended by itself."""
+
+    def fail(self, failure: CandidateFailed) -> None:
+        """Note a failure of the candidate."""
+        self.trouble = f"{failure.status.value}: {failure.detail}"
 
 
 class TimeLimit:
@@ -110,13 +115,14 @@ class ToolProcesses:
             for tool, variant in wanted
         ]
         try:
-            steps = [*(_steps(each, source, limit, self._driver) for each in watched), *beside]
-            while steps:
-                steps = [each for each in steps if next(each, _OVER) is not _OVER]
+            _advance([*(_ready(each, source, limit) for each in watched), *beside])
+            limit.extend(self._driver.hold_for_tools())
+            _advance([_called(each, limit) for each in watched])
             return [self._reported(each, limit) for each in watched]
         finally:
             for each in watched:
                 each.worker.close()
+            self._driver.hold(exclusive=False)
 
     def _reported(self, watched: _Watched, limit: TimeLimit) -> ToolRun:
         wait_s = min(REPORT_S, limit.left()) if watched.ends_itself else 0.0
@@ -128,13 +134,36 @@ class ToolProcesses:
         return WorkerProcess(self._driver, open_device("cpu"), Start(role="sanitized", tool=tool))
 
 
-def _steps(watched: _Watched, source: str, limit: TimeLimit, driver: DriverLink) -> Iterator[None]:
-    """Take the candidate through one process; yields while the process is at it."""
+def _advance(steps: list[Iterator[None]]) -> None:
+    """Take all of them to their ends, by turns: what each waits for goes on while others are waited for."""
+    while steps:
+        steps = [each for each in steps if next(each, _OVER) is not _OVER]
+
+
+def _ready(watched: _Watched, source: str, limit: TimeLimit) -> Iterator[None]:
+    """Open the device in a process and load the candidate; yields while the process is at it."""
+    worker, context = watched.worker, replace(watched.variant.context, load_s=limit.left())
+    try:
+        configured = begin_configuration(context, worker, sharing="cpu")
+        yield
+        limit.extend(configured())
+        before, loaded = time.monotonic(), begin_load(context, worker, source, class_name="ModelNew")
+        yield
+        loaded()
+        if worker.builds.count:
+            limit.extend(time.monotonic() - before)
+    except CandidateFailed as failure:
+        watched.fail(failure)
+
+
+def _called(watched: _Watched, limit: TimeLimit) -> Iterator[None]:
+    """Call the candidate and let the process end; yields while the process is at it."""
     worker = watched.worker
     try:
-        yield from _calls(worker, watched.variant, source, limit, driver)
+        if not watched.trouble:
+            yield from _calls(worker, watched.variant, limit)
     except CandidateFailed as failure:
-        watched.trouble = f"{failure.status.value}: {failure.detail}"
+        watched.fail(failure)
     # Tools but `address` report at the end, if it ends in good order.
     watched.ends_itself = watched.tool != "address" and not worker.lost
     if watched.ends_itself:
@@ -144,30 +173,20 @@ def _steps(watched: _Watched, source: str, limit: TimeLimit, driver: DriverLink)
             ended()
 
 
-def _calls(
-    worker: WorkerProcess, variant: ShapeVariant, source: str, limit: TimeLimit, driver: DriverLink
-) -> Iterator[None]:
-    """Load, construct and call, with arguments in private memory.
+def _calls(worker: WorkerProcess, variant: ShapeVariant, limit: TimeLimit) -> Iterator[None]:
+    """Construct and call, with arguments in private memory; once only where a call takes long.
 
     Raises:
         CandidateFailed: the candidate failed on the way.
     """
-    context = replace(variant.context, load_s=limit.left())
-    configured = begin_configuration(context, worker, sharing="cpu")
-    yield
-    limit.extend(configured())
-    before, loaded = time.monotonic(), begin_load(context, worker, source, class_name="ModelNew")
-    yield
-    loaded()
-    if worker.builds.count:
-        limit.extend(time.monotonic() - before)
-    limit.extend(driver.hold(exclusive=False))
-    construct(context, worker, ModelSpec("ModelNew", "m", variant.seed, vary=False))
+    construct(variant.context, worker, ModelSpec("ModelNew", "m", variant.seed, vary=False))
     buffers = lay_out_call(worker, "sanitize", variant.arguments, variant.output, private=True)
     for _ in range(SANITIZED_CALLS):
-        called = buffers.begin_run("m", timeout_s=limit.left())
+        began, called = time.monotonic(), buffers.begin_run("m", timeout_s=limit.left())
         yield
         called()
+        if time.monotonic() - began > SLOW_CALL_S:
+            break
 
 
 def _tool_run(watched: _Watched, report: ToolReport) -> ToolRun:

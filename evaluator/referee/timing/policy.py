@@ -75,6 +75,8 @@ LOOK_FACTOR: Final = 1.5
 """Factor on the turns until the interval is looked at again: each look may stop too early."""
 TIGHT_INTERVAL: Final = {"cpu": 0.03, "cuda": 0.01}
 """Relative half-width of the interval at which timing ends."""
+WON_INTERVAL: Final = {"cpu": 0.03, "cuda": 0.02}
+"""The same where the whole interval lies above `LOST_SHARE`: no baseline is close."""
 LOST_INTERVAL: Final = 0.05
 """The same where the whole interval says that the candidate lost: nobody ranks it."""
 QUEUED_TARGET_SHARE: Final = 1 / 3

@@ -228,8 +228,11 @@ class StopRule:
         baseline_ms = [turn.claimed_ms for turn in turns.baseline.batches]
         share = policy.TYPICAL_QUANTILE[kind]
         interval = ratio_interval(baseline_ms, scored_turns(turns).batch_ms, share=share)
-        is_lost = interval.high < 1 / policy.LOST_SHARE
-        most = policy.LOST_INTERVAL if is_lost else policy.TIGHT_INTERVAL[kind]
+        most = policy.TIGHT_INTERVAL[kind]
+        if interval.low > policy.LOST_SHARE:
+            most = policy.WON_INTERVAL[kind]
+        elif interval.high < 1 / policy.LOST_SHARE:
+            most = policy.LOST_INTERVAL
         return interval.high - interval.low <= 2 * most * interval.low
 
 

@@ -8,6 +8,7 @@ from kernelwright.evaluator.ipc.channel import Channel
 from kernelwright.evaluator.ipc.driver_requests import (
     FindPauses,
     Hold,
+    HoldForTools,
     OpenMemory,
     ReadReport,
     Recall,
@@ -51,6 +52,14 @@ class DriverLink:
         """
         self._holds = True
         return self.ask(Hold(exclusive=exclusive, anew=anew)).waited_s
+
+    def hold_for_tools(self) -> float:
+        """Wait until nobody times, and keep everybody from it, until the next `hold` or `release`.
+
+        Returns the seconds waited.
+        """
+        self._holds = True
+        return self.ask(HoldForTools()).waited_s
 
     def ensure_held(self) -> float:
         """Share the device unless it is held, shared or alone; returns the seconds waited."""

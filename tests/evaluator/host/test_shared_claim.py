@@ -187,3 +187,29 @@ def test_paused_work_goes_on_though_the_lock_files_could_not_be_opened_for_a_whi
 class _ImpatientFiles(LockFiles):
     def __init__(self, device: str, *, wait_s: float) -> None:
         super().__init__(device, wait_s=0.05)
+
+
+def test_timing_waits_for_calls_under_a_tool_and_nobody_else_is_stopped_meanwhile(timing: DeviceLock) -> None:
+    (work,), (shared,) = sharing(1)
+    tools, late = (DeviceLock("cuda:0", wait_s=20, pausable=Work()) for _ in range(2))
+    tools.run_tools()
+    taken, again = threading.Event(), threading.Event()
+    timer = threading.Thread(target=lambda: (timing.take(), taken.set()))
+    timer.start()
+    assert not taken.wait(0.2)
+    assert work.running
+    assert work.pauses == 0
+    newcomer = threading.Thread(target=lambda: (late.run_tools(), again.set()))
+    newcomer.start()
+    assert not again.wait(0.1), "who waits to time comes before"
+    tools.share()
+    assert taken.wait(10)
+    assert not work.running
+    assert not again.wait(0.1)
+    timing.release()
+    assert again.wait(10)
+    assert (tools.held, late.held) == ("shared", "tools")
+    for lock in (shared, tools, late):
+        lock.close()
+    timer.join()
+    newcomer.join()

@@ -71,7 +71,7 @@ class InProcessDriver(DriverLink):
     def ask(self, request: Any) -> Any:
         self.asked.append(request)
         match request:
-            case wire.Hold():
+            case wire.Hold() | wire.HoldForTools():
                 return wire.DeviceHeld(waited_s=0.0)
             case wire.Kill():
                 return wire.Ended(returncode=0, signal=None, out_of_memory=False, reason="", timed_out=False)
