@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
-from kernelwright.evaluator.referee.correctness.policy import CHUNK_ELEMENTS, SMALL_GROUP
+from kernelwright.evaluator.referee.correctness.policy import BULK_SHARE, CHUNK_ELEMENTS, SMALL_GROUP
 from kernelwright.evaluator.referee.reference.input_structure import computable
 
 
@@ -31,6 +33,17 @@ def as_real(leaf: torch.Tensor) -> torch.Tensor:
 def rms(values: torch.Tensor) -> torch.Tensor:
     """Root mean square of each group of a float64 [groups, columns] tensor."""
     return values.square().mean(1).sqrt()
+
+
+def bulk(groups: torch.Tensor, sizes: torch.Tensor) -> float:
+    """The value that few of the groups exceed, of those whose size is not zero; 0 where there are none."""
+    known = groups[sizes > 0]
+    return float(known.kthvalue(math.ceil(BULK_SHARE * len(known))).values) if len(known) else 0.0
+
+
+def bulk_rms(values: torch.Tensor, exact: torch.Tensor) -> float:
+    """The root mean square that few of a leaf's groups exceed, of those that are not exactly zero."""
+    return bulk(rms(grouped(finite_or_zero(values))), grouped(finite_or_zero(exact)).abs().amax(1))
 
 
 def all_finite(values: torch.Tensor) -> bool:

@@ -56,6 +56,9 @@ CHANGE_CONVOLUTION_FACTOR: Final = 1.0
 """The same of convolutions: Winograd's F(4x4, 3x3) reaches 0.85."""
 CHANGE_SUM_FACTOR: Final = 0.6
 """The same, times the root of the terms of other sums, whose terms may be of one sign."""
+BULK_SHARE: Final = 0.9
+"""Share of an output's groups whose error decides as well: of 65536 linear systems the worst conditioned one
+is most of the whole error, and how it answers to one rounding is chance."""
 OWN_ERROR_SHARE: Final = 8.0
 """Units that the reference's own error counts as at least: another order may err some times as much."""
 FEW_TERMS: Final = 2
@@ -77,6 +80,9 @@ USUAL_SHARE: Final = 1 / 4
 of a softmax some have a twentieth of it by chance, and a plain sum errs 330 times that."""
 MOST_USUAL_EPS: Final = 2.0
 """Units in the last place beyond which no group's scale is raised so."""
+SETTLING_SAMPLES: Final = 8
+"""Further perturbations where a group errs too much: of thousands of rows that hang on a difference of two
+large scores, some answer to the first one by chance a thousandth as much as to others."""
 SMALL_GROUP: Final = 32
 """Elements a group has at least, where the output has as many: fewer give no stable root mean square."""
 SMALL_INPUT_SHARE: Final = 1 / 32
@@ -116,6 +122,8 @@ FLIP_PEAK: Final = 4.0
 # Timed outputs, which are compared with the baseline's.
 BASELINE_ERROR: Final = 8.0
 """Scales the baseline may err itself: the scale is no less than its error where that was measured."""
+MAX_DOUBTED_CALLS: Final = 4
+"""Calls of a batch that may err more than expected and are compared with exact outputs; more are wrong."""
 MAX_INDEX_FLIPS: Final = 1e-4
 """Share of whole numbers that may differ from the baseline's where verification saw no ties, and at least one
 of all: of the many thousand rows that are timed, some have two equal maxima, and either place is right."""

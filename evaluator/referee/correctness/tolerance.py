@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -21,6 +22,7 @@ from kernelwright.evaluator.referee.correctness.discontinuities import Decisions
 from kernelwright.evaluator.referee.correctness.groups import (
     all_finite,
     as_real,
+    bulk,
     finite_or_zero,
     group_columns,
     grouped,
@@ -46,6 +48,7 @@ from kernelwright.evaluator.referee.correctness.policy import (
     PRECISION_LIMIT,
     REDUCED_LIMIT,
     SEQUENTIAL_FACTOR,
+    SETTLING_SAMPLES,
     SMALL_INPUT_BITS,
     SMALL_INPUT_SHARE,
     TRUNCATION_FACTOR,
@@ -73,13 +76,26 @@ class Expected:
     in_double: bool
     """False where the reference cannot run in float64."""
     roundoffs: list[float | None] = field(default_factory=list)
-    """Per floating leaf, what one rounding of every input makes of it, root mean square of the whole leaf."""
+    """Per floating leaf, what one rounding of every input makes of most of its groups at most."""
     halves: list[torch.dtype | None] = field(default_factory=list)
     """Per leaf, the half precision whose roundings on the way are most of its error, where it is wider."""
     decisions: Decisions = field(default_factory=Decisions)
     """Elements that hang on rounding."""
     overflowed: list[torch.Tensor | None] = field(default_factory=list)
     """Per leaf, where only the reference's own arithmetic is not finite: no candidate is held to that."""
+    responses: Callable[[], list[torch.Tensor | None]] | None = None
+    """Computes, per floating leaf, the response of each group to further perturbations, shape [groups]."""
+
+    def settled(self) -> Expected:
+        """The same with scales from many perturbations: one alone may by chance change a group hardly."""
+        if self.responses is None:
+            return self
+        scales = self.scales.copy()
+        for index, response in enumerate(self.responses()):
+            scale, jumps = scales[index], self.decisions.jumps
+            if scale is not None and response is not None and not (jumps and jumps[index]):
+                scales[index] = torch.maximum(scale, response)
+        return replace(self, scales=scales, responses=None)
 
     def precision(self, index: int) -> torch.dtype:
         """The type whose roundings a floating leaf carries."""
@@ -124,8 +140,19 @@ def expect(
         scales.append(found.groups)
         roundoffs.append(found.roundoff)
         halves.append(half if found.is_halved else None)
-    solved = Expected(output, exact, scales, double is not None, roundoffs, halves, overflowed=overflowed)
-    if not ((None in scales or trace.decides) and movable(model, arguments)):
+    can_move = movable(model, arguments)
+    responses = functools.cache(lambda: _responses(call, _roundoff(model, arguments, math_policy), exact))
+    solved = Expected(
+        output,
+        exact,
+        scales,
+        double is not None,
+        roundoffs,
+        halves,
+        overflowed=overflowed,
+        responses=responses if can_move else None,
+    )
+    if not ((None in scales or trace.decides) and can_move):
         return solved
     watched = [
         OutputWatch(best, scale, solved.precision(index), dtype_limit(OTHER_LIMIT, solved.precision(index)))
@@ -140,6 +167,24 @@ def expect(
         flips=trace.flips,
     )
     return replace(solved, decisions=decisions)
+
+
+def _responses(
+    call: Callable[..., Output], roundoff: float, exact: list[torch.Tensor]
+) -> list[torch.Tensor | None]:
+    """Per floating leaf, the median response of each group to further perturbations: few make it jump."""
+    found: list[list[torch.Tensor]] = [[] for _ in exact]
+    for sample in range(1, SETTLING_SAMPLES + 1):
+        for index, leaf in enumerate(call(roundoff, draw=-sample).leaves):
+            if leaf.is_floating_point() or leaf.is_complex():
+                found[index].append(_response(as_real(leaf), exact[index]))
+    return [torch.stack(each).median(0).values if each else None for each in found]
+
+
+def _response(moved: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
+    groups = max(1, CHUNK_ELEMENTS // group_columns(exact))
+    chunks = zip(*(torch.split(grouped(leaf), groups) for leaf in (moved, exact)), strict=True)
+    return torch.cat([rms(finite_or_zero(other.double() - best)) for other, best in chunks])
 
 
 def _overflowed(lost: torch.Tensor, best: torch.Tensor) -> torch.Tensor | None:
@@ -189,7 +234,7 @@ def _scale(own: torch.Tensor, best: torch.Tensor, other: torch.Tensor, *, may_be
     overall = squares.mean().sqrt() * (information.eps / 16)
     # Of half precision the one rounding that a reference makes is nearly all of its error.
     share = 1.0 if is_halved or information.bits == _HALF_BITS else OWN_ERROR_SHARE
-    roundoff = max(_total(others), _total(errors) / share, information.tiny)
+    roundoff = max(bulk(others, squares), bulk(errors, squares) / share, information.tiny)
     return _Scale(torch.maximum(scales, overall) + information.tiny, roundoff, is_halved)
 
 

@@ -32,11 +32,12 @@ def perturbed(
 ) -> Output:
     """The outputs when inputs and parameters are perturbed by about a roundoff of random sign.
 
-    `wide` evaluates in float64; None where the reference cannot. From draw 1 on perturbations are parts of
-    the roundoff, buffers are perturbed too, and half precision is widened where a perturbation would be lost.
+    `wide` evaluates in float64; None where the reference cannot. Each draw is another perturbation. From 1 on
+    they are parts of the roundoff, buffers are perturbed too, and half precision is widened where a
+    perturbation would be lost.
     """
     generator = torch.Generator(device=reference.device).manual_seed(20_261_121 + draw)
-    sizes = torch.Generator(device=reference.device).manual_seed(20_261_126)
+    sizes = torch.Generator(device=reference.device).manual_seed(20_261_126 + draw)
 
     def move(tensor: torch.Tensor) -> torch.Tensor:
         if not tensor.is_floating_point() or tensor.element_size() == 1:
@@ -45,14 +46,14 @@ def perturbed(
         own = torch.float32 if narrow else tensor.dtype
         made = tensor.detach().to(torch.float64 if wide is not None else own, copy=True)
         for part in torch.split(made.view(-1), CHUNK_ELEMENTS) if made.is_contiguous() else (made,):
-            if draw:
+            if draw > 0:
                 part.mul_(_parts(part, generator).mul_(roundoff).add_(1))
             else:
                 part.mul_(_about_one(part, generator, sizes).mul_(roundoff).add_(1))
         return made
 
     moved_model = copied(model).double() if wide is not None else copied(model)
-    for tensor in (*moved_model.parameters(), *(moved_model.buffers() if draw else ())):
+    for tensor in (*moved_model.parameters(), *(moved_model.buffers() if draw > 0 else ())):
         tensor.data = move(tensor.data)
     moved_arguments = arguments.with_leaves([move(leaf) for leaf in arguments.leaves])
     if wide is not None:
@@ -60,7 +61,7 @@ def perturbed(
     try:
         return reference.call(moved_model, moved_arguments)
     except ProblemError:
-        if draw == 0:
+        if draw <= 0:
             raise
         # It insists on half precision somewhere.
         return reference.call(model, arguments)

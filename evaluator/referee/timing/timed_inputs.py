@@ -230,11 +230,27 @@ class TimedInputs:
             for call in recipe.varied_calls if index in recipe.varied else ():
                 places[call].copy_(recipe.varied[index])
             if noisy and recipe.near is not None:
-                self._publish_near(index, places, recipe, recipe.near)
+                place = places[recipe.near.call : recipe.near.call + 1]
+                self._publish_near(index, place, recipe, recipe.near)
 
-    def _publish_near(self, index: int, places: torch.Tensor, recipe: InputRecipe, near: Near) -> None:
-        """Write an earlier call's input, perturbed if float32."""
-        place, earlier = places[near.call : near.call + 1], near.earlier
+    def arguments(self, recipe: InputRecipe, call: int) -> Arguments:
+        """Make the inputs of one call of a batch again."""
+        leaves, only = [], slice(call, call + 1)
+        for index, leaf in enumerate(self._leaves):
+            sources = self._sources(index, recipe.bases[only], recipe.drawn[only])
+            place = sources.clone()
+            if leaf.is_noisy and not self.whole_draws:
+                self._multiply(index, place, sources, self._factors(index, sources, call, recipe))
+                if recipe.near is not None and recipe.near.call == call:
+                    self._publish_near(index, place, recipe, recipe.near)
+            if index in recipe.varied and call in recipe.varied_calls:
+                place[0].copy_(recipe.varied[index])
+            leaves.append(place[0])
+        return self.trials[0].arguments.with_leaves(leaves)
+
+    def _publish_near(self, index: int, place: torch.Tensor, recipe: InputRecipe, near: Near) -> None:
+        """Write an earlier call's input, perturbed if float32, shape [1, *shape]."""
+        earlier = near.earlier
         sources = self._sources(index, recipe.bases[near.call : near.call + 1], [])
         factors = [self._factors(index, sources, earlier.call, earlier.recipe)]
         if place.dtype == torch.float32:

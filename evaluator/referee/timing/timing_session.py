@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 import torch
 
 from kernelwright.evaluator.devices.policy import MEMORY_WAIT_S
-from kernelwright.evaluator.referee.correctness.tolerance import limit
+from kernelwright.evaluator.referee.correctness.comparison import compare
+from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
+from kernelwright.evaluator.referee.reference.reference import Arguments
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.batch_size import BatchSizer
 from kernelwright.evaluator.referee.timing.claimed_time import Batch
@@ -53,6 +55,7 @@ class TimingSession:
         self._config = config
         self._secret = secret
         self._context = context
+        self._pool = pool
         self._base = pool.bases[0]
         self._reference = context.reference
         self._baseline_ms = 0.0
@@ -62,6 +65,7 @@ class TimingSession:
             self._inputs,
             limit=limit(config.math.value, zero_mean=False, terms=terms),
             change=terms if config.math is Math.FP32 else None,
+            is_correct=None if pool.trace.keeps_state else self._is_correct,
         )
         self.call_ms = self._about_ms(pool) if self.kind == "cuda" else 0.0
         """About what a call of the reference takes on a GPU, in this process."""
@@ -132,6 +136,12 @@ class TimingSession:
 
     def _batch(self, count: int, queued: bool) -> Batch:
         return Batch(self.kind, count, queued=queued, lead=self._lead)
+
+    def _is_correct(self, arguments: Arguments, outputs: list[torch.Tensor], limit: float) -> bool:
+        """Compare outputs with exact ones of the timed model."""
+        model, math_policy = self._pool.draws[0].model, self._config.math.value
+        expected = expect(self._reference, model, arguments, math_policy, self._pool.trace)
+        return compare(expected, outputs, limit=limit, trial="timed").mismatch is None
 
     def _about_ms(self, pool: TrialPool) -> float:
         """Return the least of a few calls: others may use the device, and this process may be stopped."""
