@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-PER_GPU: Final = 6
+PER_GPU: Final = 7
 """Evaluations at once for each GPU, where the host has the cores for them."""
 CORES_EACH: Final = 2
 """Cores for each of them."""
-GIB_EACH: Final = 18.0
-"""GiB of a GPU's memory for each of them: six at once filled 80, of problems with 0.1 to 1 GB a call."""
+GIB_EACH: Final = 14.0
+"""GiB of a GPU's memory for each of them: seven at once held up to 98, of 43 problems of the library."""
 DEVICE_WAIT_S: Final = 3600.0
 """Seconds to wait for a device: four evaluations at their limit of 900 s. The longest hold seen was 167 s."""
 WANTED_POLL_S: Final = 0.01

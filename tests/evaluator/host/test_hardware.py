@@ -56,7 +56,7 @@ def test_what_is_no_device_or_not_here_is_named() -> None:
 @pytest.mark.usefixtures("four_gpus")
 def test_several_evaluations_keep_each_gpu_busy_as_far_as_cores_go(monkeypatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(64))
-    assert hardware.evaluations_at_once("auto", ["cuda"]) == Concurrency(24, "a GPU times one")
+    assert hardware.evaluations_at_once("auto", ["cuda"]) == Concurrency(28, "a GPU times one")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(8))
     too_few = "8 cores for 4 GPUs, 2 for each evaluation"
     assert hardware.evaluations_at_once("auto", ["cuda"]) == Concurrency(4, too_few)
@@ -69,9 +69,9 @@ def test_several_evaluations_keep_each_gpu_busy_as_far_as_cores_go(monkeypatch) 
 @pytest.mark.parametrize(
     ("memory", "count", "limit"),
     [
-        ("81559 MiB", 4, "GPU memory, 18 GiB for each evaluation"),
-        ("12288 MiB", 1, "GPU memory, 18 GiB for each evaluation"),
-        ("[N/A]", 6, "a GPU times one"),
+        ("81559 MiB", 5, "GPU memory, 14 GiB for each evaluation"),
+        ("12288 MiB", 1, "GPU memory, 14 GiB for each evaluation"),
+        ("[N/A]", 7, "a GPU times one"),
     ],
 )
 def test_a_small_gpu_takes_as_many_as_its_memory_holds(tmp_path, monkeypatch, memory, count, limit) -> None:

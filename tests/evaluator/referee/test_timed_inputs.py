@@ -75,6 +75,8 @@ def test_a_call_is_given_inputs_near_those_of_an_earlier_batch():
     near = (ratios - 1).abs().amax((1, 2)) < 2 * NEARBY
     assert near.nonzero().flatten().tolist() == [second.near.call]
     assert (ratios[second.near.call] != 1).float().mean() > 0.9
+    again = torch.stack([inputs.arguments(second, call).leaves[0] for call in range(8)])
+    assert torch.equal(again, stacked(memory, slots[0], 0, 8)), "any call's inputs can be made again"
 
 
 def test_masks_and_labels_are_published_as_they_are():

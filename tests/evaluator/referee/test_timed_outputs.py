@@ -14,7 +14,7 @@ from kernelwright.evaluator.referee.correctness.input_distributions import Start
 from kernelwright.evaluator.referee.correctness.policy import AROUND
 from kernelwright.evaluator.referee.correctness.tolerance import Expected
 from kernelwright.evaluator.referee.correctness.trial_cache import SolvedTrial, Trial
-from kernelwright.evaluator.referee.reference.reference import Output
+from kernelwright.evaluator.referee.reference.reference import Arguments, Output
 from kernelwright.evaluator.referee.timing.timed_inputs import TimedInputs
 from kernelwright.evaluator.referee.timing.timed_outputs import TimedOutputs
 from tests.evaluator.referee.timed_trials import LOOSE, TIGHT, made_inputs, made_trial
@@ -42,6 +42,29 @@ def test_timed_outputs_err_by_the_limit_and_the_baselines_own_error_and_no_more(
     assert outputs.compare([right + bounds], [right], recipe, {}).mismatch == ""
     found = outputs.compare([right + 1.5 * bounds], [right], recipe, {}).mismatch
     assert found.startswith("output 0, timed calls 1 to 16: error")
+
+
+@pytest.mark.parametrize("correct", [False, True])
+def test_calls_that_err_more_than_the_draws_let_expect_are_compared_with_exact_outputs(correct):
+    inputs = made_inputs()
+    recipe, asked = inputs.recipe(16), []
+
+    def is_correct(arguments: Arguments, outputs: list[torch.Tensor], limit: float) -> bool:
+        asked.append((arguments.leaves[0], outputs[0], limit))
+        return correct
+
+    outputs = TimedOutputs(inputs, limit=LOOSE, is_correct=is_correct)
+    right = torch.zeros(16, 8, 64)
+    own = right.clone()
+    own[5, 3] = 1.0
+    assert (outputs.compare([own], [right], recipe, {}).mismatch == "") == correct
+    ((given, got, limit),) = asked
+    assert torch.equal(given, inputs.arguments(recipe, 5).leaves[0])
+    assert torch.equal(got, own[5])
+    assert limit == (TIGHT if recipe.bases[5] == 1 else LOOSE)
+    own[:, 3] = 1.0
+    assert outputs.compare([own], [right], recipe, {}).mismatch, "nobody doubts what is often wrong"
+    assert len(asked) == 1
 
 
 def test_what_all_calls_left_behind_errs_by_what_each_of_them_may():

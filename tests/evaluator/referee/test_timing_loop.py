@@ -146,11 +146,12 @@ def test_an_interval_that_gets_tight_later_is_looked_at_again_soon():
     assert policy.FEWEST_TURNS < len(done.candidate.batches) < 60
 
 
-@pytest.mark.parametrize(("candidate_ms", "turns"), [(1.0, 8), (1.3, 4)])
-def test_a_candidate_that_surely_lost_is_timed_less(monkeypatch, candidate_ms, turns):
-    """Every turn of the candidate is 6 % off the middle, this way and that: too wide for any but a loser."""
+@pytest.mark.parametrize(("candidate_ms", "turns"), [(1.0, 8), (1.3, 4), (0.7, 4)])
+def test_a_candidate_that_surely_lost_or_won_is_timed_less(monkeypatch, candidate_ms, turns):
+    """Every turn of the candidate is 6 % off the middle, this way and that: too wide for a close one."""
     monkeypatch.setattr(policy, "FEWEST_TURNS", 4)
     monkeypatch.setattr(policy, "LOST_INTERVAL", 0.08)
+    monkeypatch.setitem(policy.WON_INTERVAL, "cuda", 0.08)
     schedule = Schedule(Batch("cuda", 10), 0.0, max_turns=8, call_timeout_s=5.0, single_calls=False)
     timer = _timer(schedule, {"one": candidate_ms, "other": 1.0})
     run, lengths = timer._runner.run, itertools.cycle((0.94, 1.06))

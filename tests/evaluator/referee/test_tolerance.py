@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy
 import pytest
 import torch
 
 from kernelwright.evaluator.referee.correctness.comparison import compare
+from kernelwright.evaluator.referee.correctness.groups import bulk_rms
 from kernelwright.evaluator.referee.correctness.op_trace import trace_call
 from kernelwright.evaluator.referee.correctness.policy import MOST_USUAL_EPS, OTHER_LIMIT, REDUCED_LIMIT
 from kernelwright.evaluator.referee.correctness.tolerance import Expected, _scale, expect
@@ -260,3 +262,42 @@ def test_a_group_is_excused_by_no_more_than_is_usual_for_the_others() -> None:
     groups = _scale(exact.float(), exact, other, may_be_halved=False).groups
     assert float(groups[0]) == pytest.approx(MOST_USUAL_EPS * eps)
     assert float(groups[1:].min()) > 5e-5
+
+
+def test_a_group_that_one_perturbation_hardly_changed_is_measured_by_more_of_them_when_it_errs() -> None:
+    expected = _pool(SMOOTH).bases[0].expected
+    chance = replace(expected, scales=[_small(expected, 3)])
+    own = _with(expected, (3,), expected.output.leaves[0][3] * (1 + 2.0**-20))
+    found = compare(replace(chance, responses=None), [own], limit=16.0, trial="t")
+    assert found.mismatch is not None
+    assert compare(chance, [own], limit=16.0, trial="t").mismatch is None
+    wrong = _with(expected, (3,), expected.output.leaves[0][3] * (1 + 2.0**-12))
+    assert compare(chance, [wrong], limit=16.0, trial="t").mismatch is not None
+
+
+def _small(expected: Expected, group: int) -> torch.Tensor:
+    scale = expected.scales[0]
+    assert scale is not None
+    changed = scale.clone()
+    changed[group] /= 1000
+    return changed
+
+
+def test_what_jumps_is_not_measured_by_perturbations_that_make_it_jump() -> None:
+    expected = _pool(BINS).bases[0].expected
+    assert expected.decisions.jumps[0] is not None
+    (before,), (after,) = expected.scales, expected.settled().scales
+    assert before is not None
+    assert after is not None
+    assert torch.equal(before, after)
+
+
+def test_narrow_operands_show_in_most_groups_and_one_bad_group_says_nothing_of_operands() -> None:
+    values = torch.randn(100, 64, dtype=torch.float64)
+    error = torch.full_like(values, 1e-7)
+    error[7] = 1.0
+    assert bulk_rms(error, values) == pytest.approx(1e-7)
+    error[::5] = 1e-4
+    assert bulk_rms(error, values) == pytest.approx(1e-4)
+    values[:95] = 0.0
+    assert bulk_rms(error, values) == pytest.approx(1e-4), "groups of zeros hide nothing"
