@@ -19,10 +19,8 @@ from kernelwright.evaluator.ipc import contestant_messages as wire
 from kernelwright.evaluator.ipc import driver_requests
 from kernelwright.evaluator.ipc.messages import Done
 from kernelwright.evaluator.ipc.referee_messages import CandidateEvaluated
-from kernelwright.evaluator.referee.open_problem import OpenProblem
 from kernelwright.evaluator.referee.outcome import Outcome
-from kernelwright.evaluator.referee.timing import compiled_reference, policy
-from kernelwright.evaluator.referee.timing.baselines import BaselineTimer
+from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.candidate_timer import CandidateTimer
 from kernelwright.evaluator.schema.config import Passes, Sanitize
 from kernelwright.evaluator.schema.evaluation import (
@@ -74,52 +72,6 @@ def test_a_right_candidate_goes_through_every_stage(opened: Opener) -> None:
     assert (_verification(outcome).trials, _verification(outcome).bitwise_repeatable) == (13, True)
     assert (_verification(outcome).weights, _verification(outcome).parameters) == ("seed", "seed")
     assert outcome.to_json()["measurement"]["against"] == "eager"
-
-
-@pytest.fixture
-def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The reference is compiled beside candidates, and baselines are measured beside none; says when."""
-    done: list[str] = []
-    measure = BaselineTimer.measure
-
-    def noted(timer: BaselineTimer) -> Any:
-        if not timer.known:
-            done.append("baselines")
-        return measure(timer)
-
-    monkeypatch.setattr(OpenProblem, "on_gpu", property(lambda problem: True))
-    monkeypatch.setattr(OpenProblem, "free_memory", lambda problem: None)
-    monkeypatch.setattr(BaselineTimer, "measure", noted)
-    monkeypatch.setattr(compiled_reference, "replace", lambda made, **changes: made)
-    return done
-
-
-def test_while_the_reference_is_compiled_a_wrong_candidate_ends_and_a_right_one_starts_again(
-    opened: Opener, as_on_a_gpu: list[str]
-) -> None:
-    referee = opened(PROBLEM, baselines=("eager", "compile"))
-    asked = referee.driver.asked
-    wrong = referee.evaluate(_with_body("return x"))
-    assert (wrong.status, wrong.stage, as_on_a_gpu) == (Status.WRONG_VALUES, Stage.VERIFY, [])
-    starts = [ask.role for ask in asked if isinstance(ask, driver_requests.Start)]
-    assert starts == ["baseline", "candidate"]
-    assert isinstance(asked[-2], driver_requests.Freeze), "compiling rests"
-
-    before = len(asked)
-    right = referee.evaluate(RIGHT)
-    assert (right.status, right.detail, as_on_a_gpu) == (Status.PASSED, "", ["baselines"])
-    starts = [ask.role for ask in asked[before:] if isinstance(ask, driver_requests.Start)]
-    assert (starts[0], starts[-1]) == ("candidate", "timed"), "one process was verified, another one is timed"
-    ended = next(ask for ask in asked[before:] if isinstance(ask, driver_requests.Kill))
-    held = next(ask for ask in asked if isinstance(ask, driver_requests.Hold) and ask.exclusive)
-    assert asked.index(ended) < asked.index(held), "no candidate lives while baselines are measured"
-    found = right.records[Measurement]
-    assert isinstance(found, Measurement)
-    assert set(found.baselines) == {"eager", "compile"}
-
-    assert referee.evaluate(RIGHT).status is Status.PASSED
-    starts = [ask.role for ask in asked if isinstance(ask, driver_requests.Start)]
-    assert (starts[-1], as_on_a_gpu) == ("candidate", ["baselines"]), "once they are known, one process does"
 
 
 def test_a_time_below_what_the_memory_needs_is_implausible_and_no_speedup(opened: Opener) -> None:
