@@ -134,15 +134,20 @@ class RequestHandlers:
         asked = time.monotonic()
         if request.anew and not self.lock.is_preemptible:
             self.lock.release()
-        return self._waited(asked, self.lock.take if request.exclusive else self.lock.share)
+        if request.exclusive:
+            self.lock.take()
+        else:
+            self.lock.share()
+        waited_s = time.monotonic() - asked
+        self.job.extend(waited_s)
+        return wire.DeviceHeld(waited_s=waited_s)
 
     def _hold_for_tools(self, request: wire.HoldForTools) -> wire.DeviceHeld:
         del request
-        return self._waited(time.monotonic(), self.lock.run_tools)
-
-    def _waited(self, asked: float, claim: Callable[[], None]) -> wire.DeviceHeld:
-        claim()
-        waited_s = time.monotonic() - asked
+        asked, paused_s = time.monotonic(), self.workers.pauses.paused_s
+        self.lock.run_tools()
+        # Pauses meanwhile are allowed for by themselves.
+        waited_s = max(0.0, time.monotonic() - asked - (self.workers.pauses.paused_s - paused_s))
         self.job.extend(waited_s)
         return wire.DeviceHeld(waited_s=waited_s)
 

@@ -67,13 +67,17 @@ class DeviceLock:
         """
         if self.held == "shared":
             return
-        self.release()
+        if self.held != "tools":
+            self.release()
         if self._pausable is None:
             self._files.claim(fcntl.LOCK_SH)
         elif self._closed:
             raise MachineError(f"the lock on {self._device} is closed")
         else:
             shared_claim(self._device).join(self._pausable, wait_s=self._wait_s)
+        if self.held == "tools" and self._tools is not None:
+            trace.record(self._track, self.held, self._since)
+            self._tools.release()
         self._since = time.monotonic()
         self.held = "shared"
 
@@ -90,26 +94,33 @@ class DeviceLock:
     def run_tools(self) -> None:
         """Wait until nobody times or has waited longer for that, and keep others from timing.
 
-        On a CPU the device is shared, which does the same. Raises what `share` raises.
+        On a CPU the device is shared, which does the same. What shares it can be stopped until then. Raises
+        what `share` raises.
         """
         if self._tools is None:
             self.share()
         elif self.held != "tools":
-            self.release()
+            if not self.is_preemptible:
+                self.release()
             self._tools.claim(fcntl.LOCK_SH)
+            self._give_back()
             self._since = time.monotonic()
             self.held = "tools"
 
     def release(self) -> None:
         """Let others have it; nothing to do once closed."""
+        self._give_back()
+        if self._tools is not None:
+            self._tools.release()
+
+    def _give_back(self) -> None:
+        """Release all but the tools' lock."""
         if self.held:
             trace.record(self._track, self.held, self._since)
         self._alone_s = self.alone_s
         if self._pausable is not None:
             shared_claim(self._device).leave(self._pausable)
         self._files.release()
-        if self._tools is not None:
-            self._tools.release()
         self.held = ""
 
     def hold(self, how: Hold) -> None:

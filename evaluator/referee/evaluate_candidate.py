@@ -95,6 +95,7 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
             progress.enter(Stage.TIME)
             spec = _timed_model(problem, verification)
             worker = processes.enter_context(_timed_process(problem, worker, source, spec))
+            progress.started(worker)
             problem.sanitizer.start_ahead(config.sanitize, source, progress.builds)
             with problem.device_alone(worker):
                 buffers = problem.timer.lay_out(worker)
@@ -274,7 +275,7 @@ class _Progress:
 
     def __init__(self, problem: OpenProblem) -> None:
         self._problem = problem
-        self._worker: WorkerProcess | None = None
+        self._workers: list[WorkerProcess] = []
         self.outcome = Outcome()
 
     def enter(self, stage: Stage) -> None:
@@ -289,15 +290,15 @@ class _Progress:
         return record
 
     def started(self, worker: WorkerProcess) -> None:
-        """Remember the worker, whose builds count after it has ended, too."""
-        self._worker = worker
+        """Remember a worker, whose builds count after it has ended, too."""
+        self._workers.append(worker)
 
     @property
     def builds(self) -> int:
-        """Extensions that the candidate built."""
-        return self._worker.builds.count if self._worker is not None else 0
+        """Most extensions that the candidate built in a process."""
+        return max((worker.builds.count for worker in self._workers), default=0)
 
     @property
     def headers_are_suspect(self) -> bool:
         """A fault of the lean headers could be in one of those extensions."""
-        return self._worker is not None and self._worker.builds.suspect
+        return any(worker.builds.suspect for worker in self._workers)

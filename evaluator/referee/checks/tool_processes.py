@@ -73,10 +73,16 @@ class TimeLimit:
         self._driver = driver
         self._deadline = time.monotonic() + seconds
         self._paused_s = driver.paused_s()
+        self._builds_s = 0.0
 
     def extend(self, seconds: float) -> None:
         """Leave so many seconds more."""
         self._deadline += seconds
+
+    def allow_builds(self, seconds: float) -> None:
+        """Leave so many seconds more in all for builds, which processes wait for at the same time."""
+        self._deadline += max(0.0, seconds - self._builds_s)
+        self._builds_s = max(self._builds_s, seconds)
 
     def left(self) -> float:
         """Seconds that are left, one at least."""
@@ -117,6 +123,8 @@ class ToolProcesses:
         try:
             _advance([*(_ready(each, source, limit) for each in watched), *beside])
             limit.extend(self._driver.hold_for_tools())
+            for each in watched:
+                each.worker.limit(limit.left())  # one after another is waited for, and nobody can time
             _advance([_called(each, limit) for each in watched])
             return [self._reported(each, limit) for each in watched]
         finally:
@@ -151,7 +159,7 @@ def _ready(watched: _Watched, source: str, limit: TimeLimit) -> Iterator[None]:
         yield
         loaded()
         if worker.builds.count:
-            limit.extend(time.monotonic() - before)
+            limit.allow_builds(time.monotonic() - before)
     except CandidateFailed as failure:
         watched.fail(failure)
 
@@ -182,10 +190,9 @@ def _calls(worker: WorkerProcess, variant: ShapeVariant, limit: TimeLimit) -> It
     construct(variant.context, worker, ModelSpec("ModelNew", "m", variant.seed, vary=False))
     buffers = lay_out_call(worker, "sanitize", variant.arguments, variant.output, private=True)
     for _ in range(SANITIZED_CALLS):
-        began, called = time.monotonic(), buffers.begin_run("m", timeout_s=limit.left())
+        called = buffers.begin_run("m", timeout_s=limit.left())
         yield
-        called()
-        if time.monotonic() - began > SLOW_CALL_S:
+        if called().inner_ms > SLOW_CALL_S * 1e3:
             break
 
 

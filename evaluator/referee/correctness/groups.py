@@ -6,7 +6,12 @@ import math
 
 import torch
 
-from kernelwright.evaluator.referee.correctness.policy import BULK_SHARE, CHUNK_ELEMENTS, SMALL_GROUP
+from kernelwright.evaluator.referee.correctness.policy import (
+    BULK_FLOOR,
+    BULK_SHARE,
+    CHUNK_ELEMENTS,
+    SMALL_GROUP,
+)
 from kernelwright.evaluator.referee.reference.input_structure import computable
 
 
@@ -36,14 +41,14 @@ def rms(values: torch.Tensor) -> torch.Tensor:
 
 
 def bulk(groups: torch.Tensor, sizes: torch.Tensor) -> float:
-    """The value that few of the groups exceed, of those whose size is not zero; 0 where there are none."""
-    known = groups[sizes > 0]
+    """The value that few of the groups exceed, of those that are not negligible; 0 where there are none."""
+    known = groups[sizes > BULK_FLOOR * sizes.amax()] if len(sizes) else groups
     return float(known.kthvalue(math.ceil(BULK_SHARE * len(known))).values) if len(known) else 0.0
 
 
 def bulk_rms(values: torch.Tensor, exact: torch.Tensor) -> float:
-    """The root mean square that few of a leaf's groups exceed, of those that are not exactly zero."""
-    return bulk(rms(grouped(finite_or_zero(values))), grouped(finite_or_zero(exact)).abs().amax(1))
+    """The root mean square that few of a leaf's groups exceed, of those that are not negligible."""
+    return bulk(*(rms(grouped(finite_or_zero(each)).double()) for each in (values, exact)))
 
 
 def all_finite(values: torch.Tensor) -> bool:

@@ -59,6 +59,8 @@ CHANGE_SUM_FACTOR: Final = 0.6
 BULK_SHARE: Final = 0.9
 """Share of an output's groups whose error decides as well: of 65536 linear systems the worst conditioned one
 is most of the whole error, and how it answers to one rounding is chance."""
+BULK_FLOOR: Final = 2.0**-24
+"""Size of a group, as a share of the largest one's, up to which it is negligible there."""
 OWN_ERROR_SHARE: Final = 8.0
 """Units that the reference's own error counts as at least: another order may err some times as much."""
 FEW_TERMS: Final = 2

@@ -9,6 +9,7 @@ the median over all groups. Limits, in policy.py, are multiples of that scale.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections.abc import Callable
@@ -59,6 +60,7 @@ from kernelwright.evaluator.referee.correctness.policy import (
 from kernelwright.evaluator.referee.reference.input_structure import computable
 from kernelwright.evaluator.referee.reference.perturbation import movable, perturbed
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
+from kernelwright.evaluator.schema.errors import ProblemError
 
 _HALF_BITS: Final = 16
 
@@ -175,8 +177,12 @@ def _responses(
     """Per floating leaf, the median response of each group to further perturbations: few make it jump."""
     found: list[list[torch.Tensor]] = [[] for _ in exact]
     for sample in range(1, SETTLING_SAMPLES + 1):
-        for index, leaf in enumerate(call(roundoff, draw=-sample).leaves):
-            if leaf.is_floating_point() or leaf.is_complex():
+        leaves: list[torch.Tensor] = []
+        with contextlib.suppress(ProblemError):  # it need not run on each
+            leaves = call(roundoff, draw=-sample).leaves
+        for index, leaf in enumerate(leaves):
+            is_known = leaf.is_floating_point() or leaf.is_complex()
+            if is_known and as_real(leaf).shape == exact[index].shape:
                 found[index].append(_response(as_real(leaf), exact[index]))
     return [torch.stack(each).median(0).values if each else None for each in found]
 
@@ -234,7 +240,8 @@ def _scale(own: torch.Tensor, best: torch.Tensor, other: torch.Tensor, *, may_be
     overall = squares.mean().sqrt() * (information.eps / 16)
     # Of half precision the one rounding that a reference makes is nearly all of its error.
     share = 1.0 if is_halved or information.bits == _HALF_BITS else OWN_ERROR_SHARE
-    roundoff = max(bulk(others, squares), bulk(errors, squares) / share, information.tiny)
+    sizes = squares.sqrt()
+    roundoff = max(bulk(others, sizes), bulk(errors, sizes) / share, information.tiny)
     return _Scale(torch.maximum(scales, overall) + information.tiny, roundoff, is_halved)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+
+import torch
 
 from kernelwright.evaluator.ipc.driver_requests import Expect
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
@@ -11,6 +14,7 @@ from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.setup import ProblemContext, lay_out_call, load_model, start
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
+from kernelwright.evaluator.schema.evaluation import Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +49,12 @@ class CompiledReference:
         It goes on by itself until `rest`, or until somebody waits for its end.
         """
         if self._compiling is not None:
+            self._context.driver.hold(exclusive=False)
             self._compiling.worker.thaw()
         elif self._ready is None and not self._failures:
             self._context.driver.ask(Expect(count=1))
-            try:
-                self._compiling = self._compile()
-            except CandidateFailed as failure:
-                self.note(failure)
+            with contextlib.suppress(CandidateFailed, torch.OutOfMemoryError):
+                self._compiling = self._compile(shares=True)
         return self._compiling is not None
 
     def rest(self) -> None:
@@ -60,18 +63,23 @@ class CompiledReference:
             self._compiling.worker.freeze()
 
     def finish(self) -> None:
-        """Wait until a process holds the compiled reference, or compiling failed too often."""
+        """Wait until a process holds the compiled reference, or compiling failed too often.
+
+        A failure of a process that was begun beside a candidate does not count: that may be why.
+        """
         while self._ready is None and self.may_be_tried:
-            begun = None
+            begun, self._compiling = self._compiling, None
+            is_alone = begun is None
             try:
-                begun, self._compiling = self._compiling or self._compile(), None
+                begun = begun or self._compile(shares=True)
                 begun.worker.thaw()
                 begun.finish()
                 self._ready = begun.worker
-            except CandidateFailed as failure:
-                self.note(failure)
+            except (CandidateFailed, torch.OutOfMemoryError) as error:
                 if begun is not None:
                     begun.worker.close()
+                if is_alone:
+                    self.note(_failure(error))
 
     def take(self) -> WorkerProcess:
         """Hand over a process that holds it as model `m`: the one that is ready, or else a new one.
@@ -84,7 +92,7 @@ class CompiledReference:
             return worker
         if self._failure is not None and not self.may_be_tried:
             raise self._failure
-        begun = self._compile()
+        begun = self._compile(shares=False)
         try:
             begun.finish()
         except BaseException:
@@ -105,10 +113,14 @@ class CompiledReference:
             self._ready.close()
         self._compiling = self._ready = None
 
-    def _compile(self) -> _Compiling:
-        """Start a process and begin its first call, on inputs of the problem: zeros may be none."""
+    def _compile(self, *, shares: bool) -> _Compiling:
+        """Start a process and begin its first call, on inputs of the problem: zeros may be none.
+
+        Where it `shares` the device, others that wait for it come before.
+        """
         worker = start(self._context, role="baseline")
-        self._context.driver.hold(exclusive=False, anew=True)
+        if shares:
+            self._context.driver.hold(exclusive=False, anew=True)
         try:
             spec = replace(self._pool.draws[0].spec("Model"), compiled=True)
             load_model(self._context, worker, self._context.reference.source, spec)
@@ -119,3 +131,7 @@ class CompiledReference:
         except BaseException:
             worker.close()
             raise
+
+
+def _failure(error: CandidateFailed | torch.OutOfMemoryError) -> CandidateFailed:
+    return error if isinstance(error, CandidateFailed) else CandidateFailed(Status.OUT_OF_MEMORY, str(error))

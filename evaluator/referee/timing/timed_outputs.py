@@ -132,7 +132,7 @@ class TimedOutputs:
         State has shape [1, *shape]: what all calls left, each with an error of its own.
         `earlier` holds, by output, the elements that flipped since timing began.
         """
-        total = dict(earlier)
+        total, doubted = dict(earlier), 0
         for index, (own, other) in enumerate(zip(candidate, baseline, strict=True)):
             if own.numel() == 0:
                 continue
@@ -153,21 +153,22 @@ class TimedOutputs:
                 flipped = total.get(index, FlippedElements())
                 found = compare_with_baseline(expected, own[rows], earlier=flipped)
                 total[index] = flipped + found.flipped
-                if found.mismatch and not self._are_correct(candidate, recipe, found.beyond, part.start):
-                    calls = f"timed calls {part.start + 1} to {part.start + len(own[rows])}"
-                    return OutputComparison(f"{leaf.name}, {calls}: {found.mismatch}", total)
+                calls = [part.start + call for call in found.beyond]
+                doubted += len(calls)
+                is_doubtful = bool(calls) and doubted <= MAX_DOUBTED_CALLS
+                if found.mismatch and not (is_doubtful and self._are_correct(candidate, recipe, calls)):
+                    place = f"timed calls {part.start + 1} to {part.start + len(own[rows])}"
+                    return OutputComparison(f"{leaf.name}, {place}: {found.mismatch}", total)
         return OutputComparison(self._compare_change(candidate, baseline, recipe.near), total)
 
-    def _are_correct(
-        self, candidate: list[torch.Tensor], recipe: InputRecipe, calls: Sequence[int], first: int
-    ) -> bool:
+    def _are_correct(self, candidate: list[torch.Tensor], recipe: InputRecipe, calls: Sequence[int]) -> bool:
         """Compare calls that err more than expected with exact outputs for their own inputs.
 
         Some inputs answer to roundings far more than any of the draws did, such as nearly singular matrices.
         """
-        if self._is_correct is None or not 0 < len(calls) <= MAX_DOUBTED_CALLS:
+        if self._is_correct is None:
             return False
-        for call in (first + each for each in calls):
+        for call in calls:
             outputs = [leaf[call] for leaf in candidate if len(leaf) == recipe.count]
             arguments = self._inputs.arguments(recipe, call)
             if not self._is_correct(arguments, outputs, self._limits[int(recipe.bases[call])]):

@@ -58,7 +58,7 @@ class TimingSession:
         self._pool = pool
         self._base = pool.bases[0]
         self._reference = context.reference
-        self._baseline_ms = 0.0
+        self._baseline_ms, self._fastest = 0.0, 1.0
         self._inputs = TimedInputs(pool.starts(), pool.fresh, secret=secret, constant=pool.constant)
         terms = pool.trace.terms
         self._outputs = TimedOutputs(
@@ -104,9 +104,12 @@ class TimingSession:
         buffers.queue_behind(gate(self.device, worker.blocks, buffers.gate_block))
         return buffers
 
-    def allow_for(self, baseline_ms: float) -> None:
-        """Extend the time-out of a call by a multiple of the reference's time."""
-        self._baseline_ms = baseline_ms
+    def allow_for(self, baseline_ms: float, *, fastest: float) -> None:
+        """Extend the time-out of a call by a multiple of the reference's time.
+
+        `fastest` is the time of the fastest baseline, as a share of that.
+        """
+        self._baseline_ms, self._fastest = baseline_ms, fastest
 
     def timer(self, count: int, queued: bool) -> InterleavedTimer:
         """Make a timer of a candidate, or of any worker by itself, in batches of so many calls."""
@@ -116,6 +119,7 @@ class TimingSession:
                 target_ms=self._config.target_ms,
                 max_turns=self._config.max_turns,
                 call_timeout_s=self._config.limits.call_s + policy.SLOW_CANDIDATE * self._baseline_ms / 1e3,
+                fastest=self._fastest,
             )
         )
 

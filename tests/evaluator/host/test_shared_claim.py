@@ -191,7 +191,8 @@ class _ImpatientFiles(LockFiles):
 
 def test_timing_waits_for_calls_under_a_tool_and_nobody_else_is_stopped_meanwhile(timing: DeviceLock) -> None:
     (work,), (shared,) = sharing(1)
-    tools, late = (DeviceLock("cuda:0", wait_s=20, pausable=Work()) for _ in range(2))
+    waiting = Work()
+    tools, late = (DeviceLock("cuda:0", wait_s=20, pausable=each) for each in (Work(), waiting))
     tools.run_tools()
     taken, again = threading.Event(), threading.Event()
     timer = threading.Thread(target=lambda: (timing.take(), taken.set()))
@@ -199,12 +200,14 @@ def test_timing_waits_for_calls_under_a_tool_and_nobody_else_is_stopped_meanwhil
     assert not taken.wait(0.2)
     assert work.running
     assert work.pauses == 0
+    late.share()
     newcomer = threading.Thread(target=lambda: (late.run_tools(), again.set()))
     newcomer.start()
     assert not again.wait(0.1), "who waits to time comes before"
     tools.share()
     assert taken.wait(10)
     assert not work.running
+    assert not waiting.running, "what waits to run under a tool is stopped, too"
     assert not again.wait(0.1)
     timing.release()
     assert again.wait(10)

@@ -69,13 +69,14 @@ class _Compilations(CompiledReference):
     """A reference whose compilations end as told, one after the other, and then well."""
 
     def __init__(self, *ends: CandidateFailed) -> None:
-        context: Any = SimpleNamespace(driver=SimpleNamespace(ask=lambda request: None))
+        driver = SimpleNamespace(ask=lambda request: None, hold=lambda **how: self.asked.append("hold"))
+        context: Any = SimpleNamespace(driver=driver)
         super().__init__(context, cast(Any, None))
         self.ends = list(ends)
         self.asked: list[str] = []
 
-    def _compile(self) -> Any:
-        self.asked.append("compile")
+    def _compile(self, *, shares: bool) -> Any:
+        self.asked.append("compile" if shares else "compile alone")
 
         def note(what: str) -> Callable[[], None]:
             return lambda: self.asked.append(what)
@@ -129,8 +130,9 @@ def test_only_what_a_machine_does_not_know_yet_needs_processes(
     assert (len(timer._started), compilations.asked) == (processes, []), "nobody asked for a compiled one"
 
 
-@pytest.mark.parametrize("failures", [0, 1, 2])
-def test_what_fails_to_compile_is_tried_once_more_and_never_beside_a_timing(monkeypatch, failures):
+@pytest.mark.parametrize("failures", [0, 1, 2, 3])
+def test_what_fails_to_compile_is_tried_twice_more_and_never_beside_a_timing(monkeypatch, failures):
+    """A failure of the process that compiled beside a candidate does not count."""
     monkeypatch.setattr(baselines, "start", lambda context, role: object())
     ends = [CandidateFailed(Status.RUNTIME_ERROR, f"no {n}", traceback="") for n in range(failures)]
     compilations = _Compilations(*ends)
@@ -138,8 +140,8 @@ def test_what_fails_to_compile_is_tried_once_more_and_never_beside_a_timing(monk
     timer.start()
     assert compilations.asked.count("close") == failures
     done = compilations.asked.copy()
-    if failures == 2:
-        with pytest.raises(CandidateFailed, match="no 1"):
+    if failures == 3:
+        with pytest.raises(CandidateFailed, match="no 2"):
             timer._reference(compiled=True)
     else:
         timer._reference(compiled=True)
@@ -152,11 +154,13 @@ def test_compiling_rests_while_the_device_is_given_back_and_goes_on_with_the_nex
     compilations.rest()
     assert compilations.begin()
     compilations.finish()
-    assert compilations.asked == ["compile", "freeze", "thaw", "thaw", "wait"]
+    assert compilations.asked == ["compile", "freeze", "hold", "thaw", "thaw", "wait"]
     compilations.rest()
     assert not compilations.begin(), "it is over"
     compilations.take()
+    compilations.take()
     assert compilations.asked.count("compile") == 1
+    assert compilations.asked[-2:] == ["compile alone", "wait"], "who measures keeps the device"
 
 
 _DOUBT, _AGAIN = (MeasurementDoubt(Status.TAMPERED, text) for text in ("its claims", "again"))
