@@ -99,7 +99,7 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
             problem.sanitizer.start_ahead(config.sanitize, source, progress.builds)
             with problem.device_alone(worker):
                 buffers = problem.timer.lay_out(worker)
-                measurement = progress.add(_time(problem, worker, buffers, source, spec))
+                measurement = progress.add(_time(problem, worker, buffers, source, spec, progress))
                 plausibility = progress.add(problem.roofline.assess(measurement.candidate.median_ms))
                 progress.enter(Stage.ATTRIBUTE)
             progress.add(attribution(problem.context, worker, source))
@@ -199,11 +199,21 @@ def _timed_process(
 
 
 def _time(
-    problem: OpenProblem, worker: WorkerProcess, buffers: CallBuffers, source: str, spec: ModelSpec
+    problem: OpenProblem,
+    worker: WorkerProcess,
+    buffers: CallBuffers,
+    source: str,
+    spec: ModelSpec,
+    progress: _Progress,
 ) -> Measurement:
     second = SecondProcess(problem.context, worker, source, spec, problem.config.limits.total_s)
+
+    def start_again() -> CallBuffers:
+        progress.started(other := second.worker())
+        return problem.timer.lay_out(other)
+
     with contextlib.closing(second):
-        return problem.timer.time(buffers, lambda: problem.timer.lay_out(second.worker()))
+        return problem.timer.time(buffers, start_again)
 
 
 def _try_other_shapes(

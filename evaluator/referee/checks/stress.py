@@ -75,7 +75,7 @@ class Stress:
         self._right: list[torch.Tensor] | None = None
         """The last outputs that were found correct."""
         self._trouble: CandidateFailed | None = None
-        """What went wrong while it got ready."""
+        """The failure that ended its preparation."""
         self._is_loaded = False
         self._counts = self._thread_counts()
         self._worker = WorkerProcess(

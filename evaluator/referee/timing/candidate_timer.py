@@ -15,7 +15,7 @@ from typing import Final
 
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.timing import policy
-from kernelwright.evaluator.referee.timing.baselines import BaselineTimer
+from kernelwright.evaluator.referee.timing.baseline.baseline_timer import BaselineTimer
 from kernelwright.evaluator.referee.timing.claimed_time import (
     Batch,
     PairedTurns,

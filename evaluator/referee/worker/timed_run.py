@@ -106,14 +106,15 @@ class CallRunner:
         timed: TimedRun | None,
     ) -> RunResult:
         """Run prepared calls, and stop our clock at the answer; then collect outputs."""
-        gate = timed.gate if timed is not None else None
-        ready = timed is not None and (self._restores or self._renews)
+        if timed is None:
+            return self.begin(layout, model=model, first=first, count=count, timeout_s=timeout_s)()
+        gate, ready = timed.gate, self._restores or self._renews
         request = Run(
             layout=layout,
             model=model,
             first=first,
             count=count,
-            lead=0 if timed is None else timed.lead,
+            lead=timed.lead,
             restore=self._restores,
             ready=ready,
             gate_block=None if gate is None else gate.block,
@@ -122,40 +123,32 @@ class CallRunner:
         # Beside the calls' clock, or a candidate could skip it and bank the time.
         setup_ms = self._make_ready(request, timeout_s) if ready else 0.0
         line = encoded(request.to_json())
-        if timed is not None:
-            timed.begin()
+        timed.begin()
         launch_ms = None if gate is None else self._queue(line, gate, count)
-        if timed is not None:
-            self._channel.freeze()
-            self._publish(timed, timeout_s)
-        compile_s = 0.0 if (model, layout) in self._called else self._compile_s
-        ran, outer_ms = self._timed_calls(
-            line,
-            gate,
-            timeout_s + compile_s,
-            late=launch_ms is None,
-            look=None if timed is None else timed.look,
-        )
-        withdraw = None if timed is None else timed.withdraw
-        result = self._after_calls(request, ran, outer_ms, timeout_s, withdraw)
+        self._channel.freeze()
+        self._publish(timed, timeout_s)
+        most_s = timeout_s + self._first_call_s(request)
+        ran, outer_ms = self._timed_calls(line, gate, most_s, late=launch_ms is None, look=timed.look)
+        result = self._after_calls(request, ran, outer_ms, timeout_s, timed.withdraw)
         return replace(result, setup_ms=result.setup_ms + setup_ms, launch_ms=launch_ms)
 
-    def begin(self, layout: str, *, model: str, timeout_s: float) -> Callable[[], RunResult]:
-        """Begin one untimed call; return what waits for its end and collects its outputs."""
+    def begin(
+        self, layout: str, *, model: str, timeout_s: float, first: int = 0, count: int = 1
+    ) -> Callable[[], RunResult]:
+        """Begin untimed calls; return what waits for their end and collects their outputs."""
         request = Run(
             layout=layout,
             model=model,
-            first=0,
-            count=1,
+            first=first,
+            count=count,
             lead=0,
             restore=self._restores,
             ready=False,
             gate_block=None,
             gate_value=0,
         )
-        compile_s = 0.0 if (model, layout) in self._called else self._compile_s
         started = time.perf_counter_ns()
-        answer = self._channel.post(request, timeout_s + compile_s)
+        answer = self._channel.post(request, timeout_s + self._first_call_s(request))
         self._channel.thaw()
 
         def finish() -> RunResult:
@@ -164,6 +157,10 @@ class CallRunner:
             return self._after_calls(request, ran, outer_ms, timeout_s, None)
 
         return finish
+
+    def _first_call_s(self, run: Run) -> float:
+        """Seconds on top that a model's first call may take."""
+        return 0.0 if (run.model, run.layout) in self._called else self._compile_s
 
     def _after_calls(
         self,

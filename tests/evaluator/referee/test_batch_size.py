@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 import torch
 
-from kernelwright.evaluator.referee.timing.baselines import _few
+from kernelwright.evaluator.referee.timing.baseline.baseline_timer import _few
 from kernelwright.evaluator.referee.timing.batch_size import BatchSizer
 from kernelwright.evaluator.referee.timing.candidate_timer import CandidateTimer
 from kernelwright.evaluator.referee.timing.claimed_time import Batch, PairedTurns, Turn

@@ -17,12 +17,12 @@ from kernelwright.evaluator import (
     Status,
     problem_from_source,
 )
-from kernelwright.evaluator.referee.timing import baselines
-from kernelwright.evaluator.referee.timing.baseline_cache import BaselineCache
-from kernelwright.evaluator.referee.timing.baselines import BaselineTimer, still_holds
+from kernelwright.evaluator.referee.timing.baseline import baseline_timer
+from kernelwright.evaluator.referee.timing.baseline.baseline_cache import BaselineCache
+from kernelwright.evaluator.referee.timing.baseline.baseline_timer import BaselineTimer, still_holds
+from kernelwright.evaluator.referee.timing.baseline.compiled_reference import CompiledReference
 from kernelwright.evaluator.referee.timing.candidate_timer import CandidateTimer, TimedCandidate
 from kernelwright.evaluator.referee.timing.claimed_time import Batch
-from kernelwright.evaluator.referee.timing.compiled_reference import CompiledReference
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed, MeasurementDoubt
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
@@ -117,7 +117,7 @@ def test_only_what_a_machine_does_not_know_yet_needs_processes(
     monkeypatch, known, pooled, processes, compiled
 ):
     """Whether it is known of queued calls or of others, since only one of them is ever measured."""
-    monkeypatch.setattr(baselines, "start", lambda context, role: object())
+    monkeypatch.setattr(baseline_timer, "start", lambda context, role: object())
     compilations = _Compilations()
     timer = _baseline_timer(known, pooled, compilations)
     assert timer.begin() == compiled
@@ -133,7 +133,7 @@ def test_only_what_a_machine_does_not_know_yet_needs_processes(
 @pytest.mark.parametrize("failures", [0, 1, 2, 3])
 def test_what_fails_to_compile_is_tried_twice_more_and_never_beside_a_timing(monkeypatch, failures):
     """A failure of the process that compiled beside a candidate does not count."""
-    monkeypatch.setattr(baselines, "start", lambda context, role: object())
+    monkeypatch.setattr(baseline_timer, "start", lambda context, role: object())
     ends = [CandidateFailed(Status.RUNTIME_ERROR, f"no {n}", traceback="") for n in range(failures)]
     compilations = _Compilations(*ends)
     timer = _baseline_timer({}, 0.01, compilations)
@@ -207,12 +207,12 @@ def test_a_baseline_without_memory_beside_others_is_measured_once_they_are_gone(
 
 
 def test_only_the_reason_that_a_reference_gives_is_a_fact_of_its_problem():
-    assert "an operator" in baselines._compile_failure_reason(_UNSUPPORTED)
-    assert "wrong" in baselines._compile_failure_reason(CandidateFailed(Status.WRONG_VALUES, "wrong"))
+    assert "an operator" in baseline_timer._compile_failure_reason(_UNSUPPORTED)
+    assert "wrong" in baseline_timer._compile_failure_reason(CandidateFailed(Status.WRONG_VALUES, "wrong"))
     full = CandidateFailed(Status.OUT_OF_MEMORY, "CUDA out of memory", traceback="")
     for failure in (_DIED, full, CandidateFailed(Status.TIMED_OUT, "no answer within 300 s")):
         with pytest.raises(EvaluatorError, match="so nothing is scored"):
-            baselines._compile_failure_reason(failure)
+            baseline_timer._compile_failure_reason(failure)
 
 
 @pytest.mark.parametrize("disturbed", [False, True])

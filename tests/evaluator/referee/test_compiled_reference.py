@@ -8,8 +8,8 @@ import pytest
 
 from kernelwright.evaluator.ipc import driver_requests
 from kernelwright.evaluator.referee.open_problem import OpenProblem
-from kernelwright.evaluator.referee.timing import compiled_reference
-from kernelwright.evaluator.referee.timing.baselines import BaselineTimer
+from kernelwright.evaluator.referee.timing.baseline import compiled_reference
+from kernelwright.evaluator.referee.timing.baseline.baseline_timer import BaselineTimer
 from kernelwright.evaluator.schema.evaluation import Measurement, Stage, Status
 from tests.evaluator.referee.in_process import Opener, opened
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelwright.evaluator.referee.timing import policy
-from kernelwright.evaluator.referee.timing.baseline_cache import PooledSpreads
+from kernelwright.evaluator.referee.timing.baseline.baseline_cache import PooledSpreads
 
 
 class Driver:

@@ -79,7 +79,7 @@ class CompiledReference:
                 if begun is not None:
                     begun.worker.close()
                 if is_alone:
-                    self.note(_failure(error))
+                    self.note(error)
 
     def take(self) -> WorkerProcess:
         """Hand over a process that holds it as model `m`: the one that is ready, or else a new one.
@@ -100,10 +100,13 @@ class CompiledReference:
             raise
         return begun.worker
 
-    def note(self, failure: CandidateFailed) -> None:
-        """Count a failure of the compiled reference."""
-        self._failure = failure
+    def note(self, error: CandidateFailed | torch.OutOfMemoryError) -> CandidateFailed:
+        """Count a failure of the compiled reference, and return it."""
+        if not isinstance(error, CandidateFailed):
+            error = CandidateFailed(Status.OUT_OF_MEMORY, str(error))
+        self._failure = error
         self._failures += 1
+        return error
 
     def close(self) -> None:
         """End its processes."""
@@ -131,7 +134,3 @@ class CompiledReference:
         except BaseException:
             worker.close()
             raise
-
-
-def _failure(error: CandidateFailed | torch.OutOfMemoryError) -> CandidateFailed:
-    return error if isinstance(error, CandidateFailed) else CandidateFailed(Status.OUT_OF_MEMORY, str(error))

@@ -11,9 +11,9 @@ from kernelwright.evaluator.ipc.driver_requests import Expect
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.device_memory import require_shortage_is_own
 from kernelwright.evaluator.referee.timing import policy
-from kernelwright.evaluator.referee.timing.baseline_cache import BaselineCache, PooledSpreads
+from kernelwright.evaluator.referee.timing.baseline.baseline_cache import BaselineCache, PooledSpreads
+from kernelwright.evaluator.referee.timing.baseline.compiled_reference import CompiledReference
 from kernelwright.evaluator.referee.timing.claimed_time import trusted_timing
-from kernelwright.evaluator.referee.timing.compiled_reference import CompiledReference
 from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, is_contended
 from kernelwright.evaluator.referee.timing.statistics import process_spread, ratio, ratio_interval
 from kernelwright.evaluator.referee.timing.timing_session import Baselines, TimingSession
@@ -208,11 +208,9 @@ class BaselineTimer:
                 return self._compile_ratio(eager, count, alone, queued)
             except (CandidateFailed, torch.OutOfMemoryError) as error:
                 self._require_room(error)
-                if not isinstance(error, CandidateFailed):
-                    error = CandidateFailed(Status.OUT_OF_MEMORY, str(error))
-                self._compiled.note(error)
+                failure = self._compiled.note(error)
                 if not self._compiled.may_be_tried:
-                    raise error from None
+                    raise failure from None
 
     def _compile_ratio(self, eager: CallBuffers, count: int, alone: Timing, queued: bool) -> float:
         """Compiled time over eager time, interleaved, or from this machine's cache."""
