@@ -87,6 +87,14 @@ class _RunProcess:
         self._ledger = Ledger(budget_of(log), log.index.spent())
         self._requester = Requester(log, batch.providers, self._ledger, self._stop, self._emit)
         self._evaluator = AttemptEvaluator(log, self._plan.config, batch.evaluate, self._stop, self._emit)
+        self._keeper = KernelKeeper(
+            log,
+            batch.workspace,
+            self._stop,
+            self._emit,
+            batch.builds_plainly if self._plan.plain_build else None,
+            keeps_slower=self._plan.keep_slower,
+        )
         self._waiting = {seen.problem for seen in log.index.attempts.values() if seen.evaluation is None}
         """Problems with unevaluated replies; a spent budget does not stop their evaluation."""
         self._complete = True
@@ -111,6 +119,7 @@ class _RunProcess:
                 await self._work_through(todo, workers)
         finally:
             workers.close()
+            self._keeper.close()
             providers = (batch.providers or {}).values()
             for provider in {id(provider): provider for provider in providers}.values():
                 await provider.close()
@@ -126,14 +135,7 @@ class _RunProcess:
             prompts=batch.prompts,
             requester=self._requester,
             evaluator=self._evaluator,
-            keeper=KernelKeeper(
-                batch.log,
-                batch.workspace,
-                self._stop,
-                self._emit,
-                batch.builds_plainly if self._plan.plain_build else None,
-                keeps_slower=self._plan.keep_slower,
-            ),
+            keeper=self._keeper,
             workers=workers,
             exemplars=batch.exemplars,
             room=asyncio.Semaphore(batch.completions + batch.backlog),
@@ -198,7 +200,13 @@ class _RunProcess:
 
     def _interrupt(self) -> None:
         self._stop.set(RunEnd.INTERRUPTED, "interrupted")
-        self._emit(events.Interrupting(self._requester.in_flight, self._evaluator.in_flight))
+        self._emit(
+            events.Interrupting(
+                replies=self._requester.in_flight,
+                evaluations=self._evaluator.in_flight,
+                kernels=self._keeper.in_flight,
+            )
+        )
 
     def _close(self) -> events.RunSummary:
         end, reason = self._end()

@@ -209,7 +209,7 @@ class _BulkProcess:
     def _interrupt(self) -> None:
         self._stop.set(RunEnd.INTERRUPTED, "interrupted; batches under way go on")
         self._wake.set()
-        self._bulk.on_event(Interrupting(0, 0))
+        self._bulk.on_event(Interrupting())
 
     def _attempt(self, task: Task, sample: int) -> AttemptKey:
         return AttemptKey(

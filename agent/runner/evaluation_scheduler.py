@@ -1,6 +1,6 @@
-"""Chooses which evaluation runs next, and runs it in a thread; results go to the event loop.
+"""Chooses which evaluation or build runs next, and runs it in a thread; results go to the event loop.
 
-The threads are daemons, so that a second Ctrl-C ends the process without waiting for an evaluation.
+The threads are daemons, so that a second Ctrl-C ends the process without waiting for one.
 """
 
 from __future__ import annotations
@@ -10,20 +10,21 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from kernelwright.evaluator import Evaluation
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
     topic: str
-    work: Callable[[], Evaluation]
+    work: Callable[[], Any]  # Any: `run` gives its caller the type of its own work
     loop: asyncio.AbstractEventLoop
-    done: asyncio.Future[Evaluation]
+    done: asyncio.Future[Any]
 
 
 class EvaluationScheduler:
-    """Orders evaluations, and runs them in a fixed number of threads.
+    """Orders work on problems, and runs it in a fixed number of threads.
 
     An opened problem serves one evaluation at a time and stays open for a while: recently evaluated problems
     come first, those being evaluated last, otherwise in order of arrival.
@@ -39,10 +40,10 @@ class EvaluationScheduler:
         for number in range(count):
             threading.Thread(target=self._serve, name=f"evaluation-{number}", daemon=True).start()
 
-    async def run(self, topic: str, work: Callable[[], Evaluation]) -> Evaluation:
-        """Run one evaluation of a problem and wait for it; its exceptions are raised here."""
+    async def run(self, topic: str, work: Callable[[], Result]) -> Result:
+        """Run one evaluation or build of a problem and wait for it; its exceptions are raised here."""
         loop = asyncio.get_running_loop()
-        done: asyncio.Future[Evaluation] = loop.create_future()
+        done: asyncio.Future[Result] = loop.create_future()
         with self._changed:
             self._jobs.append(_Job(topic, work, loop, done))
             self._changed.notify()
@@ -57,7 +58,7 @@ class EvaluationScheduler:
     def _serve(self) -> None:
         while (job := self._next()) is not None:
             try:
-                result: Evaluation | BaseException = job.work()
+                result = job.work()
             except BaseException as error:  # noqa: BLE001 - carried to the loop, which raises it there
                 result = error
             with self._changed:
@@ -83,7 +84,7 @@ class EvaluationScheduler:
         return self._running[job.topic] > 0, job.topic not in self._recent
 
 
-def _settle(job: _Job, result: Evaluation | BaseException) -> None:
+def _settle(job: _Job, result: object) -> None:
     def unless_gone() -> None:
         if job.done.done():
             return

@@ -208,8 +208,10 @@ class BudgetReached:
 class Interrupting:
     """The user asked to stop; work in flight is finished."""
 
-    replies: int
-    evaluations: int
+    replies: int = 0
+    evaluations: int = 0
+    kernels: int = 0
+    """Kernels that are being built once more, or saved."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 from collections.abc import Callable
 
 from kernelwright.agent.archive import RunLog
@@ -11,6 +12,7 @@ from kernelwright.agent.evaluation import BuildsPlainly
 from kernelwright.agent.records.attempt_log import Attempt, KernelKept, KernelRefused, RunEnd
 from kernelwright.agent.records.provenance import now
 from kernelwright.agent.records.score_policy import exclusion_reason, slower
+from kernelwright.agent.runner.evaluation_scheduler import EvaluationScheduler
 from kernelwright.agent.runner.events import Event, Kept, Refused
 from kernelwright.agent.runner.stop_conditions import StopConditions
 from kernelwright.agent.workspace import Kernel, Provenance, Workspace
@@ -37,6 +39,9 @@ class KernelKeeper:
         self._builds_plainly = builds_plainly
         self._keeps_slower = keeps_slower
         self._turn = asyncio.Lock()
+        self._builds = EvaluationScheduler(os.cpu_count() or 1)
+        self.in_flight = 0
+        """Kernels that are being built with torch's own headers, or saved."""
 
     async def keep(self, attempt: Attempt) -> None:
         """Save the kernel of an attempt that passed, unless it is saved or its evaluation was reused.
@@ -50,19 +55,30 @@ class KernelKeeper:
             return
         if not (attempt.passed or line.confirms or await asyncio.to_thread(self._is_saved, attempt)):
             return
-        plain = await asyncio.to_thread(self._build, attempt)
+        self.in_flight += 1
+        try:
+            event = await self._build_and_settle(attempt)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                self._stop.set_full(self._workspace.generated)
+            else:
+                self._stop.set(RunEnd.BROKEN, f"cannot save a kernel: {error}")
+            return
+        finally:
+            self.in_flight -= 1
+        if event is not None:
+            self._emit(event)
+
+    def close(self) -> None:
+        """End the threads that build."""
+        self._builds.close()
+
+    async def _build_and_settle(self, attempt: Attempt) -> Kept | Refused | None:
+        plain = await self._builds.run(attempt.key.problem, lambda: self._build(attempt))
         async with self._turn:
             if self._is_settled(attempt):
-                return
-            try:
-                event = await asyncio.to_thread(self._settle, attempt, plain)
-            except OSError as error:
-                if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                    self._stop.set_full(self._workspace.generated)
-                else:
-                    self._stop.set(RunEnd.BROKEN, f"cannot save a kernel: {error}")
-                return
-        self._emit(event)
+                return None
+            return await asyncio.to_thread(self._settle, attempt, plain)
 
     def _is_settled(self, attempt: Attempt) -> bool:
         seen = self._log.index.attempts[attempt.id]

@@ -214,8 +214,8 @@ def describe(event: events.Event) -> Text | None:
         case events.Waiting():
             return _waiting(event)
         case events.Interrupting():
-            waiting = f"{event.replies} replies and {event.evaluations} evaluations"
-            return _line("stopping", "yellow", f"waiting for {waiting}; Ctrl-C again stops at once")
+            left = f"{event.replies} replies, {event.evaluations} evaluations, {event.kernels} saves"
+            return _line("stopping", "yellow", f"waits for {left}; Ctrl-C again stops at once")
         case _:
             return None
 

@@ -114,6 +114,25 @@ def test_a_second_ctrl_c_stops_at_once_and_the_run_goes_on_later(
     assert (summary.end, summary.attempts, summary.evaluated) == (RunEnd.COMPLETE, 2, 2)
 
 
+def test_a_second_ctrl_c_waits_for_no_build_of_a_kernel_to_save(bench: Any, scripted: Any, says: Any) -> None:
+    release, ended = threading.Event(), threading.Event()
+
+    def stuck(_: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGINT)
+        release.wait(20)
+        ended.set()
+
+    provider = scripted(lambda request: says("PASSED 2"))
+    with bench.begin(bench.plan(1, strategy=Sample(samples=1))) as log, pytest.raises(KeyboardInterrupt):
+        bench.batch(log, provider, builds_plainly=stuck).run()
+    assert not ended.is_set()
+    release.set()
+    assert [event.kernels for event in bench.of(seen.Interrupting)] == [1]
+    assert bench.go_on(provider).kept == 1
+
+
 def test_resuming_a_complete_run_does_nothing(bench: Any, scripted: Any, says: Any) -> None:
     bench.run(bench.plan(), scripted(lambda request: says(f"PASSED 2 {request.sample}")))
     before = essence(bench)
