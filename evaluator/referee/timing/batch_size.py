@@ -82,8 +82,9 @@ class BatchSizer:
     def wanted(self, call_ms: float, baseline_ms: float, *workers: CallBuffers) -> int:
         """Calls in a batch of these workers."""
         capacities = [buffers.gate.capacity for buffers in workers if buffers.gate is not None]
-        most = min(self._most, *capacities) if capacities else self._most
-        return batch_size(call_ms, baseline_ms, batch_ms=policy.BATCH_MS[self._kind], most=most)
+        if capacities:
+            return queued_batch_size(call_ms, baseline_ms, most=min(self._most, *capacities))
+        return batch_size(call_ms, baseline_ms, batch_ms=policy.BATCH_MS[self._kind], most=self._most)
 
     def is_long_enough(self, call_ms: float, count: int, baseline_ms: float, baseline: CallBuffers) -> bool:
         """Return whether a candidate's queued batches, by the referee's clock, are long enough for it.
@@ -99,6 +100,17 @@ class BatchSizer:
 
 def batch_size(call_ms: float, baseline_ms: float, *, batch_ms: float, most: int) -> int:
     """Calls in a batch: long enough for the clock, within memory, and bearable for the slower worker."""
-    wanted = math.ceil(batch_ms / max(call_ms, policy.SHORTEST_CALL_MS))
-    bearable = math.ceil(policy.SLOW_CANDIDATE * batch_ms / max(baseline_ms, policy.SHORTEST_CALL_MS))
+    wanted = _calls_in(batch_ms, call_ms)
+    bearable = _calls_in(policy.SLOW_CANDIDATE * batch_ms, baseline_ms)
     return max(1, min(wanted, bearable, most))
+
+
+def queued_batch_size(call_ms: float, baseline_ms: float, *, most: int) -> int:
+    """The same of queued calls, whose times are exact in short batches: the slower worker decides sooner."""
+    wanted = batch_size(call_ms, baseline_ms, batch_ms=policy.QUEUED_BATCH_MS, most=most)
+    enough = _calls_in(policy.SHORTEST_CHOSEN_MS, call_ms)
+    return min(wanted, max(enough, _calls_in(policy.QUEUED_BATCHES * policy.QUEUED_BATCH_MS, baseline_ms)))
+
+
+def _calls_in(batch_ms: float, call_ms: float) -> int:
+    return math.ceil(batch_ms / max(call_ms, policy.SHORTEST_CALL_MS))

@@ -220,8 +220,10 @@ class CandidateTimer:
         """Compare both in batches that are long enough for the referee's clock."""
         sizer, too_short, eager = self._session.sizer, 0, baselines.eager
         usual_ms = baselines.facts.solo_ms
-        if candidate.gate is not None and eager.gate is not None:
-            candidate.gate.limit(eager.gate.capacity)  # both are queued, or neither
+        if eager.gate is None:
+            candidate.stop_queueing()  # both are queued, or neither
+        elif candidate.gate is not None:
+            candidate.gate.limit(eager.gate.capacity)
         wanted = sizer.size(candidate, usual_ms)
         while True:
             turns = self._compare(candidate, eager, self._queueable(candidate, eager, wanted))

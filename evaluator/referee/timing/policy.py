@@ -41,7 +41,7 @@ SHORT_CALL_MS: Final = 0.5
 """Calls below it are short: merged work is then less than the noise of few single calls."""
 MAX_SHORT_SINGLE_CALLS: Final = 36
 """Single calls of short calls."""
-MAX_QUEUED_SINGLE_CALLS: Final = 16
+MAX_QUEUED_SINGLE_CALLS: Final = 12
 """Single calls of short calls that are queued, whose claims hardly vary."""
 SINGLE_CALL_TURNS: Final = 3
 """Turns per single call that is surely made, until there are enough."""
@@ -97,6 +97,10 @@ CACHE_FLUSHING_BYTES: Final = 96 << 20
 # Batches.
 BATCH_MS: Final = {"cpu": 5.0, "cuda": 50.0}
 """Wanted length; messages cost an H200 402 µs a call of 2.8 ms in batches of 1, and 6 µs in ones of 100."""
+QUEUED_BATCH_MS: Final = 20.0
+"""The same of queued calls, whose claims hold no messages."""
+QUEUED_BATCHES: Final = 2.0
+"""Times that length that a slower baseline's batch may take, unless the candidate's is then too short."""
 SHORTEST_CALL_MS: Final = 1e-3
 """Calls are taken to last as long at least."""
 SHORTEST_QUEUED_MS: Final = 1.25

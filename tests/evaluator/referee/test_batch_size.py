@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from kernelwright.evaluator.referee.timing.baseline.baseline_timer import _few
-from kernelwright.evaluator.referee.timing.batch_size import BatchSizer
+from kernelwright.evaluator.referee.timing.batch_size import BatchSizer, queued_batch_size
 from kernelwright.evaluator.referee.timing.candidate_timer import CandidateTimer
 from kernelwright.evaluator.referee.timing.claimed_time import Batch, PairedTurns, Turn
 from kernelwright.evaluator.referee.timing.speedup import BaselineFacts
@@ -98,10 +98,24 @@ def test_short_calls_are_queued_as_many_as_may_be():
 
 
 def test_a_queue_that_holds_fewer_is_halved_down_to():
-    assert _Timed(_timers(call_ms=0.03, fits=300)).batches(_buffers(), _buffers()) == (
-        MAX_QUEUED_CALLS // 4,
-        True,
-    )
+    """20 ms are 667 calls."""
+    assert _Timed(_timers(call_ms=0.03, fits=300)).batches(_buffers(), _buffers()) == (667 // 4, True)
+
+
+@pytest.mark.parametrize(
+    ("call_ms", "baseline_ms", "count"),
+    [
+        (0.1, 0.1, 200),  # as quick: 20 ms each
+        (0.1, 1.0, 50),  # five milliseconds of it, and 50 ms of the baseline
+        (0.1, 0.3, 134),  # 40 ms of the baseline
+        (0.01, 1.0, 200),  # a hundredfold: never more than ten times the usual length
+        (1.0, 0.1, 20),  # slower: 20 ms of it
+        (50.0, 50.0, 1),
+    ],
+)
+def test_a_slow_baseline_shortens_queued_batches_down_to_what_the_clock_needs(call_ms, baseline_ms, count):
+    assert queued_batch_size(call_ms, baseline_ms, most=MOST) == count
+    assert queued_batch_size(call_ms, baseline_ms, most=7) == min(7, count)
 
 
 def test_who_waits_for_the_device_is_not_queued():
@@ -152,7 +166,7 @@ def test_a_queue_as_long_as_the_references_is_enough():
 @pytest.mark.parametrize("gated", [False, True])
 def test_who_is_slower_while_its_batches_are_sized_again_and_again_gets_large_ones(gated):
     """Each comparison but the last is slow enough for the next batch to stay short."""
-    slow_ms = iter([20.0, 7.5, 3.5, 1.6, 0.8])
+    slow_ms = iter([8.0, 3.0, 1.4, 0.6, 0.3] if gated else [20.0, 7.5, 3.5, 1.6, 0.8])
     timed = _Timed(lambda count, queued: cast(InterleavedTimer, _Staircase(count, queued, slow_ms)))
     count, _ = timed.batches(_buffers(gated=gated), _buffers(gated=gated))
     assert count >= 1000
