@@ -29,7 +29,7 @@ FORGED_SHARE: Final = 0.5
 """Unclaimed time, as a share of the claim, that every turn must exceed."""
 FORGED_MS: Final = 2.0
 """Unclaimed time allowed on top, beside twice the baseline's largest."""
-FORGED_TURNS: Final = 5
+FORGED_TURNS: Final = 4
 """Turns it takes at least."""
 
 # Merged calls: a single call costs more than one of a batch.
