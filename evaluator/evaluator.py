@@ -148,11 +148,19 @@ class Evaluator:
         Raises:
             ConfigError, ProblemError, MachineError, EvaluatorError: as `evaluate` does.
         """
-        task = _preflight(problem, candidate, config)
-        device = resolve_device(task.config.device, candidate.backend)
-        job = EvaluationJob(on_stage=lambda stage: None, alone=True)
+        task, stop = _preflight(problem, candidate, config), CancelToken()
+        with self._reserved_device(task, stop) as device:
+            return self._devices.alone_if_full(
+                device,
+                lambda alone: self._sanitize_on(device, task, alone=alone),
+                make_room=lambda: self._referees.dismiss(device),
+                stop=stop,
+            )
+
+    def _sanitize_on(self, device: str, task: _Task, *, alone: bool) -> Sanitization:
+        job = EvaluationJob(on_stage=lambda stage: None, alone=alone)
         with self._referee(task, device, job) as referee:
-            answer = referee.sanitize(candidate, job)
+            answer = referee.sanitize(task.candidate, job)
         return Sanitization.model_validate(answer.sanitization)
 
     def start_kernel(self, candidate: Candidate, config: EvaluationConfig) -> KernelProcess:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from typing import Final, TypeVar
 
 import torch
@@ -52,18 +53,27 @@ class EvaluationRequest:
     """Tensors may lie at addresses less aligned than torch's."""
 
 
+class _Retry(Enum):
+    """Change to a request, without which the candidate's failure says little."""
+
+    ALIGNED = auto()
+    """Tensors lie at torch's addresses: it failed at less aligned ones, which is allowed."""
+    FULL_HEADERS = auto()
+    """Libraries are built with torch's own headers: a fault of the lean ones could look like this."""
+
+
 def evaluate_candidate(problem: OpenProblem, request: EvaluationRequest) -> Outcome:
-    """Evaluate a candidate; once more with torch's own headers where the lean ones are suspect.
+    """Evaluate a candidate; again where its failure may be the fault of tensors' addresses or lean headers.
 
     Raises:
         DeviceFull: it ran out of device memory, and others may be why.
     """
-    outcome = _evaluate_once(problem, request)
-    if outcome.needs_alignment:
+    outcome, retry = _evaluate_once(problem, request)
+    if retry is _Retry.ALIGNED:
         request = replace(request, any_address=False)
-        outcome = _evaluate_once(problem, request)
-    if outcome.suspect:
-        again = _evaluate_once(problem, replace(request, full_headers=True))
+        outcome, retry = _evaluate_once(problem, request)
+    if retry is _Retry.FULL_HEADERS:
+        again, _ = _evaluate_once(problem, replace(request, full_headers=True))
         decides = again.status not in INCONCLUSIVE
         note = (
             f"{outcome.status} with lean headers, {again.status} with torch's own, "
@@ -71,7 +81,7 @@ def evaluate_candidate(problem: OpenProblem, request: EvaluationRequest) -> Outc
         )
         outcome = again if decides else outcome
         outcome = replace(outcome, notes=(*outcome.notes, note))
-    return replace(outcome, notes=(*outcome.notes, *problem.timer.notes, *problem.pool.notes()))
+    return replace(outcome, notes=(*outcome.notes, *problem.pool.notes()))
 
 
 def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Progress) -> None:
@@ -118,7 +128,8 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
         _require_plausible(measurement, plausibility)
 
 
-def _evaluate_once(problem: OpenProblem, request: EvaluationRequest) -> Outcome:
+def _evaluate_once(problem: OpenProblem, request: EvaluationRequest) -> tuple[Outcome, _Retry | None]:
+    """Evaluate a candidate; return how it ended, and the change without which a failure says little."""
     progress = _Progress(problem)
     try:
         _run_stages(problem, request, progress)
@@ -128,19 +139,19 @@ def _evaluate_once(problem: OpenProblem, request: EvaluationRequest) -> Outcome:
                 problem.context.device, failure.detail, others_evicted=request.others_evicted
             )
         if failure.facts.get("edge") == "inside":
-            return replace(progress.outcome, needs_alignment=True)
+            return progress.outcome.failed(failure), _Retry.ALIGNED
         if failure.status in SUSPECT_STATUSES and progress.headers_are_suspect:
-            return replace(progress.outcome.failed(failure), suspect=True)
+            return progress.outcome.failed(failure), _Retry.FULL_HEADERS
         failure = _named_race(problem, request.source, failure, progress)
-        return progress.outcome.failed(failure)
+        return progress.outcome.failed(failure), None
     except torch.OutOfMemoryError as error:
         require_shortage_is_own(problem.context.device, str(error), others_evicted=request.others_evicted)
-        return progress.outcome.failed(CandidateFailed(Status.OUT_OF_MEMORY, _NO_ROOM_LEFT))
+        return progress.outcome.failed(CandidateFailed(Status.OUT_OF_MEMORY, _NO_ROOM_LEFT)), None
     finally:
         problem.sanitizer.end_unused()
         problem.free_memory()
         problem.release_device()
-    return progress.outcome
+    return progress.outcome, None
 
 
 def _verify(problem: OpenProblem, worker: WorkerProcess, request: EvaluationRequest) -> Verification:
@@ -213,7 +224,9 @@ def _time(
         return problem.timer.lay_out(other)
 
     with contextlib.closing(second):
-        return problem.timer.time(buffers, start_again)
+        measurement = problem.timer.time(buffers, start_again)
+    progress.note(problem.timer.notes)
+    return measurement
 
 
 def _try_other_shapes(
@@ -298,6 +311,10 @@ class _Progress:
         if record is not None:
             self.outcome = self.outcome.with_record(record)
         return record
+
+    def note(self, remarks: list[str]) -> None:
+        """Keep remarks for a reader of the scores."""
+        self.outcome = replace(self.outcome, notes=(*self.outcome.notes, *remarks))
 
     def started(self, worker: WorkerProcess) -> None:
         """Remember a worker, whose builds count after it has ended, too."""

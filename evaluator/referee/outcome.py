@@ -40,10 +40,6 @@ class Outcome:
     records: Mapping[type[Record], Record] = field(default_factory=dict)
     """One at most of each stage's type."""
     notes: tuple[str, ...] = ()
-    suspect: bool = False
-    """A fault of the lean headers that its libraries were built with could look like this."""
-    needs_alignment: bool = False
-    """It failed at addresses less aligned than torch's, which is no failure, but ended its process."""
 
     def with_record(self, record: Record) -> Outcome:
         """The same with one more record, or a newer one."""

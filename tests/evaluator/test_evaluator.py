@@ -20,6 +20,7 @@ from kernelwright.evaluator import (
     Status,
     problem_from_source,
 )
+from kernelwright.evaluator.driver.cancellation import CancelToken
 from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.schema.errors import DeviceFull
 
@@ -276,6 +277,27 @@ def test_who_waits_to_time_goes_before_the_rest_of_an_evaluation_that_has_timed(
     over.set()
     waiter.join()
     assert went_first == [True]
+
+
+def test_who_sanitizes_is_counted_among_those_that_use_the_device(shared_cache):
+    """Else another would have the device for itself beside it."""
+    broken = problem_from_source(PROBLEM.source.replace("self.scale +", "self.scale @ x @"), "broken")
+    seen = []
+    with Evaluator(cache=shared_cache) as evaluator:
+        evaluator._devices.enter(["cpu"], warm=lambda device: False, stop=CancelToken())
+
+        def watch():
+            while not over.wait(0.01):
+                seen.append(evaluator._devices.is_shared("cpu"))
+
+        over, watcher = threading.Event(), threading.Thread(target=watch)
+        watcher.start()
+        with pytest.raises(ProblemError):
+            evaluator.sanitize(broken, RIGHT, UNTIMED)
+        over.set()
+        watcher.join()
+        assert any(seen)
+        assert not evaluator._devices.is_shared("cpu")
 
 
 def test_a_large_block_comes_from_memory_that_is_kept(evaluator):

@@ -48,6 +48,7 @@ from kernelwright.evaluator.schema.evaluation import Mismatch, Status, Verificat
 _TOLERATED = (Status.RUNTIME_ERROR, Status.OUT_OF_MEMORY)
 """Failures of a guarded call that say nothing: it takes memory, and meets tensors at unusual addresses."""
 _GUARDED = "right elsewhere, wrong where memory around tensors, and in new ones, holds NaN"
+_UNSTEADY = "right on some repeats, wrong on others"
 _SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """Signed integers by their bytes."""
 
@@ -169,11 +170,16 @@ class Verifier:
         )
 
     def _construct_and_check(self, draw: Draw, trial: Trial, *, model: str) -> str:
-        """Construct under the seed, else with the reference's state; wrong only if both are."""
+        """Construct under the seed, else with the reference's state; wrong only if both are.
+
+        What is wrong under the seed has to be so again, at once and when constructed anew.
+        """
         self._construct(draw, model, state=None)
-        seeded = self._check(trial, model)
-        if seeded.mismatch is None:
+        seeded = self._check(trial, model).mismatch
+        if seeded is None:
             return "seed" if any(True for _ in draw.model.parameters()) else "none"
+        if self._check(trial, model).mismatch is None:
+            raise self._wrong(seeded, Status.NONDETERMINISTIC, _UNSTEADY)
         state, remark = draw.model.state_dict(), ""
         if state:
             try:
@@ -191,7 +197,7 @@ class Verifier:
             remark += f"; parameters hold other values here, loaded by name: {', '.join(draw.given)}"
         self._construct(draw, model, state=None)
         self._require_correct(trial, model, remark=remark[:REMARK_CHARACTERS])
-        return "seed"
+        raise self._wrong(seeded, Status.NONDETERMINISTIC, _UNSTEADY)
 
     def _construct(self, draw: Draw, model: str, *, state: dict[str, torch.Tensor] | None) -> None:
         construct(self._context, self._worker, draw.spec("ModelNew", state=state, model=model))
@@ -203,9 +209,7 @@ class Verifier:
         first, steady = self._outputs, True
         for _ in range(RETRIES):
             if self._check(trial, model).mismatch is None:
-                raise self._wrong(
-                    comparison.mismatch, Status.NONDETERMINISTIC, "right on some repeats, wrong on others"
-                )
+                raise self._wrong(comparison.mismatch, Status.NONDETERMINISTIC, _UNSTEADY)
             steady = steady and equal_outputs(first, self._outputs)
         raise self._wrong(comparison.mismatch, Status.WRONG_VALUES, "", steady=steady, remark=remark)
 

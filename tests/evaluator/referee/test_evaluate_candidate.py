@@ -8,6 +8,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,9 +21,12 @@ from kernelwright.evaluator.ipc import contestant_messages as wire
 from kernelwright.evaluator.ipc import driver_requests
 from kernelwright.evaluator.ipc.messages import Done
 from kernelwright.evaluator.ipc.referee_messages import CandidateEvaluated
+from kernelwright.evaluator.referee.correctness.verification import Verifier
 from kernelwright.evaluator.referee.outcome import Outcome
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.candidate_timer import CandidateTimer
+from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.schema.config import Passes, Sanitize
 from kernelwright.evaluator.schema.evaluation import (
     Measurement,
@@ -129,6 +134,35 @@ def test_an_answer_wrong_now_and_then_is_not_deterministic(opened: Opener) -> No
     outcome = opened(PROBLEM, UNTIMED).evaluate(_with_body(body))
     assert outcome.status is Status.NONDETERMINISTIC
     assert "right on some repeats, wrong on others" in outcome.detail
+
+
+@pytest.mark.parametrize(
+    ("weight", "wrong_calls"), [("nn.Parameter(torch.randn(64))", 1), ("2.0", 1), ("2.0", 2)]
+)
+def test_an_answer_wrong_at_first_and_right_when_constructed_alike_is_not_deterministic(
+    opened: Opener, weight: str, wrong_calls: int
+) -> None:
+    problem = PROBLEM.replace("nn.Parameter(torch.randn(64))", weight)
+    body = f"CALLS.append(0)\n        return torch.relu(x * self.weight) + (len(CALLS) <= {wrong_calls})"
+    source = problem.replace("class Model(", "CALLS = []\nclass ModelNew(").replace(
+        "return torch.relu(x * self.weight)", body
+    )
+    outcome = opened(problem, UNTIMED).evaluate(source)
+    assert outcome.status is Status.NONDETERMINISTIC
+    assert "right on some repeats, wrong on others" in outcome.detail
+    mismatch = _verification(outcome).mismatch
+    assert mismatch is not None and mismatch.wrong == mismatch.total
+
+
+def test_a_failure_that_has_another_try_is_no_pass(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fault(verifier: Verifier, trials: int) -> Verification:
+        raise CandidateFailed(Status.RUNTIME_ERROR, "it died", edge="inside")
+
+    monkeypatch.setattr(Verifier, "verify", fault)
+    referee = opened(PROBLEM, UNTIMED)
+    outcome = referee.evaluate(RIGHT)
+    assert (outcome.status, outcome.stage) == (Status.RUNTIME_ERROR, Stage.VERIFY)
+    assert referee.driver.count(driver_requests.Start) == 2
 
 
 class _WritesNothing(ThreadContestant):
@@ -312,6 +346,26 @@ def test_a_second_process_holds_the_verified_model(
     outcome = referee.evaluate(RIGHT.replace("self.weight =", first), contestants)
     assert (outcome.status, contestants.made) == (Status.PASSED, 2)
     assert referee.driver.count(driver_requests.Start) == policy.COMPARED_PROCESSES["cpu"] + 2
+
+
+class _Remarking(CandidateTimer):
+    """A timer with a remark about each candidate that it times."""
+
+    def __init__(self, timer: CandidateTimer) -> None:
+        vars(self).update(vars(timer))
+
+    def time(self, candidate: CallBuffers, second_process: Callable[[], CallBuffers]) -> Measurement:
+        found = super().time(candidate, second_process)
+        assert self._last is not None
+        self._last = replace(self._last, notes=("timed twice",))
+        return found
+
+
+def test_a_candidate_that_is_not_timed_has_no_remark_of_an_earlier_ones_timing(opened: Opener) -> None:
+    referee = opened(PROBLEM)
+    referee.problem.timer = _Remarking(referee.problem.timer)
+    assert referee.evaluate(RIGHT).notes == ("timed twice",)
+    assert referee.evaluate(_with_body("return x")).notes == ()
 
 
 class _Rechecking(CandidateTimer):
