@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import platform
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from kernelwright.evaluator.analysis.static_checks import screen
 from kernelwright.evaluator.backends.registry import check_packages
@@ -53,9 +54,10 @@ from kernelwright.evaluator.schema.problem_report import ProblemReport
 from kernelwright.evaluator.schema.problem_signature import ProblemSignature
 from kernelwright.evaluator.schema.source_version import distribution_version, identity, source_sha
 
+T = TypeVar("T")
 _IDLE_REFEREES: Final = 2
 """Warm referees kept for recent problems; each holds a problem's trials and memory of its device."""
-_BUILDS: Final = "cpp_extension"
+_TORCH_BUILDER: Final = "cpp_extension"
 """A source that names torch's builder will need the headers of fast builds, which are prepared ahead."""
 
 
@@ -92,47 +94,38 @@ class Evaluator:
             MachineError: no sandbox, compiler, device or disk space, or a package of the backend is missing.
             EvaluatorError: the evaluator itself failed; nothing is scored.
         """
-        task = _preflight(problem, candidate, config)
+        task = _checked_task(problem, candidate, config)
         stages, stop = StageTimer(on_stage), stop or CancelToken()
 
         stages.enter(Stage.SCREEN)
         findings = screen(candidate)
         fatal = next((finding for finding in findings if finding.fatal), None)
-        if fatal is not None:
-            evaluation = task.rejected(fatal)
-        else:
-            with self._reserved_device(task, stop) as device:
-                stages.enter(Stage.OPEN)
-                evaluation = self._devices.alone_if_full(
-                    device,
-                    # LOAD, BUILD, VERIFY, TIME, ATTRIBUTE, SANITIZE, DECIDE: referee/evaluate_candidate.py
-                    lambda alone: self._evaluate_on(device, task, stages, stop, alone=alone),
-                    make_room=lambda: self._referees.dismiss(device),
-                    stop=stop,
-                )
+        on_device = partial(self._evaluate_on, task, stages, stop)
+        evaluation = task.rejected(fatal) if fatal else self._on_device(task, stop, on_device)
         return evaluation.model_copy(update={"findings": findings, "stage_seconds": stages.seconds()})
 
     def _evaluate_on(
-        self, device: str, task: _Task, stages: StageTimer, stop: CancelToken, *, alone: bool
+        self, task: _Task, stages: StageTimer, stop: CancelToken, device: str, others_evicted: bool
     ) -> Evaluation:
+        stages.enter(Stage.OPEN)  # LOAD, BUILD, VERIFY, …, DECIDE: referee/evaluate_candidate.py
         resources = self._resources_of(task.tier)
-        if _BUILDS in task.candidate.source:
+        if _TORCH_BUILDER in task.candidate.source:
             resources.builder.prepare_ahead()
-        states = GpuStates(device)
+        states, memory = GpuStates(device), resources.measurements
         states.note("before")
 
         def announce(stage: Stage) -> None:
-            if stage is Stage.ATTRIBUTE:
+            if stage is Stage.ATTRIBUTE:  # timing has just ended
                 states.note("after")
             stages.enter(stage)
 
-        job = EvaluationJob(on_stage=announce, stop=stop, alone=alone)
+        job = EvaluationJob(on_stage=announce, stop=stop, others_evicted=others_evicted)
         with self._referee(task, device, job) as referee:
             answer = referee.evaluate(task.candidate, job)
         return task.evaluation(
             builds=tuple(job.builds),
             environment=_environment(task.config, device, referee, states.all() | wait_policy()),
-            problem_flaws=flaws_of(resources.memory, task.problem, task.config, device, referee.facts.flaws),
+            problem_flaws=flaws_of(memory, task.problem, task.config, device, referee.facts.flaws),
             device_seconds=round(job.device_s, 4) if task.config.measure else None,
             output_tail=job.output_tail,
             **_answered(answer),
@@ -148,17 +141,11 @@ class Evaluator:
         Raises:
             ConfigError, ProblemError, MachineError, EvaluatorError: as `evaluate` does.
         """
-        task, stop = _preflight(problem, candidate, config), CancelToken()
-        with self._reserved_device(task, stop) as device:
-            return self._devices.alone_if_full(
-                device,
-                lambda alone: self._sanitize_on(device, task, alone=alone),
-                make_room=lambda: self._referees.dismiss(device),
-                stop=stop,
-            )
+        task, stop = _checked_task(problem, candidate, config), CancelToken()
+        return self._on_device(task, stop, partial(self._sanitize_on, task))
 
-    def _sanitize_on(self, device: str, task: _Task, *, alone: bool) -> Sanitization:
-        job = EvaluationJob(on_stage=lambda stage: None, alone=alone)
+    def _sanitize_on(self, task: _Task, device: str, others_evicted: bool) -> Sanitization:
+        job = EvaluationJob(on_stage=lambda stage: None, others_evicted=others_evicted)
         with self._referee(task, device, job) as referee:
             answer = referee.sanitize(task.candidate, job)
         return Sanitization.model_validate(answer.sanitization)
@@ -191,6 +178,7 @@ class Evaluator:
             EvaluatorError: the evaluator itself failed.
         """
         config = config or EvaluationConfig()
+        # A problem has no backend: it is inspected where any could be evaluated, on a GPU if there is one.
         device = resolve_device(config.device, "cuda" if gpus() else "cpp")
         with self._inspector(config, device) as inspector:
             return inspector.vet(problem, config, version=distribution_version())
@@ -205,14 +193,14 @@ class Evaluator:
         """
         config = config or EvaluationConfig()
         problem.overrides(config.shapes)
-        memory = self._resources_of(strongest(config.sandbox)).memory
+        measurements = self._resources_of(strongest(config.sandbox)).measurements
         key = f"description:1:{problem.id}:{problem.sha}:{config.shapes}:{config.dtype}"
-        known = memory.recall(key).get("description")
+        known = measurements.recall(key).get("description")
         if known is not None:
             return ProblemSignature.model_validate(known)
         with self._inspector(config, "cpu") as inspector:
             found = inspector.describe(problem, config)
-        memory.remember(key, {"description": found.model_dump(mode="json")})
+        measurements.remember(key, {"description": found.model_dump(mode="json")})
         return found
 
     @contextmanager
@@ -238,8 +226,8 @@ class Evaluator:
         for device in self._referees.devices() - {"cpu"}:
             self._referees.dismiss(device)
         with self._guard:
-            stocks = [resources.stocks for resources in self._resources.values()]
-        for each in stocks:
+            pools = [resources.warm_pools for resources in self._resources.values()]
+        for each in pools:
             each.drain_gpus()
 
     def close(self) -> None:
@@ -252,11 +240,11 @@ class Evaluator:
         for inspector in inspectors:
             inspector.close()
         for resources in self._resources.values():
-            resources.stocks.close()
+            resources.warm_pools.close()
         self._launcher.close()
         for resources in self._resources.values():
-            resources.stocks.settle()
-            resources.staging.close()
+            resources.warm_pools.settle()
+            resources.image.close()
 
     def __enter__(self) -> Self:
         return self
@@ -277,16 +265,20 @@ class Evaluator:
                 )
             return self._resources[tier]
 
-    @contextmanager
-    def _reserved_device(self, task: _Task, stop: CancelToken) -> Iterator[str]:
-        """The least busy device, a warm one if it can be."""
+    def _on_device(self, task: _Task, stop: CancelToken, attempt: Callable[[str, bool], T]) -> T:
+        """Make an attempt on the least busy device; where its memory is short, again with others evicted."""
         device = self._devices.enter(
             resolve_devices(task.config.device, task.candidate.backend),
             warm=lambda one: self._referees.has(task.referee_key(one)),
             stop=stop,
         )
         try:
-            yield device
+            return self._devices.alone_if_full(
+                device,
+                partial(attempt, device),
+                make_room=lambda: self._referees.dismiss(device),
+                stop=stop,
+            )
         finally:
             self._devices.leave(device)
 
@@ -356,7 +348,7 @@ class _Task:
         return self.evaluation(status=Status.REJECTED, stage=Stage.SCREEN, detail=fatal.message + where)
 
 
-def _preflight(problem: Problem, candidate: Candidate, config: EvaluationConfig | None) -> _Task:
+def _checked_task(problem: Problem, candidate: Candidate, config: EvaluationConfig | None) -> _Task:
     """Check packages and shape names before anything is started."""
     config = config or EvaluationConfig()
     check_packages(candidate.backend)

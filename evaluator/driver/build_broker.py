@@ -75,7 +75,7 @@ class BuildBroker:
             )
         finally:
             ended = time.monotonic()
-            self.lock.hold(held)
+            self.lock.restore(held)
         return outcome, began - asked + outcome.waited_s + time.monotonic() - ended
 
 

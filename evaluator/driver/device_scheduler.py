@@ -83,7 +83,7 @@ class DeviceScheduler:
     ) -> T:
         """Make an attempt; where the device is full, one more with room made, and then one alone.
 
-        `attempt` is told whether it is alone; `make_room` returns whether it made any.
+        `attempt` is told if all others were evicted; `make_room` returns if it made any room.
 
         Raises:
             DeviceFull: there is not enough memory even alone.
@@ -93,6 +93,8 @@ class DeviceScheduler:
             return attempt(False)
         except DeviceFull:
             has_room = make_room()
+            # A CPU's memory is limited for each process: with nobody else there, the next attempt would end
+            # the same. A GPU's may be held by other programs, which the last attempt finds out.
             if device == "cpu" and not (has_room or self.is_shared(device)):
                 raise
         if has_room:

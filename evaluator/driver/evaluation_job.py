@@ -23,7 +23,7 @@ class EvaluationJob:
     output_tail: str = ""
     stage: Stage = Stage.LOAD
     timed_out: bool = False
-    alone: bool = False
+    others_evicted: bool = False
     """Others have made room, so that a lack of device memory is the candidate's own."""
     full_headers: bool = False
     """Libraries are built with torch's own headers from the start."""

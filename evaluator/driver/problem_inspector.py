@@ -42,18 +42,18 @@ class ProblemInspector:
         self, resources: EvaluatorResources, device: str, *, wanted_threads: int | None = None
     ) -> None:
         """Start a process on a device; `wanted_threads` None means the cores this process may use."""
-        self._store = resources.memory
+        self._store = resources.measurements
         self._device = device
         self._threads = threads(wanted_threads)
         self._begun = False
         self._alive = True
         self._lock = DeviceLock(device)
-        memory = FactMemory(resources.memory, device, self._threads)
+        memory = FactMemory(resources.measurements, device, self._threads)
         self._dispatcher: Dispatcher[Served] = Dispatcher(
             {Recall: memory.recall, Remember: memory.remember, Begin: self._begin}
         )
-        bounds = _bounded(resources.staging.referee_policy(device=device, threads=self._threads))
-        self._process = RefereeProcess(resources.launcher, resources.staging, bounds)
+        bounds = _bounded(resources.image.referee_policy(device=device, threads=self._threads))
+        self._process = RefereeProcess(resources.launcher, resources.image, bounds)
 
     @property
     def usable(self) -> bool:

@@ -52,15 +52,15 @@ class EvaluatorResources:
 
     launcher: Launcher
     builder: Builder
-    staging: RuntimeImage
-    memory: MeasurementCache
-    stocks: WarmPools = field(default_factory=WarmPools)
+    image: RuntimeImage
+    measurements: MeasurementCache
+    warm_pools: WarmPools = field(default_factory=WarmPools)
 
     def process_launcher(self, config: EvaluationConfig, device: str, threads: int) -> ProcessLauncher:
         """Make the launcher of a device's contestants."""
         return ProcessLauncher(
             launcher=self.launcher,
-            staging=self.staging,
+            image=self.image,
             config=config,
             device=device,
             threads=threads,
@@ -135,7 +135,7 @@ class RequestHandlers:
         if request.anew and not self.lock.is_preemptible:
             self.lock.release()
         if request.exclusive:
-            self.lock.take()
+            self.lock.hold_alone()
         else:
             self.lock.share()
         waited_s = time.monotonic() - asked
@@ -145,7 +145,7 @@ class RequestHandlers:
     def _hold_for_tools(self, request: wire.HoldForTools) -> wire.DeviceHeld:
         del request
         asked, paused_s = time.monotonic(), self.workers.pauses.paused_s
-        self.lock.run_tools()
+        self.lock.hold_for_tools()
         # Pauses meanwhile are allowed for by themselves.
         waited_s = max(0.0, time.monotonic() - asked - (self.workers.pauses.paused_s - paused_s))
         self.job.extend(waited_s)
@@ -181,12 +181,12 @@ class RefereeClient:
         self._threads = threads(config.threads)
         self._job = job
         self._referees: list[SandboxedProcess] = []
-        """The referee's process, once it has started: who wants the device may come before."""
+        """The referee's process; empty until it has started, when others may already want the device."""
         pauses = PausableProcesses(self._running, on_paused=self._note_pause)
         self._lock = DeviceLock(device, pausable=pauses if can_pause_on(device) else None)
         self._track = trace.new_track(f"referee of {problem.id}")
         launcher = resources.process_launcher(config, device, self._threads)
-        self._pool = resources.stocks.of(launcher)
+        self._pool = resources.warm_pools.of(launcher)
         self._workers = WorkerService(launcher, self._pool, self._lock, pauses)
         self._builds = BuildBroker(resources.builder, device, self._lock, config.limits.build_s)
         try:
@@ -194,8 +194,8 @@ class RefereeClient:
                 self._lock.share()  # importing torch takes a core
             self._process = RefereeProcess(
                 resources.launcher,
-                resources.staging,
-                resources.staging.referee_policy(device=device, threads=self._threads),
+                resources.image,
+                resources.image.referee_policy(device=device, threads=self._threads),
             )
         except BaseException:
             self._lock.close()
@@ -203,11 +203,13 @@ class RefereeClient:
         self._referees.append(self._process.sandboxed)
         self.report = self._process.sandboxed.report
         self._pool.replenish()
+        # Measurements are remembered by torch and device, too, which the opened referee names: until then the
+        # key is without them.
         key = _policy_key(problem, config, device, self._threads)
-        self._memory = FactMemory(resources.memory, device, self._threads, problem_key=key)
+        self._memory = FactMemory(resources.measurements, device, self._threads, problem_key=key)
         try:
             self.facts = self._converse(
-                _opening(problem, config, device, self._threads, alone=job.alone),
+                _opening(problem, config, device, self._threads, others_evicted=job.others_evicted),
                 EvaluationJob(on_stage=lambda stage: None, stop=job.stop),
             )
         except BaseException:
@@ -216,7 +218,7 @@ class RefereeClient:
         finally:
             self._lock.release()
         key += f":{self.facts.torch}:{self.facts.device_name}"
-        self._memory = FactMemory(resources.memory, device, self._threads, problem_key=key)
+        self._memory = FactMemory(resources.measurements, device, self._threads, problem_key=key)
 
     def evaluate(self, candidate: Candidate, job: EvaluationJob) -> CandidateEvaluated:
         """Have one candidate evaluated; returns the referee's answer.
@@ -228,7 +230,9 @@ class RefereeClient:
         compiles = find_backend(candidate.backend).compiles_when_called
         compile_s = self._config.limits.compile_s if compiles else 0.0
         before_s = self._lock.alone_s
-        request = EvaluateCandidate(source=candidate.source, compile_s=compile_s, alone=job.alone)
+        request = EvaluateCandidate(
+            source=candidate.source, compile_s=compile_s, others_evicted=job.others_evicted
+        )
         answer = self._converse(request, job)
         job.note_device_time(self._lock.alone_s - before_s)
         self._pool.replenish()
@@ -244,7 +248,7 @@ class RefereeClient:
         yield from [worker.sandboxed for worker in list(self._workers.workers.values())]
 
     def _note_pause(self, seconds: float) -> None:
-        self._job.extend(seconds)
+        self._job.extend(seconds)  # of the job at work then
 
     def close(self) -> None:
         """Kill the referee and everything started for it."""
@@ -253,10 +257,11 @@ class RefereeClient:
         self._lock.close()
 
     def _converse(self, request: Request[A], job: EvaluationJob) -> A:
-        """Have the referee answer, and serve its requests meanwhile."""
+        """Serve the referee's requests until it answers; raises what `evaluate` raises."""
         self._job = job
         handlers = RequestHandlers(job, self._workers, self._builds, self._lock, self._memory, self._track)
         dispatcher = Dispatcher(handlers.traced(), before=handlers.enforce_deadline)
+        # An honest referee is silent no longer than this, and a candidate's deadline is enforced before.
         silence_s = OPEN_S + self._config.limits.total_s
         with job.stop.reaching(self._process.sandboxed):
             try:
@@ -274,7 +279,9 @@ class RefereeClient:
         return EvaluatorError(f"the referee died ({report.reason}){': ' + tail if tail else ''}")
 
 
-def _opening(problem: Problem, config: EvaluationConfig, device: str, threads: int, *, alone: bool) -> Open:
+def _opening(
+    problem: Problem, config: EvaluationConfig, device: str, threads: int, *, others_evicted: bool
+) -> Open:
     return Open(
         problem=problem.id,
         source=problem.source,
@@ -282,7 +289,7 @@ def _opening(problem: Problem, config: EvaluationConfig, device: str, threads: i
         config=config.model_dump(mode="json"),
         device="cpu" if device == "cpu" else "cuda",
         threads=threads,
-        alone=alone,
+        others_evicted=others_evicted,
     )
 
 

@@ -81,7 +81,7 @@ class DeviceLock:
         self._since = time.monotonic()
         self.held = "shared"
 
-    def take(self) -> None:
+    def hold_alone(self) -> None:
         """Wait until nobody else has the device; raises what `share` raises."""
         if self.held != "alone":
             self.release()
@@ -91,15 +91,16 @@ class DeviceLock:
             self._since = time.monotonic()
         self.held = "alone"
 
-    def run_tools(self) -> None:
+    def hold_for_tools(self) -> None:
         """Wait until nobody times or has waited longer for that, and keep others from timing.
 
-        On a CPU the device is shared, which does the same. What shares it can be stopped until then. Raises
-        what `share` raises.
+        On a CPU sharing the device does the same. Raises what `share` raises.
         """
         if self._tools is None:
             self.share()
         elif self.held != "tools":
+            # Timing takes the tools' lock, then waits for the device: to wait for that lock with a share of
+            # the device would be a deadlock. A share that is stopped for timing may be kept until then.
             if not self.is_preemptible:
                 self.release()
             self._tools.claim(fcntl.LOCK_SH)
@@ -123,17 +124,17 @@ class DeviceLock:
         self._files.release()
         self.held = ""
 
-    def hold(self, how: Hold) -> None:
+    def restore(self, held: Hold) -> None:
         """Go back to what was held before."""
-        match how:
+        match held:
             case "":
                 self.release()
             case "shared":
                 self.share()
             case "alone":
-                self.take()
+                self.hold_alone()
             case "tools":
-                self.run_tools()
+                self.hold_for_tools()
 
     def close(self) -> None:
         """Release and forget."""

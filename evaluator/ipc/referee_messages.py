@@ -89,7 +89,7 @@ class Open(RefereeRequest[Opened]):
     """Fields of an `EvaluationConfig`."""
     device: Name
     threads: Threads
-    alone: bool
+    others_evicted: bool
     """Others have made room on the device."""
 
 
@@ -99,7 +99,7 @@ class EvaluateCandidate(RefereeRequest[CandidateEvaluated]):
     source: Text
     compile_s: Seconds
     """Time on top for a model's first call, because it compiles kernels."""
-    alone: bool
+    others_evicted: bool
 
 
 class SanitizeCandidate(RefereeRequest[Sanitized]):

@@ -92,7 +92,9 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
     with contextlib.ExitStack() as processes:
         worker = processes.enter_context(
             problem.worker(
-                compile_s=request.compile_s, full_headers=request.full_headers, alone=request.others_evicted
+                compile_s=request.compile_s,
+                full_headers=request.full_headers,
+                others_evicted=request.others_evicted,
             )
         )
         progress.started(worker)

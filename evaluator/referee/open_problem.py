@@ -67,13 +67,15 @@ class OpenProblem:
         self.context.driver.release()
 
     @contextmanager
-    def worker(self, *, compile_s: float, full_headers: bool, alone: bool) -> Iterator[WorkerProcess]:
+    def worker(
+        self, *, compile_s: float, full_headers: bool, others_evicted: bool
+    ) -> Iterator[WorkerProcess]:
         """Start a candidate's worker, whose time runs from here; end it afterwards.
 
-        On a GPU the reference is compiled meanwhile, unless it is compiled already, or this evaluation is
-        `alone` on the device because memory was short.
+        On a GPU the reference is compiled meanwhile, unless it is compiled already, or others were evicted
+        because memory was short.
         """
-        if self.config.measure and self.on_gpu and (alone or not self.timer.baselines.begin()):
+        if self.config.measure and self.on_gpu and (others_evicted or not self.timer.baselines.begin()):
             self.measure_baselines()
             self.release_device()
         worker = start(self.context, role="candidate", full_headers=full_headers, compile_s=compile_s)

@@ -57,7 +57,7 @@ class RefereeServer:
             self._channel.send(answer.to_json())
 
     def _evaluate(self, asked: wire.EvaluateCandidate) -> wire.CandidateEvaluated:
-        request = EvaluationRequest(asked.source, asked.compile_s, asked.alone)
+        request = EvaluationRequest(asked.source, asked.compile_s, asked.others_evicted)
         return wire.CandidateEvaluated(**evaluate_candidate(self._opened(), request).to_json())
 
     def _sanitize(self, asked: wire.SanitizeCandidate) -> wire.Sanitized:
@@ -134,7 +134,7 @@ class RefereeServer:
         )
         # Other referees of this device need the memory that opening took for a moment.
         device.trim()
-        self._problem = OpenProblem(context, pool, config, secret, others_evicted=asked.alone)
+        self._problem = OpenProblem(context, pool, config, secret, others_evicted=asked.others_evicted)
         # Flaws are a matter of outputs; gradients may well be constant, or summed in any order.
         flaws = known_flaws(reference, pool) if reference.backward is None else []
         pool.finish_opening()

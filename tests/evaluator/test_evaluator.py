@@ -261,7 +261,7 @@ def test_who_waits_to_time_goes_before_the_rest_of_an_evaluation_that_has_timed(
         lease = DeviceLock("cpu")
         while not over.is_set() and not held_alone():
             time.sleep(0.005)
-        lease.take()
+        lease.hold_alone()
         taken.set()
         lease.close()
 
@@ -336,7 +336,7 @@ def test_a_pause_while_another_times_counts_against_nobody(shared_cache, tmp_pat
         lock = DeviceLock("cpu")
         while not over.wait(0.3):
             began = time.monotonic()
-            lock.take()
+            lock.hold_alone()
             time.sleep(1.5)
             paused.append(time.monotonic() - began)
             lock.release()

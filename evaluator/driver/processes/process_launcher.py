@@ -75,7 +75,7 @@ class ProcessLauncher:
     """Starts processes of one kind: same device, same bounds."""
 
     launcher: Launcher
-    staging: RuntimeImage
+    image: RuntimeImage
     config: EvaluationConfig
     device: str
     threads: int
@@ -93,14 +93,14 @@ class ProcessLauncher:
             MachineError: the sandbox could not be started.
         """
         number = next(_SERIAL)
-        libraries = self.staging.built_folder(str(number))
-        policy = self.staging.contestant_policy(
+        libraries = self.image.built_folder(str(number))
+        policy = self.image.contestant_policy(
             self.config, device=self.device, libraries=libraries, threads=threads or self.threads
         )
         watch = self._watch(tool) if tool else None
 
         def started(fd: int) -> SandboxedProcess:
-            command, bounds, fds = self.staging.command("contestant", fd), policy, [fd]
+            command, bounds, fds = self.image.command("contestant", fd), policy, [fd]
             if watch is not None:
                 command, bounds, fds = watch.command(command), watch.policy(policy), [fd, watch.log]
             preload = () if watch else preloaded(self.device.partition(":")[0])
@@ -108,7 +108,7 @@ class ProcessLauncher:
             return self.launcher.start(command, bounds, fds=tuple(fds), output_bytes=kept, preload=preload)
 
         end, sandboxed = connected(started)
-        supply = BuiltLibraries(libraries, seen=self.staging.seen)
+        supply = BuiltLibraries(libraries, seen=self.image.seen)
         return LaunchedProcess(WorkerHandle(number, sandboxed, libraries, role, watch, supply), end)
 
     def _watch(self, tool: str) -> ToolWrapper:

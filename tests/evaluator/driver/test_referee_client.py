@@ -97,7 +97,7 @@ def test_what_asked_for_a_build_is_stopped_while_others_time(shared: tuple[Devic
 
     def build(*request: object, **options: object) -> Any:
         other = DeviceLock("cuda:0", wait_s=20)
-        other.take()
+        other.hold_alone()
         seen.append(work.running)
         other.close()
         return SimpleNamespace(waited_s=0.0)
@@ -112,7 +112,7 @@ def test_work_that_can_be_paused_shares_anew_without_a_gap(shared: tuple[DeviceL
     lock, work = shared
     handlers = RequestHandlers(EvaluationJob(on_stage=print), NOTHING, NOTHING, lock, NOTHING, "referee 1")
     other = DeviceLock("cuda:0", wait_s=20)
-    other.take()
+    other.hold_alone()
     handlers._hold(driver_requests.Hold(exclusive=False, anew=True))
     assert not work.running
     other.close()

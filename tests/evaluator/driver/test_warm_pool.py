@@ -18,17 +18,17 @@ from kernelwright.evaluator.schema.errors import MachineError
 
 @pytest.fixture(scope="module")
 def starter() -> Iterator[ProcessLauncher]:
-    staging = RuntimeImage(strongest(None))
+    image = RuntimeImage(strongest(None))
     with Launcher() as launcher:
         yield ProcessLauncher(
             launcher=launcher,
-            staging=staging,
+            image=image,
             config=EvaluationConfig(),
             device="cpu",
             threads=1,
             sanitizers=lambda: pytest.fail("nothing is watched here"),
         )
-    staging.close()
+    image.close()
 
 
 def test_each_is_handed_over_once_and_the_dead_never(starter: ProcessLauncher) -> None:

@@ -22,7 +22,7 @@ def test_timing_waits_until_sharers_are_gone(two):
     timing, sharing = two
     sharing.share()
     taken = threading.Event()
-    waiter = threading.Thread(target=lambda: (timing.take(), taken.set()))
+    waiter = threading.Thread(target=lambda: (timing.hold_alone(), taken.set()))
     waiter.start()
     assert not taken.wait(0.1)
     sharing.release()
@@ -36,7 +36,7 @@ def test_a_lease_goes_back_to_what_was_held(two):
     lease.share()
     before = lease.held
     lease.release()
-    lease.hold(before)
+    lease.restore(before)
     assert lease.held == "shared"
 
 
@@ -44,7 +44,7 @@ def test_whoever_waits_to_be_alone_goes_before_later_sharers(two):
     timing, sharing = two
     sharing.share()
     taken = threading.Event()
-    waiter = threading.Thread(target=lambda: (timing.take(), taken.set()))
+    waiter = threading.Thread(target=lambda: (timing.hold_alone(), taken.set()))
     waiter.start()
     assert not taken.wait(0.1)
     late = DeviceLock("cpu")
@@ -65,7 +65,7 @@ def test_whoever_waits_to_be_alone_goes_before_later_sharers(two):
 def test_sharing_again_never_waits_for_whom_the_first_time_keeps_waiting(two):
     timing, sharing = two
     sharing.share()
-    waiter = threading.Thread(target=timing.take)
+    waiter = threading.Thread(target=timing.hold_alone)
     waiter.start()
     sharing.share()
     sharing.release()
@@ -78,8 +78,8 @@ def test_only_time_alone_is_counted(two):
     lease.share()
     lease.release()
     assert lease.alone_s == 0.0
-    lease.take()
-    lease.take()
+    lease.hold_alone()
+    lease.hold_alone()
     assert lease.alone_s > 0.0
     lease.share()
     before = lease.alone_s
@@ -129,12 +129,12 @@ def test_a_wait_ends_with_the_holders_process_and_leaves_nothing_locked(tmp_path
     script = (
         "import sys, tempfile; tempfile.tempdir = sys.argv[1]\n"
         "from kernelwright.evaluator.host.device_lock import DeviceLock\n"
-        "lock = DeviceLock('cpu'); lock.take(); print('taken', flush=True); sys.stdin.read()"
+        "lock = DeviceLock('cpu'); lock.hold_alone(); print('taken', flush=True); sys.stdin.read()"
     )
     argv = (sys.executable, "-c", script, str(tmp_path))
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "taken\n"
-        for claim in (DeviceLock.share, DeviceLock.take):
+        for claim in (DeviceLock.share, DeviceLock.hold_alone):
             waiting = DeviceLock("cpu", wait_s=0.05)
             with pytest.raises(MachineError, match=f"for cpu, which process {holder.pid} of this user"):
                 claim(waiting)
@@ -143,7 +143,7 @@ def test_a_wait_ends_with_the_holders_process_and_leaves_nothing_locked(tmp_path
             waiting.close()
         holder.stdin.close()
     after = DeviceLock("cpu", wait_s=10)
-    after.take()
+    after.hold_alone()
     after.close()
 
 
@@ -152,7 +152,7 @@ def test_files_that_were_tidied_away_are_made_again(two, tmp_path):
     (folder,) = tmp_path.iterdir()
     for path in folder.iterdir():
         path.unlink()
-    timing.take()
+    timing.hold_alone()
     sharing_ended = threading.Event()
     newcomer = threading.Thread(target=lambda: (sharing.share(), sharing_ended.set()))
     newcomer.start()

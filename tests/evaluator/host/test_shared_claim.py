@@ -59,11 +59,11 @@ def until(condition: object) -> None:
 
 def test_timing_does_not_wait_for_the_end_of_shared_work(timing: DeviceLock) -> None:
     works, locks = sharing(3)
-    timing.take()
+    timing.hold_alone()
     assert [work.running for work in works] == [False] * 3
     timing.release()
     until(lambda: all(work.running for work in works))
-    timing.take()
+    timing.hold_alone()
     assert [work.pauses for work in works] == [2] * 3
     timing.release()
     for lock in locks:
@@ -73,7 +73,7 @@ def test_timing_does_not_wait_for_the_end_of_shared_work(timing: DeviceLock) -> 
 
 def test_whoever_stops_sharing_is_not_kept_stopped(timing: DeviceLock) -> None:
     (stays, leaves), (first, second) = sharing(2)
-    timing.take()
+    timing.hold_alone()
     second.release()
     assert leaves.running
     assert not stays.running
@@ -85,7 +85,7 @@ def test_whoever_stops_sharing_is_not_kept_stopped(timing: DeviceLock) -> None:
 
 def test_a_newcomer_waits_until_timing_is_over(timing: DeviceLock) -> None:
     _, (first,) = sharing(1)
-    timing.take()
+    timing.hold_alone()
     late = DeviceLock("cuda:0", wait_s=20, pausable=Work())
     joined = threading.Event()
     newcomer = threading.Thread(target=lambda: (late.share(), joined.set()))
@@ -100,11 +100,11 @@ def test_a_newcomer_waits_until_timing_is_over(timing: DeviceLock) -> None:
 
 def test_everybody_may_leave_while_paused_and_come_back(timing: DeviceLock) -> None:
     (work,), (lock,) = sharing(1)
-    timing.take()
+    timing.hold_alone()
     lock.release()
     timing.release()
     lock.share()
-    timing.take()
+    timing.hold_alone()
     assert not work.running
     timing.release()
     lock.close()
@@ -112,7 +112,7 @@ def test_everybody_may_leave_while_paused_and_come_back(timing: DeviceLock) -> N
 
 def test_one_that_shares_may_want_it_alone_itself(timing: DeviceLock) -> None:
     works, locks = sharing(2)
-    locks[0].take()
+    locks[0].hold_alone()
     assert (works[0].running, works[1].running) == (True, False)
     locks[0].share()
     until(lambda: works[1].running)
@@ -128,7 +128,7 @@ def test_many_that_want_it_alone_have_it_one_by_one_and_shared_work_goes_on() ->
     def time_something() -> None:
         lock = DeviceLock("cuda:0", wait_s=20)
         for _ in range(5):
-            lock.take()
+            lock.hold_alone()
             alone.append(1)
             most.append(len(alone))
             assert not any(work.running for work in works)
@@ -150,7 +150,7 @@ def test_many_that_want_it_alone_have_it_one_by_one_and_shared_work_goes_on() ->
 
 
 def test_a_claim_that_is_not_granted_in_time_says_who_holds_the_device(timing: DeviceLock) -> None:
-    timing.take()
+    timing.hold_alone()
     late = DeviceLock("cuda:0", wait_s=0.05, pausable=Work())
     with pytest.raises(MachineError, match=r"waited 0\.05 s for cuda:0"):
         late.share()
@@ -176,7 +176,7 @@ def test_paused_work_goes_on_though_the_lock_files_could_not_be_opened_for_a_whi
         return really_open(files)
 
     monkeypatch.setattr(LockFiles, "_open", fail_first)
-    timing.take()
+    timing.hold_alone()
     until(lambda: not failures)
     assert not work.running
     timing.release()
@@ -193,15 +193,15 @@ def test_timing_waits_for_calls_under_a_tool_and_nobody_else_is_stopped_meanwhil
     (work,), (shared,) = sharing(1)
     waiting = Work()
     tools, late = (DeviceLock("cuda:0", wait_s=20, pausable=each) for each in (Work(), waiting))
-    tools.run_tools()
+    tools.hold_for_tools()
     taken, again = threading.Event(), threading.Event()
-    timer = threading.Thread(target=lambda: (timing.take(), taken.set()))
+    timer = threading.Thread(target=lambda: (timing.hold_alone(), taken.set()))
     timer.start()
     assert not taken.wait(0.2)
     assert work.running
     assert work.pauses == 0
     late.share()
-    newcomer = threading.Thread(target=lambda: (late.run_tools(), again.set()))
+    newcomer = threading.Thread(target=lambda: (late.hold_for_tools(), again.set()))
     newcomer.start()
     assert not again.wait(0.1), "who waits to time comes before"
     tools.share()

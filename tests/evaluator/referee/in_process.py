@@ -108,7 +108,7 @@ class InProcess:
             config=config.model_dump(mode="json"),
             device="cpu",
             threads=1,
-            alone=False,
+            others_evicted=False,
         )
         server = RefereeServer(cast(Channel, None))
         self.flaws = server._prepare(asked, config, self.driver, CpuDevice())

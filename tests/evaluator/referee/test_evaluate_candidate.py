@@ -98,62 +98,6 @@ def test_weights_of_the_first_model_are_wrong_in_the_second(opened: Opener) -> N
     assert _verification(outcome).mismatch is not None
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "said"),
-    [
-        ("return torch.relu(x * 1.01 * self.weight)", Status.WRONG_VALUES, "scattered"),
-        ("return torch.zeros_like(x)", Status.WRONG_VALUES, "the output is all zeros"),
-        ("return torch.relu(x * self.weight).T.contiguous().T[:, :1]", Status.WRONG_SHAPE, "shape"),
-        ("return [torch.relu(x * self.weight)]", Status.WRONG_SHAPE, "nests differently"),
-        ("self.kept = getattr(self, 'kept', torch.relu(x * self.weight))\n        return self.kept",
-         Status.WRONG_VALUES, "near_duplicate inputs"),
-        ("return torch.relu(x * self.weight).double()", Status.WRONG_DTYPE, "float64"),
-        ("return torch.relu(x.mul_(self.weight))", Status.INPUT_MUTATED, "input 0 was changed by the call"),
-        ("raise MemoryError('no')", Status.OUT_OF_MEMORY, "MemoryError"),
-        ("raise KeyError('no')", Status.RUNTIME_ERROR, "KeyError"),
-        ("if x.abs().max() > 20: raise KeyError('no')\n        return torch.relu(x * self.weight)",
-         Status.RUNTIME_ERROR, "inputs (the problem's own"),
-    ],
-)  # fmt: skip
-def test_each_failure_has_its_status(opened: Opener, body: str, status: Status, said: str) -> None:
-    outcome = opened(PROBLEM, UNTIMED).evaluate(_with_body(body))
-    assert (outcome.status, outcome.stage) == (status, Stage.VERIFY)
-    assert said in outcome.detail
-
-
-def test_one_answer_in_memory_that_is_used_again_is_right_alone_and_wrong_in_a_row(opened: Opener) -> None:
-    body = "self.out = getattr(self, 'out', torch.empty(64, 64))\n        "
-    body += "return torch.mul(x, self.weight, out=self.out).relu_()"
-    outcome = opened(PROBLEM, UNTIMED).evaluate(_with_body(body))
-    assert outcome.status is Status.WRONG_VALUES
-    assert "in a row: right alone, changed or left out there" in outcome.detail
-
-
-def test_an_answer_wrong_now_and_then_is_not_deterministic(opened: Opener) -> None:
-    body = "self.n = getattr(self, 'n', 0) + 1\n        return torch.relu(x * self.weight) + (self.n == 4)"
-    outcome = opened(PROBLEM, UNTIMED).evaluate(_with_body(body))
-    assert outcome.status is Status.NONDETERMINISTIC
-    assert "right on some repeats, wrong on others" in outcome.detail
-
-
-@pytest.mark.parametrize(
-    ("weight", "wrong_calls"), [("nn.Parameter(torch.randn(64))", 1), ("2.0", 1), ("2.0", 2)]
-)
-def test_an_answer_wrong_at_first_and_right_when_constructed_alike_is_not_deterministic(
-    opened: Opener, weight: str, wrong_calls: int
-) -> None:
-    problem = PROBLEM.replace("nn.Parameter(torch.randn(64))", weight)
-    body = f"CALLS.append(0)\n        return torch.relu(x * self.weight) + (len(CALLS) <= {wrong_calls})"
-    source = problem.replace("class Model(", "CALLS = []\nclass ModelNew(").replace(
-        "return torch.relu(x * self.weight)", body
-    )
-    outcome = opened(problem, UNTIMED).evaluate(source)
-    assert outcome.status is Status.NONDETERMINISTIC
-    assert "right on some repeats, wrong on others" in outcome.detail
-    mismatch = _verification(outcome).mismatch
-    assert mismatch is not None and mismatch.wrong == mismatch.total
-
-
 def test_a_failure_that_has_another_try_is_no_pass(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     def fault(verifier: Verifier, trials: int) -> Verification:
         raise CandidateFailed(Status.RUNTIME_ERROR, "it died", edge="inside")
@@ -163,24 +107,6 @@ def test_a_failure_that_has_another_try_is_no_pass(opened: Opener, monkeypatch: 
     outcome = referee.evaluate(RIGHT)
     assert (outcome.status, outcome.stage) == (Status.RUNTIME_ERROR, Stage.VERIFY)
     assert referee.driver.count(driver_requests.Start) == 2
-
-
-class _WritesNothing(ThreadContestant):
-    """Says that outputs were collected, from its second call on."""
-
-    def __init__(self, *arguments) -> None:
-        super().__init__(*arguments)
-        self._collections = 0
-
-    def _collect(self, request: wire.Collect) -> wire.Collected:
-        self._collections += 1
-        return wire.Collected(kind="", complaint="") if self._collections > 1 else super()._collect(request)
-
-
-def test_an_output_that_was_not_written_holds_poison_and_no_earlier_answer(opened: Opener) -> None:
-    outcome = opened(PROBLEM, UNTIMED).evaluate(RIGHT, _WritesNothing)
-    assert outcome.status is Status.WRONG_VALUES
-    assert "nothing was written: every element still holds the poison" in outcome.detail
 
 
 class _KeepsItsOutputs(ThreadContestant):

@@ -46,7 +46,7 @@ def _opened(
         config=EvaluationConfig(device="cpu").model_dump(mode="json"),
         device="cpu",
         threads=1,
-        alone=False,
+        others_evicted=False,
     )
     try:
         ours.send(request.to_json())
