@@ -63,7 +63,7 @@ class OpenProblem:
 
     def release_device(self) -> None:
         """Give the device back."""
-        self.timer.baselines.rest()
+        self.timer.baselines.pause_compiling()
         self.context.driver.release()
 
     @contextmanager
@@ -75,7 +75,8 @@ class OpenProblem:
         On a GPU the reference is compiled meanwhile, unless it is compiled already, or others were evicted
         because memory was short.
         """
-        if self.config.measure and self.on_gpu and (others_evicted or not self.timer.baselines.begin()):
+        baselines = self.timer.baselines
+        if self.config.measure and self.on_gpu and (others_evicted or not baselines.begin_compiling()):
             self.measure_baselines()
             self.release_device()
         worker = start(self.context, role="candidate", full_headers=full_headers, compile_s=compile_s)
@@ -130,7 +131,7 @@ class OpenProblem:
         """Measure once what candidates are compared with; it has the device alone, too."""
         if self.timer.baselines.known:
             return
-        self.timer.baselines.start()
+        self.timer.baselines.start_processes()
         self.hold_device(exclusive=True)
         self.timer.baselines.measure()
         self.roofline.measure()

@@ -16,6 +16,7 @@ from typing import Final
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.baseline.baseline_timer import BaselineTimer
+from kernelwright.evaluator.referee.timing.baseline.measured_baselines import Baselines
 from kernelwright.evaluator.referee.timing.claimed_time import (
     Batch,
     PairedTurns,
@@ -24,7 +25,7 @@ from kernelwright.evaluator.referee.timing.claimed_time import (
     trusted_timing,
 )
 from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, measurement, slowed
-from kernelwright.evaluator.referee.timing.timing_session import Baselines, TimingSession
+from kernelwright.evaluator.referee.timing.timing_session import TimingSession
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed, MeasurementDoubt
 from kernelwright.evaluator.referee.worker.setup import ProblemContext
@@ -90,9 +91,8 @@ class CandidateTimer:
     def time(self, candidate: CallBuffers, second_process: Callable[[], CallBuffers]) -> Measurement:
         """Time a verified candidate. Retry in a second process if claims and clock disagree.
 
-        Some processes answer later than others as long as they live, by tenths of a millisecond or a
-        microsecond a call. A candidate that hides work does so in every process: the first whose claims are
-        consistent decides, and claims that cannot be true in one process have to be so in the other, too.
+        Some processes answer late all their life, so one doubtful process proves nothing. The first process
+        whose claims agree with the clock decides. Only claims impossible in both fail the candidate.
 
         Raises:
             CandidateFailed: a timed output was wrong, the clock was forged, or the candidate failed.
@@ -103,13 +103,13 @@ class CandidateTimer:
         timed = self._measure_or_doubt(candidate)
         if not _is_consistent(timed) and policy.RECHECK_IN_SECOND_PROCESS[self._kind]:
             try:
-                second = self._measure_again(timed, second_process())
+                retried = self._measure_again(timed, second_process())
             except CandidateFailed as failure:
                 if failure.status not in _PROCESS_FAILURES:
                     raise
             else:
-                is_needed = isinstance(timed, MeasurementDoubt) and isinstance(second, TimedCandidate)
-                timed = second if is_needed or _is_consistent(second) else timed
+                resolves_doubt = isinstance(timed, MeasurementDoubt) and isinstance(retried, TimedCandidate)
+                timed = retried if resolves_doubt or _is_consistent(retried) else timed
         self._last = _raise_if_doubt(timed)
         return self._last.measurement
 
@@ -123,17 +123,17 @@ class CandidateTimer:
     def recheck(self, found: Measurement) -> Measurement:
         """Re-time the baseline alone to see whether the candidate slowed it.
 
-        The baseline's time alone was measured long ago, and a device does not always run at one speed. On a
-        CPU the kernel may work for a process that is frozen, which shows only once it has ended: there every
-        score above 1 is looked at, twice where the baseline seems slowed. Beside a candidate that does not
-        queue, the spread of launching between processes is measured first.
+        The known time alone is old, and a device does not always run at one speed. On a CPU the kernel may
+        work on for a frozen candidate, which shows only after its end: every score above 1 is rechecked,
+        twice if the baseline seems slowed. If the candidate does not queue its calls and the baseline does,
+        measure instead how much processes differ in launching.
 
         Raises:
             EvaluatorError: the reference failed.
         """
         if self._last is None or not self.needs_recheck(found):
             return found
-        baselines, queued = self.baselines.ready(), self._last.batch.queued
+        baselines, queued = self.baselines.lay_out_alone(), self._last.batch.queued
         baselines.restore_queue()
         if queued != baselines.queued:
             self.baselines.compare_launching()
@@ -166,10 +166,6 @@ class CandidateTimer:
         with contextlib.suppress(CandidateFailed):
             self.baselines.free()
 
-    def close(self) -> None:
-        """End the baselines' processes."""
-        self.baselines.close()
-
     def _measure_or_doubt(self, candidate: CallBuffers) -> TimedCandidate | MeasurementDoubt:
         try:
             return self._measure(candidate)
@@ -179,17 +175,17 @@ class CandidateTimer:
     def _measure_again(
         self, first: TimedCandidate | MeasurementDoubt, candidate: CallBuffers
     ) -> TimedCandidate | MeasurementDoubt:
-        """Time a second process; where its claims are inconsistent too, once more with its launches.
+        """Time a second process; if its claims disagree with the clock too, time it again without the gate.
 
-        Streams that wait for each other may begin late behind a gate. Launches count only where the candidate
-        gains by that, or is in doubt without them.
+        Behind a gate, streams that wait for each other may begin late. Without it launches are in the times:
+        that result is taken only if it is faster, or if both others are in doubt.
         """
-        second = self._measure_or_doubt(candidate)
-        if _is_consistent(second) or candidate.gate is None:
-            return _noted(second, _LATE_ANSWER)
+        queued = self._measure_or_doubt(candidate)
+        if _is_consistent(queued) or candidate.gate is None:
+            return _noted(queued, _LATE_ANSWER)
         candidate.stop_queueing()
         launched = self._measure_or_doubt(candidate)
-        known = second if isinstance(first, MeasurementDoubt) else first
+        known = queued if isinstance(first, MeasurementDoubt) else first
         gains = isinstance(launched, TimedCandidate) and (
             isinstance(known, MeasurementDoubt) or launched.measurement.speedup > known.measurement.speedup
         )
@@ -198,23 +194,19 @@ class CandidateTimer:
     def _measure(self, candidate: CallBuffers) -> TimedCandidate:
         """Time one process against the reference's; raises what `time` does."""
         began = time.monotonic()
-        baselines = self.baselines.beside_candidate()
+        baselines = self.baselines.lay_out_beside_candidate()
         candidate.worker.extend(time.monotonic() - began)
         baselines.restore_queue()
         turns = self._sized_comparison(candidate, baselines)
-        self._check_clock(turns)
+        why = forged_clock(turns)
+        if why:
+            raise MeasurementDoubt(Status.TAMPERED, why)
         batch = turns.batch
         timing, baseline = candidate_timing(turns), trusted_timing(turns.baseline, batch)
         self._session.device.trim()
         found = measurement(timing, baseline, batch, baselines.beside(batch.queued))
         notes = () if batch.queued == baselines.queued else (_UNQUEUED,)
         return TimedCandidate(timing, baseline, batch, found, notes)
-
-    def _check_clock(self, turns: PairedTurns) -> None:
-        """Check that the clock was not forged."""
-        why = forged_clock(turns)
-        if why:
-            raise MeasurementDoubt(Status.TAMPERED, why)
 
     def _sized_comparison(self, candidate: CallBuffers, baselines: Baselines) -> PairedTurns:
         """Compare both in batches that are long enough for the referee's clock."""
@@ -226,7 +218,7 @@ class CandidateTimer:
             candidate.gate.limit(eager.gate.capacity)
         wanted = sizer.size(candidate, usual_ms)
         while True:
-            turns = self._compare(candidate, eager, self._queueable(candidate, eager, wanted))
+            turns = self._compare(candidate, eager, self._match_queues(candidate, eager, wanted))
             call_ms, count = turns.candidate_call_ms, turns.batch.count
             queued = candidate.gate is not None
             if queued and not sizer.is_long_enough(call_ms, count, usual_ms, eager):
@@ -237,8 +229,8 @@ class CandidateTimer:
             wanted = sizer.wanted(call_ms, usual_ms, *both)
             if wanted <= 2 * count:
                 return turns
-            # Slower while its batches were sized than since: short ones would leave room for a lie. A
-            # candidate that is so again gets the largest there are.
+            # The candidate is faster than while its batches were sized: they are too short for the clock,
+            # which leaves room for a lie. If that happens again, the largest batches are taken.
             too_short += 1
             if too_short >= policy.SIZINGS:
                 wanted = sizer.wanted(0.0, usual_ms, *both)
@@ -259,8 +251,8 @@ class CandidateTimer:
                 ) from failure
             raise
 
-    def _queueable(self, candidate: CallBuffers, eager: CallBuffers, count: int) -> int:
-        """Reduce a batch to as many calls as both workers queue; where one cannot, neither does."""
+    def _match_queues(self, candidate: CallBuffers, eager: CallBuffers, count: int) -> int:
+        """Reduce a batch to as many calls as both workers queue; if one queues none, stop both queueing."""
         for buffers in (candidate, eager):
             if candidate.gate is not None:
                 count = self._session.sizer.queueable(buffers, count)

@@ -39,7 +39,7 @@ class Schedule:
     """Time of either worker before the interval is looked at."""
     max_turns: int
     call_timeout_s: float
-    fastest: float = 1.0
+    fastest_share: float = 1.0
     """Time of the fastest baseline, as a share of the time of the one that is timed."""
     single_calls: bool = True
     """True if calls are timed one by one too, to find merged work; trusted workers merge none."""
@@ -231,7 +231,7 @@ class StopRule:
         share = policy.TYPICAL_QUANTILE[kind]
         interval = ratio_interval(baseline_ms, scored_turns(turns).batch_ms, share=share)
         most = policy.TIGHT_INTERVAL[kind]
-        if interval.low * self._schedule.fastest > policy.LOST_SHARE:
+        if interval.low * self._schedule.fastest_share > policy.LOST_SHARE:
             most = policy.WON_INTERVAL[kind]
         elif interval.high < 1 / policy.LOST_SHARE:
             most = policy.LOST_INTERVAL

@@ -1,11 +1,10 @@
-"""State that all timing of one problem shares: inputs, memory for calls, timers of a kind, baselines."""
+"""State that all timing of one problem shares: inputs, memory for calls, and timers of a kind."""
 
 from __future__ import annotations
 
 import math
 import random
 import time
-from dataclasses import dataclass, replace
 
 import torch
 
@@ -17,18 +16,16 @@ from kernelwright.evaluator.referee.reference.reference import Arguments
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.batch_size import BatchSizer
 from kernelwright.evaluator.referee.timing.claimed_time import Batch
-from kernelwright.evaluator.referee.timing.speedup import BaselineFacts
 from kernelwright.evaluator.referee.timing.timed_inputs import TimedInputs
 from kernelwright.evaluator.referee.timing.timed_outputs import TimedOutputs
 from kernelwright.evaluator.referee.timing.timing_loop import InterleavedTimer, Schedule
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
-from kernelwright.evaluator.referee.worker.launch_gate import WORD_BYTES, LaunchGate, gate
+from kernelwright.evaluator.referee.worker.launch_gate import WORD_BYTES, gate
 from kernelwright.evaluator.referee.worker.quiet_device import yield_device
 from kernelwright.evaluator.referee.worker.setup import CallMemory, ProblemContext, call_bytes, lay_out
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.config import EvaluationConfig, Math
 from kernelwright.evaluator.schema.errors import DeviceFull
-from kernelwright.evaluator.schema.evaluation import Timing
 
 
 class TimingSession:
@@ -58,7 +55,7 @@ class TimingSession:
         self._pool = pool
         self._base = pool.bases[0]
         self._reference = context.reference
-        self._baseline_ms, self._fastest = 0.0, 1.0
+        self._reference_ms, self._fastest_share = 0.0, 1.0
         self._inputs = TimedInputs(pool.starts(), pool.fresh, secret=secret, constant=pool.constant)
         terms = pool.trace.terms
         self._outputs = TimedOutputs(
@@ -75,9 +72,10 @@ class TimingSession:
         self.sizer = BatchSizer(self.timer, kind=self.kind, most=most - self._lead)
 
     def lay_out(self, worker: WorkerProcess) -> CallBuffers:
-        """Make room for the timed calls of model `m` of a worker, with the device alone.
+        """Make room for a worker's timed calls of model `m`, while the device is held alone.
 
-        The worker is stopped afterwards, until its turn: another may have to wait for memory meanwhile.
+        Afterwards the worker is frozen until its turn: the next worker may have to wait for memory, while
+        others have the device.
 
         Raises:
             torch.OutOfMemoryError: there is none, though others went on for a while.
@@ -104,12 +102,12 @@ class TimingSession:
         buffers.queue_behind(gate(self.device, worker.blocks, buffers.gate_block))
         return buffers
 
-    def allow_for(self, baseline_ms: float, *, fastest: float) -> None:
-        """Extend the time-out of a call by a multiple of the reference's time.
+    def set_reference_time(self, reference_ms: float, *, fastest_share: float) -> None:
+        """Take over the reference's time, a multiple of which extends the time-out of a call.
 
-        `fastest` is the time of the fastest baseline, as a share of that.
+        `fastest_share` is the time of the fastest baseline, as a share of it.
         """
-        self._baseline_ms, self._fastest = baseline_ms, fastest
+        self._reference_ms, self._fastest_share = reference_ms, fastest_share
 
     def timer(self, count: int, queued: bool) -> InterleavedTimer:
         """Make a timer of a candidate, or of any worker by itself, in batches of so many calls."""
@@ -118,12 +116,12 @@ class TimingSession:
                 batch=self._batch(count, queued),
                 target_ms=self._config.target_ms,
                 max_turns=self._config.max_turns,
-                call_timeout_s=self._config.limits.call_s + policy.SLOW_CANDIDATE * self._baseline_ms / 1e3,
-                fastest=self._fastest,
+                call_timeout_s=self._config.limits.call_s + policy.SLOW_CANDIDATE * self._reference_ms / 1e3,
+                fastest_share=self._fastest_share,
             )
         )
 
-    def trusted_timer(self, count: int, queued: bool) -> InterleavedTimer:
+    def trusted_timer(self, count: int, *, queued: bool) -> InterleavedTimer:
         """Make a timer for a few turns of two reference processes."""
         return self._timer(
             Schedule(
@@ -174,83 +172,7 @@ class TimingSession:
         is_short = now < min(policy.SHORT_MEMORY_SHARE * alone, most * size)
         needs_room = self._config.measure and not self.others_evicted
         if needs_room and self.kind == "cuda" and is_short:
-            # Opened now, the problem would be timed in short batches for as long as it is open.
+            # Room is made for as many calls as fit now: a problem opened in so little memory would be timed
+            # in short batches for as long as it is open.
             raise DeviceFull(f"only {free >> 20} MiB of the device's memory are free")
         return self._inputs.max_calls(max(1, min(most, now // size)))
-
-
-@dataclass(slots=True)
-class Baselines:
-    """A problem's reference on this device."""
-
-    worker: WorkerProcess
-    """The process that candidates are compared with."""
-    queued: bool
-    """True if its calls can be queued ahead of the clock."""
-    facts: BaselineFacts
-    """Of calls in that way: launching them is only in the times of others."""
-    count: int
-    """Calls of the batches that these facts are from."""
-    gate: LaunchGate | None
-    """The gate that its calls were queued behind."""
-    capacity: int
-    """Calls that are queued while nobody else uses the device."""
-    buffers: CallBuffers | None
-    """Its memory for calls, while a candidate is timed; between two it would only fill the device."""
-    launched_spread: float | None = None
-    """Relative standard deviation between processes whose calls are not queued, though they can be; measured
-    when the first candidate is met that cannot queue its own."""
-
-    @property
-    def eager(self) -> CallBuffers:
-        """Its memory for calls.
-
-        Raises:
-            RuntimeError: it has none now.
-        """
-        if self.buffers is None:
-            raise RuntimeError("the baseline's memory was given back")
-        return self.buffers
-
-    def restore_queue(self) -> None:
-        """Undo limits from memory that was short beside one candidate."""
-        self.eager.queue_behind(self.gate, self.capacity)
-
-    def lay_out(self, session: TimingSession) -> None:
-        """Make room for its calls, where there is none."""
-        if self.buffers is None:
-            self.worker.thaw()
-            self.buffers = session.lay_out(self.worker)
-            if self.gate is not None and self.buffers.gate is not None:
-                self.buffers.gate.like(self.gate)
-                self.gate = self.buffers.gate
-
-    def free(self) -> None:
-        """Give its memory for calls back."""
-        buffers, self.buffers = self.buffers, None
-        if buffers is not None:
-            self.worker.thaw()
-            buffers.free()
-            self.worker.freeze()
-
-    def beside(self, queued: bool) -> BaselineFacts:
-        """Facts that hold beside a candidate whose calls are queued or not.
-
-        A candidate that synchronises pays for its own launches; the baseline's are excluded. Otherwise a
-        candidate could choose whether they count.
-        """
-        if queued == self.queued:
-            return self.facts
-        return replace(self.facts, max_ms=self.facts.solo_ms, process_spread=self.launched_spread)
-
-    def needs_launch_spread(self, queued: bool) -> bool:
-        """Return whether `launched_spread` counts beside a candidate and was not measured yet."""
-        return queued != self.queued and self.launched_spread is None
-
-    def set_launch_spread(self, spread: float) -> None:
-        """Record `launched_spread`."""
-        self.launched_spread = spread
-
-    def set_solo(self, alone: Timing) -> None:
-        """Record the reference's time alone anew."""
-        self.facts = replace(self.facts, solo_ms=alone.median_ms, solo_spread_ms=alone.spread_ms)

@@ -56,12 +56,19 @@ class InProcessDriver(DriverLink):
         """Plays the candidate; every other role is honest."""
         self.facts: dict[str, JsonObject] = {}
         self.asked: list[Any] = []
+        self._channels: list[Channel] = []
+
+    def hang_up(self) -> None:
+        """End every contestant that is still there."""
+        for channel in self._channels:
+            channel.close()
 
     def start(self, request: wire.Start) -> tuple[wire.Started, Channel]:
         self.asked.append(request)
         ours, theirs = map(Channel, socket.socketpair())
         make = ThreadContestant if request.role == "baseline" else self.candidate
         threading.Thread(target=_serve, args=(make(theirs, self._patterns), theirs), daemon=True).start()
+        self._channels.append(ours)
         return wire.Started(id=len(self.asked), set_up=False), ours
 
     def open_memory(self, process: int) -> int | None:
@@ -142,7 +149,7 @@ def opened(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opener]:
 
     yield open_problem
     for each in made:
-        each.problem.timer.close()
+        each.driver.hang_up()
 
 
 def _serve(contestant: Contestant, channel: Channel) -> None:

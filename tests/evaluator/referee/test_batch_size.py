@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from kernelwright.evaluator.referee.timing.baseline.baseline_timer import _few
+from kernelwright.evaluator.referee.timing.baseline.measured_baselines import Baselines
 from kernelwright.evaluator.referee.timing.batch_size import BatchSizer, queued_batch_size
 from kernelwright.evaluator.referee.timing.candidate_timer import CandidateTimer
 from kernelwright.evaluator.referee.timing.claimed_time import Batch, PairedTurns, Turn
 from kernelwright.evaluator.referee.timing.speedup import BaselineFacts
 from kernelwright.evaluator.referee.timing.timing_loop import InterleavedTimer
-from kernelwright.evaluator.referee.timing.timing_session import Baselines
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.launch_gate import MAX_QUEUED_CALLS, LaunchGate
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess

@@ -17,7 +17,7 @@ from kernelwright.evaluator import (
     Status,
     problem_from_source,
 )
-from kernelwright.evaluator.referee.timing.baseline import baseline_timer
+from kernelwright.evaluator.referee.timing.baseline import baseline_timer, compiled_reference
 from kernelwright.evaluator.referee.timing.baseline.baseline_cache import BaselineCache
 from kernelwright.evaluator.referee.timing.baseline.baseline_timer import BaselineTimer, still_holds
 from kernelwright.evaluator.referee.timing.baseline.compiled_reference import CompiledReference
@@ -86,8 +86,8 @@ class _Compilations(CompiledReference):
             if self.ends:
                 raise self.ends.pop(0)
 
-        worker = SimpleNamespace(close=note("close"), freeze=note("freeze"), thaw=note("thaw"))
-        return SimpleNamespace(worker=worker, finish=finish)
+        worker: Any = SimpleNamespace(close=note("close"), freeze=note("freeze"), thaw=note("thaw"))
+        return compiled_reference._Compiling(worker, finish)
 
 
 def _baseline_timer(known: dict[str, float], pooled: float | None, compiled: CompiledReference) -> Any:
@@ -120,13 +120,13 @@ def test_only_what_a_machine_does_not_know_yet_needs_processes(
     monkeypatch.setattr(baseline_timer, "start", lambda context, role: object())
     compilations = _Compilations()
     timer = _baseline_timer(known, pooled, compilations)
-    assert timer.begin() == compiled
-    timer.start()
+    assert timer.begin_compiling() == compiled
+    timer.start_processes()
     assert (len(timer._started), "wait" in compilations.asked) == (processes, compiled)
     timer._started, compilations.asked = [], []
     timer._config = EvaluationConfig(baselines=("eager",))
-    assert not timer.begin()
-    timer.start()
+    assert not timer.begin_compiling()
+    timer.start_processes()
     assert (len(timer._started), compilations.asked) == (processes, []), "nobody asked for a compiled one"
 
 
@@ -137,7 +137,7 @@ def test_what_fails_to_compile_is_tried_twice_more_and_never_beside_a_timing(mon
     ends = [CandidateFailed(Status.RUNTIME_ERROR, f"no {n}", traceback="") for n in range(failures)]
     compilations = _Compilations(*ends)
     timer = _baseline_timer({}, 0.01, compilations)
-    timer.start()
+    timer.start_processes()
     assert compilations.asked.count("close") == failures
     done = compilations.asked.copy()
     if failures == 3:
@@ -151,16 +151,16 @@ def test_what_fails_to_compile_is_tried_twice_more_and_never_beside_a_timing(mon
 def test_compiling_rests_while_the_device_is_given_back_and_goes_on_with_the_next_candidate():
     compilations = _Compilations()
     assert compilations.begin()
-    compilations.rest()
+    compilations.pause()
     assert compilations.begin()
     compilations.finish()
     assert compilations.asked == ["compile", "freeze", "hold", "thaw", "thaw", "wait"]
-    compilations.rest()
+    compilations.pause()
     assert not compilations.begin(), "it is over"
     compilations.take()
     compilations.take()
     assert compilations.asked.count("compile") == 1
-    assert compilations.asked[-2:] == ["compile alone", "wait"], "who measures keeps the device"
+    assert compilations.asked[-3:] == ["compile alone", "thaw", "wait"], "who measures keeps the device"
 
 
 _DOUBT, _AGAIN = (MeasurementDoubt(Status.TAMPERED, text) for text in ("its claims", "again"))
@@ -345,7 +345,7 @@ def test_waiting_for_the_references_memory_is_not_the_candidates_time():
 
     extended: list[float] = []
     timer: Any = object.__new__(CandidateTimer)
-    timer.baselines = SimpleNamespace(beside_candidate=lay_out)
+    timer.baselines = SimpleNamespace(lay_out_beside_candidate=lay_out)
     with pytest.raises(Enough):
         timer._measure(SimpleNamespace(worker=SimpleNamespace(extend=extended.append)))
     assert len(extended) == 1

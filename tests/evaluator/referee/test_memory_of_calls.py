@@ -10,8 +10,9 @@ import torch
 
 from kernelwright.evaluator.ipc.contestant_messages import Attach, Detach
 from kernelwright.evaluator.referee.timing import timing_session
+from kernelwright.evaluator.referee.timing.baseline.measured_baselines import Baselines
 from kernelwright.evaluator.referee.timing.speedup import BaselineFacts
-from kernelwright.evaluator.referee.timing.timing_session import Baselines, TimingSession
+from kernelwright.evaluator.referee.timing.timing_session import TimingSession
 from kernelwright.evaluator.referee.worker import quiet_device
 from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate
 from kernelwright.evaluator.referee.worker.setup import ProblemContext

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
 from typing import Final
 
 import torch
@@ -13,10 +15,11 @@ from kernelwright.evaluator.referee.device_memory import require_shortage_is_own
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.baseline.baseline_cache import BaselineCache, PooledSpreads
 from kernelwright.evaluator.referee.timing.baseline.compiled_reference import CompiledReference
+from kernelwright.evaluator.referee.timing.baseline.measured_baselines import Baselines
 from kernelwright.evaluator.referee.timing.claimed_time import trusted_timing
 from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, is_contended
 from kernelwright.evaluator.referee.timing.statistics import process_spread, ratio, ratio_interval
-from kernelwright.evaluator.referee.timing.timing_session import Baselines, TimingSession
+from kernelwright.evaluator.referee.timing.timing_session import TimingSession
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.setup import ProblemContext, load_model, start
@@ -58,16 +61,13 @@ class BaselineTimer:
         """True once `measure` has nothing left to do."""
         return self._measured is not None
 
-    def ready(self) -> Baselines:
-        """The baselines, measured, with memory for calls until `free`; raises what `measure` does."""
-        try:
-            return self.beside_candidate()
-        except torch.OutOfMemoryError as error:
-            self._require_room(error)
-            raise EvaluatorError(f"the reference failed by itself: {error}") from error
+    def lay_out_alone(self) -> Baselines:
+        """Measure the baselines and make room for their calls, until `free`; raises what `measure` does."""
+        with self._raising(EvaluatorError, "by itself"):
+            return self.lay_out_beside_candidate()
 
-    def beside_candidate(self) -> Baselines:
-        """The same while a candidate lives, which may have taken the memory.
+    def lay_out_beside_candidate(self) -> Baselines:
+        """Do the same while a candidate lives, which may have taken the memory.
 
         Raises:
             torch.OutOfMemoryError: there is no room for calls.
@@ -96,36 +96,34 @@ class BaselineTimer:
             EvaluatorError: a baseline could not be measured, which says nothing of the problem.
         """
         if self._measured is None:
-            try:
+            with self._raising(ProblemError, "in its sandbox"):
                 self._measured = self._measure()
-            except (CandidateFailed, torch.OutOfMemoryError) as error:
-                self._require_room(error)
-                raise ProblemError(f"the reference failed in its sandbox: {error}") from error
             facts = self._measured.facts
-            self._session.allow_for(facts.solo_ms, fastest=min(1.0, facts.compile_ratio or 1.0))
+            fastest_share = min(1.0, facts.compile_ratio or 1.0)
+            self._session.set_reference_time(facts.solo_ms, fastest_share=fastest_share)
         return self._measured
 
-    def begin(self) -> bool:
-        """Begin to compile the reference, or go on, until `rest`; False where there is nothing to compile."""
+    def begin_compiling(self) -> bool:
+        """Compile the reference, or go on, until `pause_compiling`; False if there is nothing to compile."""
         return self._lacks_compiled and self._compiled.begin()
 
-    def rest(self) -> None:
+    def pause_compiling(self) -> None:
         """Stop compiling, as the device is given back."""
-        self._compiled.rest()
+        self._compiled.pause()
 
-    def start(self) -> None:
+    def start_processes(self) -> None:
         """Start the processes that `measure` will time, while others may still use the device.
 
         Raises:
             ProblemError: the reference does not run in its sandbox.
         """
-        plain = 1
-        if self._cache.lacks("process_spread") and self._pooled_spread(True, self._session.call_ms) is None:
+        plain, call_ms = 1, self._session.call_ms
+        if self._cache.lacks("process_spread") and self._pooled_spread(call_ms, queued=True) is None:
             plain = policy.COMPARED_PROCESSES[self._kind]
         driver = self._context.driver
         driver.ask(Expect(count=plain))
         if self._kind == "cuda":  # on a CPU compiling would go on while the device is given away
-            self.begin()
+            self.begin_compiling()
         try:
             for _ in range(plain):
                 worker = start(self._context, role="baseline")
@@ -134,16 +132,10 @@ class BaselineTimer:
                 self._started.append(worker)
         except CandidateFailed as failure:
             if not self._started:
-                self._require_room(failure)
-                raise ProblemError(f"the reference failed in its sandbox: {failure.detail}") from failure
+                with self._raising(ProblemError, "in its sandbox"):
+                    raise failure
         if self._lacks_compiled:
             self._compiled.finish()
-
-    def close(self) -> None:
-        """End the baselines' processes."""
-        self._close_unneeded()
-        if self._measured is not None:
-            self._measured.worker.close()
 
     def compare_launching(self) -> None:
         """Measure how much processes differ in launching, for a candidate whose launches count.
@@ -152,14 +144,11 @@ class BaselineTimer:
             DeviceFull: others hold the memory that it needs.
             EvaluatorError: it could not be measured.
         """
-        found = self.ready()
+        found = self.lay_out_alone()
         count = _few(found.count, found.facts.solo_ms)
-        try:
+        with self._raising(EvaluatorError, "by itself"):
             spread = self._process_spread(found.eager, count, queued=False, call_ms=found.facts.solo_ms)
-            found.set_launch_spread(spread)
-        except (CandidateFailed, torch.OutOfMemoryError) as error:
-            self._require_room(error)
-            raise EvaluatorError(f"the reference failed by itself: {error}") from error
+        found.set_launch_spread(spread)
 
     def time_alone(self, eager: CallBuffers, count: int, queued: bool) -> Timing:
         """Time the reference with nobody else around."""
@@ -169,7 +158,7 @@ class BaselineTimer:
     def _measure(self) -> Baselines:
         eager, sizer = self._reference(), self._session.sizer
         # A process's first work has to be loaded, which waits for whatever is queued.
-        self._session.trusted_timer(1, False).solo(eager, 1)
+        self._session.trusted_timer(1, queued=False).solo(eager, 1)
         if eager.gate is not None:
             eager.gate.expect(self._context.operations)
         count = sizer.grown(eager, sizer.size(eager, None))
@@ -223,7 +212,7 @@ class BaselineTimer:
             known_ms=known_ms, error=known_error, solo_ms=alone.median_ms, most=most
         ):
             return known
-        found, error = self._ratio_to(eager, self._reference(compiled=True), count, queued)
+        found, error = self._compare_and_end(eager, self._reference(compiled=True), count, queued)
         self._remember(queued, compile_ratio=found, compile_error=error, compile_solo_ms=alone.median_ms)
         return found
 
@@ -237,23 +226,23 @@ class BaselineTimer:
             policy.COMPARED_PROCESSES[self._kind] - 1,
         )
         if known is None:
-            known = self._pooled_spread(queued, call_ms)
+            known = self._pooled_spread(call_ms, queued=queued)
         if known is not None:
             return known
-        ratios = [self._ratio_to(eager, self._reference(), count, queued)[0] for _ in range(others)]
+        ratios = [self._compare_and_end(eager, self._reference(), count, queued)[0] for _ in range(others)]
         found = process_spread([1.0, *ratios])
         self._remember(queued, process_spread=found)
         if self._spreads is not None and not self._disturbed:
             self._spreads.add(queued, call_ms, found)
         return found
 
-    def _pooled_spread(self, queued: bool, call_ms: float) -> float | None:
+    def _pooled_spread(self, call_ms: float, *, queued: bool) -> float | None:
         return None if self._spreads is None else self._spreads.typical(queued, call_ms)
 
-    def _ratio_to(
+    def _compare_and_end(
         self, eager: CallBuffers, other: CallBuffers, count: int, queued: bool
     ) -> tuple[float, float]:
-        """Time another process against the eager one, and end it; return the ratio and its relative error.
+        """Time another process against the eager one, then end it; return the ratio and its relative error.
 
         Where the other cannot queue its calls, neither does.
 
@@ -261,9 +250,9 @@ class BaselineTimer:
             CandidateFailed: it failed, hung, or its outputs differ.
         """
         try:
-            self._session.trusted_timer(count, False).solo(other, policy.WARM_UP_TURNS)
+            self._session.trusted_timer(count, queued=False).solo(other, policy.WARM_UP_TURNS)
             fitting = self._session.sizer.queueable(other, count) if queued else count
-            timer = self._session.trusted_timer(fitting, queued and other.gate is not None)
+            timer = self._session.trusted_timer(fitting, queued=queued and other.gate is not None)
             turns = timer.compare(other, eager)
         finally:
             other.worker.close()
@@ -296,6 +285,15 @@ class BaselineTimer:
     def _load(self, worker: WorkerProcess) -> None:
         spec = self._pool.draws[0].spec("Model")
         load_model(self._context, worker, self._context.reference.source, spec)
+
+    @contextlib.contextmanager
+    def _raising(self, kind: type[EvaluatorError], where: str) -> Iterator[None]:
+        """Raise a failure of the reference as an error of a kind; `DeviceFull` where others may be why."""
+        try:
+            yield
+        except (CandidateFailed, torch.OutOfMemoryError) as error:
+            self._require_room(error)
+            raise kind(f"the reference failed {where}: {error}") from error
 
     def _require_room(self, error: Exception) -> None:
         """Raise where others may have taken the memory that a baseline lacks.

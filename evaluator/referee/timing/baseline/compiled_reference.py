@@ -22,8 +22,18 @@ class _Compiling:
     """A process in its first call, which compiles."""
 
     worker: WorkerProcess
-    finish: Callable[[], object]
+    wait: Callable[[], object]
     """Waits until that call is over."""
+
+    def compiled(self) -> WorkerProcess:
+        """Wait until that call is over; return the process, or end it if the call failed."""
+        try:
+            self.worker.thaw()
+            self.wait()
+        except BaseException:
+            self.worker.close()
+            raise
+        return self.worker
 
 
 class CompiledReference:
@@ -44,9 +54,9 @@ class CompiledReference:
         return self._failures < policy.COMPILE_ATTEMPTS
 
     def begin(self) -> bool:
-        """Begin to compile, or go on, while the device is shared; False: that is over, or failed before.
+        """Begin to compile, or go on, while the device is shared; False if that is over, or failed before.
 
-        It goes on by itself until `rest`, or until somebody waits for its end.
+        The process goes on by itself until `pause`, or until somebody waits for its end.
         """
         if self._compiling is not None:
             self._context.driver.hold(exclusive=False)
@@ -57,7 +67,7 @@ class CompiledReference:
                 self._compiling = self._compile(shares=True)
         return self._compiling is not None
 
-    def rest(self) -> None:
+    def pause(self) -> None:
         """Stop compiling, as the device is given back."""
         if self._compiling is not None:
             self._compiling.worker.freeze()
@@ -65,20 +75,15 @@ class CompiledReference:
     def finish(self) -> None:
         """Wait until a process holds the compiled reference, or compiling failed too often.
 
-        A failure of a process that was begun beside a candidate does not count: that may be why.
+        A failure of a process that began beside a candidate does not count: the candidate may be the cause.
         """
         while self._ready is None and self.may_be_tried:
             begun, self._compiling = self._compiling, None
-            is_alone = begun is None
+            is_fresh = begun is None
             try:
-                begun = begun or self._compile(shares=True)
-                begun.worker.thaw()
-                begun.finish()
-                self._ready = begun.worker
+                self._ready = (begun or self._compile(shares=True)).compiled()
             except (CandidateFailed, torch.OutOfMemoryError) as error:
-                if begun is not None:
-                    begun.worker.close()
-                if is_alone:
+                if is_fresh:
                     self.note(error)
 
     def take(self) -> WorkerProcess:
@@ -92,13 +97,7 @@ class CompiledReference:
             return worker
         if self._failure is not None and not self.may_be_tried:
             raise self._failure
-        begun = self._compile(shares=False)
-        try:
-            begun.finish()
-        except BaseException:
-            begun.worker.close()
-            raise
-        return begun.worker
+        return self._compile(shares=False).compiled()
 
     def note(self, error: CandidateFailed | torch.OutOfMemoryError) -> CandidateFailed:
         """Count a failure of the compiled reference, and return it."""
@@ -117,9 +116,10 @@ class CompiledReference:
         self._compiling = self._ready = None
 
     def _compile(self, *, shares: bool) -> _Compiling:
-        """Start a process and begin its first call, on inputs of the problem: zeros may be none.
+        """Start a process and begin its first call, which compiles.
 
-        Where it `shares` the device, others that wait for it come before.
+        The call is on inputs of the problem: a reference need not run on zeros. A process that `shares` the
+        device lets others that wait for it go first.
         """
         worker = start(self._context, role="baseline")
         if shares:
