@@ -29,6 +29,9 @@ SEQUENTIAL_FACTOR: Final = 4.0
 TRUNCATION_FACTOR: Final = 1 / 20
 """Times the number of terms of a product: the limit where each addition truncates, as tensor cores do: three
 TF32 products in one accumulator err 106 scales at 4096 terms on an H200."""
+SUMMED_TERMS: Final = 4
+"""Terms of a product that one term of another sum counts as in the first of these limits: they may be of one
+sign, and then err more."""
 MAX_ZERO_MEAN_LIMIT: Final = 512.0
 """Limit for zero-mean terms without products: inputs in half precision start near 950."""
 MAX_PRODUCT_LIMIT: Final = 1024.0
@@ -77,6 +80,11 @@ that are smooth in the inputs, such as truncated sums', to cancel."""
 # Error scales.
 HALF_PRECISION_RATIO: Final = 4.0
 """A reference's own error over all else, from which on its roundings to half precision set the scale."""
+VALUE_EPS: Final = 1 / 4
+"""Share of an eps of a group's size that its scale is at least: about the RMS of rounding once."""
+OVERALL_EPS: Final = 1 / 16
+"""The same of a whole output's size, for each of its groups: a row of zeros behind a relu still carries the
+rounding of what was cut off."""
 USUAL_SHARE: Final = 1 / 4
 """Share of the median scale, relative to a group's size, that every group's scale is at least: of 1024 rows
 of a softmax some have a twentieth of it by chance, and a plain sum errs 330 times that."""

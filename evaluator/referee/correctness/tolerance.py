@@ -1,10 +1,10 @@
 """The tolerance: how far an honest computation may be from the exact outputs, measured for these very inputs.
 
-The scale of a group of output elements is the largest of three root mean squares: the reference's own error
-against float64; the float64 reference's response to inputs and parameters perturbed by about one unit
-roundoff of the allowed precision (a randomised first-order condition estimate, after the CESTAC idea of
-Vignes, 1993); and half an ulp of the values themselves. Relative to the values it is at least a quarter of
-the median over all groups. Limits, in policy.py, are multiples of that scale.
+A group's scale is the largest of: the reference's own RMS error against float64; the RMS response to inputs
+and parameters perturbed by one unit roundoff (a randomised first-order condition estimate, after the CESTAC
+idea of Vignes, 1993); a quarter of an eps of the group's RMS. Floors: a share of the median relative scale
+(at most 2 eps), and eps/16 of the whole output. `_scale` says what changes where the reference rounds to half
+precision on the way. A tolerance is limit × scale; comparison.py applies it.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from kernelwright.evaluator.referee.correctness.policy import (
     MAX_ZERO_MEAN_LIMIT,
     MOST_USUAL_EPS,
     OTHER_LIMIT,
+    OVERALL_EPS,
     OWN_ERROR_SHARE,
     PRECISION_LIMIT,
     REDUCED_LIMIT,
@@ -52,9 +53,11 @@ from kernelwright.evaluator.referee.correctness.policy import (
     SETTLING_SAMPLES,
     SMALL_INPUT_BITS,
     SMALL_INPUT_SHARE,
+    SUMMED_TERMS,
     TRUNCATION_FACTOR,
     UNIT_ROUNDOFF,
     USUAL_SHARE,
+    VALUE_EPS,
     ZERO_MEAN_LIMIT,
 )
 from kernelwright.evaluator.referee.reference.input_structure import computable
@@ -89,7 +92,7 @@ class Expected:
     """Computes, per floating leaf, the response of each group to further perturbations, shape [groups]."""
 
     def settled(self) -> Expected:
-        """The same with scales from many perturbations: one alone may by chance change a group hardly."""
+        """Return the same with scales from many perturbations: one may by chance hardly move a group."""
         if self.responses is None:
             return self
         scales = self.scales.copy()
@@ -112,55 +115,35 @@ def expect(
     wide = functools.partial(reference.in_double, keep_roundings=trace.keeps_roundings)
     output = reference.call(model, arguments)
     double = wide(model, arguments)
-    oracle = double or output
     call = functools.partial(
         perturbed, reference, model, arguments, wide=wide if double is not None else None
     )
-    other = call(_roundoff(model, arguments, math_policy))
-    exact: list[torch.Tensor] = []
-    scales: list[torch.Tensor | None] = []
-    roundoffs: list[float | None] = []
-    halves: list[torch.dtype | None] = []
-    overflowed: list[torch.Tensor | None] = []
-    for index, leaf in enumerate(output.leaves):
-        if not (leaf.is_floating_point() or leaf.is_complex()):
-            exact.append(oracle.leaves[index])
-            scales.append(None)
-            roundoffs.append(None)
-            halves.append(None)
-            overflowed.append(None)
-            continue
-        own = as_real(leaf)
-        best = as_real(oracle.leaves[index]).double()
-        lost = None if all_finite(own) else ~computable(own).isfinite()
-        overflowed.append(None if lost is None else _overflowed(lost, best))
-        best = best if lost is None else torch.where(lost, own.double(), best)
-        may_be = torch.finfo(own.dtype).bits > _HALF_BITS and not trace.keeps_roundings
-        half = trace.half if may_be else None
-        found = _scale(own, best, as_real(other.leaves[index]), may_be_halved=half is not None)
-        exact.append(best)
-        scales.append(found.groups)
-        roundoffs.append(found.roundoff)
-        halves.append(half if found.is_halved else None)
+    exact, other = (double or output).leaves, call(_roundoff(model, arguments, math_policy)).leaves
+    solved = [
+        _solve_leaf(leaf, exact[index], other[index], trace) for index, leaf in enumerate(output.leaves)
+    ]
+    values, scales = [leaf.exact for leaf in solved], [leaf.scales for leaf in solved]
+    responses = functools.cache(lambda: _responses(call, _roundoff(model, arguments, math_policy), values))
     can_move = movable(model, arguments)
-    responses = functools.cache(lambda: _responses(call, _roundoff(model, arguments, math_policy), exact))
-    solved = Expected(
+    expected = Expected(
         output,
-        exact,
+        values,
         scales,
         double is not None,
-        roundoffs,
-        halves,
-        overflowed=overflowed,
+        roundoffs=[leaf.roundoff for leaf in solved],
+        halves=[leaf.half for leaf in solved],
+        overflowed=[leaf.overflowed for leaf in solved],
         responses=responses if can_move else None,
     )
     if not ((None in scales or trace.decides) and can_move):
-        return solved
+        return expected
     watched = [
-        OutputWatch(best, scale, solved.precision(index), dtype_limit(OTHER_LIMIT, solved.precision(index)))
+        OutputWatch(
+            leaf, scale, expected.precision(index), dtype_limit(OTHER_LIMIT, expected.precision(index))
+        )
         if scale is not None
-        else OutputWatch(best, None, best.dtype, 0.0)
-        for index, (best, scale) in enumerate(zip(exact, scales, strict=True))
+        else OutputWatch(leaf, None, leaf.dtype, 0.0)
+        for index, (leaf, scale) in enumerate(zip(values, scales, strict=True))
     ]
     decisions = find_decisions(
         watched,
@@ -168,7 +151,35 @@ def expect(
         decides=trace.decides,
         flips=trace.flips,
     )
-    return replace(solved, decisions=decisions)
+    return replace(expected, decisions=decisions)
+
+
+@dataclass(frozen=True, slots=True)
+class _SolvedLeaf:
+    """Fields of `Expected` for one output leaf; those of a leaf that is not floating are absent."""
+
+    exact: torch.Tensor
+    scales: torch.Tensor | None = None
+    roundoff: float | None = None
+    half: torch.dtype | None = None
+    overflowed: torch.Tensor | None = None
+
+
+def _solve_leaf(
+    leaf: torch.Tensor, exact: torch.Tensor, perturbed_leaf: torch.Tensor, trace: OpTrace
+) -> _SolvedLeaf:
+    """Measure one output leaf of the reference against its float64 values and the perturbed ones."""
+    if not (leaf.is_floating_point() or leaf.is_complex()):
+        return _SolvedLeaf(exact)
+    computed, values, overflowed = as_real(leaf), as_real(exact).double(), None
+    if not all_finite(computed):
+        not_finite = ~computable(computed).isfinite()
+        overflowed = _overflowed(not_finite, values)
+        values = torch.where(not_finite, computed.double(), values)
+    is_wide = torch.finfo(computed.dtype).bits > _HALF_BITS and not trace.keeps_roundings
+    half = trace.half if is_wide else None
+    found = _scale(computed, values, as_real(perturbed_leaf), may_be_halved=half is not None)
+    return _SolvedLeaf(values, found.groups, found.roundoff, half if found.is_halved else None, overflowed)
 
 
 def _responses(
@@ -190,25 +201,25 @@ def _responses(
 def _response(moved: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
     groups = max(1, CHUNK_ELEMENTS // group_columns(exact))
     chunks = zip(*(torch.split(grouped(leaf), groups) for leaf in (moved, exact)), strict=True)
-    return torch.cat([rms(finite_or_zero(other.double() - best)) for other, best in chunks])
+    return torch.cat([rms(finite_or_zero(after.double() - before)) for after, before in chunks])
 
 
-def _overflowed(lost: torch.Tensor, best: torch.Tensor) -> torch.Tensor | None:
+def _overflowed(not_finite: torch.Tensor, exact: torch.Tensor) -> torch.Tensor | None:
     """Elements that the reference lost on its way to finite values; none where they are many."""
-    found = lost & best.isfinite()
+    found = not_finite & exact.isfinite()
     share = int(found.count_nonzero()) / max(1, found.numel())
     return found if 0 < share <= 1 - FINITE_SHARE else None
 
 
 def _roundoff(model: nn.Module, arguments: Arguments, math_policy: str) -> float:
-    """One rounding under the policy: where an author asked for double precision throughout, less."""
+    """One rounding under the policy, or of float64 where an author asked for double precision throughout."""
     tensors = (*arguments.leaves, *model.parameters(), *model.buffers())
     kinds = {
         (tensor.dtype.to_real() if tensor.is_complex() else tensor.dtype)
         for tensor in tensors
         if tensor.is_floating_point() or tensor.is_complex()
     }
-    # A unit of it would be lost where it is added to one.
+    # Half of eps, float64's unit roundoff, would be lost where a perturbation is added to one.
     is_double = math_policy == "fp32" and kinds == {torch.float64}
     return torch.finfo(torch.float64).eps if is_double else UNIT_ROUNDOFF[math_policy]
 
@@ -222,30 +233,32 @@ class _Scale:
     is_halved: bool
 
 
-def _scale(own: torch.Tensor, best: torch.Tensor, other: torch.Tensor, *, may_be_halved: bool) -> _Scale:
-    """Measure error scales; find out whether roundings to half precision on the way are most of the error.
+def _scale(
+    computed: torch.Tensor, exact: torch.Tensor, moved: torch.Tensor, *, may_be_halved: bool
+) -> _Scale:
+    """Measure error scales, and find out if roundings to half precision on the way are most of the error.
 
-    Limits are those of half precision then, and without these roundings an error may be what it always may.
+    If so, half precision's lower limits apply. The part of the scale without these roundings is raised by as
+    much as they are lower, so that it allows what it always does.
     """
-    information = torch.finfo(own.dtype)
+    information = torch.finfo(computed.dtype)
     # Each step on the whole of a large output would take its memory again.
-    groups = max(1, CHUNK_ELEMENTS // group_columns(best))
-    chunks = zip(*(torch.split(grouped(leaf), groups) for leaf in (own, best, other)), strict=True)
+    groups = max(1, CHUNK_ELEMENTS // group_columns(exact))
+    chunks = zip(*(torch.split(grouped(leaf), groups) for leaf in (computed, exact, moved)), strict=True)
     measured = [_group_scales(*chunk, eps=information.eps) for chunk in chunks]
-    errors, others, squares = (torch.cat(column) for column in zip(*measured, strict=True))
-    is_halved = may_be_halved and bool(_total(errors) > HALF_PRECISION_RATIO * _total(others))
-    scales = torch.maximum(errors, others * (OTHER_LIMIT / REDUCED_LIMIT) if is_halved else others)
-    scales = torch.maximum(scales, _least(scales, squares.sqrt(), eps=information.eps))
-    # A row of zeros behind a relu still carries the rounding of what was cut off.
-    overall = squares.mean().sqrt() * (information.eps / 16)
+    own, others, squares = (torch.cat(column) for column in zip(*measured, strict=True))
+    is_halved = may_be_halved and bool(_overall_rms(own) > HALF_PRECISION_RATIO * _overall_rms(others))
+    scales = torch.maximum(own, others * (OTHER_LIMIT / REDUCED_LIMIT) if is_halved else others)
+    sizes = squares.sqrt()
+    scales = torch.maximum(scales, _least_scales_by_size(scales, sizes, eps=information.eps))
+    overall = squares.mean().sqrt() * (OVERALL_EPS * information.eps)
     # Of half precision the one rounding that a reference makes is nearly all of its error.
     share = 1.0 if is_halved or information.bits == _HALF_BITS else OWN_ERROR_SHARE
-    sizes = squares.sqrt()
-    roundoff = max(bulk(others, sizes), bulk(errors, sizes) / share, information.tiny)
+    roundoff = max(bulk(others, sizes), bulk(own, sizes) / share, information.tiny)
     return _Scale(torch.maximum(scales, overall) + information.tiny, roundoff, is_halved)
 
 
-def _least(scales: torch.Tensor, sizes: torch.Tensor, *, eps: float) -> torch.Tensor:
+def _least_scales_by_size(scales: torch.Tensor, sizes: torch.Tensor, *, eps: float) -> torch.Tensor:
     """Least scales of groups: where there are many, roundings and perturbations cancel in some by chance."""
     known = sizes > 0
     if not bool(known.any()):
@@ -254,17 +267,17 @@ def _least(scales: torch.Tensor, sizes: torch.Tensor, *, eps: float) -> torch.Te
     return sizes * min(USUAL_SHARE * usual, MOST_USUAL_EPS * eps)
 
 
-def _total(groups: torch.Tensor) -> float:
+def _overall_rms(groups: torch.Tensor) -> float:
     return float(groups.square().mean().sqrt())
 
 
 def _group_scales(
-    own: torch.Tensor, best: torch.Tensor, perturbed_output: torch.Tensor, *, eps: float
+    computed: torch.Tensor, exact: torch.Tensor, moved: torch.Tensor, *, eps: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The reference's own error, the rest of the scale, and the mean square, each [groups]."""
-    squares = finite_or_zero(best).square().mean(1)
-    own_error, other_error = (rms(finite_or_zero(each.double() - best)) for each in (own, perturbed_output))
-    return own_error, torch.maximum(other_error, squares.sqrt() * (eps / 4)), squares
+    squares = finite_or_zero(exact).square().mean(1)
+    own, response = (rms(finite_or_zero(each.double() - exact)) for each in (computed, moved))
+    return own, torch.maximum(response, squares.sqrt() * (VALUE_EPS * eps)), squares
 
 
 def dtype_limit(limit: float, dtype: torch.dtype) -> float:
@@ -283,7 +296,7 @@ def limit(math_policy: str, *, zero_mean: bool, terms: ReductionTerms) -> float:
     """
     if math_policy != "fp32":
         return REDUCED_LIMIT
-    summed = min(4 * terms.sums, MAX_SUM_TERMS) if terms.sums > 1 else 1
+    summed = min(SUMMED_TERMS * terms.sums, MAX_SUM_TERMS) if terms.sums > 1 else 1
     accumulated = max(
         SEQUENTIAL_FACTOR * math.sqrt(max(terms.products, summed)), TRUNCATION_FACTOR * terms.products
     )
@@ -301,9 +314,9 @@ def change_limit(terms: ReductionTerms) -> float:
     return max(least, factor * math.sqrt(terms.products), CHANGE_SUM_FACTOR * math.sqrt(terms.sums))
 
 
-def usual_scales(expected: Expected) -> list[float | None]:
+def output_scales(expected: Expected) -> list[float | None]:
     """The scale of each output as a whole."""
-    return [None if scale is None else _total(scale) for scale in expected.scales]
+    return [None if scale is None else _overall_rms(scale) for scale in expected.scales]
 
 
 def with_least_scales(expected: Expected, usual: list[float | None]) -> Expected:

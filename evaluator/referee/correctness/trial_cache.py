@@ -12,7 +12,7 @@ from torch import nn
 
 from kernelwright.evaluator.ipc.tensor_tree import Tree, same_structure
 from kernelwright.evaluator.referee.correctness.policy import CHUNK_ELEMENTS
-from kernelwright.evaluator.referee.correctness.tolerance import Expected, usual_scales
+from kernelwright.evaluator.referee.correctness.tolerance import Expected, output_scales
 from kernelwright.evaluator.referee.reference.input_structure import computable, variable
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output
 from kernelwright.evaluator.referee.worker.setup import ModelSpec
@@ -190,7 +190,7 @@ class Origin:
             tree=output.tree,
             shapes=[leaf.shape for leaf in output.leaves],
             finite=[count_finite(leaf) for leaf in output.leaves],
-            usual=usual_scales(solved.expected),
+            usual=output_scales(solved.expected),
         )
 
     def draw(self) -> Arguments:

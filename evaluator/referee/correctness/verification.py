@@ -114,6 +114,8 @@ class Verifier:
         base, *others = first.trials
         self.tally.weights = self._construct_and_check(first, base, model="m")
         self.tally.guarded = self._guard(base)
+        # Each of these finds what no other does, so they come before `trials` are used up; the first nearly
+        # repeats the base, which one that keeps its outputs has just seen. The order of the rest is secret.
         first_names = ("near_duplicate", CONSTANT_INPUTS, "zero_mean", "nearby", "few_terms", AS_GIVEN)
         chosen = [trial for name in first_names for trial in others if trial.name == name]
         rest = [trial for trial in others if trial.name not in first_names]
@@ -362,6 +364,6 @@ def poison(place: torch.Tensor, exact: torch.Tensor) -> None:
     elif place.dtype == torch.bool:
         place.copy_(~exact)
     else:
-        # Torch adds to signed numbers only, of all those that are whole.
+        # Torch cannot add to unsigned numbers of more than eight bits: their bytes are taken as signed ones.
         signed = _SIGNED[exact.element_size()]
         place.view(signed).copy_(exact.view(signed) + 1)
