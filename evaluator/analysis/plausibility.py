@@ -1,14 +1,18 @@
 """Compares times with the hardware's limits: a floor that fails a candidate, a roofline that is only shown.
 
-The floor counts bytes that must cross the memory bus: inputs the outputs depend on and computed outputs,
-less twice the last-level cache (data a call may find there, and data it may leave there unwritten). Weights
-do not count: an honest kernel may fold them in advance.
+The floor counts bytes that must cross the memory bus: inputs the outputs depend on and computed outputs, less
+what the last-level cache may hold of them. Weights do not count: an honest kernel may fold them in advance.
 """
 
 from __future__ import annotations
 
-from kernelwright.evaluator.analysis.policy import COPY_RATE_SHARE
+from kernelwright.evaluator.analysis.policy import CACHE_FILLS, COPY_RATE_SHARE
 from kernelwright.evaluator.schema.evaluation import Plausibility
+
+
+def beyond_cache(moved_bytes: int, cache_bytes: int) -> int:
+    """Bytes of a call that must cross the memory bus, whatever the last-level cache holds."""
+    return max(0, moved_bytes - CACHE_FILLS * cache_bytes)
 
 
 def floor_ms(certain_bytes: int, *, cache_bytes: int, bytes_per_ms: float) -> float | None:
@@ -16,8 +20,8 @@ def floor_ms(certain_bytes: int, *, cache_bytes: int, bytes_per_ms: float) -> fl
 
     `bytes_per_ms` is this device's measured rate, reads and writes together.
     """
-    beyond = certain_bytes - 2 * cache_bytes
-    return COPY_RATE_SHARE * beyond / bytes_per_ms if beyond > 0 else None
+    beyond = beyond_cache(certain_bytes, cache_bytes)
+    return COPY_RATE_SHARE * beyond / bytes_per_ms if beyond else None
 
 
 def roofline_ms(moved_bytes: int, flops: int, *, bytes_per_ms: float, flops_per_ms: float) -> float:

@@ -13,6 +13,9 @@ SHOWN_KERNELS: Final = 8
 DECLARATION_CHARACTERS: Final = 400
 """Characters of a CUDA kernel's declaration that are searched for its name."""
 
+CACHE_FILLS: Final = 2
+"""Times the last-level cache whose bytes need not cross the memory bus: data that a call may find there, and
+data that it may leave there unwritten."""
 COPY_RATE_SHARE: Final = 0.8
 """Share of the time at the measured copy rate below which a call is implausible: reading beats copying."""
 

@@ -1,4 +1,4 @@
-"""Evaluates one candidate: the stages of the referee, in order, on one screen."""
+"""Takes one candidate through the stages of the referee, whose order is that of `_run_stages`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 from kernelwright.evaluator.analysis.plausibility import contradiction
 from kernelwright.evaluator.building.lean_headers.suspicion import SUSPECT_STATUSES
-from kernelwright.evaluator.referee.checks.kernel_profile import attribution
+from kernelwright.evaluator.referee.checks.kernel_profile import attribute_kernels
 from kernelwright.evaluator.referee.correctness.guarded_calls import GuardedCalls
 from kernelwright.evaluator.referee.correctness.verification import Verifier
 from kernelwright.evaluator.referee.device_memory import require_shortage_is_own
@@ -90,7 +90,7 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
     measurement = plausibility = None
     progress.enter(Stage.LOAD)
     with contextlib.ExitStack() as processes:
-        worker = processes.enter_context(
+        worker = timed = processes.enter_context(
             problem.worker(
                 compile_s=request.compile_s,
                 full_headers=request.full_headers,
@@ -106,17 +106,17 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
         if config.measure:
             progress.enter(Stage.TIME)
             spec = _timed_model(problem, verification)
-            worker = processes.enter_context(_timed_process(problem, worker, source, spec))
-            progress.started(worker)
-            problem.sanitizer.start_ahead(config.sanitize, source, progress.builds)
-            with problem.device_alone(worker):
-                buffers = problem.timer.lay_out(worker)
-                measurement = progress.add(_time(problem, worker, buffers, source, spec, progress))
+            timed = processes.enter_context(_timed_process(problem, worker, source, spec))
+            progress.started(timed)
+            problem.sanitizer.start_ahead(source, progress.builds)
+            with problem.device_alone(timed):
+                buffers = problem.timer.lay_out(timed)
+                measurement = progress.add(_time(problem, timed, buffers, source, spec, progress))
                 plausibility = progress.add(problem.roofline.assess(measurement.candidate.median_ms))
-                progress.enter(Stage.ATTRIBUTE)
-            progress.add(attribution(problem.context, worker, source))
+                progress.enter(Stage.ATTRIBUTE)  # the driver notes the GPU's state before it is given back
+            progress.add(attribute_kernels(problem.context, timed, source))
 
-        progress.add(_try_other_shapes(problem, worker, verification))  # recorded only
+        progress.add(_try_other_shapes(problem, timed, verification))  # recorded only
 
     if config.counters and problem.on_gpu:
         progress.add(problem.counters.count(source, compile_s=request.compile_s))  # recorded only
@@ -261,7 +261,7 @@ def _sanitize(
     progress: _Progress,
 ) -> None:
     builds, repeatable = progress.builds, verification.bitwise_repeatable
-    skipped = problem.sanitizer.skipped(problem.config.sanitize, source, builds)
+    skipped = problem.sanitizer.skipped(source, builds)
     if skipped is not None:
         progress.add(skipped)
         return
@@ -280,7 +280,7 @@ def _named_race(
     """Ask the sanitizers about wrong outputs that change from call to call: they are often a race."""
     if not failure.facts.get("unsteady"):
         return failure
-    if problem.sanitizer.skipped(problem.config.sanitize, source, progress.builds) is not None:
+    if problem.sanitizer.skipped(source, progress.builds) is not None:
         return failure
     found = progress.add(problem.sanitizer.sanitize(source, builds=progress.builds))
     if found.convicts is None:

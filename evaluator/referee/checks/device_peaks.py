@@ -37,8 +37,8 @@ class DevicePeaks:
     """Size of the last-level cache."""
 
 
-def measure(device: Device, driver: DriverLink, *, math: str, dtype: torch.dtype) -> DevicePeaks:
-    """Rates of this device under a math policy, measured here or remembered from an earlier measurement.
+def measure_peaks(device: Device, driver: DriverLink, *, math: str, dtype: torch.dtype) -> DevicePeaks:
+    """Measure rates of this device under a math policy, or recall what was measured earlier.
 
     Only to be called while nothing foreign runs on the device: a rate measured too low would refuse honest
     times, and is remembered.

@@ -13,8 +13,8 @@ from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Attribution
 
 
-def attribution(context: ProblemContext, worker: WorkerProcess, source: str) -> Attribution:
-    """The track of a verified candidate; the worker may be gone afterwards."""
+def attribute_kernels(context: ProblemContext, worker: WorkerProcess, source: str) -> Attribution:
+    """Attribute the time of a verified candidate's call; its worker may be gone afterwards."""
     symbols = Symbols.model_validate(context.driver.ask(FindSymbols(id=worker.id)).facts)
     try:
         worker.thaw()

@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 # Sanitizers.
+DECIDING_TOOLS: Final = ("memcheck", "racecheck")
+"""compute-sanitizer's tools whose findings fail a candidate: memory errors and races."""
+REMARKING_TOOLS: Final = ("synccheck", "initcheck")
+"""Tools whose findings are remarks: they run only where all are wanted."""
 SANITIZED_CALLS: Final = 2
 """Calls under a tool: the second finds what the first left behind."""
 SLOW_CALL_S: Final = 2.0
@@ -13,6 +17,10 @@ REPORT_S: Final = 20.0
 """Seconds a tool has for its report."""
 STRESS_S: Final = 4.0
 """Seconds of calls under stress."""
+LEAST_STRESS_S: Final = 1.0
+"""The same at least, however short the time limit: fewer calls would find no race."""
+STRESS_SHARE: Final = 1 / 4
+"""Share of the time limit that stress may take: the tools need the rest."""
 COMPILE_S: Final = 120.0
 """Seconds on top where every process compiles the candidate's kernels again."""
 SANITIZED_CALL_S: Final = 60.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from kernelwright.evaluator.analysis.plausibility import floor_ms, roofline_ms, speed_of_light
+from kernelwright.evaluator.analysis.plausibility import beyond_cache, floor_ms, roofline_ms, speed_of_light
 from kernelwright.evaluator.ipc.tensor_tree import flatten
-from kernelwright.evaluator.referee.checks.device_peaks import DevicePeaks, cache_bytes, measure
+from kernelwright.evaluator.referee.checks.device_peaks import DevicePeaks, cache_bytes, measure_peaks
 from kernelwright.evaluator.referee.checks.policy import SAMPLES, SECTOR_BYTES
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.dynamo_stub import without_compiler
@@ -34,19 +34,19 @@ class Roofline:
         model, arguments = self._pool.draws[0].model, self._pool.bases[0].arguments
         try:
             answer = self._context.reference.answer
-            self._work = count_work(copied(model), _copied(arguments), answer=answer)
+            self._work = count_work(copied(model), arguments.copied(), answer=answer)
         except (RuntimeError, TypeError):
             self._work = OpCounts(complete=False)
         device = self._context.device.torch_device
         if device.type == "cuda":
             everything = self._work.read_bytes + self._work.written_bytes
-            if everything > 2 * cache_bytes(device):
+            if beyond_cache(everything, cache_bytes(device)):
                 self._certain_bytes = certain_bytes(model, arguments)
 
     def measure(self) -> None:
         """Find out what the device can do; to be called while nothing foreign runs on it."""
         model, arguments = self._pool.draws[0].model, self._pool.bases[0].arguments
-        self._rates = measure(
+        self._rates = measure_peaks(
             self._context.device,
             self._context.driver,
             math=self._context.math,
@@ -134,10 +134,6 @@ def _computed_bytes(output: torch.Tensor, inputs: list[torch.Tensor]) -> int:
     if found > SAMPLES // 2:
         return 0
     return min(output.numel() * output.element_size(), output.untyped_storage().nbytes())
-
-
-def _copied(arguments: Arguments) -> Arguments:
-    return arguments.with_leaves([leaf.clone() for leaf in arguments.leaves])
 
 
 def _dtype(arguments: Arguments, model: nn.Module) -> torch.dtype:

@@ -24,14 +24,18 @@ from kernelwright.evaluator.backends.registry import BACKENDS
 from kernelwright.evaluator.ipc.driver_requests import VERSIONED, FindSanitizers
 from kernelwright.evaluator.referee.checks.policy import (
     COMPILE_S,
+    DECIDING_TOOLS,
     LARGEST_ELEMENTS,
+    LEAST_STRESS_S,
     QUICK_SHARE,
+    REMARKING_TOOLS,
     SANITIZED_CALL_S,
     SANITIZED_CALLS,
     SHOWN_WORDS,
     SLOWDOWN,
     SMALLER_SHAPES,
     STRESS_S,
+    STRESS_SHARE,
 )
 from kernelwright.evaluator.referee.checks.stress import Stress
 from kernelwright.evaluator.referee.checks.tool_processes import TimeLimit, ToolProcesses, ToolRun
@@ -44,14 +48,11 @@ from kernelwright.evaluator.schema.record import sha256_text
 
 _COMPILERS: Final = ("cupy", "numba", "_compile_kernel", "nvrtc")
 """Ways to write a kernel that ask us for no build, beside the backends whose first call compiles."""
-_DECIDING_TOOLS: Final = ("memcheck", "racecheck")
-_REMARKING_TOOLS: Final = ("synccheck", "initcheck")
-"""Tools whose findings are remarks: they run only where all are wanted."""
 _NOTHING: Final = "the candidate built nothing of its own to run the tools on"
 
 
 @dataclass(slots=True)
-class _Record:
+class _Findings:
     tools: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
@@ -107,8 +108,9 @@ class Sanitizer:
         self._pool = pool
         self._limit_s = config.limits.sanitize_s
         """Limit for each candidate, builds not counted."""
-        remarking = _REMARKING_TOOLS if config.sanitize is Sanitize.ALL else ()
-        self._device_tools = (*_DECIDING_TOOLS, *remarking)
+        self._wanted = config.sanitize
+        remarking = REMARKING_TOOLS if config.sanitize is Sanitize.ALL else ()
+        self._device_tools = (*DECIDING_TOOLS, *remarking)
         self._kind = context.device.torch_device.type
         self._smaller: list[ShapeVariant] | None = None
         self._time: TimeLimit
@@ -117,23 +119,23 @@ class Sanitizer:
         self._tools = ToolProcesses(context.driver)
         self._stress: Stress | None = None
 
-    def skipped(self, wanted: Sanitize, source: str, builds: int) -> Sanitization | None:
-        """The record of an evaluation that leaves this stage out; None where it does not."""
+    def skipped(self, source: str, builds: int) -> Sanitization | None:
+        """The record of a candidate's evaluation without this stage; None if the stage is to run."""
         if _has_nothing_of_its_own(source, builds):
             return Sanitization(ran=False, reason=_NOTHING, needed=False)
-        if wanted is Sanitize.OFF:
+        if self._wanted is Sanitize.OFF:
             return Sanitization(ran=False, reason="switched off")
-        if wanted is Sanitize.AUTO and self._kind == "cpu":
+        if self._wanted is Sanitize.AUTO and self._kind == "cpu":
             reason = "left until the kernel is to be kept: on a CPU it costs another build"
             return Sanitization(ran=False, reason=reason)
         return None
 
-    def start_ahead(self, wanted: Sanitize, source: str, builds: int) -> None:
+    def start_ahead(self, source: str, builds: int) -> None:
         """On a GPU, start the processes that `sanitize` will need: they import torch beside the timing.
 
         `end_unused` has to follow, once the candidate is evaluated.
         """
-        if self._kind != "cuda" or self.skipped(wanted, source, builds) is not None:
+        if self._kind != "cuda" or self.skipped(source, builds) is not None:
             return
         is_missing = self._context.driver.ask(FindSanitizers()).missing
         if not is_missing and self._remembered(source) is None:
@@ -154,7 +156,11 @@ class Sanitizer:
         call_ms: float | None = None,
         repeatable: bool | None = None,
     ) -> Sanitization:
-        """Look at one candidate; the others are what is known of it from its evaluation."""
+        """Run the tools and stress on one candidate.
+
+        `builds`, `call_ms` and `repeatable` are known where it was just evaluated: extensions of its own, the
+        time of a call, and if outputs repeat bit by bit.
+        """
         missing = self._context.driver.ask(FindSanitizers()).missing
         if missing:
             return Sanitization(ran=False, reason=missing)
@@ -166,18 +172,20 @@ class Sanitizer:
             self._context.driver, self._limit_s + (COMPILE_S if _compiles_itself(source) else 0.0)
         )
         self._repeatable = repeatable
-        record = _Record(words={word for _, word in words_of_module(source)})
+        findings = _Findings(words={word for _, word in words_of_module(source)})
         if builds is not None and _has_nothing_of_its_own(source, builds):
-            record.needed = False
+            findings.needed = False
         else:
             self._context.driver.hold(exclusive=False)
             stress = self._start_workers()
             try:
-                look = self._host if self._kind == "cpu" else self._device
-                look(source, record, call_ms, stress)
+                if self._kind == "cpu":
+                    self._run_cpu_tools(source, findings, call_ms, stress)
+                else:
+                    self._run_gpu_tools(source, findings, stress)
             finally:
                 self.end_unused()
-        found = record.finished(time.monotonic() - started)
+        found = findings.finished(time.monotonic() - started)
         if call_ms is not None:
             self._remember(source, found)
         return found
@@ -210,7 +218,7 @@ class Sanitizer:
             try:
                 for tool in tools:
                     self._tools.start_ahead(tool)
-                seconds = max(1.0, min(STRESS_S, self._limit_s / 4))
+                seconds = max(LEAST_STRESS_S, min(STRESS_S, self._limit_s * STRESS_SHARE))
                 call_s = min(SANITIZED_CALL_S, self._limit_s)
                 self._stress = Stress(self._context, self._pool, seconds=seconds, call_s=call_s)
             except BaseException:
@@ -218,7 +226,7 @@ class Sanitizer:
                 raise
         return self._stress
 
-    def _host(self, source: str, record: _Record, call_ms: float | None, stress: Stress) -> None:
+    def _run_cpu_tools(self, source: str, findings: _Findings, call_ms: float | None, stress: Stress) -> None:
         """AddressSanitizer at the evaluated shapes or smaller ones, then the plain build under stress."""
         for variant in self._variants_to_try(fast=self._is_quick(call_ms)):
             tool_run = self._run_tool("address", variant, source)
@@ -226,32 +234,29 @@ class Sanitizer:
                 break
         if tool_run.failures and variant is not self._variant:
             again = self._run_tool("address", self._variant, source)
-            record.add(tool_run, convict=False)
+            findings.add(tool_run, convict=False)
             tool_run = again
-        record.add(tool_run)
-        if not record.failures:
-            self._look_for_races(source, record, tool_run, stress)
+        findings.add(tool_run)
+        if not findings.failures:
+            self._look_for_races(source, findings, tool_run, stress)
 
-    def _device(self, source: str, record: _Record, call_ms: float | None, stress: Stress) -> None:
+    def _run_gpu_tools(self, source: str, findings: _Findings, stress: Stress) -> None:
         """memcheck at the evaluated shapes, the slower tools at smaller ones: all at once.
 
         What fails beside the others for another reason than the tool's findings is tried again by itself.
         """
-        del call_ms
         first = [(tool, next(self._variants_of(tool))) for tool in self._device_tools]
         for tool_run in self._tools.run(first, source, self._time, stress.prepare(source)):
             tried = tool_run
             if tool_run.trouble and not tool_run.failures:
                 tried = self._tried_alone(tool_run.tool, source)
-            record.add(tried)
-            if record.failures:
+            findings.add(tried)
+            if findings.failures:
                 return
-            if tool_run.tool == "memcheck" and self._has_nothing_to_watch(source, tried):
+            builds_nothing = not tried.trouble and _has_nothing_of_its_own(source, tried.builds)
+            if tool_run.tool == "memcheck" and builds_nothing:
                 break
-        self._look_for_races(source, record, tried, stress)
-
-    def _has_nothing_to_watch(self, source: str, tool_run: ToolRun) -> bool:
-        return not tool_run.trouble and _has_nothing_of_its_own(source, tool_run.builds)
+        self._look_for_races(source, findings, tried, stress)
 
     def _tried_alone(self, tool: str, source: str) -> ToolRun:
         """Run a tool at each of its shapes until the candidate runs there."""
@@ -264,18 +269,18 @@ class Sanitizer:
     def _variants_of(self, tool: str) -> Iterator[ShapeVariant]:
         return iter((self._variant,)) if tool == "memcheck" else self._variants_to_try(fast=False)
 
-    def _look_for_races(self, source: str, record: _Record, tool_run: ToolRun, stress: Stress) -> None:
+    def _look_for_races(self, source: str, findings: _Findings, tool_run: ToolRun, stress: Stress) -> None:
         """Stress, which also shows whether a candidate does in sight of a tool what it does otherwise."""
         status, text = stress.examine(source, repeatable=self._repeatable)
         if status is not None:
-            record.failures.append((status, text))
+            findings.failures.append((status, text))
         elif text:
-            record.remarks.append(text)
-        record.words |= stress.hidden_by()
+            findings.remarks.append(text)
+        findings.words |= stress.hidden_by()
         if _has_nothing_of_its_own(source, stress.builds):
-            record.needed = False
+            findings.needed = False
         elif stress.builds and not tool_run.builds:
-            record.missing.append("the candidate built nothing while a tool watched it")
+            findings.missing.append("the candidate built nothing while a tool watched it")
 
     def _is_quick(self, call_ms: float | None) -> bool:
         if call_ms is None:

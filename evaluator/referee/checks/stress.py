@@ -117,7 +117,7 @@ class Stress:
         """
         counts = self._counts
         try:
-            buffers = self._ready(source)
+            buffers = self._construct_correct(source)
             if buffers is None:
                 return None, "stress: wrong at once in a fresh process; not examined"
             tallies: dict[int, _Tally] = {}
@@ -143,7 +143,7 @@ class Stress:
         most = max(FEWEST_THREADS, self._context.threads, min(2 * self._context.threads, MOST_THREADS))
         return tuple(sorted({most, 4, 3, 2, 1}, reverse=True))
 
-    def _ready(self, source: str) -> CallBuffers | None:
+    def _construct_correct(self, source: str) -> CallBuffers | None:
         """Construct as verification does, by seed or by state; None where neither is correct."""
         context, draw, worker, most = self._context, self._pool.draws[0], self._worker, self._counts[0]
         if not self._is_loaded:

@@ -10,7 +10,7 @@ from typing import Final
 
 from kernelwright.evaluator.devices import open_device
 from kernelwright.evaluator.ipc.contestant_messages import Finish
-from kernelwright.evaluator.ipc.driver_requests import Start, ToolReport
+from kernelwright.evaluator.ipc.driver_requests import Start
 from kernelwright.evaluator.referee.checks.policy import REPORT_S, SANITIZED_CALLS, SLOW_CALL_S
 from kernelwright.evaluator.referee.correctness.shape_variants import ShapeVariant
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
@@ -95,16 +95,16 @@ class ToolProcesses:
 
     def __init__(self, driver: DriverLink) -> None:
         self._driver = driver
-        self._ready: dict[str, WorkerProcess] = {}
+        self._ahead: dict[str, WorkerProcess] = {}
 
     def start_ahead(self, tool: str) -> None:
         """Start a process that will be needed: importing torch under a tool takes longest."""
-        self._ready[tool] = self._start_under(tool)
+        self._ahead[tool] = self._start_under(tool)
 
     def end_unused(self) -> None:
         """End processes that were started ahead."""
-        while self._ready:
-            worker = self._ready.popitem()[1]
+        while self._ahead:
+            worker = self._ahead.popitem()[1]
             self._driver.report(worker.id, 0.0)
             worker.close()
 
@@ -117,25 +117,44 @@ class ToolProcesses:
     ) -> list[ToolRun]:
         """Run a candidate under tools, each at a shape, all at once; what is `beside` advances with them."""
         watched = [
-            _Watched(tool, variant, self._ready.pop(tool) if tool in self._ready else self._start_under(tool))
+            _Watched(tool, variant, self._ahead.pop(tool) if tool in self._ahead else self._start_under(tool))
             for tool, variant in wanted
         ]
         try:
-            _advance([*(_ready(each, source, limit) for each in watched), *beside])
+            _advance([*(_load(each, source, limit) for each in watched), *beside])
             limit.extend(self._driver.hold_for_tools())
             for each in watched:
                 each.worker.limit(limit.left())  # one after another is waited for, and nobody can time
-            _advance([_called(each, limit) for each in watched])
-            return [self._reported(each, limit) for each in watched]
+            _advance([_call_to_the_end(each, limit) for each in watched])
+            return [self._read_report(each, limit) for each in watched]
         finally:
             for each in watched:
                 each.worker.close()
             self._driver.hold(exclusive=False)
 
-    def _reported(self, watched: _Watched, limit: TimeLimit) -> ToolRun:
+    def _read_report(self, watched: _Watched, limit: TimeLimit) -> ToolRun:
         wait_s = min(REPORT_S, limit.left()) if watched.ends_itself else 0.0
-        report = self._driver.report(watched.worker.id, wait_s)
-        return _tool_run(watched, report)
+        report, trouble = self._driver.report(watched.worker.id, wait_s), watched.trouble
+        failures = [
+            (Status(finding["status"]), str(finding["text"]))
+            for finding in report.findings
+            if finding["status"]
+        ]
+        remarks = [str(finding["text"]) for finding in report.findings if not finding["status"]]
+        complete, why = report.complete, report.why
+        if trouble and not failures:
+            reasons = [why, f"the candidate failed under it: {trouble[:300]}"]
+            complete, why = False, "; ".join(filter(None, reasons))
+        return ToolRun(
+            watched.tool,
+            watched.variant,
+            complete or bool(failures),
+            why,
+            trouble,
+            failures,
+            remarks,
+            watched.worker.builds.count,
+        )
 
     def _start_under(self, tool: str) -> WorkerProcess:
         """A process under a tool, in memory shared with the host: CUDA IPC may not work under it."""
@@ -148,7 +167,7 @@ def _advance(steps: list[Iterator[None]]) -> None:
         steps = [each for each in steps if next(each, _OVER) is not _OVER]
 
 
-def _ready(watched: _Watched, source: str, limit: TimeLimit) -> Iterator[None]:
+def _load(watched: _Watched, source: str, limit: TimeLimit) -> Iterator[None]:
     """Open the device in a process and load the candidate; yields while the process is at it."""
     worker, context = watched.worker, replace(watched.variant.context, load_s=limit.left())
     try:
@@ -164,12 +183,12 @@ def _ready(watched: _Watched, source: str, limit: TimeLimit) -> Iterator[None]:
         watched.fail(failure)
 
 
-def _called(watched: _Watched, limit: TimeLimit) -> Iterator[None]:
+def _call_to_the_end(watched: _Watched, limit: TimeLimit) -> Iterator[None]:
     """Call the candidate and let the process end; yields while the process is at it."""
     worker = watched.worker
     try:
         if not watched.trouble:
-            yield from _calls(worker, watched.variant, limit)
+            yield from _call(worker, watched.variant, limit)
     except CandidateFailed as failure:
         watched.fail(failure)
     # Tools but `address` report at the end, if it ends in good order.
@@ -181,7 +200,7 @@ def _called(watched: _Watched, limit: TimeLimit) -> Iterator[None]:
             ended()
 
 
-def _calls(worker: WorkerProcess, variant: ShapeVariant, limit: TimeLimit) -> Iterator[None]:
+def _call(worker: WorkerProcess, variant: ShapeVariant, limit: TimeLimit) -> Iterator[None]:
     """Construct and call, with arguments in private memory; once only where a call takes long.
 
     Raises:
@@ -194,25 +213,3 @@ def _calls(worker: WorkerProcess, variant: ShapeVariant, limit: TimeLimit) -> It
         yield
         if called().inner_ms > SLOW_CALL_S * 1e3:
             break
-
-
-def _tool_run(watched: _Watched, report: ToolReport) -> ToolRun:
-    trouble = watched.trouble
-    failures = [
-        (Status(finding["status"]), str(finding["text"])) for finding in report.findings if finding["status"]
-    ]
-    remarks = [str(finding["text"]) for finding in report.findings if not finding["status"]]
-    complete, why = report.complete, report.why
-    if trouble and not failures:
-        reasons = [why, f"the candidate failed under it: {trouble[:300]}"]
-        complete, why = False, "; ".join(filter(None, reasons))
-    return ToolRun(
-        watched.tool,
-        watched.variant,
-        complete or bool(failures),
-        why,
-        trouble,
-        failures,
-        remarks,
-        watched.worker.builds.count,
-    )

@@ -15,7 +15,7 @@ from kernelwright.evaluator.devices import Device, open_device
 from kernelwright.evaluator.ipc.driver_requests import Begin
 from kernelwright.evaluator.ipc.precision import apply_math
 from kernelwright.evaluator.ipc.referee_messages import InspectProblem
-from kernelwright.evaluator.referee.checks.device_peaks import measure
+from kernelwright.evaluator.referee.checks.device_peaks import measure_peaks
 from kernelwright.evaluator.referee.correctness.op_trace import trace_call
 from kernelwright.evaluator.referee.correctness.tolerance import expect, limit
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
@@ -125,7 +125,7 @@ class ProblemInspection:
         is_too_big = shortage(work, self._device.free_bytes())
         if is_too_big:
             self._add_flaw("too_big", is_too_big)
-        rates = measure(self._device, self._driver, math=self._config.math.value, dtype=torch.float32)
+        rates = measure_peaks(self._device, self._driver, math=self._config.math.value, dtype=torch.float32)
         estimated_ms, fixed_ms = (
             max(flops / rates.flops_per_ms, moved / rates.bytes_per_ms)
             for flops, moved in ((work.flops, work.moved_bytes), (work.fixed_flops, work.fixed_bytes))

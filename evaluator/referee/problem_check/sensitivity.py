@@ -146,8 +146,7 @@ class Sensitivity:
 
     def _states(self) -> set[str]:
         before = {name: buffer.clone() for name, buffer in self._model.named_buffers()}
-        copies = self._arguments.with_leaves([leaf.clone() for leaf in self._arguments.leaves])
-        args, kwargs = copies.values()
+        args, kwargs = self._arguments.copied().values()
         with torch.no_grad():
             self._model(*args, **kwargs)
             changed = {

@@ -50,7 +50,7 @@ class CallLatency:
 
 def measure_latency(device: Device, model: nn.Module, arguments: Arguments) -> CallLatency:
     """Time a model's calls."""
-    args, kwargs = arguments.with_leaves([leaf.clone() for leaf in arguments.leaves]).values()
+    args, kwargs = arguments.copied().values()
     cell = torch.zeros(1, device=device.torch_device)
     with torch.no_grad():
         times = _times_ms(device, lambda: model(*args, **kwargs))

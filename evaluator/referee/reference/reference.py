@@ -53,6 +53,10 @@ class Arguments:
         """The same structure around other tensors."""
         return replace(self, leaves=leaves)
 
+    def copied(self) -> Arguments:
+        """The same structure around copies of its tensors."""
+        return self.with_leaves([leaf.clone() for leaf in self.leaves])
+
     def values(self) -> tuple[list[Any], dict[str, Any]]:
         """Positional and keyword arguments, ready to call with."""
         leaf = self.leaves.__getitem__
@@ -260,12 +264,12 @@ class Reference:
 
     def call(self, model: nn.Module, arguments: Arguments) -> Output:
         """Call on copies of the arguments; the model's buffers are put back afterwards."""
-        return self._spend(model, arguments.with_leaves([leaf.clone() for leaf in arguments.leaves]))
+        return self._spend(model, arguments.copied())
 
     def evolve(self, model: nn.Module, arguments: Arguments) -> None:
         """Call on copies of the arguments; the model's buffers stay as the call leaves them."""
         with self._as_problem_error("forward failed"), torch.no_grad():
-            self.answer(model, arguments.with_leaves([leaf.clone() for leaf in arguments.leaves]))
+            self.answer(model, arguments.copied())
 
     def _spend(self, model: nn.Module, arguments: Arguments) -> Output:
         """Call on these very tensors."""
