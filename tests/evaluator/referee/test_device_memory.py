@@ -30,16 +30,16 @@ class _Gpu:
         pass
 
 
-def _blamed(free: int, *, alone: bool) -> bool:
+def _blamed(free: int, *, others_evicted: bool) -> bool:
     try:
-        require_shortage_is_own(cast(Device, _Gpu(free)), "no room", others_evicted=alone)
+        require_shortage_is_own(cast(Device, _Gpu(free)), "no room", others_evicted=others_evicted)
     except DeviceFull:
         return False
     return True
 
 
 @pytest.mark.parametrize(
-    ("without", "alone", "blamed"),
+    ("without", "others_evicted", "blamed"),
     [
         (90, False, False),  # another may have held it, and have ended since
         (90, True, True),  # nobody else was there: it asked for more than there is
@@ -47,5 +47,5 @@ def _blamed(free: int, *, alone: bool) -> bool:
         (40, True, False),  # others hold most
     ],
 )
-def test_who_is_blamed(without, alone, blamed):
-    assert _blamed(without, alone=alone) is blamed
+def test_who_is_blamed(without, others_evicted, blamed):
+    assert _blamed(without, others_evicted=others_evicted) is blamed
