@@ -37,21 +37,25 @@ from kernelwright.evaluator.referee.correctness.policy import (
     CHUNK_ELEMENTS,
     EVERYTHING_OFF,
     FINITE_SHARE,
-    HALF_PRECISION_LIMIT,
     MAX_INDEX_FLIPS,
     PEAK_FACTOR,
     SHOWN_ELEMENTS,
     SMALLEST_SCALE,
     USUAL_VALUE_SAMPLE,
 )
-from kernelwright.evaluator.referee.correctness.tolerance import Expected, change_limit, dtype_limit
+from kernelwright.evaluator.referee.correctness.tolerance import (
+    Expected,
+    change_limit,
+    dtype_limit,
+    precision_limit,
+)
 from kernelwright.evaluator.referee.reference.effects import AFTERWARDS
 from kernelwright.evaluator.schema.evaluation import Mismatch
 
 _NAMED = re.compile(rf"^\['(gradient of .*|.*{AFTERWARDS})'\]$")
 _SINGLE_BITS = 32
-_SINGLE: Final = frozenset({torch.float32})
-_SINGLE_AND_HALF: Final = _SINGLE | {torch.bfloat16, torch.float16}
+_PRECISE: Final = frozenset({torch.float32, torch.float64})
+_PRECISE_AND_HALF: Final = _PRECISE | {torch.bfloat16, torch.float16}
 COARSE: Final = "all of it is coarser than its type: operands of fewer bits somewhere on the way"
 
 
@@ -130,7 +134,7 @@ def compare(
             return Comparison(worst, _describe(path, exact, got, wrong).model_copy(update=ratios))
     errors = overall_errors(expected, actual) if math.isfinite(overall) else []
     for index, error in enumerate(errors):
-        most = overall if expected.precision(index) == torch.float32 else min(overall, HALF_PRECISION_LIMIT)
+        most = precision_limit(overall, expected.precision(index))
         if not error <= most:
             found = _too_coarse(paths[index], expected, index, actual, (error, most), trial)
             return Comparison(worst, found)
@@ -156,16 +160,16 @@ def compare_change(
 def overall_errors(
     expected: Expected, actual: list[torch.Tensor], near: Outputs | None = None
 ) -> list[float]:
-    """Error in roundoffs that few groups of each output exceed; 0 where it has more than 24 bits, or eight.
+    """Error in roundoffs that few groups of each output exceed; 0 where it has eight bits.
 
-    With `near` it is the error of the change from those outputs, of 24 bits only. Errors that are smooth in
-    the inputs cancel there: those of truncated sums and of approximations. Those of narrow operands do not,
-    nor do the small ones of rounded sums.
+    With `near` it is the error of the change from those outputs, of 24 bits or more only. Errors that are
+    smooth in the inputs cancel there: those of truncated sums and of approximations. Those of narrow operands
+    do not, nor do the small ones of rounded sums.
     """
     found = []
     for index, returned in enumerate(actual):
         unit, jumps = expected.roundoffs[index], expected.decisions.jumps
-        compared = _SINGLE if near is not None else _SINGLE_AND_HALF
+        compared = _PRECISE if near is not None else _PRECISE_AND_HALF
         if unit is None or expected.precision(index) not in compared or (jumps and jumps[index]):
             found.append(0.0)
             continue

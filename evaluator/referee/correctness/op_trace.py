@@ -41,6 +41,11 @@ _MOVES: Final = re.compile(
     r"tril|triu|uniform|unsafe_split\w*|zero|zeros|zeros_like)_*"
 )
 """Operations that move, choose or make elements."""
+_CHOOSES: Final = re.compile(
+    r"_*(abs|bitwise_\w+|clamp\w*|eq|ge|gt|isfinite|isinf|isnan|le|logical_\w+|lt|masked_fill|maximum|minimum|ne|neg|"
+    r"relu|threshold|where)_*"
+)
+"""Elementwise operations whose results are elements that they were given, or signs and truths of them."""
 _SUMS: Final = frozenset({"sum", "mean", "cumsum"})
 
 
@@ -54,6 +59,8 @@ class ReductionTerms:
     """Terms of any other reduction."""
     convolves: bool = False
     """Some of the products are convolutions, for which there are faster and less exact algorithms."""
+    computes: bool = True
+    """False where every output is an element that was given: there is nothing to round."""
 
     @property
     def longest(self) -> int:
@@ -105,7 +112,7 @@ class _OpWatch(TorchFunctionMode):
 
 def _is_whole(result: object) -> bool:
     if isinstance(result, torch.Tensor):
-        return not (result.is_floating_point() or result.is_complex())
+        return not _is_floating(result)
     return isinstance(result, tuple) and any(map(_is_whole, result))
 
 
@@ -134,7 +141,7 @@ def trace_call(reference: Reference, model: nn.Module, arguments: Arguments) -> 
         output = reference.call(model, arguments)
     half = max(seen.halves, key=lambda dtype: torch.finfo(dtype).eps, default=None)
     return OpTrace(
-        terms=counted.terms,
+        terms=counted.terms if half is None else replace(counted.terms, computes=True),
         decides=seen.decides,
         half=half,
         keeps_roundings=half is not None and _means_its_roundings(reference, model, arguments, output),
@@ -163,7 +170,7 @@ class ReductionCounter(TorchDispatchMode):
 
     def __init__(self, *, nonzero: bool = False) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's own
-        self.terms: ReductionTerms = ReductionTerms()
+        self.terms: ReductionTerms = ReductionTerms(computes=False)
         self._nonzero = nonzero
 
     @classmethod
@@ -175,6 +182,8 @@ class ReductionCounter(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__
+        if not self.terms.computes and _computes(func, args, kwargs or {}, result):
+            self.terms = replace(self.terms, computes=True)
         if torch.Tag.pointwise in func.tags or func.is_view or _MOVES.fullmatch(name):
             return result
         tensors = [arg for arg in args if isinstance(arg, torch.Tensor) and arg.is_floating_point()]
@@ -192,7 +201,8 @@ class ReductionCounter(TorchDispatchMode):
             sums = max(sums, args[1].numel())
         else:
             sums = max(sums, _reduced(tensors[0], result))
-        self.terms = ReductionTerms(products, sums, self.terms.convolves or "convolution" in name)
+        convolves = self.terms.convolves or "convolution" in name
+        self.terms = ReductionTerms(products, sums, convolves, self.terms.computes)
         return result
 
     # Any: an operation and its arguments.
@@ -204,6 +214,21 @@ class ReductionCounter(TorchDispatchMode):
         rest = [None, *args[3:]] if first == 0 and len(args) > 2 else args[first + 2 :]
         start = [torch.zeros_like(args[0], dtype=torch.float32)] if first else []
         return _most(func(*start, *operands, *rest))
+
+
+# Any: an operation, its arguments and its result.
+def _computes(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> bool:
+    """Return whether an operation makes floating numbers that it was not given."""
+    made = result if isinstance(result, (tuple, list)) else (result,)
+    name = func.overloadpacket.__name__
+    if func.is_view or not any(isinstance(each, torch.Tensor) and _is_floating(each) for each in made):
+        return False
+    adds = bool(kwargs.get("accumulate", len(args) > 3 and name.startswith("index_put") and args[3]))
+    return adds or "reduce" in kwargs or not (_MOVES.fullmatch(name) or _CHOOSES.fullmatch(name))
+
+
+def _is_floating(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
 
 
 # Any: the operation's arguments.

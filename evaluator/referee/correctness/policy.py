@@ -15,6 +15,9 @@ ZERO_MEAN_LIMIT: Final = 128.0
 sequential float32 7; with one operand in TF32 errors start near 450."""
 OTHER_LIMIT: Final = 192.0
 """Norm-wise limit elsewhere: sequential float32 reached 29 for products of 131072 positive terms."""
+EXACT_LIMIT: Final = 2.0
+"""Norm-wise limit where elements are moved or chosen and nothing is computed: a unit in the last place,
+though honest kernels err nothing; a table in 24 bits errs 125, keys sorted by 26 bits as much."""
 CONVOLUTION_FACTOR: Final = 2.0
 """Times these limits behind convolutions: Winograd's F(6x6, 3x3) reaches 187 beside elements far out."""
 REDUCED_LIMIT: Final = 16.0
@@ -66,9 +69,16 @@ BULK_FLOOR: Final = 2.0**-24
 """Size of a group, as a share of the largest one's, up to which it is negligible there."""
 OWN_ERROR_SHARE: Final = 8.0
 """Units that the reference's own error counts as at least: another order may err some times as much."""
+DOUBLE_PRECISION_SHARE: Final = 1 / 2
+"""Share of that limit in double precision, whose unit is two roundings: operands of 46 bits err about 20."""
 FEW_TERMS: Final = 2
 """Terms of a reduction that are not zero, on average, in trials of few terms."""
-NEGLIGIBLE_BITS: Final = {torch.float32: (44, 60), torch.bfloat16: (20, 40), torch.float16: (10, 13)}
+NEGLIGIBLE_BITS: Final = {
+    torch.float64: (73, 100),
+    torch.float32: (44, 60),
+    torch.bfloat16: (20, 40),
+    torch.float16: (10, 13),
+}
 """Powers of two that the other terms are smaller by: zeros would tell such trials from all others, and what
 rounds a sum of many would count."""
 MAX_FEW_TERMS: Final = 32
@@ -132,6 +142,8 @@ FLIP_PEAK: Final = 4.0
 # Timed outputs, which are compared with the baseline's.
 BASELINE_ERROR: Final = 8.0
 """Scales the baseline may err itself: the scale is no less than its error where that was measured."""
+BASELINE_HALF_ERROR: Final = 1.0
+"""The same of half precision, in roundings of the inputs, where terms are few."""
 MAX_DOUBTED_CALLS: Final = 4
 """Calls of a batch that may err more than expected and are compared with exact outputs; more are wrong."""
 MAX_INDEX_FLIPS: Final = 1e-4

@@ -37,8 +37,11 @@ from kernelwright.evaluator.referee.correctness.policy import (
     CHUNK_ELEMENTS,
     CONVOLUTION_FACTOR,
     CONVOLUTION_PRECISION_LIMIT,
+    DOUBLE_PRECISION_SHARE,
     EIGHT_BIT_LIMIT,
+    EXACT_LIMIT,
     FINITE_SHARE,
+    HALF_PRECISION_LIMIT,
     HALF_PRECISION_RATIO,
     MAX_PRODUCT_LIMIT,
     MAX_SUM_TERMS,
@@ -288,6 +291,13 @@ def dtype_limit(limit: float, dtype: torch.dtype) -> float:
     return min(limit, REDUCED_LIMIT) if bits == _HALF_BITS else limit
 
 
+def precision_limit(overall: float, dtype: torch.dtype) -> float:
+    """The limit of the error over a whole output of a type where terms are few, in units of its roundoff."""
+    if dtype == torch.float64:
+        return overall * DOUBLE_PRECISION_SHARE
+    return overall if dtype == torch.float32 else min(overall, HALF_PRECISION_LIMIT)
+
+
 def limit(math_policy: str, *, zero_mean: bool, terms: ReductionTerms) -> float:
     """Norm-wise limit as a multiple of the scale.
 
@@ -296,6 +306,8 @@ def limit(math_policy: str, *, zero_mean: bool, terms: ReductionTerms) -> float:
     """
     if math_policy != "fp32":
         return REDUCED_LIMIT
+    if not terms.computes:
+        return EXACT_LIMIT
     summed = min(SUMMED_TERMS * terms.sums, MAX_SUM_TERMS) if terms.sums > 1 else 1
     accumulated = max(
         SEQUENTIAL_FACTOR * math.sqrt(max(terms.products, summed)), TRUNCATION_FACTOR * terms.products

@@ -19,6 +19,7 @@ from kernelwright.evaluator.referee.correctness.input_distributions import (
     AS_GIVEN,
     CONSTANT_INPUTS,
     VARIANTS,
+    FewTerms,
     Starts,
     Variant,
     few_terms,
@@ -87,6 +88,8 @@ class TrialPool:
         self.draws: list[Draw] = []
         self.skipped: list[str] = []
         """Variants this problem's reference does not stay finite on."""
+        self.few: FewTerms | None = None
+        """Where an input may have few terms."""
         self.constant = ConstantInputs()
         """Inputs that no draw varies."""
         self._form: Form | None = None
@@ -297,13 +300,10 @@ class TrialPool:
         return [f"variants not applicable: {', '.join(self.skipped)}"] if self.skipped else []
 
     def _first_draw(self, seed: int, model: nn.Module, *, vary: bool) -> None:
-        trials = [self.bases[0]]
-        for name, variant in VARIANTS.items():
-            made = self._attempt(name, variant, self._origins[0], model)
-            if made is None:
-                self.skipped.append(name)
-            else:
-                trials.append(made)
+        origin = self._origins[0]
+        made = {name: self._attempt(name, variant, origin, model) for name, variant in VARIANTS.items()}
+        self.skipped = [name for name, trial in made.items() if trial is None]
+        trials = [self.bases[0], *(trial for trial in made.values() if trial is not None)]
         trials += self._of_constants(self._origins[0], model, dense=True)
         if self._math == "fp32":
             trials += self._precision_trials(trials, model)
@@ -329,6 +329,7 @@ class TrialPool:
             left = nonzero_terms(self._reference, model, self._variation(zeros, origin, index)())
             made = self._attempt(_FEW, few, origin, model, only=index) if left <= MAX_FEW_TERMS else None
             if made is not None:
+                self.few = FewTerms(index, few, made)
                 yield made
                 return
 

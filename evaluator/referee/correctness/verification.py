@@ -18,7 +18,12 @@ from kernelwright.evaluator.referee.correctness.comparison import (
     compare_change,
 )
 from kernelwright.evaluator.referee.correctness.guarded_calls import EDGES, TENSORS, GuardedCalls
-from kernelwright.evaluator.referee.correctness.input_distributions import AS_GIVEN, CONSTANT_INPUTS, VARIED
+from kernelwright.evaluator.referee.correctness.input_distributions import (
+    AS_GIVEN,
+    CONSTANT_INPUTS,
+    VARIANTS,
+    VARIED,
+)
 from kernelwright.evaluator.referee.correctness.op_trace import OpTrace
 from kernelwright.evaluator.referee.correctness.policy import (
     FEWEST_VERIFY_CALLS,
@@ -114,13 +119,15 @@ class Verifier:
         base, *others = first.trials
         self.tally.weights = self._construct_and_check(first, base, model="m")
         self.tally.guarded = self._guard(base)
-        # Each of these finds what no other does, so they come before `trials` are used up; the first nearly
-        # repeats the base, which one that keeps its outputs has just seen. The order of the rest is secret.
+        # Each of these finds what no other does; the first nearly repeats the base, which one that keeps its
+        # outputs has just seen. The order of the rest is secret, and `trials` bounds the varied values alone.
         first_names = ("near_duplicate", CONSTANT_INPUTS, "zero_mean", "nearby", "few_terms", AS_GIVEN)
         chosen = [trial for name in first_names for trial in others if trial.name == name]
         rest = [trial for trial in others if trial.name not in first_names]
         self._secret.shuffle(rest)
-        chosen = [*chosen, *rest][: max(1, trials - 1)]
+        varied = [trial for trial in (*chosen, *rest) if trial.name in VARIANTS]
+        left_out = set(varied[max(1, trials - 1) :])
+        chosen = [trial for trial in (*chosen, *rest) if trial not in left_out]
         for trial in chosen:
             self._require_correct(trial, "m")
             self._require_change(trial, "m")

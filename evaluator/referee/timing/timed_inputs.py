@@ -9,16 +9,27 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import torch
 
 from kernelwright.evaluator.ipc.tensor_layout import Slot, stacked
-from kernelwright.evaluator.referee.correctness.input_distributions import Starts, cached, harden
+from kernelwright.evaluator.referee.correctness.input_distributions import (
+    FewTerms,
+    Starts,
+    cached,
+    harden,
+    nearby,
+    varied,
+)
 from kernelwright.evaluator.referee.correctness.policy import FEWEST_SCATTERED, NEARBY
 from kernelwright.evaluator.referee.reference.constant_inputs import ConstantInputs
 from kernelwright.evaluator.referee.reference.input_structure import Keeper, keeper, variable
 from kernelwright.evaluator.referee.reference.reference import Arguments
 from kernelwright.evaluator.referee.timing import policy
+
+_PRECISE: Final = frozenset({torch.float32, torch.float64, torch.complex64, torch.complex128})
+"""Types of inputs that a nearby call moves: a coarser one would round the distance away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +50,8 @@ class InputRecipe:
     """The calls that get them."""
     near: Near | None = None
     """A call that is given inputs near those of an earlier batch."""
+    few: FewCall | None = None
+    """A call that is given few terms of each sum."""
 
     @property
     def count(self) -> int:
@@ -62,6 +75,14 @@ class Near:
 
     call: int
     earlier: ComparedCall
+
+
+@dataclass(frozen=True, slots=True)
+class FewCall:
+    """A call one of whose inputs has next to nothing for all but a few terms of each sum."""
+
+    call: int
+    seed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +120,10 @@ class TimedInputs:
         *,
         secret: random.Random,
         constant: ConstantInputs | None = None,
+        few: FewTerms | None = None,
     ) -> None:
         bases = starts.trials
+        self._few = few
         self.trials = bases
         self._starts = starts
         self._constant = constant or ConstantInputs()
@@ -111,9 +134,9 @@ class TimedInputs:
         leaves = [trial.arguments.leaves for trial in bases]
         given = len(bases[0].arguments.given)
         self._draws = len(bases)
-        ordered = bases[0].arguments.ordered
+        self._ordered = bases[0].arguments.ordered
         self._leaves = [
-            _Leaf.of(group, is_ordered=index in ordered)
+            _Leaf.of(group, is_ordered=index in self._ordered)
             for index, group in enumerate(zip(*leaves, strict=True))
         ]
         noisy = [leaf.stack for leaf in self._leaves if leaf.stack is not None and leaf.is_noisy]
@@ -130,6 +153,8 @@ class TimedInputs:
         """Kinds of batches whose kernels this process has loaded."""
         self._floating = {stack.dtype: stack.device for stack in noisy}
         self._longest = max((stack[0].numel() for stack in noisy), default=0)
+        kinds = {leaf.dtype for leaf in leaves[0]} if self.whole_draws else set(self._floating)
+        self._has_precise = not kinds.isdisjoint(_PRECISE)
 
     def max_calls(self, wanted: int) -> int:
         """Limit a batch whose inputs are drawn each time, which is slow: noise does not make them new."""
@@ -160,10 +185,12 @@ class TimedInputs:
         *,
         varied: bool = False,
         spiked: bool = True,
+        is_batch: bool = False,
     ) -> InputRecipe:
         """Decide on the inputs of a batch; one call's may be near those of an earlier call.
 
         With `varied`, some calls get other masks, lengths and orders; unless `spiked`, no element stands out.
+        Of a scored batch another call may have few terms.
         """
         draws = 1 if self.has_spikes else self._draws  # in the others elements stand out already
         bases = torch.tensor([self._secret.randrange(draws) for _ in range(count)], device="cpu")
@@ -171,12 +198,15 @@ class TimedInputs:
         near = self._near(count, earlier) if earlier is not None else None
         if near is not None:
             bases[near.call] = near.earlier.recipe.bases[near.earlier.call]
+            if drawn:
+                drawn[near.call] = self._moved(near.earlier.recipe.drawn[near.earlier.call])
         step = policy.NOISE_STEP
         stride = step * self._secret.randrange(1, max(2, policy.NOISE_SLACK // (2 * count * step)))
         offset = step * self._secret.randrange(max(1, (policy.NOISE_SLACK - stride * count) // step))
         starts = self._starts if spiked else replace(self._starts, spiked=0)
         noise = {} if self.whole_draws else self._draw_noise(starts)
-        made = InputRecipe(bases, offset, stride, noise, drawn, near=near)
+        few = self._few_call(count, near) if is_batch and not varied else None
+        made = InputRecipe(bases, offset, stride, noise, drawn, near=near, few=few)
         if not varied:
             return made
         leaves = self._starts.trials[0].arguments.leaves
@@ -194,11 +224,29 @@ class TimedInputs:
 
     def _near(self, count: int, earlier: ComparedCall) -> Near | None:
         """Choose a call for nearby inputs; seldom of few: it could be worked out from the earlier one."""
-        if torch.float32 not in self._floating or self._redrawn:
-            return None
-        if self._secret.random() >= max(policy.LEAST_PAIRED, count / policy.CALLS_PER_PAIR):
+        if not (self._has_precise and self._is_due(count)):
             return None
         return Near(self._secret.randrange(count), earlier)
+
+    def _few_call(self, count: int, near: Near | None) -> FewCall | None:
+        if self._few is None or not self._is_due(count):
+            return None
+        call = self._secret.randrange(count)
+        return None if near is not None and near.call == call else FewCall(call, self._secret.getrandbits(48))
+
+    def _is_due(self, count: int) -> bool:
+        return self._secret.random() < max(policy.LEAST_PAIRED, count / policy.CALLS_PER_PAIR)
+
+    def _moved(self, drawn: dict[int, torch.Tensor]) -> dict[int, torch.Tensor]:
+        """Inputs of an earlier call that were drawn for it; nearby ones where no noise is to move them."""
+        if not self.whole_draws:
+            return drawn
+        moved = {}
+        for index, leaf in drawn.items():
+            generator = torch.Generator(leaf.device).manual_seed(self._secret.getrandbits(48))
+            is_precise = leaf.dtype in _PRECISE and index not in self._ordered
+            moved[index] = _moved_leaf(leaf, generator) if is_precise else leaf
+        return moved
 
     def _draw(self) -> dict[int, torch.Tensor]:
         leaves = self._fresh().leaves
@@ -232,6 +280,14 @@ class TimedInputs:
             if noisy and recipe.near is not None:
                 place = places[recipe.near.call : recipe.near.call + 1]
                 self._publish_near(index, place, recipe, recipe.near)
+            if recipe.few is not None:
+                self._thin_out(index, places[recipe.few.call], recipe.few)
+
+    def _thin_out(self, index: int, place: torch.Tensor, call: FewCall) -> None:
+        """Leave few terms of an input, if it is the one that may have few."""
+        if self._few is not None and index == self._few.leaf:
+            generator = torch.Generator(place.device).manual_seed(call.seed)
+            place.copy_(varied(self._few.variant, place.clone(), generator))
 
     def arguments(self, recipe: InputRecipe, call: int) -> Arguments:
         """Make the inputs of one call of a batch again."""
@@ -245,15 +301,17 @@ class TimedInputs:
                     self._publish_near(index, place, recipe, recipe.near)
             if index in recipe.varied and call in recipe.varied_calls:
                 place[0].copy_(recipe.varied[index])
+            if recipe.few is not None and recipe.few.call == call:
+                self._thin_out(index, place[0], recipe.few)
             leaves.append(place[0])
         return self.trials[0].arguments.with_leaves(leaves)
 
     def _publish_near(self, index: int, place: torch.Tensor, recipe: InputRecipe, near: Near) -> None:
-        """Write an earlier call's input, perturbed if float32, shape [1, *shape]."""
-        earlier = near.earlier
-        sources = self._sources(index, recipe.bases[near.call : near.call + 1], [])
+        """Write an earlier call's input, perturbed if it is precise enough, shape [1, *shape]."""
+        earlier, only = near.earlier, slice(near.call, near.call + 1)
+        sources = self._sources(index, recipe.bases[only], recipe.drawn[only])
         factors = [self._factors(index, sources, earlier.call, earlier.recipe)]
-        if place.dtype == torch.float32:
+        if place.dtype in _PRECISE:
             factors.append(self._factors(index, sources, near.call, recipe))
         self._multiply(index, place, sources, *factors)
 
@@ -300,6 +358,12 @@ class TimedInputs:
                 places = stacked(memory, slot, 0, recipe.count)
                 for part in _parts(recipe.count, places):
                     places[part].copy_(_picked(leaf.stack, others[part]))
+
+
+def _moved_leaf(leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    if leaf.is_complex():
+        return torch.view_as_complex(nearby(torch.view_as_real(leaf.resolve_conj()), generator))
+    return varied(nearby, leaf, generator)
 
 
 def _comes_again(leaf: _Leaf) -> bool:

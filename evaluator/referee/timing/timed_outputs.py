@@ -24,25 +24,34 @@ from kernelwright.evaluator.referee.correctness.discontinuities import (
     most_jumping,
 )
 from kernelwright.evaluator.referee.correctness.groups import as_real, bulk_rms, finite_or_zero, grouped, rms
+from kernelwright.evaluator.referee.correctness.input_distributions import FewTerms
 from kernelwright.evaluator.referee.correctness.op_trace import ReductionTerms
 from kernelwright.evaluator.referee.correctness.policy import (
     BASELINE_ERROR,
+    BASELINE_HALF_ERROR,
     CHUNK_ELEMENTS,
+    EXACT_LIMIT,
     FLIP_LEEWAY,
     MAX_DOUBTED_CALLS,
     MAX_UNSETTLED,
     NEARLY_MEAN,
+    PRECISION_LIMIT,
     SMALLEST_SCALE,
 )
-from kernelwright.evaluator.referee.correctness.tolerance import Expected, change_limit, dtype_limit
+from kernelwright.evaluator.referee.correctness.tolerance import (
+    Expected,
+    change_limit,
+    dtype_limit,
+    precision_limit,
+)
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.reference.effects import AFTERWARDS
 from kernelwright.evaluator.referee.reference.input_structure import computable
 from kernelwright.evaluator.referee.reference.reference import Arguments
 from kernelwright.evaluator.referee.timing.timed_inputs import InputRecipe, Near, TimedInputs
 
-ExactCheck = Callable[[Arguments, list[torch.Tensor], float], bool]
-"""Tells whether outputs for some inputs are correct, within a limit."""
+ExactCheck = Callable[[Arguments, list[torch.Tensor], float, float], bool]
+"""Tells whether outputs for some inputs are correct, within a limit of a group and one of a whole output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +80,23 @@ class _Leaf:
     """True where its exact values are finite in all draws, whatever the reference makes of them."""
     roundoff: tuple[float, float] | None
     """Response to one rounding of every input, absolute and relative; None where changes are not compared."""
+    few_roundoff: float | None
+    """The relative one where terms are few; None where such calls are not compared."""
 
     @classmethod
-    def of(cls, trials: Sequence[Trial], index: int, name: str, *, is_returned: bool) -> _Leaf:
+    def of(
+        cls, trials: Sequence[Trial], index: int, name: str, *, is_returned: bool, few: FewTerms | None
+    ) -> _Leaf:
         """Collect what the draws' exact outputs tell about an output; state is not `is_returned`."""
         expected = [trial.expected for trial in trials]
         precision, tolerance = _precision(expected, index), _flip_tolerance(expected, index)
         scales = [scale for each in expected if (scale := each.scales[index]) is not None]
-        is_smooth = is_returned and precision == torch.float32 and tolerance.together == 0
+        is_smooth = is_returned and tolerance.together == 0
+        is_precise = precision in {torch.float32, torch.float64}
+        of_few = [few.trial.expected] if few is not None and is_smooth else []
+        if any(_flip_tolerance([each], index).together for each in of_few):
+            of_few = []
+        known = _roundoff(of_few, index) if precision.itemsize > 1 else None
         return cls(
             name=name,
             precision=precision,
@@ -86,7 +104,8 @@ class _Leaf:
             share=_largest_share(expected, index),
             tolerance=tolerance,
             may_overflow=all(_is_finite(each, index) for each in expected),
-            roundoff=_roundoff(expected, index) if is_smooth else None,
+            roundoff=_roundoff(expected, index) if is_smooth and is_precise else None,
+            few_roundoff=None if known is None else known[1],
         )
 
 
@@ -99,11 +118,13 @@ class TimedOutputs:
         *,
         limit: float,
         change: ReductionTerms | None = None,
+        few: FewTerms | None = None,
         is_correct: ExactCheck | None = None,
     ) -> None:
         """`limit` is for whole new draws; each trial that calls start from has its own.
 
-        With `change`, the terms of the reference's reductions, changes between nearby inputs are compared.
+        With `change`, the terms of the reference's reductions, changes between nearby inputs are compared,
+        and with `few` calls of few terms.
         `is_correct` decides about calls that err more than the draws let expect.
         """
         self._change = change
@@ -116,7 +137,7 @@ class TimedOutputs:
         effects = [name + AFTERWARDS for name in output.effects.names]
         names = [*(f"output {index}" for index in range(output.returned)), *effects]
         self._leaves = [
-            _Leaf.of(trials, index, name, is_returned=index < output.returned)
+            _Leaf.of(trials, index, name, is_returned=index < output.returned, few=few)
             for index, name in enumerate(names)
         ]
 
@@ -159,9 +180,18 @@ class TimedOutputs:
                 if found.mismatch and not (is_doubtful and self._are_correct(candidate, recipe, calls)):
                     place = f"timed calls {part.start + 1} to {part.start + len(own[rows])}"
                     return OutputComparison(f"{leaf.name}, {place}: {found.mismatch}", total)
-        return OutputComparison(self._compare_change(candidate, baseline, recipe.near), total)
+        found_coarse = self._compare_change(candidate, baseline, recipe.near) or self._compare_few(
+            candidate, baseline, recipe
+        )
+        return OutputComparison(found_coarse, total)
 
-    def _are_correct(self, candidate: list[torch.Tensor], recipe: InputRecipe, calls: Sequence[int]) -> bool:
+    def _are_correct(
+        self,
+        candidate: list[torch.Tensor],
+        recipe: InputRecipe,
+        calls: Sequence[int],
+        overall: float = math.inf,
+    ) -> bool:
         """Compare calls that err more than expected with exact outputs for their own inputs.
 
         Some inputs answer to roundings far more than any of the draws did, such as nearly singular matrices.
@@ -171,7 +201,7 @@ class TimedOutputs:
         for call in calls:
             outputs = [leaf[call] for leaf in candidate if len(leaf) == recipe.count]
             arguments = self._inputs.arguments(recipe, call)
-            if not self._is_correct(arguments, outputs, self._limits[int(recipe.bases[call])]):
+            if not self._is_correct(arguments, outputs, self._limits[int(recipe.bases[call])], overall):
                 return False
         return True
 
@@ -199,6 +229,30 @@ class TimedOutputs:
                 )
         return ""
 
+    def _compare_few(
+        self, candidate: list[torch.Tensor], baseline: list[torch.Tensor], recipe: InputRecipe
+    ) -> str:
+        """Compare whole outputs of a call of few terms: adding those errs little, narrow operands as ever."""
+        few = recipe.few
+        if few is None:
+            return ""
+        for index, leaf in enumerate(self._leaves):
+            if leaf.few_roundoff is None:
+                continue
+            own, other = candidate[index][few.call], baseline[index][few.call]
+            unit = max(leaf.few_roundoff * _size(other), SMALLEST_SCALE)
+            ratio = bulk_rms(as_real(own - other), as_real(other)) / unit
+            most = precision_limit(PRECISION_LIMIT, leaf.precision)
+            most += BASELINE_HALF_ERROR if leaf.precision.itemsize == 2 else BASELINE_ERROR
+            if not ratio <= most and not self._are_correct(
+                candidate, recipe, [few.call], overall=PRECISION_LIMIT
+            ):
+                return (
+                    f"{leaf.name}, timed call {few.call + 1}, with few terms in each sum: "
+                    f"it errs {ratio:.3g} times a rounding of the inputs; {COARSE}"
+                )
+        return ""
+
     def _scale(self, leaf: _Leaf, recipe: InputRecipe, part: slice) -> torch.Tensor | None:
         """Error scales [calls, groups] of a leaf for some calls of a batch."""
         scales = leaf.scales
@@ -215,7 +269,9 @@ class TimedOutputs:
         """Multiples of its scale that two outputs of a call may be apart, shape [calls]: both workers err."""
         limits = [self._limits[base] for base in recipe.bases[part].tolist()]
         if dtype.is_floating_point:
-            limits = [dtype_limit(most, dtype) + BASELINE_ERROR for most in limits]
+            limits = [
+                dtype_limit(most, dtype) + (BASELINE_ERROR if most > EXACT_LIMIT else 0.0) for most in limits
+            ]
         return torch.tensor(limits, device="cpu")
 
 

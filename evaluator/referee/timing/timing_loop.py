@@ -134,7 +134,8 @@ class InterleavedTimer:
     ) -> tuple[Turn, Turn]:
         """Run both once, in random order, on the same inputs, and compare their outputs."""
         earlier = None if varied else self._earlier.get(spiked)
-        recipe = self._inputs.recipe(calls, earlier, varied=varied, spiked=spiked)
+        is_batch = calls == self.batch.calls and self._schedule.single_calls
+        recipe = self._inputs.recipe(calls, earlier, varied=varied, spiked=spiked, is_batch=is_batch)
         lead = self.batch.lead if calls == self.batch.calls else 0
         order = [candidate, baseline]
         self._secret.shuffle(order)
@@ -158,15 +159,17 @@ class InterleavedTimer:
     ) -> ComparedCall | None:
         """Choose a call of this turn to keep.
 
-        Skip a nearby call: its recipe alone cannot reproduce its inputs.
+        Skip a nearby call, since its recipe alone cannot reproduce its inputs, and one of few terms.
         """
-        calls = [call for call in range(recipe.count) if recipe.near is None or call != recipe.near.call]
+        special = {each.call for each in (recipe.near, recipe.few) if each is not None}
+        calls = [call for call in range(recipe.count) if call not in special]
         if not calls:
             return None
         call = self._secret.choice(calls)
         # Of state there is one for all calls.
         kept = [[leaf[min(call, len(leaf) - 1)].clone() for leaf in leaves] for leaves in (outputs, expected)]
-        return ComparedCall(replace(recipe, near=None), call, *kept)
+        drawn = [leaves if number == call else {} for number, leaves in enumerate(recipe.drawn)]
+        return ComparedCall(replace(recipe, drawn=drawn, near=None, few=None), call, *kept)
 
     def _wants_single_call(self, turns: PairedTurns) -> bool:
         """Decide on a secret single call: about every other turn, twice at least; more of short calls.

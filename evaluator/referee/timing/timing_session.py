@@ -56,12 +56,15 @@ class TimingSession:
         self._base = pool.bases[0]
         self._reference = context.reference
         self._reference_ms, self._fastest_share = 0.0, 1.0
-        self._inputs = TimedInputs(pool.starts(), pool.fresh, secret=secret, constant=pool.constant)
+        self._inputs = TimedInputs(
+            pool.starts(), pool.fresh, secret=secret, constant=pool.constant, few=pool.few
+        )
         terms = pool.trace.terms
         self._outputs = TimedOutputs(
             self._inputs,
             limit=limit(config.math.value, zero_mean=False, terms=terms),
             change=terms if config.math is Math.FP32 else None,
+            few=pool.few,
             is_correct=None if pool.trace.keeps_state else self._is_correct,
         )
         self.call_ms = self._about_ms(pool) if self.kind == "cuda" else 0.0
@@ -139,11 +142,14 @@ class TimingSession:
     def _batch(self, count: int, queued: bool) -> Batch:
         return Batch(self.kind, count, queued=queued, lead=self._lead)
 
-    def _is_correct(self, arguments: Arguments, outputs: list[torch.Tensor], limit: float) -> bool:
+    def _is_correct(
+        self, arguments: Arguments, outputs: list[torch.Tensor], limit: float, overall: float
+    ) -> bool:
         """Compare outputs with exact ones of the timed model."""
         model, math_policy = self._pool.draws[0].model, self._config.math.value
         expected = expect(self._reference, model, arguments, math_policy, self._pool.trace)
-        return compare(expected, outputs, limit=limit, trial="timed").mismatch is None
+        found = compare(expected, outputs, limit=limit, trial="timed", overall=overall)
+        return found.mismatch is None
 
     def _about_ms(self, pool: TrialPool) -> float:
         """Return the least of a few calls: others may use the device, and this process may be stopped."""

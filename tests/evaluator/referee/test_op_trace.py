@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from kernelwright.evaluator.referee.correctness.op_trace import nonzero_terms, trace_call
+from kernelwright.evaluator.referee.correctness.policy import EXACT_LIMIT
 from kernelwright.evaluator.referee.correctness.tolerance import limit
 from kernelwright.evaluator.referee.reference.reference import Reference
 
@@ -26,6 +27,42 @@ def traced(expression: str):
     reference = Reference("p", SOURCE.format(expression), {}, device=torch.device("cpu"), dtype="as_is")
     model, arguments = reference.model(1), reference.inputs(2)
     return trace_call(reference, model, arguments).terms, (reference, model, arguments)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "x.sort(-1).values",
+        "x.amax(-1)",
+        "x.topk(3).values",
+        "x.relu().clamp(max=1.0)",
+        "torch.where(x > 0, x, -x).abs().flip(-1)",
+        "x.gather(-1, x.argsort(-1)).double()",
+        "torch.zeros(24, 16).index_put((x.argmax(-1).flatten() % 24,), x.flatten()[:16])",
+    ],
+)
+def test_what_moves_or_chooses_elements_is_held_to_them(expression: str) -> None:
+    terms, _ = traced(expression)
+    assert not terms.computes
+    assert limit("fp32", zero_mean=False, terms=terms) == EXACT_LIMIT
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "x * 1.5",
+        "x.sum(-1)",
+        "x.sort(-1).values.exp()",
+        "x.half().float()",  # rounds
+        "x.argmax(-1) / 3",
+        "torch.zeros(24).index_put((x.argmax(-1).flatten() % 24,), x.flatten()[:480], accumulate=True)",
+        "torch.zeros(24).scatter_add(0, x.argmax(-1).flatten() % 24, x.flatten()[:480])",
+    ],
+)
+def test_what_makes_new_numbers_may_round_them(expression: str) -> None:
+    terms, _ = traced(expression)
+    assert terms.computes
+    assert limit("fp32", zero_mean=False, terms=terms) > EXACT_LIMIT
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,104 @@ def test_two_bfloat16_terms_are_found_when_timed(length):
     assert "nearby inputs" in _changed(length, lambda a, b: _two_terms(a) @ _two_terms(b))
 
 
+LEARNED = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(512, 32, dtype=torch.{dtype}))
+    def forward(self, x):
+        return x @ self.weight
+def get_inputs():
+    return [torch.randn(4, 512, dtype=torch.{dtype})]
+"""
+
+
+def _with_few_terms(dtype: str, rounded: Callable[[torch.Tensor], torch.Tensor]) -> str:
+    """What is wrong with a call of few terms where the weights are rounded."""
+    pool = TrialPool(_reference(LEARNED.format(dtype=dtype)), math="fp32", secret=random.Random(1))
+    inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(2), few=pool.few)
+    outputs = TimedOutputs(inputs, limit=1e6, few=pool.few)
+    slots, size = place([pool.bases[0].arguments.leaves[0]], count=16, block=0)
+    memory, recipe = torch.zeros(size, dtype=torch.uint8), inputs.recipe(16, is_batch=True)
+    assert recipe.few is not None
+    inputs.publish(memory, slots, recipe)
+    (x,) = (stacked(memory, slot, 0, 16) for slot in slots)
+    assert torch.equal(x[recipe.few.call], inputs.arguments(recipe, recipe.few.call).leaves[0])
+    weight = next(pool.draws[0].model.parameters()).detach()
+    return outputs.compare([x @ rounded(weight)], [x @ weight], recipe, {}).mismatch
+
+
+def _in_24_bits(values: torch.Tensor) -> torch.Tensor:
+    return (values.view(torch.int32) + 128).bitwise_and(-256).view(torch.float32)
+
+
+def _in_46_bits(values: torch.Tensor) -> torch.Tensor:
+    return (values.view(torch.int64) + (1 << 6)).bitwise_and(-1 << 7).view(torch.float64)
+
+
+def test_weights_of_fewer_bits_are_found_where_terms_are_few():
+    assert "few terms" in _with_few_terms("float32", _in_24_bits)
+    assert "few terms" in _with_few_terms("float64", _in_46_bits)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_a_rounding_of_weights_stays_inside_where_terms_are_few(dtype):
+    assert _with_few_terms(dtype, lambda weight: weight * (1 + torch.finfo(weight.dtype).eps / 2)) == ""
+
+
+def test_no_call_of_a_single_one_has_few_terms():
+    """Nor has one of a turn that is not scored: there nothing but what is varied is looked at."""
+    pool = TrialPool(_reference(LEARNED.format(dtype="float32")), math="fp32", secret=random.Random(1))
+    inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(2), few=pool.few)
+    assert inputs.recipe(16).few is None
+    assert inputs.recipe(16, varied=True, is_batch=True).few is None
+
+
+WHOLE_DRAWS = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def forward(self, a, b, {0}):
+        return {1}
+def get_inputs():
+    return [torch.randn(4, 512), torch.randn(512, 32), {2}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "forward", "drawn", "whole"),
+    [
+        ("rows", "(a @ b)[rows]", "torch.randint(0, 4, (9,))", False),
+        ("phase", "torch.view_as_real((a @ b) * phase)", "torch.randn(4, 1, dtype=torch.complex64)", True),
+    ],
+)
+def test_nearby_calls_are_made_of_inputs_that_are_drawn_anew(name, forward, drawn, whole):
+    source = WHOLE_DRAWS.format(name, forward, drawn)
+    pool = TrialPool(_reference(source), math="fp32", secret=random.Random(1))
+    inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(2))
+    assert (inputs.whole_draws, inputs.redraws) == (whole, True)
+    leaves = pool.bases[0].arguments.leaves
+    slots, size = place(leaves, count=8, block=0)
+    memory, first = torch.zeros(size, dtype=torch.uint8), inputs.recipe(8)
+    inputs.publish(memory, slots, first)
+    before = [stacked(memory, slot, 0, 8)[3].clone() for slot in slots]
+    second = inputs.recipe(8, ComparedCall(first, 3, [], []))
+    assert second.near is not None
+    inputs.publish(memory, slots, second)
+    after = [stacked(memory, slot, 0, 8)[second.near.call].clone() for slot in slots]
+    again = inputs.arguments(second, second.near.call).leaves
+    for old, new, made in zip(before, after, again, strict=True):
+        assert torch.equal(new, made)
+        if old.is_floating_point() or old.is_complex():
+            assert not torch.equal(old, new)
+            # Few stand out, and move by more.
+            assert ((old - new).abs() <= 2.0**-6 * old.abs()).double().mean() > 0.98
+        else:
+            assert torch.equal(old, new)
+
+
 @pytest.mark.parametrize("length", LENGTHS)
 def test_honest_changes_stay_inside_when_timed(length):
     assert _changed(length, _one_after_another) == ""

@@ -20,8 +20,15 @@ from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
 
 
-def _recipe(count: int, earlier: object = None, *, varied: bool = False, spiked: bool = True) -> InputRecipe:
-    del earlier
+def _recipe(
+    count: int,
+    earlier: object = None,
+    *,
+    varied: bool = False,
+    spiked: bool = True,
+    is_batch: bool = False,
+) -> InputRecipe:
+    del earlier, is_batch
     bases = torch.zeros(count, dtype=torch.int64)
     return InputRecipe(bases, 0, 1, {}, varied_calls=tuple(range(count)) if varied else ())
 
