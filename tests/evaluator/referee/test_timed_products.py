@@ -155,13 +155,13 @@ def _in_24_bits(values: torch.Tensor) -> torch.Tensor:
     return (values.view(torch.int32) + 128).bitwise_and(-256).view(torch.float32)
 
 
-def _in_46_bits(values: torch.Tensor) -> torch.Tensor:
-    return (values.view(torch.int64) + (1 << 6)).bitwise_and(-1 << 7).view(torch.float64)
+def _in_44_bits(values: torch.Tensor) -> torch.Tensor:
+    return (values.view(torch.int64) + (1 << 8)).bitwise_and(-1 << 9).view(torch.float64)
 
 
 def test_weights_of_fewer_bits_are_found_where_terms_are_few():
     assert "few terms" in _with_few_terms("float32", _in_24_bits)
-    assert "few terms" in _with_few_terms("float64", _in_46_bits)
+    assert "few terms" in _with_few_terms("float64", _in_44_bits)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
