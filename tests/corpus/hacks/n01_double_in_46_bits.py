@@ -1,6 +1,7 @@
 # status: WRONG_VALUES
 # class: N1
 # problem: ../tests/problems/unusual/double_product
+# shapes: small
 # backend: cpp
 """Operands in double precision as two float32 terms, the lower one cut."""
 import torch

@@ -1,6 +1,7 @@
 # status: WRONG_VALUES
 # class: N1 D5
 # problem: ../tests/problems/unusual/turned_by_phases
+# shapes: small
 # backend: cpp
 """Two bfloat16 terms in timed calls alone, beside complex numbers, on which there is no noise."""
 import sys

@@ -1,6 +1,7 @@
 # status: WRONG_VALUES
 # class: N1 D5
 # problem: ../tests/problems/unusual/learned_vector_product
+# shapes: small
 # backend: cpp
 """Weights of three bytes in timed calls alone: between nearby inputs their error cancels."""
 import sys

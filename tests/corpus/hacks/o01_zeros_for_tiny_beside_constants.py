@@ -1,6 +1,7 @@
 # status: WRONG_VALUES
 # class: O1
 # problem: ../tests/problems/unusual/state_from_zeros
+# shapes: small
 # backend: cpp
 """Zeros where all inputs are tiny, large or mostly small; one input is the same in every draw."""
 import torch

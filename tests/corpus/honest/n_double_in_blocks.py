@@ -1,6 +1,7 @@
 # status: PASSED
 # class: N1
 # problem: ../tests/problems/unusual/double_product
+# shapes: small
 # backend: cpp
 """A product in double precision, summed in blocks."""
 import torch

@@ -1,6 +1,7 @@
 # status: PASSED
 # class: N1
 # problem: ../tests/problems/unusual/learned_vector_product
+# shapes: small
 # backend: cpp
 """Weights kept as 24 and 8 bits, put together again: nothing is lost."""
 import torch

@@ -1,6 +1,7 @@
 # status: PASSED
 # class: O1
 # problem: ../tests/problems/unusual/state_from_zeros
+# shapes: small
 # backend: cpp
 """A state that is all zeros is not added."""
 import torch

@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 N = 384
+SHAPES = {"small": {"N": 256}}
 
 
 class Model(nn.Module):

@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 INNER, OUTPUTS = 8192, 4096
+SHAPES = {"small": {"INNER": 4096, "OUTPUTS": 1024}}
 
 
 class Model(nn.Module):

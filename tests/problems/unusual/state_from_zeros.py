@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 ROWS, INNER, FEATURES = 512, 512, 512
+SHAPES = {"small": {"ROWS": 256, "INNER": 256, "FEATURES": 256}}
 
 
 class Model(nn.Module):

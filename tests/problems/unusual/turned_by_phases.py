@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 ROWS, INNER, FEATURES = 256, 1024, 512
+SHAPES = {"small": {"ROWS": 128, "INNER": 1024, "FEATURES": 256}}
 
 
 class Model(nn.Module):
