@@ -185,12 +185,12 @@ class TimedInputs:
         *,
         varied: bool = False,
         spiked: bool = True,
-        is_batch: bool = False,
+        thinned: bool = False,
     ) -> InputRecipe:
         """Decide on the inputs of a batch; one call's may be near those of an earlier call.
 
         With `varied`, some calls get other masks, lengths and orders; unless `spiked`, no element stands out.
-        Of a scored batch another call may have few terms.
+        With `thinned`, a call has few terms, where an input may.
         """
         draws = 1 if self.has_spikes else self._draws  # in the others elements stand out already
         bases = torch.tensor([self._secret.randrange(draws) for _ in range(count)], device="cpu")
@@ -205,7 +205,7 @@ class TimedInputs:
         offset = step * self._secret.randrange(max(1, (policy.NOISE_SLACK - stride * count) // step))
         starts = self._starts if spiked else replace(self._starts, spiked=0)
         noise = {} if self.whole_draws else self._draw_noise(starts)
-        few = self._few_call(count, near) if is_batch and not varied else None
+        few = self._few_call(count, near) if thinned else None
         made = InputRecipe(bases, offset, stride, noise, drawn, near=near, few=few)
         if not varied:
             return made
@@ -224,18 +224,17 @@ class TimedInputs:
 
     def _near(self, count: int, earlier: ComparedCall) -> Near | None:
         """Choose a call for nearby inputs; seldom of few: it could be worked out from the earlier one."""
-        if not (self._has_precise and self._is_due(count)):
+        if not self._has_precise:
+            return None
+        if self._secret.random() >= max(policy.LEAST_PAIRED, count / policy.CALLS_PER_PAIR):
             return None
         return Near(self._secret.randrange(count), earlier)
 
     def _few_call(self, count: int, near: Near | None) -> FewCall | None:
-        if self._few is None or not self._is_due(count):
+        calls = [call for call in range(count) if near is None or call != near.call]
+        if self._few is None or not calls:
             return None
-        call = self._secret.randrange(count)
-        return None if near is not None and near.call == call else FewCall(call, self._secret.getrandbits(48))
-
-    def _is_due(self, count: int) -> bool:
-        return self._secret.random() < max(policy.LEAST_PAIRED, count / policy.CALLS_PER_PAIR)
+        return FewCall(self._secret.choice(calls), self._secret.getrandbits(48))
 
     def _moved(self, drawn: dict[int, torch.Tensor]) -> dict[int, torch.Tensor]:
         """Inputs of an earlier call that were drawn for it; nearby ones where no noise is to move them."""
@@ -286,8 +285,12 @@ class TimedInputs:
     def _thin_out(self, index: int, place: torch.Tensor, call: FewCall) -> None:
         """Leave few terms of an input, if it is the one that may have few."""
         if self._few is not None and index == self._few.leaf:
-            generator = torch.Generator(place.device).manual_seed(call.seed)
-            place.copy_(varied(self._few.variant, place.clone(), generator))
+            generator, keep = torch.Generator(place.device).manual_seed(call.seed), self._leaves[index].keep
+            most = policy.CHUNK_ELEMENTS[place.device.type]
+            for piece in torch.split(place.view(-1), most) if place.is_contiguous() else (place,):
+                piece.copy_(self._few.variant(piece, generator))
+            if keep is not None:
+                place.copy_(keep(place))
 
     def arguments(self, recipe: InputRecipe, call: int) -> Arguments:
         """Make the inputs of one call of a batch again."""

@@ -78,9 +78,16 @@ class InterleavedTimer:
             CandidateFailed: a timed output is wrong, or a worker failed or hung.
         """
         turns, stop = PairedTurns(self.batch), StopRule(self._schedule)
+        most = self._schedule.max_turns * policy.TURNS_FACTOR[self.batch.kind]
+        surely_thinned = self._secret.randrange(min(_fewest_turns(self.batch), most))
         while not stop.is_reached(turns):
             spiked = self._next_kind()
-            turns.add_batch(*self._turn(candidate, baseline, self.batch.calls, spiked=spiked), spiked=spiked)
+            thinned = self._schedule.single_calls and (
+                len(turns.candidate.batches) == surely_thinned
+                or self._secret.random() < policy.FEW_TERMS_CHANCE
+            )
+            turn = self._turn(candidate, baseline, self.batch.calls, spiked=spiked, thinned=thinned)
+            turns.add_batch(*turn, spiked=spiked)
             while self._wants_single_call(turns):
                 turns.add_single_call(*self._turn(candidate, baseline, 1))
             if self._varies and self._secret.random() < policy.VARIED_TURN_CHANCE:
@@ -131,11 +138,11 @@ class InterleavedTimer:
         *,
         varied: bool = False,
         spiked: bool = True,
+        thinned: bool = False,
     ) -> tuple[Turn, Turn]:
         """Run both once, in random order, on the same inputs, and compare their outputs."""
         earlier = None if varied else self._earlier.get(spiked)
-        is_batch = calls == self.batch.calls and self._schedule.single_calls
-        recipe = self._inputs.recipe(calls, earlier, varied=varied, spiked=spiked, is_batch=is_batch)
+        recipe = self._inputs.recipe(calls, earlier, varied=varied, spiked=spiked, thinned=thinned)
         lead = self.batch.lead if calls == self.batch.calls else 0
         order = [candidate, baseline]
         self._secret.shuffle(order)

@@ -142,7 +142,7 @@ def _with_few_terms(dtype: str, rounded: Callable[[torch.Tensor], torch.Tensor])
     inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(2), few=pool.few)
     outputs = TimedOutputs(inputs, limit=1e6, few=pool.few)
     slots, size = place([pool.bases[0].arguments.leaves[0]], count=16, block=0)
-    memory, recipe = torch.zeros(size, dtype=torch.uint8), inputs.recipe(16, is_batch=True)
+    memory, recipe = torch.zeros(size, dtype=torch.uint8), inputs.recipe(16, thinned=True)
     assert recipe.few is not None
     inputs.publish(memory, slots, recipe)
     (x,) = (stacked(memory, slot, 0, 16) for slot in slots)
@@ -167,14 +167,6 @@ def test_weights_of_fewer_bits_are_found_where_terms_are_few():
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 def test_a_rounding_of_weights_stays_inside_where_terms_are_few(dtype):
     assert _with_few_terms(dtype, lambda weight: weight * (1 + torch.finfo(weight.dtype).eps / 2)) == ""
-
-
-def test_no_call_of_a_single_one_has_few_terms():
-    """Nor has one of a turn that is not scored: there nothing but what is varied is looked at."""
-    pool = TrialPool(_reference(LEARNED.format(dtype="float32")), math="fp32", secret=random.Random(1))
-    inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(2), few=pool.few)
-    assert inputs.recipe(16).few is None
-    assert inputs.recipe(16, varied=True, is_batch=True).few is None
 
 
 WHOLE_DRAWS = """

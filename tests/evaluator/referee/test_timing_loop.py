@@ -26,9 +26,9 @@ def _recipe(
     *,
     varied: bool = False,
     spiked: bool = True,
-    is_batch: bool = False,
+    thinned: bool = False,
 ) -> InputRecipe:
-    del earlier, is_batch
+    del earlier, thinned
     bases = torch.zeros(count, dtype=torch.int64)
     return InputRecipe(bases, 0, 1, {}, varied_calls=tuple(range(count)) if varied else ())
 
