@@ -282,11 +282,8 @@ class TrialPool:
         places = [(number, trial) for number, trial in enumerate(first.trials) if trial.name in VARIANTS]
         if not places:
             return
-        (place, old), seed = self._secret.choice(places), self._seed()
-
-        def draw() -> Arguments:
-            return self._drawn(seed)
-
+        place, old = self._secret.choice(places)
+        draw = functools.partial(self._drawn, self._seed())
         origin = self._origins[0]
         if old.name not in _OF_THE_BASE:
             origin = replace(origin, trial=self._trial("as_drawn", draw, first.model), redraw=draw)
@@ -319,8 +316,9 @@ class TrialPool:
         if longest == 1:
             return
         start = next((trial for trial in trials if trial.name == "zero_mean"), trials[0])
-        beside = replace(origin, trial=start, redraw=lambda: start.arguments)
-        made = self._attempt("nearby", nearby, beside, model)
+        made = self._attempt(
+            "nearby", nearby, replace(origin, trial=start, redraw=lambda: start.arguments), model
+        )
         if made is not None:
             made.near = start
             yield made

@@ -200,7 +200,7 @@ SMALL_DRAW_ELEMENTS: Final = 1 << 14
 CALLS_PER_PAIR: Final = 4
 """Calls of a batch from which on one surely has inputs near those of an earlier batch; of fewer, seldomer."""
 FEW_TERMS_CHANCE: Final = 0.25
-"""Chance that a call of a scored batch has few terms, beside a batch where one surely has: on a CPU that takes
+"""Chance that a call of a scored batch has few terms, beside a batch where one surely has: a CPU takes for it
 as long as drawing the input several times."""
 LEAST_PAIRED: Final = 0.5
 """Share of batches of few calls that have such inputs."""
