@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kernelwright.agent.archive import Archive, ArchiveError, UnknownRun
+    from kernelwright.agent.evaluation.service_client import ServiceClient
     from kernelwright.agent.interop.verifiers_environment import load_environment
     from kernelwright.agent.leaderboard import Board, board
     from kernelwright.agent.records.budgets import Budget
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "archive": ("Archive", "ArchiveError", "UnknownRun"),
+    "evaluation.service_client": ("ServiceClient",),
     "interop.verifiers_environment": ("load_environment",),
     "leaderboard": ("Board", "board"),
     "records.budgets": ("Budget",),
@@ -43,6 +45,7 @@ __all__ = [
     "ProviderError",
     "RunSettings",
     "Sampling",
+    "ServiceClient",
     "UnknownKernel",
     "UnknownRun",
     "UsageError",

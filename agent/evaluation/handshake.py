@@ -8,10 +8,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from kernelwright.agent.evaluation.evaluation_site import EvaluationRequest
+from kernelwright.agent.evaluation.service_client import ServiceRefusal
+from kernelwright.agent.evaluation.service_facts import ServedDevice, ServiceFacts
 from kernelwright.agent.records.provenance import versions
 from kernelwright.agent.records.score_policy import asked_policy
-from kernelwright.agent.service.client import ServiceRefusal
-from kernelwright.agent.service.service_facts import ServedDevice, ServiceFacts
 from kernelwright.evaluator import SCORING_RULES, ConfigError, Evaluation, EvaluatorError, source_sha
 
 

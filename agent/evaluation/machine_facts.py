@@ -6,8 +6,8 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 
+from kernelwright.agent.evaluation.service_facts import ServedDevice, ServiceFacts
 from kernelwright.agent.records.provenance import versions
-from kernelwright.agent.service.service_facts import ServedDevice, ServiceFacts
 from kernelwright.evaluator import (
     SCORING_RULES,
     EvaluationConfig,

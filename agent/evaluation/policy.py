@@ -28,3 +28,12 @@ GOODBYE_S: Final = 5.0
 """Seconds to withdraw what is under way, once this process ends."""
 MOST_OWED: Final = 1000
 """Withdrawals that are kept for a service that does not answer."""
+
+CLIENT_WAIT_S: Final = 30
+"""Seconds that the client asks the service to wait in one request."""
+CLIENT_PAUSE_S: Final = 10.0
+"""Longest pause of the client between two tries, unless the service asks for more."""
+CLIENT_KEPT: Final = 64
+"""Idle connections that a client keeps."""
+ANSWER_BYTES: Final = 64 << 20
+"""Largest answer that the client reads."""

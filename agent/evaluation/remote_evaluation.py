@@ -21,8 +21,7 @@ from kernelwright.agent.evaluation.policy import (
     WATCH_S,
 )
 from kernelwright.agent.evaluation.remote_service import RemoteService
-from kernelwright.agent.evaluation.service_pool import ServicePool
-from kernelwright.agent.service.client import (
+from kernelwright.agent.evaluation.service_client import (
     CLIENTS_CHOICE,
     PLACE,
     Answer,
@@ -32,6 +31,7 @@ from kernelwright.agent.service.client import (
     backoff_s,
     submission,
 )
+from kernelwright.agent.evaluation.service_pool import ServicePool
 from kernelwright.evaluator import (
     Cancelled,
     ConfigError,

@@ -17,7 +17,7 @@ from kernelwright.agent.evaluation.handshake import (
     terms_of,
 )
 from kernelwright.agent.evaluation.policy import MOST_OWED, REQUEST_S
-from kernelwright.agent.service.client import (
+from kernelwright.agent.evaluation.service_client import (
     PLACE,
     ServiceBusy,
     ServiceClient,
@@ -25,7 +25,7 @@ from kernelwright.agent.service.client import (
     ServiceRefusal,
     ServiceUnreachable,
 )
-from kernelwright.agent.service.service_facts import ServedDevice, ServiceFacts
+from kernelwright.agent.evaluation.service_facts import ServedDevice, ServiceFacts
 from kernelwright.evaluator import ConfigError
 
 

@@ -143,7 +143,7 @@ def service_evaluate(url: str, token: str | None) -> Evaluate:
     Raises:
         ConfigError: not an address.
     """
-    from kernelwright.agent.service.client import ServiceClient
+    from kernelwright.agent.evaluation.service_client import ServiceClient
 
     return ServiceClient(url, token).evaluate
 

@@ -16,6 +16,7 @@ from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from kernelwright.agent.evaluation.service_facts import ServiceFacts
 from kernelwright.agent.records.provenance import versions
 from kernelwright.agent.service.evaluation_queue import (
     Draining,
@@ -44,7 +45,6 @@ from kernelwright.agent.service.responses import (
     refuse_invalid,
     retry_later,
 )
-from kernelwright.agent.service.service_facts import ServiceFacts
 from kernelwright.agent.service.service_workers import ServiceWorkers
 from kernelwright.agent.service.store import StoreError
 from kernelwright.agent.service.submission import ProblemRegistry, Submission, SubmissionBatch

@@ -48,12 +48,3 @@ DRAINING_WAIT_S: Final = 0.5
 """Seconds that a client waits at most for a queued evaluation, once the service ends."""
 LAST_S: Final = 60.0
 """Seconds for workers to release what was stopped, once the service ends."""
-
-CLIENT_WAIT_S: Final = 30
-"""Seconds that the client asks the service to wait in one request."""
-CLIENT_PAUSE_S: Final = 10.0
-"""Longest pause of the client between two tries, unless the service asks for more."""
-CLIENT_KEPT: Final = 64
-"""Idle connections that a client keeps."""
-ANSWER_BYTES: Final = 64 << 20
-"""Largest answer that the client reads."""

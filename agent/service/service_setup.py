@@ -15,12 +15,12 @@ from kernelwright.agent.evaluation import Evaluate
 from kernelwright.agent.evaluation.local_site import LocalSite
 from kernelwright.agent.evaluation.machine_facts import evaluator_label, facts_of, sandbox_trouble
 from kernelwright.agent.evaluation.policy import AHEAD
+from kernelwright.agent.evaluation.service_facts import ServiceFacts
 from kernelwright.agent.service import policy
 from kernelwright.agent.service.evaluation_queue import EvaluationQueue
 from kernelwright.agent.service.http_app import Front, create_app
 from kernelwright.agent.service.middleware import LOOPBACK_NAMES, RequestBounds, Tokens
 from kernelwright.agent.service.server import Service, ServiceLimits
-from kernelwright.agent.service.service_facts import ServiceFacts
 from kernelwright.agent.service.service_workers import ServiceWorkers, kinds
 from kernelwright.agent.service.store import Store
 from kernelwright.agent.service.submission import ProblemRegistry

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from kernelwright.agent.evaluation.failure_kinds import error_of, kind_of, told
 from kernelwright.agent.evaluation.handshake import refuse_other_versions
-from kernelwright.agent.service.service_facts import ServiceFacts
+from kernelwright.agent.evaluation.service_facts import ServiceFacts
 from kernelwright.evaluator import Candidate, ConfigError, Evaluation, EvaluationConfig, Problem, Record
 
 

@@ -19,7 +19,7 @@ from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, Evalu
 from kernelwright.agent.evaluation.handshake import refuse_other_content
 from kernelwright.agent.evaluation.policy import AHEAD, MOST_AT_ONCE
 from kernelwright.agent.evaluation.remote_evaluation import refuse_stopped
-from kernelwright.agent.service.service_facts import ServiceFacts
+from kernelwright.agent.evaluation.service_facts import ServiceFacts
 from kernelwright.evaluator import (
     ConfigError,
     Evaluation,

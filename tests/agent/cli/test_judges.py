@@ -19,8 +19,8 @@ import pytest
 from typer.testing import Result
 
 from kernelwright.agent.cli.evaluation.serve import TOKEN_VARIABLE
+from kernelwright.agent.evaluation.service_client import ServiceClient
 from kernelwright.agent.records.attempt_log import EvaluationRecorded, EvaluatorFailed
-from kernelwright.agent.service.client import ServiceClient
 from kernelwright.agent.setup import judge_setup
 from kernelwright.agent.setup.judge_setup import judges_of, tokens_of
 from kernelwright.agent.setup.run_settings import RunSettings

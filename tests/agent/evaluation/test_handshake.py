@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kernelwright.agent.evaluation import EvaluationHooks
-from kernelwright.agent.service.service_facts import ServedDevice
+from kernelwright.agent.evaluation.service_facts import ServedDevice
 from kernelwright.evaluator import (
     Candidate,
     ConfigError,

@@ -17,7 +17,7 @@ from typing import Any
 
 from kernelwright.agent.evaluation import EvaluationHooks, EvaluationRequest
 from kernelwright.agent.evaluation.machine_facts import facts_of
-from kernelwright.agent.service.client import ServiceClient
+from kernelwright.agent.evaluation.service_client import ServiceClient
 from kernelwright.agent.service.evaluation_queue import EvaluationQueue
 from kernelwright.agent.service.http_app import Front, create_app
 from kernelwright.agent.service.middleware import Tokens

@@ -7,9 +7,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from kernelwright.agent.service.client import ServiceClient, submission
+from kernelwright.agent.evaluation.service_client import ServiceClient, submission
+from kernelwright.agent.evaluation.service_facts import ServiceFacts
 from kernelwright.agent.service.policy import BATCH
-from kernelwright.agent.service.service_facts import ServiceFacts
 from kernelwright.evaluator import SCORING_RULES, Candidate, EvaluationConfig, source_sha
 from tests.agent.service.standin import PROBLEM, Running, StandIn, source
 from tests.agent.service.test_http_api import ask, finished

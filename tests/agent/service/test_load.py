@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.agent.service.client import ServiceClient
+from kernelwright.agent.evaluation.service_client import ServiceClient
 from kernelwright.agent.service.middleware import RequestBounds
 from kernelwright.agent.service.store import Store
 from kernelwright.evaluator import Candidate, Evaluation, Status

@@ -19,8 +19,8 @@ from typer.testing import CliRunner, Result
 
 from kernelwright.agent.cli.app import app
 from kernelwright.agent.cli.evaluation.serve import TOKEN_VARIABLE, is_loopback
+from kernelwright.agent.evaluation.service_client import ServiceClient, TimeUp
 from kernelwright.agent.interop.verifiers_environment import service_evaluate
-from kernelwright.agent.service.client import ServiceClient, TimeUp
 from kernelwright.evaluator import Candidate, EvaluationConfig, Status, read_problem
 
 TOKEN = "a-token-that-nobody-guesses"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kernelwright.agent.evaluation.machine_facts import evaluator_label
+from kernelwright.agent.evaluation.service_client import EvaluationFailed
 from kernelwright.agent.prompting.hardware_facts import this_cpu
-from kernelwright.agent.service.client import EvaluationFailed
 from kernelwright.agent.service.evaluation_queue import (
     EvaluationQueue,
     EvaluationView,

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 import httpx2
 
-from kernelwright.agent.service.policy import ANSWER_BYTES, CLIENT_KEPT, CLIENT_PAUSE_S, CLIENT_WAIT_S
+from kernelwright.agent.evaluation.policy import ANSWER_BYTES, CLIENT_KEPT, CLIENT_PAUSE_S, CLIENT_WAIT_S
 from kernelwright.evaluator import (
     Candidate,
     ConfigError,

@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from kernelwright.agent.providers.replay.loopback_server import (
-    HttpFailure,
-    HttpRequest,
-    HttpResponse,
-    LoopbackServer,
-)
-from kernelwright.agent.service.client import (
+from kernelwright.agent.evaluation.service_client import (
     EvaluationCancelled,
     ServiceClient,
     ServiceRefusal,
     TimeUp,
     submission,
+)
+from kernelwright.agent.providers.replay.loopback_server import (
+    HttpFailure,
+    HttpRequest,
+    HttpResponse,
+    LoopbackServer,
 )
 from kernelwright.evaluator import (
     Candidate,
