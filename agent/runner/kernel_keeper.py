@@ -14,6 +14,7 @@ from kernelwright.agent.records.provenance import now
 from kernelwright.agent.records.score_policy import exclusion_reason, slower
 from kernelwright.agent.runner.evaluation_scheduler import EvaluationScheduler
 from kernelwright.agent.runner.events import Event, Kept, Refused
+from kernelwright.agent.runner.policy import MOST_BUILDS
 from kernelwright.agent.runner.stop_conditions import StopConditions
 from kernelwright.agent.workspace import Kernel, Provenance, Workspace
 from kernelwright.evaluator import Evaluation, EvaluatorError, FullHeaderBuild
@@ -39,7 +40,7 @@ class KernelKeeper:
         self._builds_plainly = builds_plainly
         self._keeps_slower = keeps_slower
         self._turn = asyncio.Lock()
-        self._builds = EvaluationScheduler(os.cpu_count() or 1)
+        self._builds = EvaluationScheduler(min(MOST_BUILDS, os.cpu_count() or 1))
         self.in_flight = 0
         """Kernels that are being built with torch's own headers, or saved."""
 
@@ -57,13 +58,8 @@ class KernelKeeper:
             return
         self.in_flight += 1
         try:
-            event = await self._build_and_settle(attempt)
-        except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                self._stop.set_full(self._workspace.generated)
-            else:
-                self._stop.set(RunEnd.BROKEN, f"cannot save a kernel: {error}")
-            return
+            plain = await self._builds.run(attempt.key.problem, lambda: self._build(attempt))
+            event = await self._save(attempt, plain)
         finally:
             self.in_flight -= 1
         if event is not None:
@@ -73,12 +69,18 @@ class KernelKeeper:
         """End the threads that build."""
         self._builds.close()
 
-    async def _build_and_settle(self, attempt: Attempt) -> Kept | Refused | None:
-        plain = await self._builds.run(attempt.key.problem, lambda: self._build(attempt))
-        async with self._turn:
-            if self._is_settled(attempt):
-                return None
-            return await asyncio.to_thread(self._settle, attempt, plain)
+    async def _save(self, attempt: Attempt, plain: FullHeaderBuild) -> Kept | Refused | None:
+        try:
+            async with self._turn:
+                if self._is_settled(attempt):
+                    return None
+                return await asyncio.to_thread(self._settle, attempt, plain)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                self._stop.set_full(self._workspace.generated)
+            else:
+                self._stop.set(RunEnd.BROKEN, f"cannot save a kernel: {error}")
+            return None
 
     def _is_settled(self, attempt: Attempt) -> bool:
         seen = self._log.index.attempts[attempt.id]

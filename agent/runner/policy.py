@@ -8,6 +8,8 @@ PROVIDER_STRIKES: Final = 10
 """Failures in a row, without any reply in between, after which a model is not asked again."""
 EVALUATOR_STRIKES: Final = 3
 """Failures after which a problem is skipped, and problems failing in a row after which a run stops."""
+MOST_BUILDS: Final = 32
+"""Builds of kernels that are to be saved at once, of as many as there are cores."""
 MEASURED_AGAIN: Final = 2
 """Tries to measure the best attempt again on a machine that is busy with something else."""
 LONGEST_MESSAGE: Final = 1000

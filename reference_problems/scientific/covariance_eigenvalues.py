@@ -1,4 +1,4 @@
-"""Eigenvalues of the 3 x 3 covariance of very many small point sets, ascending, in float32.
+"""Eigenvalues of the 3 x 3 covariance of very many point sets, ascending, in float32.
 
 Surface normals and local shape come from them; sums and a closed form or a few rotations in registers replace
 a library that iterates on matrices in memory, and that takes no more than 65535 of them at once.
@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 SETS = 65535
-POINTS = 32
+POINTS = 192
 
 SHAPES = {"small": {"SETS": 512, "POINTS": 16}, "odd": {"SETS": 307, "POINTS": 19}}
 

@@ -134,7 +134,7 @@ def compare(
             return Comparison(worst, _describe(path, exact, got, wrong).model_copy(update=ratios))
     errors = overall_errors(expected, actual) if math.isfinite(overall) else []
     for index, error in enumerate(errors):
-        most = precision_limit(overall, expected.precision(index))
+        most = precision_limit(overall, expected.precision(index), is_double=expected.is_double)
         if not error <= most:
             found = _too_coarse(paths[index], expected, index, actual, (error, most), trial)
             return Comparison(worst, found)

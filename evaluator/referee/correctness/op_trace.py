@@ -36,7 +36,7 @@ _OPERANDS: Final = {
 _MOVES: Final = re.compile(
     r"_*(to_copy|unsafe_view|all|amax|amin|any|arange|argmax|argmin|bernoulli|cat|clone|conj|constant_pad_nd|copy|"
     r"detach|embedding|empty\w*|eye|fill|flip|full|full_like|gather|index|index_put|index_select|kthvalue|"
-    r"lift_fresh|local_scalar_dense|max|max_pool\w*|median|min|new_\w+|normal|ones|ones_like|pixel_shuffle|"
+    r"lift_fresh|local_scalar_dense|max|max_pool\dd(_with_indices)?|median|min|new_\w+|normal|ones|ones_like|pixel_shuffle|"
     r"rand\w*|repeat\w*|reshape_alias|resolve_conj|roll|scalar_tensor|scatter|slice_scatter|sort|stack|topk|"
     r"tril|triu|uniform|unsafe_split\w*|zero|zeros|zeros_like)_*"
 )
@@ -186,7 +186,7 @@ class ReductionCounter(TorchDispatchMode):
             self.terms = replace(self.terms, computes=True)
         if torch.Tag.pointwise in func.tags or func.is_view or _MOVES.fullmatch(name):
             return result
-        tensors = [arg for arg in args if isinstance(arg, torch.Tensor) and arg.is_floating_point()]
+        tensors = [arg for arg in args if isinstance(arg, torch.Tensor) and _is_floating(arg)]
         if not tensors or _is_frozen_norm(name, args):
             return result
         products, sums = self.terms.products, self.terms.sums
@@ -223,6 +223,8 @@ def _computes(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result:
     name = func.overloadpacket.__name__
     if func.is_view or not any(isinstance(each, torch.Tensor) and _is_floating(each) for each in made):
         return False
+    if name == "abs" and args[0].is_complex():
+        return True
     adds = bool(kwargs.get("accumulate", len(args) > 3 and name.startswith("index_put") and args[3]))
     return adds or "reduce" in kwargs or not (_MOVES.fullmatch(name) or _CHOOSES.fullmatch(name))
 
@@ -259,6 +261,6 @@ def _most(counts: torch.Tensor) -> int:
 
 def _reduced(given: torch.Tensor, result: object) -> int:
     made = result if isinstance(result, (tuple, list)) else (result,)
-    sizes = [each.numel() for each in made if isinstance(each, torch.Tensor) and each.is_floating_point()]
+    sizes = [each.numel() for each in made if isinstance(each, torch.Tensor) and _is_floating(each)]
     fewest = max(1, min((size for size in sizes if size), default=given.numel()))
     return math.ceil(given.numel() / fewest) if fewest < given.numel() else max(given.shape, default=1)

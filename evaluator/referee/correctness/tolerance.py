@@ -93,6 +93,8 @@ class Expected:
     """Per leaf, where only the reference's own arithmetic is not finite: no candidate is held to that."""
     responses: Callable[[], list[torch.Tensor | None]] | None = None
     """Computes, per floating leaf, the response of each group to further perturbations, shape [groups]."""
+    is_double: bool = False
+    """True where all of the problem is in double precision: the unit of errors is a rounding there."""
 
     def settled(self) -> Expected:
         """Return the same with scales from many perturbations: one may by chance hardly move a group."""
@@ -121,12 +123,13 @@ def expect(
     call = functools.partial(
         perturbed, reference, model, arguments, wide=wide if double is not None else None
     )
-    exact, other = (double or output).leaves, call(_roundoff(model, arguments, math_policy)).leaves
+    roundoff = _roundoff(model, arguments, math_policy)
+    exact, other = (double or output).leaves, call(roundoff).leaves
     solved = [
         _solve_leaf(leaf, exact[index], other[index], trace) for index, leaf in enumerate(output.leaves)
     ]
     values, scales = [leaf.exact for leaf in solved], [leaf.scales for leaf in solved]
-    responses = functools.cache(lambda: _responses(call, _roundoff(model, arguments, math_policy), values))
+    responses = functools.cache(lambda: _responses(call, roundoff, values))
     can_move = movable(model, arguments)
     expected = Expected(
         output,
@@ -137,6 +140,7 @@ def expect(
         halves=[leaf.half for leaf in solved],
         overflowed=[leaf.overflowed for leaf in solved],
         responses=responses if can_move else None,
+        is_double=roundoff < UNIT_ROUNDOFF["fp32"],
     )
     if not ((None in scales or trace.decides) and can_move):
         return expected
@@ -291,11 +295,14 @@ def dtype_limit(limit: float, dtype: torch.dtype) -> float:
     return min(limit, REDUCED_LIMIT) if bits == _HALF_BITS else limit
 
 
-def precision_limit(overall: float, dtype: torch.dtype) -> float:
-    """The limit of the error over a whole output of a type where terms are few, in units of its roundoff."""
-    if dtype == torch.float64:
+def precision_limit(overall: float, dtype: torch.dtype, *, is_double: bool) -> float:
+    """The limit of the error over a whole output of a type where terms are few, in units of its roundoff.
+
+    Where all of a problem `is_double`, that unit is two roundings.
+    """
+    if is_double:
         return overall * DOUBLE_PRECISION_SHARE
-    return overall if dtype == torch.float32 else min(overall, HALF_PRECISION_LIMIT)
+    return overall if dtype.itemsize > 2 else min(overall, HALF_PRECISION_LIMIT)
 
 
 def limit(math_policy: str, *, zero_mean: bool, terms: ReductionTerms) -> float:

@@ -53,7 +53,7 @@ from kernelwright.evaluator.referee.correctness.trial_cache import (
 )
 from kernelwright.evaluator.referee.reference.constant_inputs import ConstantInputs, variation_seed
 from kernelwright.evaluator.referee.reference.fixed_state import have_equal_state
-from kernelwright.evaluator.referee.reference.input_structure import kept_in_order
+from kernelwright.evaluator.referee.reference.input_structure import kept_in_order, variable
 from kernelwright.evaluator.referee.reference.latency import with_threads
 from kernelwright.evaluator.referee.reference.reference import Arguments, Reference
 from kernelwright.evaluator.schema.errors import ProblemError
@@ -316,14 +316,15 @@ class TrialPool:
         if longest == 1:
             return
         start = next((trial for trial in trials if trial.name == "zero_mean"), trials[0])
-        made = self._attempt(
-            "nearby", nearby, replace(origin, trial=start, redraw=lambda: start.arguments), model
-        )
+        beside = replace(origin, trial=start, redraw=lambda: start.arguments)
+        made = self._attempt("nearby", nearby, beside, model)
         if made is not None:
             made.near = start
             yield made
         few, zeros, leaves = few_terms(longest), few_terms(longest, negligible=False), origin.draw().leaves
-        for index in (index for index, leaf in enumerate(leaves) if leaf.dtype in NEGLIGIBLE_BITS):
+        for index in (each for each, leaf in enumerate(leaves) if leaf.dtype in NEGLIGIBLE_BITS):
+            if index in self._ordered or not variable(leaves[index]):
+                continue
             left = nonzero_terms(self._reference, model, self._variation(zeros, origin, index)())
             made = self._attempt(_FEW, few, origin, model, only=index) if left <= MAX_FEW_TERMS else None
             if made is not None:

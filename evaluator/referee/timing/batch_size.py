@@ -95,7 +95,7 @@ class BatchSizer:
         batch_ms = call_ms * count
         if 2 * count < self.wanted(call_ms, baseline_ms, baseline):
             return batch_ms >= policy.SHORTEST_CHOSEN_MS
-        return batch_ms >= policy.SHORTEST_QUEUED_MS or count >= self.wanted(call_ms, baseline_ms)
+        return batch_ms >= policy.SHORTEST_QUEUED_MS or count >= self.wanted(call_ms, baseline_ms, baseline)
 
 
 def batch_size(call_ms: float, baseline_ms: float, *, batch_ms: float, most: int) -> int:

@@ -199,9 +199,10 @@ SMALL_DRAW_ELEMENTS: Final = 1 << 14
 """Elements of a small draw."""
 CALLS_PER_PAIR: Final = 4
 """Calls of a batch from which on one surely has inputs near those of an earlier batch; of fewer, seldomer."""
-FEW_TERMS_CHANCE: Final = 0.25
-"""Chance that a call of a scored batch has few terms, beside a batch where one surely has: a CPU takes for it
-as long as drawing the input several times."""
+REDRAWN_CALLS_PER_PAIR: Final = 16
+"""The same where inputs are drawn anew: those that are not moved come again in that call."""
+FEW_TERMS_CHANCE: Final = 0.1
+"""Chance of a turn in which a call has few terms, which is compared but not scored; one surely comes."""
 LEAST_PAIRED: Final = 0.5
 """Share of batches of few calls that have such inputs."""
 FEW_ZEROS: Final = 0.01

@@ -28,7 +28,7 @@ from kernelwright.evaluator.referee.reference.input_structure import Keeper, kee
 from kernelwright.evaluator.referee.reference.reference import Arguments
 from kernelwright.evaluator.referee.timing import policy
 
-_PRECISE: Final = frozenset({torch.float32, torch.float64, torch.complex64, torch.complex128})
+_PRECISE: Final = frozenset({torch.float32, torch.float64})
 """Types of inputs that a nearby call moves: a coarser one would round the distance away."""
 
 
@@ -121,7 +121,9 @@ class TimedInputs:
         secret: random.Random,
         constant: ConstantInputs | None = None,
         few: FewTerms | None = None,
+        may_be_near: bool = True,
     ) -> None:
+        """Unless inputs `may_be_near` earlier ones, none drawn anew is moved: it could leave its domain."""
         bases = starts.trials
         self._few = few
         self.trials = bases
@@ -149,12 +151,18 @@ class TimedInputs:
         self._redrawn = [
             index for index, leaf in enumerate(self._leaves) if self.whole_draws or _comes_again(leaf)
         ]
-        self.rehearsed: set[tuple[int, bool, bool]] = set()
+        self.rehearsed: set[tuple[int, bool, bool, bool]] = set()
         """Kinds of batches whose kernels this process has loaded."""
         self._floating = {stack.dtype: stack.device for stack in noisy}
         self._longest = max((stack[0].numel() for stack in noisy), default=0)
-        kinds = {leaf.dtype for leaf in leaves[0]} if self.whole_draws else set(self._floating)
-        self._has_precise = not kinds.isdisjoint(_PRECISE)
+        self._moves = {
+            index
+            for index, leaf in enumerate(leaves[0])
+            if leaf.dtype in _PRECISE
+            and index not in self._ordered
+            and (variable(leaf) and may_be_near if self.whole_draws else self._leaves[index].is_noisy)
+        }
+        """Inputs that differ from the earlier ones in a nearby call."""
 
     def max_calls(self, wanted: int) -> int:
         """Limit a batch whose inputs are drawn each time, which is slow: noise does not make them new."""
@@ -167,6 +175,11 @@ class TimedInputs:
             if elements <= policy.SMALL_DRAW_ELEMENTS
             else policy.MAX_DRAWN_CALLS,
         )
+
+    @property
+    def thins(self) -> bool:
+        """True where an input may have few terms, in turns that are compared and not scored."""
+        return self._few is not None
 
     @property
     def redraws(self) -> bool:
@@ -205,7 +218,7 @@ class TimedInputs:
         offset = step * self._secret.randrange(max(1, (policy.NOISE_SLACK - stride * count) // step))
         starts = self._starts if spiked else replace(self._starts, spiked=0)
         noise = {} if self.whole_draws else self._draw_noise(starts)
-        few = self._few_call(count, near) if thinned else None
+        few = FewCall(self._secret.randrange(count), self._secret.getrandbits(48)) if thinned else None
         made = InputRecipe(bases, offset, stride, noise, drawn, near=near, few=few)
         if not varied:
             return made
@@ -220,21 +233,15 @@ class TimedInputs:
     def another(self, recipe: InputRecipe) -> InputRecipe:
         """Make a recipe of the same kind, with other inputs."""
         made = self.recipe(recipe.count, varied=bool(recipe.varied))
-        return replace(made, near=recipe.near)
+        return replace(made, near=recipe.near, few=recipe.few)
 
     def _near(self, count: int, earlier: ComparedCall) -> Near | None:
         """Choose a call for nearby inputs; seldom of few: it could be worked out from the earlier one."""
-        if not self._has_precise:
+        if not self._moves or (self._redrawn and count < policy.REDRAWN_CALLS_PER_PAIR):
             return None
         if self._secret.random() >= max(policy.LEAST_PAIRED, count / policy.CALLS_PER_PAIR):
             return None
         return Near(self._secret.randrange(count), earlier)
-
-    def _few_call(self, count: int, near: Near | None) -> FewCall | None:
-        calls = [call for call in range(count) if near is None or call != near.call]
-        if self._few is None or not calls:
-            return None
-        return FewCall(self._secret.choice(calls), self._secret.getrandbits(48))
 
     def _moved(self, drawn: dict[int, torch.Tensor]) -> dict[int, torch.Tensor]:
         """Inputs of an earlier call that were drawn for it; nearby ones where no noise is to move them."""
@@ -243,8 +250,7 @@ class TimedInputs:
         moved = {}
         for index, leaf in drawn.items():
             generator = torch.Generator(leaf.device).manual_seed(self._secret.getrandbits(48))
-            is_precise = leaf.dtype in _PRECISE and index not in self._ordered
-            moved[index] = _moved_leaf(leaf, generator) if is_precise else leaf
+            moved[index] = varied(nearby, leaf, generator) if index in self._moves else leaf
         return moved
 
     def _draw(self) -> dict[int, torch.Tensor]:
@@ -286,11 +292,10 @@ class TimedInputs:
         """Leave few terms of an input, if it is the one that may have few."""
         if self._few is not None and index == self._few.leaf:
             generator, keep = torch.Generator(place.device).manual_seed(call.seed), self._leaves[index].keep
-            most = policy.CHUNK_ELEMENTS[place.device.type]
-            for piece in torch.split(place.view(-1), most) if place.is_contiguous() else (place,):
+            dense = place.contiguous()  # the same pieces, whatever the strides
+            for piece in torch.split(dense.view(-1), policy.CHUNK_ELEMENTS[place.device.type]):
                 piece.copy_(self._few.variant(piece, generator))
-            if keep is not None:
-                place.copy_(keep(place))
+            place.copy_(dense if keep is None else keep(dense))
 
     def arguments(self, recipe: InputRecipe, call: int) -> Arguments:
         """Make the inputs of one call of a batch again."""
@@ -361,12 +366,6 @@ class TimedInputs:
                 places = stacked(memory, slot, 0, recipe.count)
                 for part in _parts(recipe.count, places):
                     places[part].copy_(_picked(leaf.stack, others[part]))
-
-
-def _moved_leaf(leaf: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    if leaf.is_complex():
-        return torch.view_as_complex(nearby(torch.view_as_real(leaf.resolve_conj()), generator))
-    return varied(nearby, leaf, generator)
 
 
 def _comes_again(leaf: _Leaf) -> bool:

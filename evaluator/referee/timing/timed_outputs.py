@@ -80,6 +80,8 @@ class _Leaf:
     """True where its exact values are finite in all draws, whatever the reference makes of them."""
     roundoff: tuple[float, float] | None
     """Response to one rounding of every input, absolute and relative; None where changes are not compared."""
+    is_double: bool
+    """True where the unit of errors is a rounding in double precision."""
     few_roundoff: float | None
     """The relative one where terms are few; None where such calls are not compared."""
 
@@ -105,6 +107,7 @@ class _Leaf:
             tolerance=tolerance,
             may_overflow=all(_is_finite(each, index) for each in expected),
             roundoff=_roundoff(expected, index) if is_smooth and is_precise else None,
+            is_double=expected[0].is_double,
             few_roundoff=None if known is None else known[1],
         )
 
@@ -234,15 +237,15 @@ class TimedOutputs:
     ) -> str:
         """Compare whole outputs of a call of few terms: adding those errs little, narrow operands as ever."""
         few = recipe.few
-        if few is None:
-            return ""
+        if few is None or self._is_correct is None:
+            return ""  # what no exact outputs can settle is left alone
         for index, leaf in enumerate(self._leaves):
             if leaf.few_roundoff is None:
                 continue
             own, other = candidate[index][few.call], baseline[index][few.call]
             unit = max(leaf.few_roundoff * _size(other), SMALLEST_SCALE)
             ratio = bulk_rms(as_real(own - other), as_real(other)) / unit
-            most = precision_limit(PRECISION_LIMIT, leaf.precision)
+            most = precision_limit(PRECISION_LIMIT, leaf.precision, is_double=leaf.is_double)
             most += BASELINE_HALF_ERROR if leaf.precision.itemsize == 2 else BASELINE_ERROR
             if not ratio <= most and not self._are_correct(
                 candidate, recipe, [few.call], overall=PRECISION_LIMIT

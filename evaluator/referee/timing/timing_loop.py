@@ -79,19 +79,17 @@ class InterleavedTimer:
         """
         turns, stop = PairedTurns(self.batch), StopRule(self._schedule)
         most = self._schedule.max_turns * policy.TURNS_FACTOR[self.batch.kind]
-        surely_thinned = self._secret.randrange(min(_fewest_turns(self.batch), most))
+        surely_thinned = self._secret.randint(1, min(_fewest_turns(self.batch), most))
         while not stop.is_reached(turns):
             spiked = self._next_kind()
-            thinned = self._schedule.single_calls and (
-                len(turns.candidate.batches) == surely_thinned
-                or self._secret.random() < policy.FEW_TERMS_CHANCE
-            )
-            turn = self._turn(candidate, baseline, self.batch.calls, spiked=spiked, thinned=thinned)
-            turns.add_batch(*turn, spiked=spiked)
+            turns.add_batch(*self._turn(candidate, baseline, self.batch.calls, spiked=spiked), spiked=spiked)
             while self._wants_single_call(turns):
                 turns.add_single_call(*self._turn(candidate, baseline, 1))
             if self._varies and self._secret.random() < policy.VARIED_TURN_CHANCE:
                 self._turn(candidate, baseline, self.batch.calls, varied=True)
+            is_due = len(turns.candidate.batches) == surely_thinned
+            if self._thins and (is_due or self._secret.random() < policy.FEW_TERMS_CHANCE):
+                self._turn(candidate, baseline, self.batch.calls, thinned=True)
         if self._varies:
             self._turn(candidate, baseline, self.batch.calls, varied=True)
         may_differ = self._inputs.has_spikes and self._schedule.single_calls
@@ -108,6 +106,11 @@ class InterleavedTimer:
     def _varies(self) -> bool:
         """Inputs that no draw varies are varied in turns that are compared and not scored."""
         return self._inputs.varies_structure and self._schedule.single_calls
+
+    @property
+    def _thins(self) -> bool:
+        """Sums of few terms tell narrow operands, and weights; they may take less time, so none scores."""
+        return self._inputs.thins and self._schedule.single_calls
 
     def solo(self, buffers: CallBuffers, turns: int) -> TurnLog:
         """Time one worker by itself."""
@@ -141,7 +144,7 @@ class InterleavedTimer:
         thinned: bool = False,
     ) -> tuple[Turn, Turn]:
         """Run both once, in random order, on the same inputs, and compare their outputs."""
-        earlier = None if varied else self._earlier.get(spiked)
+        earlier = None if varied or thinned else self._earlier.get(spiked)
         recipe = self._inputs.recipe(calls, earlier, varied=varied, spiked=spiked, thinned=thinned)
         lead = self.batch.lead if calls == self.batch.calls else 0
         order = [candidate, baseline]
@@ -157,7 +160,7 @@ class InterleavedTimer:
         if found.mismatch:
             detail = f"right when verified, wrong when timed: {found.mismatch}"
             raise CandidateFailed(Status.WRONG_VALUES, detail)
-        if not varied:
+        if not (varied or thinned):
             self._earlier[spiked] = self._kept(recipe, outputs, expected)
         return turn, baseline_turn
 
@@ -166,17 +169,16 @@ class InterleavedTimer:
     ) -> ComparedCall | None:
         """Choose a call of this turn to keep.
 
-        Skip a nearby call, since its recipe alone cannot reproduce its inputs, and one of few terms.
+        Skip a nearby call: its recipe alone cannot reproduce its inputs.
         """
-        special = {each.call for each in (recipe.near, recipe.few) if each is not None}
-        calls = [call for call in range(recipe.count) if call not in special]
+        calls = [call for call in range(recipe.count) if recipe.near is None or call != recipe.near.call]
         if not calls:
             return None
         call = self._secret.choice(calls)
         # Of state there is one for all calls.
         kept = [[leaf[min(call, len(leaf) - 1)].clone() for leaf in leaves] for leaves in (outputs, expected)]
         drawn = [leaves if number == call else {} for number, leaves in enumerate(recipe.drawn)]
-        return ComparedCall(replace(recipe, drawn=drawn, near=None, few=None), call, *kept)
+        return ComparedCall(replace(recipe, drawn=drawn, near=None), call, *kept)
 
     def _wants_single_call(self, turns: PairedTurns) -> bool:
         """Decide on a secret single call: about every other turn, twice at least; more of short calls.

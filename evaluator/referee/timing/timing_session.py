@@ -57,7 +57,12 @@ class TimingSession:
         self._reference = context.reference
         self._reference_ms, self._fastest_share = 0.0, 1.0
         self._inputs = TimedInputs(
-            pool.starts(), pool.fresh, secret=secret, constant=pool.constant, few=pool.few
+            pool.starts(),
+            pool.fresh,
+            secret=secret,
+            constant=pool.constant,
+            few=pool.few,
+            may_be_near=any(trial.near is not None for trial in pool.draws[0].trials),
         )
         terms = pool.trace.terms
         self._outputs = TimedOutputs(

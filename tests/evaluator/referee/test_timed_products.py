@@ -140,7 +140,7 @@ def _with_few_terms(dtype: str, rounded: Callable[[torch.Tensor], torch.Tensor])
     """What is wrong with a call of few terms where the weights are rounded."""
     pool = TrialPool(_reference(LEARNED.format(dtype=dtype)), math="fp32", secret=random.Random(1))
     inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(2), few=pool.few)
-    outputs = TimedOutputs(inputs, limit=1e6, few=pool.few)
+    outputs = TimedOutputs(inputs, limit=1e6, few=pool.few, is_correct=lambda *_: False)
     slots, size = place([pool.bases[0].arguments.leaves[0]], count=16, block=0)
     memory, recipe = torch.zeros(size, dtype=torch.uint8), inputs.recipe(16, thinned=True)
     assert recipe.few is not None
@@ -193,23 +193,81 @@ def test_nearby_calls_are_made_of_inputs_that_are_drawn_anew(name, forward, draw
     inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(2))
     assert (inputs.whole_draws, inputs.redraws) == (whole, True)
     leaves = pool.bases[0].arguments.leaves
-    slots, size = place(leaves, count=8, block=0)
-    memory, first = torch.zeros(size, dtype=torch.uint8), inputs.recipe(8)
+    assert inputs.recipe(8, ComparedCall(inputs.recipe(8), 3, [], [])).near is None, "rows would come again"
+    slots, size = place(leaves, count=16, block=0)
+    memory, first = torch.zeros(size, dtype=torch.uint8), inputs.recipe(16)
     inputs.publish(memory, slots, first)
-    before = [stacked(memory, slot, 0, 8)[3].clone() for slot in slots]
-    second = inputs.recipe(8, ComparedCall(first, 3, [], []))
+    before = [stacked(memory, slot, 0, 16)[3].clone() for slot in slots]
+    second = inputs.recipe(16, ComparedCall(first, 3, [], []))
     assert second.near is not None
     inputs.publish(memory, slots, second)
-    after = [stacked(memory, slot, 0, 8)[second.near.call].clone() for slot in slots]
+    after = [stacked(memory, slot, 0, 16)[second.near.call].clone() for slot in slots]
     again = inputs.arguments(second, second.near.call).leaves
     for old, new, made in zip(before, after, again, strict=True):
         assert torch.equal(new, made)
-        if old.is_floating_point() or old.is_complex():
+        if old.is_floating_point():
             assert not torch.equal(old, new)
             # Few stand out, and move by more.
             assert ((old - new).abs() <= 2.0**-6 * old.abs()).double().mean() > 0.98
         else:
             assert torch.equal(old, new)
+
+
+SIGNS = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def forward(self, a, b):
+        return a @ b
+def get_inputs():
+    return [torch.randint(0, 2, (4, 512)) * 2.0 - 1, torch.randint(0, 2, (512, 32)) * 2.0 - 1]
+"""
+
+
+def test_no_call_is_near_where_no_input_moves():
+    """It would be the earlier one again."""
+    pool = TrialPool(_reference(SIGNS), math="fp32", secret=random.Random(1))
+    inputs = TimedInputs(
+        pool.starts(),
+        pool.fresh,
+        secret=random.Random(2),
+        few=pool.few,
+        may_be_near=any(trial.near is not None for trial in pool.draws[0].trials),
+    )
+    assert inputs.whole_draws
+    assert inputs.recipe(32, ComparedCall(inputs.recipe(32), 1, [], [])).near is None
+    assert not inputs.thins
+
+
+MASKED = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def forward(self, mask, x):
+        return (mask * x).sum(-1)
+def get_inputs():
+    return [(torch.rand(64, 8) > 0.3).float(), torch.randn(64, 8)]
+"""
+
+
+def test_no_mask_has_few_terms():
+    pool = TrialPool(_reference(MASKED), math="fp32", secret=random.Random(1))
+    assert pool.few is None or pool.few.leaf == 1
+
+
+def test_inputs_of_few_terms_are_made_again_whatever_their_strides():
+    source = LEARNED.format(dtype="float32").replace(
+        "torch.randn(4, 512, dtype=torch.float32)", "torch.randn(512, 4096).T"
+    )
+    pool = TrialPool(_reference(source), math="fp32", secret=random.Random(1))
+    inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(2), few=pool.few)
+    slots, size = place([pool.bases[0].arguments.leaves[0]], count=2, block=0)
+    memory, recipe = torch.zeros(size, dtype=torch.uint8), inputs.recipe(2, thinned=True)
+    assert recipe.few is not None
+    inputs.publish(memory, slots, recipe)
+    (x,) = (stacked(memory, slot, 0, 2) for slot in slots)
+    assert not x[0].is_contiguous()
+    assert torch.equal(x[recipe.few.call], inputs.arguments(recipe, recipe.few.call).leaves[0])
 
 
 @pytest.mark.parametrize("length", LENGTHS)

@@ -33,7 +33,9 @@ def _recipe(
     return InputRecipe(bases, 0, 1, {}, varied_calls=tuple(range(count)) if varied else ())
 
 
-INPUTS = cast(TimedInputs, SimpleNamespace(recipe=_recipe, varies_structure=False, has_spikes=True))
+INPUTS = cast(
+    TimedInputs, SimpleNamespace(recipe=_recipe, varies_structure=False, has_spikes=True, thins=False)
+)
 
 
 def _timer(schedule: Schedule, took_ms: dict[str, float], mismatch: str = "") -> InterleavedTimer:
@@ -90,7 +92,7 @@ def test_timing_ends_early_for_a_candidate_without_hope():
 def test_turns_on_varied_inputs_are_compared_the_last_among_them_and_not_scored(single_calls):
     schedule = Schedule(Batch("cuda", 1), 0.0, max_turns=20, call_timeout_s=5.0, single_calls=single_calls)
     timer: Any = _timer(schedule, {"one": 1.0, "other": 1.0})
-    timer._inputs = SimpleNamespace(recipe=_recipe, varies_structure=True, has_spikes=False)
+    timer._inputs = SimpleNamespace(recipe=_recipe, varies_structure=True, has_spikes=False, thins=False)
     seen: list[bool] = []
     timer._outputs = SimpleNamespace(
         compare=lambda own, other, recipe, earlier: (
