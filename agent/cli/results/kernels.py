@@ -69,9 +69,12 @@ def list_kernels(
         for kernel in kernels:
             tables.setdefault(policy_of(kernel.score), []).append(kernel)
         for policy, members in sorted(tables.items(), key=lambda table: -len(table[1])):
-            out().print(f"{policy.id}: {line(str(policy))}", style="bold", soft_wrap=True)
-            headings = "kernel problem backend >speedup >95_% fastest_of >time by"
-            print_table(headings, [list(_row(kernel)) for kernel in members])
+            models = {kernel.record.provenance.model or "-" for kernel in members}
+            by = f" · by {models.pop()}" if len(models) == 1 else ""
+            out().print(f"{policy.id}: {line(f'{policy}{by}')}", style="bold", soft_wrap=True)
+            headings, rows = "kernel problem backend >speedup >95_% over >time by", map(_row, members)
+            kept = headings.removesuffix(" by") if by else headings
+            print_table(kept, [list(row)[: len(kept.split())] for row in rows])
             out().print()
 
 
@@ -147,7 +150,7 @@ def _row(kernel: Kernel) -> Iterator[str]:
     yield from (kernel.id, record.problem, record.backend)
     yield f"{best.speedup:.2f}×{'‡' if exclusion_reason(best) else ''}" if best.speedup is not None else "-"
     yield f"{measured.interval.low:.2f}–{measured.interval.high:.2f}" if measured else "-"
-    yield ", ".join(measured.baselines) if measured else "-"
+    yield measured.against if measured else "-"
     yield milliseconds(measured.candidate.median_ms) if measured else "-"
     yield record.provenance.model or "-"
 

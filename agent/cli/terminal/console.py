@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from kernelwright.evaluator import Status
 
 PIPE_WIDTH: Final = 120
-"""Columns of tables in a file or a pipe, which has no width of its own."""
+"""Columns of what stands in a file or a pipe, which has no width of its own."""
+PIPED_TABLE_WIDTH: Final = 160
+"""The same of tables: of most, a row is then a line."""
 
 WHOLE: Final = frozenset(("kernel", "run", "attempt", "problem", "status", "speedup", "time", "size", "95 %"))
 """Columns that are never wrapped: people copy from them, or compare down them."""
@@ -78,7 +80,10 @@ def print_table(headings: str, rows: Iterable[Sequence[str]], styles: Sequence[s
         table.add_column(name, justify=justify, overflow="fold", no_wrap=name in WHOLE)
     for index, row in enumerate(rows):
         table.add_row(*(line(cell) for cell in row), style=styles[index] if styles else None)
-    out().print(table)
+    console = out()
+    if console.width == PIPE_WIDTH and not console.is_terminal:
+        console.width = PIPED_TABLE_WIDTH
+    console.print(table)
 
 
 def print_source(source: str) -> None:
