@@ -123,7 +123,7 @@ class TimedInputs:
         few: FewTerms | None = None,
         may_be_near: bool = True,
     ) -> None:
-        """Unless inputs `may_be_near` earlier ones, none drawn anew is moved: it could leave its domain."""
+        """Unless inputs `may_be_near` earlier ones, no call's are: they could leave their domain."""
         bases = starts.trials
         self._few = few
         self.trials = bases
@@ -158,9 +158,10 @@ class TimedInputs:
         self._moves = {
             index
             for index, leaf in enumerate(leaves[0])
-            if leaf.dtype in _PRECISE
+            if may_be_near
+            and leaf.dtype in _PRECISE
             and index not in self._ordered
-            and (variable(leaf) and may_be_near if self.whole_draws else self._leaves[index].is_noisy)
+            and (variable(leaf) if self.whole_draws else self._leaves[index].is_noisy)
         }
         """Inputs that differ from the earlier ones in a nearby call."""
 

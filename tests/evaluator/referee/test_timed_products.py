@@ -239,6 +239,14 @@ def test_no_call_is_near_where_no_input_moves():
     assert not inputs.thins
 
 
+def test_no_call_is_near_where_inputs_could_leave_their_domain():
+    pool = TrialPool(_reference(PRODUCT.format(64)), math="fp32", secret=random.Random(1))
+    for may_be_near in (False, True):
+        inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(2), may_be_near=may_be_near)
+        recipe = inputs.recipe(16, ComparedCall(inputs.recipe(16), 1, [], []))
+        assert (recipe.near is not None) == may_be_near
+
+
 MASKED = """
 import torch
 from torch import nn
