@@ -69,12 +69,9 @@ def list_kernels(
         for kernel in kernels:
             tables.setdefault(policy_of(kernel.score), []).append(kernel)
         for policy, members in sorted(tables.items(), key=lambda table: -len(table[1])):
-            models = {kernel.record.provenance.model or "-" for kernel in members}
-            by = f" · by {models.pop()}" if len(models) == 1 else ""
-            out().print(f"{policy.id}: {line(f'{policy}{by}')}", style="bold", soft_wrap=True)
-            headings, rows = "kernel problem backend >speedup >95_% over >time by", map(_row, members)
-            kept = headings.removesuffix(" by") if by else headings
-            print_table(kept, [list(row)[: len(kept.split())] for row in rows])
+            out().print(f"{policy.id}: {line(str(policy))}", style="bold", soft_wrap=True)
+            headings = "kernel problem backend >speedup >95_% over >time by"
+            print_table(headings, [list(_row(kernel)) for kernel in members])
             out().print()
 
 

@@ -46,21 +46,21 @@ def _in_ascii(error: UnicodeError) -> tuple[str, int]:
 
 def out() -> Console:
     """The console for results: standard output, without guesses about markup in other people's text."""
-    return _console(stderr=False)
+    return _console(stderr=False, pipe_width=PIPE_WIDTH)
 
 
 def notes() -> Console:
     """The console for progress and remarks: standard error."""
-    return _console(stderr=True)
+    return _console(stderr=True, pipe_width=PIPE_WIDTH)
 
 
-def _console(*, stderr: bool) -> Console:
+def _console(*, stderr: bool, pipe_width: int) -> Console:
     from rich.console import Console
 
     console = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         # A file or a pipe has no width of its own; tables should not be squeezed into 80 columns for it.
-        console.width = PIPE_WIDTH
+        console.width = pipe_width
     return console
 
 
@@ -80,10 +80,7 @@ def print_table(headings: str, rows: Iterable[Sequence[str]], styles: Sequence[s
         table.add_column(name, justify=justify, overflow="fold", no_wrap=name in WHOLE)
     for index, row in enumerate(rows):
         table.add_row(*(line(cell) for cell in row), style=styles[index] if styles else None)
-    console = out()
-    if console.width == PIPE_WIDTH and not console.is_terminal:
-        console.width = PIPED_TABLE_WIDTH
-    console.print(table)
+    _console(stderr=False, pipe_width=PIPED_TABLE_WIDTH).print(table)
 
 
 def print_source(source: str) -> None:

@@ -214,8 +214,8 @@ def describe(event: events.Event) -> Text | None:
         case events.Waiting():
             return _waiting(event)
         case events.Interrupting():
-            left = f"{event.replies} replies, {event.evaluations} evaluations, {event.kernels} saves"
-            return _line("stopping", "yellow", f"waits for {left}; Ctrl-C again stops at once")
+            work = f"{event.replies} replies, {event.evaluations} evaluations, {event.kernels} kernels"
+            return _line("stopping", "yellow", f"finishing {work}; Ctrl-C again stops at once")
         case _:
             return None
 

@@ -39,6 +39,7 @@ from kernelwright.evaluator.referee.correctness.policy import (
     FINITE_SHARE,
     MAX_INDEX_FLIPS,
     PEAK_FACTOR,
+    PRECISE_TYPES,
     SHOWN_ELEMENTS,
     SMALLEST_SCALE,
     USUAL_VALUE_SAMPLE,
@@ -54,8 +55,7 @@ from kernelwright.evaluator.schema.evaluation import Mismatch
 
 _NAMED = re.compile(rf"^\['(gradient of .*|.*{AFTERWARDS})'\]$")
 _SINGLE_BITS = 32
-_PRECISE: Final = frozenset({torch.float32, torch.float64})
-_PRECISE_AND_HALF: Final = _PRECISE | {torch.bfloat16, torch.float16}
+_PRECISE_AND_HALF: Final = PRECISE_TYPES | {torch.bfloat16, torch.float16}
 COARSE: Final = "all of it is coarser than its type: operands of fewer bits somewhere on the way"
 
 
@@ -169,7 +169,7 @@ def overall_errors(
     found = []
     for index, returned in enumerate(actual):
         unit, jumps = expected.roundoffs[index], expected.decisions.jumps
-        compared = _PRECISE if near is not None else _PRECISE_AND_HALF
+        compared = PRECISE_TYPES if near is not None else _PRECISE_AND_HALF
         if unit is None or expected.precision(index) not in compared or (jumps and jumps[index]):
             found.append(0.0)
             continue

@@ -83,6 +83,8 @@ NEGLIGIBLE_BITS: Final = {
 rounds a sum of many would count."""
 MAX_FEW_TERMS: Final = 32
 """Terms any reduction may have there at most: beyond, summation errs as much as narrow operands."""
+PRECISE_TYPES: Final = frozenset({torch.float32, torch.float64})
+"""Types in which changes between nearby inputs are compared: coarser ones would round the distance away."""
 NEARBY: Final = 2.0**-8
 """Relative distance of nearby inputs: beyond the last bit of two bfloat16 terms, and near enough for errors
 that are smooth in the inputs, such as truncated sums', to cancel."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 import torch
 
@@ -22,14 +21,11 @@ from kernelwright.evaluator.referee.correctness.input_distributions import (
     nearby,
     varied,
 )
-from kernelwright.evaluator.referee.correctness.policy import FEWEST_SCATTERED, NEARBY
+from kernelwright.evaluator.referee.correctness.policy import FEWEST_SCATTERED, NEARBY, PRECISE_TYPES
 from kernelwright.evaluator.referee.reference.constant_inputs import ConstantInputs
 from kernelwright.evaluator.referee.reference.input_structure import Keeper, keeper, variable
 from kernelwright.evaluator.referee.reference.reference import Arguments
 from kernelwright.evaluator.referee.timing import policy
-
-_PRECISE: Final = frozenset({torch.float32, torch.float64})
-"""Types of inputs that a nearby call moves: a coarser one would round the distance away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +155,7 @@ class TimedInputs:
             index
             for index, leaf in enumerate(leaves[0])
             if may_be_near
-            and leaf.dtype in _PRECISE
+            and leaf.dtype in PRECISE_TYPES
             and index not in self._ordered
             and (variable(leaf) if self.whole_draws else self._leaves[index].is_noisy)
         }
@@ -178,7 +174,7 @@ class TimedInputs:
         )
 
     @property
-    def thins(self) -> bool:
+    def has_few_terms(self) -> bool:
         """True where an input may have few terms, in turns that are compared and not scored."""
         return self._few is not None
 
@@ -199,12 +195,12 @@ class TimedInputs:
         *,
         varied: bool = False,
         spiked: bool = True,
-        thinned: bool = False,
+        few_terms: bool = False,
     ) -> InputRecipe:
         """Decide on the inputs of a batch; one call's may be near those of an earlier call.
 
         With `varied`, some calls get other masks, lengths and orders; unless `spiked`, no element stands out.
-        With `thinned`, a call has few terms, where an input may.
+        With `few_terms`, a call has few terms, where an input may.
         """
         draws = 1 if self.has_spikes else self._draws  # in the others elements stand out already
         bases = torch.tensor([self._secret.randrange(draws) for _ in range(count)], device="cpu")
@@ -219,7 +215,7 @@ class TimedInputs:
         offset = step * self._secret.randrange(max(1, (policy.NOISE_SLACK - stride * count) // step))
         starts = self._starts if spiked else replace(self._starts, spiked=0)
         noise = {} if self.whole_draws else self._draw_noise(starts)
-        few = FewCall(self._secret.randrange(count), self._secret.getrandbits(48)) if thinned else None
+        few = FewCall(self._secret.randrange(count), self._secret.getrandbits(48)) if few_terms else None
         made = InputRecipe(bases, offset, stride, noise, drawn, near=near, few=few)
         if not varied:
             return made
@@ -287,9 +283,9 @@ class TimedInputs:
                 place = places[recipe.near.call : recipe.near.call + 1]
                 self._publish_near(index, place, recipe, recipe.near)
             if recipe.few is not None:
-                self._thin_out(index, places[recipe.few.call], recipe.few)
+                self._leave_few_terms(index, places[recipe.few.call], recipe.few)
 
-    def _thin_out(self, index: int, place: torch.Tensor, call: FewCall) -> None:
+    def _leave_few_terms(self, index: int, place: torch.Tensor, call: FewCall) -> None:
         """Leave few terms of an input, if it is the one that may have few."""
         if self._few is not None and index == self._few.leaf:
             generator, keep = torch.Generator(place.device).manual_seed(call.seed), self._leaves[index].keep
@@ -311,7 +307,7 @@ class TimedInputs:
             if index in recipe.varied and call in recipe.varied_calls:
                 place[0].copy_(recipe.varied[index])
             if recipe.few is not None and recipe.few.call == call:
-                self._thin_out(index, place[0], recipe.few)
+                self._leave_few_terms(index, place[0], recipe.few)
             leaves.append(place[0])
         return self.trials[0].arguments.with_leaves(leaves)
 
@@ -320,7 +316,7 @@ class TimedInputs:
         earlier, only = near.earlier, slice(near.call, near.call + 1)
         sources = self._sources(index, recipe.bases[only], recipe.drawn[only])
         factors = [self._factors(index, sources, earlier.call, earlier.recipe)]
-        if place.dtype in _PRECISE:
+        if place.dtype in PRECISE_TYPES:
             factors.append(self._factors(index, sources, near.call, recipe))
         self._multiply(index, place, sources, *factors)
 

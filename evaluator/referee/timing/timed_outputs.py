@@ -35,6 +35,7 @@ from kernelwright.evaluator.referee.correctness.policy import (
     MAX_DOUBTED_CALLS,
     MAX_UNSETTLED,
     NEARLY_MEAN,
+    PRECISE_TYPES,
     PRECISION_LIMIT,
     SMALLEST_SCALE,
 )
@@ -94,11 +95,6 @@ class _Leaf:
         precision, tolerance = _precision(expected, index), _flip_tolerance(expected, index)
         scales = [scale for each in expected if (scale := each.scales[index]) is not None]
         is_smooth = is_returned and tolerance.together == 0
-        is_precise = precision in {torch.float32, torch.float64}
-        of_few = [few.trial.expected] if few is not None and is_smooth else []
-        if any(_flip_tolerance([each], index).together for each in of_few):
-            of_few = []
-        known = _roundoff(of_few, index) if precision.itemsize > 1 else None
         return cls(
             name=name,
             precision=precision,
@@ -106,9 +102,9 @@ class _Leaf:
             share=_largest_share(expected, index),
             tolerance=tolerance,
             may_overflow=all(_is_finite(each, index) for each in expected),
-            roundoff=_roundoff(expected, index) if is_smooth and is_precise else None,
+            roundoff=_roundoff(expected, index) if is_smooth and precision in PRECISE_TYPES else None,
             is_double=expected[0].is_double,
-            few_roundoff=None if known is None else known[1],
+            few_roundoff=_few_roundoff(few, index) if is_smooth and precision.itemsize > 1 else None,
         )
 
 
@@ -298,6 +294,14 @@ def _roundoff(expected: list[Expected], leaf: int) -> tuple[float, float] | None
         if each.roundoffs and (unit := each.roundoffs[leaf]) is not None
     ]
     return (max(unit for unit, _ in known), max(share for _, share in known)) if known else None
+
+
+def _few_roundoff(few: FewTerms | None, leaf: int) -> float | None:
+    """Response of a leaf to one rounding of inputs of few terms, relative to its size; None if it jumps."""
+    if few is None or _flip_tolerance([few.trial.expected], leaf).together:
+        return None
+    known = _roundoff([few.trial.expected], leaf)
+    return None if known is None else known[1]
 
 
 def _size(values: torch.Tensor) -> float:

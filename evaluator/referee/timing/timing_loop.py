@@ -79,7 +79,7 @@ class InterleavedTimer:
         """
         turns, stop = PairedTurns(self.batch), StopRule(self._schedule)
         most = self._schedule.max_turns * policy.TURNS_FACTOR[self.batch.kind]
-        surely_thinned = self._secret.randint(1, min(_fewest_turns(self.batch), most))
+        few_terms_turn = self._secret.randint(1, min(_fewest_turns(self.batch), most))
         while not stop.is_reached(turns):
             spiked = self._next_kind()
             turns.add_batch(*self._turn(candidate, baseline, self.batch.calls, spiked=spiked), spiked=spiked)
@@ -87,9 +87,9 @@ class InterleavedTimer:
                 turns.add_single_call(*self._turn(candidate, baseline, 1))
             if self._varies and self._secret.random() < policy.VARIED_TURN_CHANCE:
                 self._turn(candidate, baseline, self.batch.calls, varied=True)
-            is_due = len(turns.candidate.batches) == surely_thinned
-            if self._thins and (is_due or self._secret.random() < policy.FEW_TERMS_CHANCE):
-                self._turn(candidate, baseline, self.batch.calls, thinned=True)
+            is_due = len(turns.candidate.batches) == few_terms_turn
+            if self._compares_few_terms and (is_due or self._secret.random() < policy.FEW_TERMS_CHANCE):
+                self._turn(candidate, baseline, self.batch.calls, few_terms=True)
         if self._varies:
             self._turn(candidate, baseline, self.batch.calls, varied=True)
         may_differ = self._inputs.has_spikes and self._schedule.single_calls
@@ -108,9 +108,9 @@ class InterleavedTimer:
         return self._inputs.varies_structure and self._schedule.single_calls
 
     @property
-    def _thins(self) -> bool:
+    def _compares_few_terms(self) -> bool:
         """Sums of few terms tell narrow operands, and weights; they may take less time, so none scores."""
-        return self._inputs.thins and self._schedule.single_calls
+        return self._inputs.has_few_terms and self._schedule.single_calls
 
     def solo(self, buffers: CallBuffers, turns: int) -> TurnLog:
         """Time one worker by itself."""
@@ -141,11 +141,11 @@ class InterleavedTimer:
         *,
         varied: bool = False,
         spiked: bool = True,
-        thinned: bool = False,
+        few_terms: bool = False,
     ) -> tuple[Turn, Turn]:
         """Run both once, in random order, on the same inputs, and compare their outputs."""
-        earlier = None if varied or thinned else self._earlier.get(spiked)
-        recipe = self._inputs.recipe(calls, earlier, varied=varied, spiked=spiked, thinned=thinned)
+        earlier = None if varied or few_terms else self._earlier.get(spiked)
+        recipe = self._inputs.recipe(calls, earlier, varied=varied, spiked=spiked, few_terms=few_terms)
         lead = self.batch.lead if calls == self.batch.calls else 0
         order = [candidate, baseline]
         self._secret.shuffle(order)
@@ -160,7 +160,7 @@ class InterleavedTimer:
         if found.mismatch:
             detail = f"right when verified, wrong when timed: {found.mismatch}"
             raise CandidateFailed(Status.WRONG_VALUES, detail)
-        if not (varied or thinned):
+        if not (varied or few_terms):
             self._earlier[spiked] = self._kept(recipe, outputs, expected)
         return turn, baseline_turn
 

@@ -142,7 +142,7 @@ def _with_few_terms(dtype: str, rounded: Callable[[torch.Tensor], torch.Tensor])
     inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(2), few=pool.few)
     outputs = TimedOutputs(inputs, limit=1e6, few=pool.few, is_correct=lambda *_: False)
     slots, size = place([pool.bases[0].arguments.leaves[0]], count=16, block=0)
-    memory, recipe = torch.zeros(size, dtype=torch.uint8), inputs.recipe(16, thinned=True)
+    memory, recipe = torch.zeros(size, dtype=torch.uint8), inputs.recipe(16, few_terms=True)
     assert recipe.few is not None
     inputs.publish(memory, slots, recipe)
     (x,) = (stacked(memory, slot, 0, 16) for slot in slots)
@@ -236,7 +236,7 @@ def test_no_call_is_near_where_no_input_moves():
     )
     assert inputs.whole_draws
     assert inputs.recipe(32, ComparedCall(inputs.recipe(32), 1, [], [])).near is None
-    assert not inputs.thins
+    assert not inputs.has_few_terms
 
 
 def test_no_call_is_near_where_inputs_could_leave_their_domain():
@@ -270,7 +270,7 @@ def test_inputs_of_few_terms_are_made_again_whatever_their_strides():
     pool = TrialPool(_reference(source), math="fp32", secret=random.Random(1))
     inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(2), few=pool.few)
     slots, size = place([pool.bases[0].arguments.leaves[0]], count=2, block=0)
-    memory, recipe = torch.zeros(size, dtype=torch.uint8), inputs.recipe(2, thinned=True)
+    memory, recipe = torch.zeros(size, dtype=torch.uint8), inputs.recipe(2, few_terms=True)
     assert recipe.few is not None
     inputs.publish(memory, slots, recipe)
     (x,) = (stacked(memory, slot, 0, 2) for slot in slots)

@@ -26,15 +26,15 @@ def _recipe(
     *,
     varied: bool = False,
     spiked: bool = True,
-    thinned: bool = False,
+    few_terms: bool = False,
 ) -> InputRecipe:
-    del earlier, thinned
+    del earlier, few_terms
     bases = torch.zeros(count, dtype=torch.int64)
     return InputRecipe(bases, 0, 1, {}, varied_calls=tuple(range(count)) if varied else ())
 
 
 INPUTS = cast(
-    TimedInputs, SimpleNamespace(recipe=_recipe, varies_structure=False, has_spikes=True, thins=False)
+    TimedInputs, SimpleNamespace(recipe=_recipe, varies_structure=False, has_spikes=True, has_few_terms=False)
 )
 
 
@@ -92,7 +92,9 @@ def test_timing_ends_early_for_a_candidate_without_hope():
 def test_turns_on_varied_inputs_are_compared_the_last_among_them_and_not_scored(single_calls):
     schedule = Schedule(Batch("cuda", 1), 0.0, max_turns=20, call_timeout_s=5.0, single_calls=single_calls)
     timer: Any = _timer(schedule, {"one": 1.0, "other": 1.0})
-    timer._inputs = SimpleNamespace(recipe=_recipe, varies_structure=True, has_spikes=False, thins=False)
+    timer._inputs = SimpleNamespace(
+        recipe=_recipe, varies_structure=True, has_spikes=False, has_few_terms=False
+    )
     seen: list[bool] = []
     timer._outputs = SimpleNamespace(
         compare=lambda own, other, recipe, earlier: (
