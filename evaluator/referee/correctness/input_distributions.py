@@ -164,16 +164,6 @@ def few_terms(longest: int, *, negligible: bool = True) -> Variant:
     return variant
 
 
-@dataclass(frozen=True, slots=True)
-class FewTerms:
-    """The input of a problem that may leave few terms of each sum, and how it does."""
-
-    leaf: int
-    variant: Variant
-    trial: Trial
-    """Such inputs with their expected outputs."""
-
-
 def _large(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     del generator
     return values * 16

@@ -144,8 +144,6 @@ FLIP_PEAK: Final = 4.0
 # Timed outputs, which are compared with the baseline's.
 BASELINE_ERROR: Final = 8.0
 """Scales the baseline may err itself: the scale is no less than its error where that was measured."""
-BASELINE_HALF_ERROR: Final = 1.0
-"""The same of half precision, in roundings of the inputs, where terms are few."""
 MAX_DOUBTED_CALLS: Final = 4
 """Calls of a batch that may err more than expected and are compared with exact outputs; more are wrong."""
 MAX_INDEX_FLIPS: Final = 1e-4

@@ -16,6 +16,7 @@ from kernelwright.evaluator.referee.correctness.tolerance import Expected, outpu
 from kernelwright.evaluator.referee.reference.input_structure import computable, variable
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output
 from kernelwright.evaluator.referee.worker.setup import ModelSpec
+from kernelwright.evaluator.schema.errors import ProblemError
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +165,19 @@ class Form:
         tensors = [(leaf.shape, leaf.dtype) for leaf in arguments.leaves]
         return cls((arguments.args, arguments.kwargs), tensors)
 
+    def required(self, earlier: Form | None, problem: str) -> Form:
+        """Require the form of earlier inputs; return it.
+
+        Raises:
+            ProblemError: they differ in more than the values of tensors.
+        """
+        if earlier not in (None, self):
+            raise ProblemError(
+                f"problem {problem}: get_inputs() varies in more than the values of tensors; "
+                "give every draw the same shapes, dtypes and plain arguments"
+            )
+        return self
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -192,6 +206,19 @@ class Origin:
             finite=[count_finite(leaf) for leaf in output.leaves],
             usual=output_scales(solved.expected),
         )
+
+    def require_same_form(self, other: Origin, problem: str) -> None:
+        """Require outputs of the same shapes: memory for them is laid out once.
+
+        Raises:
+            ProblemError: they differ.
+        """
+        if not same_structure(self.tree, other.tree) or self.shapes != other.shapes:
+            shapes = (", ".join(str(tuple(shape)) for shape in origin.shapes) for origin in (self, other))
+            raise ProblemError(
+                f"problem {problem}: two draws of inputs give outputs of different shapes: "
+                f"{' and '.join(shapes)}; return the same shapes for every draw"
+            )
 
     def draw(self) -> Arguments:
         """Its inputs."""

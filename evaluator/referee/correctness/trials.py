@@ -14,12 +14,10 @@ from typing import Final
 import torch
 from torch import nn
 
-from kernelwright.evaluator.ipc.tensor_tree import same_structure
 from kernelwright.evaluator.referee.correctness.input_distributions import (
     AS_GIVEN,
     CONSTANT_INPUTS,
     VARIANTS,
-    FewTerms,
     Starts,
     Variant,
     few_terms,
@@ -63,6 +61,8 @@ _ASSERTING = re.compile(r"binary_cross_entropy\(|BCELoss\(|bernoulli|multinomial
 
 _SMALL: Final = "tiny"
 _FEW: Final = "few_terms"
+_TIMED: Final = frozenset({_FEW, "sparse", "large", "tiny", "outliers"})
+"""Variants that timed calls are given, too: others have nothing of what these tell."""
 _OF_THE_BASE: Final = frozenset({"near_duplicate"})
 """Variants that say something only beside the inputs they were made from, which candidates see first."""
 
@@ -88,10 +88,15 @@ class TrialPool:
         self.draws: list[Draw] = []
         self.skipped: list[str] = []
         """Variants this problem's reference does not stay finite on."""
-        self.few: FewTerms | None = None
-        """Where an input may have few terms."""
+        self._variants: dict[str, tuple[Variant, int | None]] = {
+            name: (variant, None) for name, variant in VARIANTS.items()
+        }
+        """How inputs are varied: all of them, or that of a number alone."""
+        self.unseen: list[Trial] = []
+        """Trials that no candidate is verified on, for timed calls."""
         self.constant = ConstantInputs()
         """Inputs that no draw varies."""
+        self._asserts = reference.device.type == "cuda" and bool(_ASSERTING.search(reference.source))
         self._form: Form | None = None
         self._is_used = False
         self._threads = torch.get_num_threads()
@@ -106,7 +111,7 @@ class TrialPool:
         del base
         self._origins = [self._origin("as_drawn", model) for _ in range(INPUT_DRAWS)]
         self.bases = [origin.trial for origin in self._origins]
-        self._require_same_form()
+        self._origins[0].require_same_form(self._origins[1], reference.problem)
         self._first_draw(first, model, vary=vary)
         self._second_draw(vary=not vary)
 
@@ -166,13 +171,7 @@ class TrialPool:
         """
         with with_threads(self._threads):  # sums differ in their last bits with others
             arguments = self._reference.inputs(seed)
-        form = Form.of(arguments)
-        if form != (self._form or form):
-            raise ProblemError(
-                f"problem {self._reference.problem}: get_inputs() varies in more than the values of tensors; "
-                "give every draw the same shapes, dtypes and plain arguments"
-            )
-        self._form = form
+        self._form = Form.of(arguments).required(self._form, self._reference.problem)
         leaves = arguments.leaves if plain else self.constant.vary_values(arguments.leaves, seed)
         return replace(arguments, leaves=leaves, ordered=self._ordered)
 
@@ -214,16 +213,6 @@ class TrialPool:
             return self._drawn(seed)
 
         return Origin.of(self._noted(self._trial(name, draw, model)), draw)
-
-    def _require_same_form(self) -> None:
-        """Memory for outputs is laid out once: every draw has to fill it."""
-        one, other = self._origins
-        if not same_structure(one.tree, other.tree) or one.shapes != other.shapes:
-            shapes = (", ".join(str(tuple(shape)) for shape in origin.shapes) for origin in self._origins)
-            raise ProblemError(
-                f"problem {self._reference.problem}: two draws of inputs give outputs of different shapes: "
-                f"{' and '.join(shapes)}; return the same shapes for every draw"
-            )
 
     def _variation(self, variant: Variant, origin: Origin, only: int | None = None) -> Draws:
         """Draws of varied inputs; of one of them `only`, where it is given."""
@@ -268,10 +257,16 @@ class TrialPool:
         self._pause = None
 
     def begin_candidate(self) -> None:
-        """Draw a varied trial anew for every candidate but the first: no two see the same trials."""
+        """Draw some trials anew for every candidate but the first: no two see the same trials."""
         if self._is_used:
             self._rotate()
         self._is_used = True
+
+    def draw_unseen(self) -> None:
+        """Draw trials for timed calls, unless a call's answer hangs on those before it."""
+        names = [trial.name for trial in self.draws[0].trials if trial.name in _TIMED]
+        if not self.trace.keeps_state:
+            self.unseen = [made for name in names if (made := self._another(name)) is not None]
 
     def _rotate(self) -> None:
         first = self.draws[0]
@@ -279,18 +274,25 @@ class TrialPool:
         for number in constant:  # its one other element may have been told
             first.trials[number].forget()
             first.trials[number] = self._constant_trial(self._origins[0], first.model, sparse=True)
-        places = [(number, trial) for number, trial in enumerate(first.trials) if trial.name in VARIANTS]
-        if not places:
-            return
-        place, old = self._secret.choice(places)
-        draw = functools.partial(self._drawn, self._seed())
-        origin = self._origins[0]
-        if old.name not in _OF_THE_BASE:
-            origin = replace(origin, trial=self._trial("as_drawn", draw, first.model), redraw=draw)
-        made = self._attempt(old.name, VARIANTS[old.name], origin, first.model)
+        for trials in (first.trials, self.unseen):
+            self._replace_one(trials)
+
+    def _replace_one(self, trials: list[Trial]) -> None:
+        """Draw one of the varied trials anew."""
+        places = [number for number, trial in enumerate(trials) if trial.name in self._variants]
+        made = self._another(trials[place := self._secret.choice(places)].name) if places else None
         if made is not None:
-            first.trials[place] = made
-            old.forget()
+            trials[place].forget()
+            trials[place] = made
+
+    def _another(self, name: str) -> Trial | None:
+        """A trial of the same distribution on other inputs."""
+        draw = functools.partial(self._drawn, self._seed())
+        origin, model = self._origins[0], self.draws[0].model
+        if name not in _OF_THE_BASE:
+            origin = replace(origin, trial=self._trial("as_drawn", draw, model), redraw=draw)
+        variant, only = self._variants[name]
+        return self._attempt(name, variant, origin, model, only=only)
 
     def notes(self) -> list[str]:
         """Variants that are not applicable to this problem."""
@@ -298,10 +300,10 @@ class TrialPool:
 
     def _first_draw(self, seed: int, model: nn.Module, *, vary: bool) -> None:
         origin = self._origins[0]
-        made = {name: self._attempt(name, variant, origin, model) for name, variant in VARIANTS.items()}
-        self.skipped = [name for name, trial in made.items() if trial is None]
-        trials = [self.bases[0], *(trial for trial in made.values() if trial is not None)]
-        trials += self._of_constants(self._origins[0], model, dense=True)
+        made = [(name, self._attempt(name, variant, origin, model)) for name, variant in VARIANTS.items()]
+        self.skipped = [name for name, trial in made if trial is None]
+        trials = [self.bases[0], *(trial for _, trial in made if trial)]
+        trials += self._of_constants(origin, model, dense=True)
         if self._math == "fp32":
             trials += self._precision_trials(trials, model)
         self._add_draw(seed, model, trials, vary=vary)
@@ -328,7 +330,7 @@ class TrialPool:
             left = nonzero_terms(self._reference, model, self._variation(zeros, origin, index)())
             made = self._attempt(_FEW, few, origin, model, only=index) if left <= MAX_FEW_TERMS else None
             if made is not None:
-                self.few = FewTerms(index, few, made)
+                self._variants[_FEW] = few, index
                 yield made
                 return
 
@@ -367,11 +369,6 @@ class TrialPool:
             return arguments.with_leaves(self.constant.vary_all(arguments.leaves, number))
 
         return self._noted(self._trial(CONSTANT_INPUTS, draw, model))
-
-    @property
-    def _asserts(self) -> bool:
-        """An input outside of its domain would kill the device's context."""
-        return self._reference.device.type == "cuda" and bool(_ASSERTING.search(self._reference.source))
 
     def _attempt(
         self,

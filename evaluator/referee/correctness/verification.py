@@ -238,12 +238,7 @@ class Verifier:
     def _wrong(
         self, mismatch: Mismatch, status: Status, note: str, *, steady: bool = False, remark: str = ""
     ) -> CandidateFailed:
-        detail = (
-            f"{_named(mismatch.output)} on {_inputs(mismatch.trial)}: "
-            f"{mismatch.wrong} of {mismatch.total} wrong, "
-            f"error {mismatch.error_ratio:.3g} times the reference's own (limit {mismatch.limit_ratio:.3g}); "
-            f"{mismatch.pattern}{remark}"
-        )
+        detail = describe(mismatch) + remark
         return CandidateFailed(
             status, f"{note}; {detail}" if note else detail, mismatch=mismatch, unsteady=not steady
         )
@@ -330,6 +325,16 @@ def _naming_inputs(trial: Trial) -> Iterator[None]:
         if trial.name in VARIED:
             failure.detail += f"; on {_inputs(trial.name)}"
         raise
+
+
+def describe(mismatch: Mismatch) -> str:
+    """Tell people where outputs are wrong, by how much, and in what pattern."""
+    return (
+        f"{_named(mismatch.output)} on {_inputs(mismatch.trial)}: "
+        f"{mismatch.wrong} of {mismatch.total} wrong, "
+        f"error {mismatch.error_ratio:.3g} times the reference's own (limit {mismatch.limit_ratio:.3g}); "
+        f"{mismatch.pattern}"
+    )
 
 
 def _inputs(name: str) -> str:

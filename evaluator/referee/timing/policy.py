@@ -201,8 +201,9 @@ CALLS_PER_PAIR: Final = 4
 """Calls of a batch from which on one surely has inputs near those of an earlier batch; of fewer, seldomer."""
 REDRAWN_CALLS_PER_PAIR: Final = 16
 """The same where inputs are drawn anew: those that are not moved come again in that call."""
-FEW_TERMS_CHANCE: Final = 0.1
-"""Chance of a turn in which a call has few terms, which is compared but not scored; one surely comes."""
+TRIALS_PER_TURN: Final = 3
+"""Calls of an unscored batch that are trials with exact outputs: other turns' calls are compared with the
+baseline's alone, on inputs that are all of one distribution."""
 LEAST_PAIRED: Final = 0.5
 """Share of batches of few calls that have such inputs."""
 FEW_ZEROS: Final = 0.01

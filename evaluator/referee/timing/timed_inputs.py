@@ -14,7 +14,6 @@ import torch
 
 from kernelwright.evaluator.ipc.tensor_layout import Slot, stacked
 from kernelwright.evaluator.referee.correctness.input_distributions import (
-    FewTerms,
     Starts,
     cached,
     harden,
@@ -40,14 +39,10 @@ class InputRecipe:
     """Factors that each call starts reading at its own place; empty where there are whole new draws."""
     drawn: list[dict[int, torch.Tensor]] = field(default_factory=list)
     """Per call, newly drawn inputs by their place: those whose noise would not make them new."""
-    varied: dict[int, torch.Tensor] = field(default_factory=dict)
-    """Other values of masks, lengths and orders that no draw varies, by their place."""
-    varied_calls: tuple[int, ...] = ()
-    """The calls that get them."""
+    given: dict[int, dict[int, torch.Tensor]] = field(default_factory=dict)
+    """By call, inputs that it is given instead, by their place."""
     near: Near | None = None
     """A call that is given inputs near those of an earlier batch."""
-    few: FewCall | None = None
-    """A call that is given few terms of each sum."""
 
     @property
     def count(self) -> int:
@@ -71,14 +66,6 @@ class Near:
 
     call: int
     earlier: ComparedCall
-
-
-@dataclass(frozen=True, slots=True)
-class FewCall:
-    """A call one of whose inputs has next to nothing for all but a few terms of each sum."""
-
-    call: int
-    seed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +103,10 @@ class TimedInputs:
         *,
         secret: random.Random,
         constant: ConstantInputs | None = None,
-        few: FewTerms | None = None,
         may_be_near: bool = True,
     ) -> None:
         """Unless inputs `may_be_near` earlier ones, no call's are: they could leave their domain."""
         bases = starts.trials
-        self._few = few
         self.trials = bases
         self._starts = starts
         self._constant = constant or ConstantInputs()
@@ -147,7 +132,7 @@ class TimedInputs:
         self._redrawn = [
             index for index, leaf in enumerate(self._leaves) if self.whole_draws or _comes_again(leaf)
         ]
-        self.rehearsed: set[tuple[int, bool, bool, bool]] = set()
+        self.rehearsed: set[tuple[int, bool, bool]] = set()
         """Kinds of batches whose kernels this process has loaded."""
         self._floating = {stack.dtype: stack.device for stack in noisy}
         self._longest = max((stack[0].numel() for stack in noisy), default=0)
@@ -174,11 +159,6 @@ class TimedInputs:
         )
 
     @property
-    def has_few_terms(self) -> bool:
-        """True where an input may have few terms, in turns that are compared and not scored."""
-        return self._few is not None
-
-    @property
     def redraws(self) -> bool:
         """True where any input is drawn anew for each call."""
         return bool(self._redrawn)
@@ -193,14 +173,12 @@ class TimedInputs:
         count: int,
         earlier: ComparedCall | None = None,
         *,
-        varied: bool = False,
         spiked: bool = True,
-        few_terms: bool = False,
+        given: dict[int, dict[int, torch.Tensor]] | None = None,
     ) -> InputRecipe:
         """Decide on the inputs of a batch; one call's may be near those of an earlier call.
 
-        With `varied`, some calls get other masks, lengths and orders; unless `spiked`, no element stands out.
-        With `few_terms`, a call has few terms, where an input may.
+        Unless `spiked`, no element stands out; some calls may be `given` inputs instead.
         """
         draws = 1 if self.has_spikes else self._draws  # in the others elements stand out already
         bases = torch.tensor([self._secret.randrange(draws) for _ in range(count)], device="cpu")
@@ -215,22 +193,20 @@ class TimedInputs:
         offset = step * self._secret.randrange(max(1, (policy.NOISE_SLACK - stride * count) // step))
         starts = self._starts if spiked else replace(self._starts, spiked=0)
         noise = {} if self.whole_draws else self._draw_noise(starts)
-        few = FewCall(self._secret.randrange(count), self._secret.getrandbits(48)) if few_terms else None
-        made = InputRecipe(bases, offset, stride, noise, drawn, near=near, few=few)
-        if not varied:
-            return made
+        return InputRecipe(bases, offset, stride, noise, drawn, given or {}, near)
+
+    def varied_recipe(self, count: int) -> InputRecipe:
+        """Decide on the inputs of a batch; some calls get other masks, lengths and orders."""
         leaves = self._starts.trials[0].arguments.leaves
+        others = self._constant.structural_variations(leaves, self._secret.getrandbits(48))
         calls = self._secret.sample(range(count), count - count // 2)
-        return replace(
-            made,
-            varied=self._constant.structural_variations(leaves, self._secret.getrandbits(48)),
-            varied_calls=tuple(calls),
-        )
+        return self.recipe(count, given=dict.fromkeys(calls, others))
 
     def another(self, recipe: InputRecipe) -> InputRecipe:
         """Make a recipe of the same kind, with other inputs."""
-        made = self.recipe(recipe.count, varied=bool(recipe.varied))
-        return replace(made, near=recipe.near, few=recipe.few)
+        leaves = self.trials[0].arguments.leaves
+        given = {call: {index: leaves[index] for index in own} for call, own in recipe.given.items()}
+        return replace(self.recipe(recipe.count, given=given), near=recipe.near)
 
     def _near(self, count: int, earlier: ComparedCall) -> Near | None:
         """Choose a call for nearby inputs; seldom of few: it could be worked out from the earlier one."""
@@ -277,22 +253,12 @@ class TimedInputs:
                     )
                 else:
                     places[part].copy_(sources)
-            for call in recipe.varied_calls if index in recipe.varied else ():
-                places[call].copy_(recipe.varied[index])
+            for call, leaves in recipe.given.items():
+                if index in leaves:
+                    places[call].copy_(leaves[index])
             if noisy and recipe.near is not None:
                 place = places[recipe.near.call : recipe.near.call + 1]
                 self._publish_near(index, place, recipe, recipe.near)
-            if recipe.few is not None:
-                self._leave_few_terms(index, places[recipe.few.call], recipe.few)
-
-    def _leave_few_terms(self, index: int, place: torch.Tensor, call: FewCall) -> None:
-        """Leave few terms of an input, if it is the one that may have few."""
-        if self._few is not None and index == self._few.leaf:
-            generator, keep = torch.Generator(place.device).manual_seed(call.seed), self._leaves[index].keep
-            dense = place.contiguous()  # the same pieces, whatever the strides
-            for piece in torch.split(dense.view(-1), policy.CHUNK_ELEMENTS[place.device.type]):
-                piece.copy_(self._few.variant(piece, generator))
-            place.copy_(dense if keep is None else keep(dense))
 
     def arguments(self, recipe: InputRecipe, call: int) -> Arguments:
         """Make the inputs of one call of a batch again."""
@@ -304,10 +270,8 @@ class TimedInputs:
                 self._multiply(index, place, sources, self._factors(index, sources, call, recipe))
                 if recipe.near is not None and recipe.near.call == call:
                     self._publish_near(index, place, recipe, recipe.near)
-            if index in recipe.varied and call in recipe.varied_calls:
-                place[0].copy_(recipe.varied[index])
-            if recipe.few is not None and recipe.few.call == call:
-                self._leave_few_terms(index, place[0], recipe.few)
+            if index in (given := recipe.given.get(call, {})):
+                place[0].copy_(given[index])
             leaves.append(place[0])
         return self.trials[0].arguments.with_leaves(leaves)
 

@@ -24,11 +24,9 @@ from kernelwright.evaluator.referee.correctness.discontinuities import (
     most_jumping,
 )
 from kernelwright.evaluator.referee.correctness.groups import as_real, bulk_rms, finite_or_zero, grouped, rms
-from kernelwright.evaluator.referee.correctness.input_distributions import FewTerms
 from kernelwright.evaluator.referee.correctness.op_trace import ReductionTerms
 from kernelwright.evaluator.referee.correctness.policy import (
     BASELINE_ERROR,
-    BASELINE_HALF_ERROR,
     CHUNK_ELEMENTS,
     EXACT_LIMIT,
     FLIP_LEEWAY,
@@ -36,14 +34,12 @@ from kernelwright.evaluator.referee.correctness.policy import (
     MAX_UNSETTLED,
     NEARLY_MEAN,
     PRECISE_TYPES,
-    PRECISION_LIMIT,
     SMALLEST_SCALE,
 )
 from kernelwright.evaluator.referee.correctness.tolerance import (
     Expected,
     change_limit,
     dtype_limit,
-    precision_limit,
 )
 from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.reference.effects import AFTERWARDS
@@ -51,8 +47,8 @@ from kernelwright.evaluator.referee.reference.input_structure import computable
 from kernelwright.evaluator.referee.reference.reference import Arguments
 from kernelwright.evaluator.referee.timing.timed_inputs import InputRecipe, Near, TimedInputs
 
-ExactCheck = Callable[[Arguments, list[torch.Tensor], float, float], bool]
-"""Tells whether outputs for some inputs are correct, within a limit of a group and one of a whole output."""
+ExactCheck = Callable[[Arguments, list[torch.Tensor], float], bool]
+"""Tells whether outputs for some inputs are correct, within a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +77,9 @@ class _Leaf:
     """True where its exact values are finite in all draws, whatever the reference makes of them."""
     roundoff: tuple[float, float] | None
     """Response to one rounding of every input, absolute and relative; None where changes are not compared."""
-    is_double: bool
-    """True where the unit of errors is a rounding in double precision."""
-    few_roundoff: float | None
-    """The relative one where terms are few; None where such calls are not compared."""
 
     @classmethod
-    def of(
-        cls, trials: Sequence[Trial], index: int, name: str, *, is_returned: bool, few: FewTerms | None
-    ) -> _Leaf:
+    def of(cls, trials: Sequence[Trial], index: int, name: str, *, is_returned: bool) -> _Leaf:
         """Collect what the draws' exact outputs tell about an output; state is not `is_returned`."""
         expected = [trial.expected for trial in trials]
         precision, tolerance = _precision(expected, index), _flip_tolerance(expected, index)
@@ -103,8 +93,6 @@ class _Leaf:
             tolerance=tolerance,
             may_overflow=all(_is_finite(each, index) for each in expected),
             roundoff=_roundoff(expected, index) if is_smooth and precision in PRECISE_TYPES else None,
-            is_double=expected[0].is_double,
-            few_roundoff=_few_roundoff(few, index) if is_smooth and precision.itemsize > 1 else None,
         )
 
 
@@ -117,13 +105,11 @@ class TimedOutputs:
         *,
         limit: float,
         change: ReductionTerms | None = None,
-        few: FewTerms | None = None,
         is_correct: ExactCheck | None = None,
     ) -> None:
         """`limit` is for whole new draws; each trial that calls start from has its own.
 
-        With `change`, the terms of the reference's reductions, changes between nearby inputs are compared,
-        and with `few` calls of few terms.
+        With `change`, the terms of the reference's reductions, changes between nearby inputs are compared.
         `is_correct` decides about calls that err more than the draws let expect.
         """
         self._change = change
@@ -136,7 +122,7 @@ class TimedOutputs:
         effects = [name + AFTERWARDS for name in output.effects.names]
         names = [*(f"output {index}" for index in range(output.returned)), *effects]
         self._leaves = [
-            _Leaf.of(trials, index, name, is_returned=index < output.returned, few=few)
+            _Leaf.of(trials, index, name, is_returned=index < output.returned)
             for index, name in enumerate(names)
         ]
 
@@ -179,18 +165,9 @@ class TimedOutputs:
                 if found.mismatch and not (is_doubtful and self._are_correct(candidate, recipe, calls)):
                     place = f"timed calls {part.start + 1} to {part.start + len(own[rows])}"
                     return OutputComparison(f"{leaf.name}, {place}: {found.mismatch}", total)
-        found_coarse = self._compare_change(candidate, baseline, recipe.near) or self._compare_few(
-            candidate, baseline, recipe
-        )
-        return OutputComparison(found_coarse, total)
+        return OutputComparison(self._compare_change(candidate, baseline, recipe.near), total)
 
-    def _are_correct(
-        self,
-        candidate: list[torch.Tensor],
-        recipe: InputRecipe,
-        calls: Sequence[int],
-        overall: float = math.inf,
-    ) -> bool:
+    def _are_correct(self, candidate: list[torch.Tensor], recipe: InputRecipe, calls: Sequence[int]) -> bool:
         """Compare calls that err more than expected with exact outputs for their own inputs.
 
         Some inputs answer to roundings far more than any of the draws did, such as nearly singular matrices.
@@ -200,7 +177,7 @@ class TimedOutputs:
         for call in calls:
             outputs = [leaf[call] for leaf in candidate if len(leaf) == recipe.count]
             arguments = self._inputs.arguments(recipe, call)
-            if not self._is_correct(arguments, outputs, self._limits[int(recipe.bases[call])], overall):
+            if not self._is_correct(arguments, outputs, self._limits[int(recipe.bases[call])]):
                 return False
         return True
 
@@ -225,30 +202,6 @@ class TimedOutputs:
                 return (
                     f"{leaf.name}, timed call {near.call + 1} beside one with nearby inputs: their "
                     f"difference errs {ratio:.3g} times a rounding of the inputs; {COARSE}"
-                )
-        return ""
-
-    def _compare_few(
-        self, candidate: list[torch.Tensor], baseline: list[torch.Tensor], recipe: InputRecipe
-    ) -> str:
-        """Compare whole outputs of a call of few terms: adding those errs little, narrow operands as ever."""
-        few = recipe.few
-        if few is None or self._is_correct is None:
-            return ""  # what no exact outputs can settle is left alone
-        for index, leaf in enumerate(self._leaves):
-            if leaf.few_roundoff is None:
-                continue
-            own, other = candidate[index][few.call], baseline[index][few.call]
-            unit = max(leaf.few_roundoff * _size(other), SMALLEST_SCALE)
-            ratio = bulk_rms(as_real(own - other), as_real(other)) / unit
-            most = precision_limit(PRECISION_LIMIT, leaf.precision, is_double=leaf.is_double)
-            most += BASELINE_HALF_ERROR if leaf.precision.itemsize == 2 else BASELINE_ERROR
-            if not ratio <= most and not self._are_correct(
-                candidate, recipe, [few.call], overall=PRECISION_LIMIT
-            ):
-                return (
-                    f"{leaf.name}, timed call {few.call + 1}, with few terms in each sum: "
-                    f"it errs {ratio:.3g} times a rounding of the inputs; {COARSE}"
                 )
         return ""
 
@@ -294,14 +247,6 @@ def _roundoff(expected: list[Expected], leaf: int) -> tuple[float, float] | None
         if each.roundoffs and (unit := each.roundoffs[leaf]) is not None
     ]
     return (max(unit for unit, _ in known), max(share for _, share in known)) if known else None
-
-
-def _few_roundoff(few: FewTerms | None, leaf: int) -> float | None:
-    """Response of a leaf to one rounding of inputs of few terms, relative to its size; None if it jumps."""
-    if few is None or _flip_tolerance([few.trial.expected], leaf).together:
-        return None
-    known = _roundoff([few.trial.expected], leaf)
-    return None if known is None else known[1]
 
 
 def _size(values: torch.Tensor) -> float:

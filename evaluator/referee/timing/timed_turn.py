@@ -93,7 +93,7 @@ class TurnRunner:
 
         The first launch of a kernel loads it, which waits until the device's watch gives up.
         """
-        kind = recipe.count, bool(recipe.varied), recipe.near is not None, recipe.few is not None
+        kind = recipe.count, bool(recipe.given), recipe.near is not None
         rehearsed = self._inputs.rehearsed
         if self._device.torch_device.type == "cuda" and kind not in rehearsed:
             other = self._inputs.another(recipe)

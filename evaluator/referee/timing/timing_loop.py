@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import torch
 
 from kernelwright.evaluator.devices import Device
+from kernelwright.evaluator.referee.correctness.comparison import compare
 from kernelwright.evaluator.referee.correctness.discontinuities import FlippedElements
+from kernelwright.evaluator.referee.correctness.trial_cache import Trial
+from kernelwright.evaluator.referee.correctness.verification import describe
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.claimed_time import (
     Batch,
@@ -28,6 +33,8 @@ from kernelwright.evaluator.referee.timing.timed_turn import TurnRunner
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.schema.evaluation import Status
+
+_WRONG_WHEN_TIMED: Final = "right when verified, wrong when timed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +62,12 @@ class InterleavedTimer:
         outputs: TimedOutputs,
         schedule: Schedule,
         secret: random.Random,
+        *,
+        unseen: Sequence[Trial] = (),
     ) -> None:
+        """Calls on `unseen` trials are hidden in a candidate's batches."""
         self.batch = schedule.batch
+        self._unseen = unseen
         self._inputs = inputs
         self._outputs = outputs
         self._schedule = schedule
@@ -79,7 +90,7 @@ class InterleavedTimer:
         """
         turns, stop = PairedTurns(self.batch), StopRule(self._schedule)
         most = self._schedule.max_turns * policy.TURNS_FACTOR[self.batch.kind]
-        few_terms_turn = self._secret.randint(1, min(_fewest_turns(self.batch), most))
+        hidden = self._trials_by_turn(min(_fewest_turns(self.batch), most))
         while not stop.is_reached(turns):
             spiked = self._next_kind()
             turns.add_batch(*self._turn(candidate, baseline, self.batch.calls, spiked=spiked), spiked=spiked)
@@ -87,9 +98,10 @@ class InterleavedTimer:
                 turns.add_single_call(*self._turn(candidate, baseline, 1))
             if self._varies and self._secret.random() < policy.VARIED_TURN_CHANCE:
                 self._turn(candidate, baseline, self.batch.calls, varied=True)
-            is_due = len(turns.candidate.batches) == few_terms_turn
-            if self._compares_few_terms and (is_due or self._secret.random() < policy.FEW_TERMS_CHANCE):
-                self._turn(candidate, baseline, self.batch.calls, few_terms=True)
+            for trials in hidden.pop(len(turns.candidate.batches), ()):
+                self._trial_turn(candidate, trials)
+        for trials in itertools.chain(*hidden.values()):
+            self._trial_turn(candidate, trials)
         if self._varies:
             self._turn(candidate, baseline, self.batch.calls, varied=True)
         may_differ = self._inputs.has_spikes and self._schedule.single_calls
@@ -107,10 +119,38 @@ class InterleavedTimer:
         """Inputs that no draw varies are varied in turns that are compared and not scored."""
         return self._inputs.varies_structure and self._schedule.single_calls
 
-    @property
-    def _compares_few_terms(self) -> bool:
-        """Sums of few terms tell narrow operands, and weights; they may take less time, so none scores."""
-        return self._inputs.has_few_terms and self._schedule.single_calls
+    def _trials_by_turn(self, turns: int) -> dict[int, list[list[Trial]]]:
+        """Spread the unseen trials over the first turns: which calls are theirs, nobody can tell."""
+        trials = list(self._unseen) if self._schedule.single_calls else []
+        self._secret.shuffle(trials)
+        step = max(1, min(policy.TRIALS_PER_TURN, self.batch.calls // 2))
+        hidden: dict[int, list[list[Trial]]] = {}
+        for begin in range(0, len(trials), step):
+            hidden.setdefault(self._secret.randint(1, turns), []).append(trials[begin : begin + step])
+        return hidden
+
+    def _trial_turn(self, candidate: CallBuffers, trials: list[Trial]) -> None:
+        """Run a batch some of whose calls are trials, and compare these with exact outputs.
+
+        Their inputs may take more or less time than others, so the batch is not scored.
+        """
+        calls = self._secret.sample(range(self.batch.calls), len(trials))
+        given = {
+            call: dict(enumerate(trial.arguments.leaves)) for call, trial in zip(calls, trials, strict=True)
+        }
+        recipe = self._inputs.recipe(self.batch.calls, given=given)
+        _, outputs = self._runner.run(candidate, recipe, lead=self.batch.lead, overwrites=True)
+        for call, trial in zip(calls, trials, strict=True):
+            found = compare(
+                trial.expected,
+                [leaf[call] for leaf in outputs if len(leaf) == recipe.count],
+                limit=trial.limit,
+                trial=trial.name,
+                overall=trial.overall,
+            )
+            if found.mismatch is not None:
+                detail = f"{_WRONG_WHEN_TIMED}: {describe(found.mismatch)}"
+                raise CandidateFailed(Status.WRONG_VALUES, detail)
 
     def solo(self, buffers: CallBuffers, turns: int) -> TurnLog:
         """Time one worker by itself."""
@@ -141,11 +181,13 @@ class InterleavedTimer:
         *,
         varied: bool = False,
         spiked: bool = True,
-        few_terms: bool = False,
     ) -> tuple[Turn, Turn]:
         """Run both once, in random order, on the same inputs, and compare their outputs."""
-        earlier = None if varied or few_terms else self._earlier.get(spiked)
-        recipe = self._inputs.recipe(calls, earlier, varied=varied, spiked=spiked, few_terms=few_terms)
+        recipe = (
+            self._inputs.varied_recipe(calls)
+            if varied
+            else self._inputs.recipe(calls, self._earlier.get(spiked), spiked=spiked)
+        )
         lead = self.batch.lead if calls == self.batch.calls else 0
         order = [candidate, baseline]
         self._secret.shuffle(order)
@@ -158,9 +200,8 @@ class InterleavedTimer:
         found = self._outputs.compare(outputs, expected, recipe, self._flipped)
         self._flipped = found.flipped
         if found.mismatch:
-            detail = f"right when verified, wrong when timed: {found.mismatch}"
-            raise CandidateFailed(Status.WRONG_VALUES, detail)
-        if not (varied or few_terms):
+            raise CandidateFailed(Status.WRONG_VALUES, f"{_WRONG_WHEN_TIMED}: {found.mismatch}")
+        if not varied:
             self._earlier[spiked] = self._kept(recipe, outputs, expected)
         return turn, baseline_turn
 

@@ -68,15 +68,15 @@ class TimingSession:
             pool.fresh,
             secret=secret,
             constant=pool.constant,
-            few=pool.few,
             may_be_near=_may_be_near(pool),
         )
+        if config.measure:
+            pool.draw_unseen()
         terms = pool.trace.terms
         self._outputs = TimedOutputs(
             self._inputs,
             limit=limit(config.math.value, zero_mean=False, terms=terms),
             change=terms if config.math is Math.FP32 else None,
-            few=pool.few,
             is_correct=None if pool.trace.keeps_state else self._is_correct,
         )
         self.call_ms = self._about_ms(pool) if self.kind == "cuda" else 0.0
@@ -149,19 +149,19 @@ class TimingSession:
         )
 
     def _timer(self, schedule: Schedule) -> InterleavedTimer:
-        return InterleavedTimer(self.device, self._inputs, self._outputs, schedule, self._secret)
+        unseen = self._pool.unseen
+        return InterleavedTimer(
+            self.device, self._inputs, self._outputs, schedule, self._secret, unseen=unseen
+        )
 
     def _batch(self, count: int, queued: bool) -> Batch:
         return Batch(self.kind, count, queued=queued, lead=self._lead)
 
-    def _is_correct(
-        self, arguments: Arguments, outputs: list[torch.Tensor], limit: float, overall: float
-    ) -> bool:
+    def _is_correct(self, arguments: Arguments, outputs: list[torch.Tensor], limit: float) -> bool:
         """Compare outputs with exact ones of the timed model."""
         model, math_policy = self._pool.draws[0].model, self._config.math.value
         expected = expect(self._reference, model, arguments, math_policy, self._pool.trace)
-        found = compare(expected, outputs, limit=limit, trial="timed", overall=overall)
-        return found.mismatch is None
+        return compare(expected, outputs, limit=limit, trial="timed").mismatch is None
 
     def _about_ms(self, pool: TrialPool) -> float:
         """Return the least of a few calls: others may use the device, and this process may be stopped."""

@@ -163,7 +163,7 @@ def test_some_calls_of_a_turn_that_is_not_scored_have_other_masks() -> None:
     memory = torch.zeros(size, dtype=torch.uint8)
     masks = []
     for varied in (False, True):
-        inputs.publish(memory, slots, inputs.recipe(8, varied=varied))
+        inputs.publish(memory, slots, inputs.varied_recipe(8) if varied else inputs.recipe(8))
         masks.append(stacked(memory, slots[1], 0, 8).flatten(1).all(1).tolist())
     assert inputs.varies_structure
     assert masks[0] == [True] * 8

@@ -199,6 +199,19 @@ def test_one_varied_trial_is_drawn_anew_at_a_time() -> None:
     assert new[0].limit == old[0].limit
 
 
+def test_timed_calls_get_trials_on_inputs_that_no_candidate_was_verified_on() -> None:
+    pool = _pool(_reference())
+    pool.draw_unseen()
+    verified = [trial.arguments.leaves[0] for trial in pool.draws[0].trials]
+    assert {"large", "tiny", "sparse", "outliers"} <= {trial.name for trial in pool.unseen}
+    for trial in pool.unseen:
+        assert not any(torch.equal(trial.arguments.leaves[0], leaf) for leaf in verified)
+    pool.begin_candidate()
+    before = list(pool.unseen)
+    pool.begin_candidate()
+    assert sum(one is not other for one, other in zip(pool.unseen, before, strict=True)) == 1
+
+
 def test_where_inputs_cannot_vary_trials_stay() -> None:
     pool = _pool(
         _reference(

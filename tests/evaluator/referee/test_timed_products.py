@@ -122,53 +122,6 @@ def test_two_bfloat16_terms_are_found_when_timed(length):
     assert "nearby inputs" in _changed(length, lambda a, b: _two_terms(a) @ _two_terms(b))
 
 
-LEARNED = """
-import torch
-from torch import nn
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(512, 32, dtype=torch.{dtype}))
-    def forward(self, x):
-        return x @ self.weight
-def get_inputs():
-    return [torch.randn(4, 512, dtype=torch.{dtype})]
-"""
-
-
-def _with_few_terms(dtype: str, rounded: Callable[[torch.Tensor], torch.Tensor]) -> str:
-    """What is wrong with a call of few terms where the weights are rounded."""
-    pool = TrialPool(_reference(LEARNED.format(dtype=dtype)), math="fp32", secret=random.Random(1))
-    inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(2), few=pool.few)
-    outputs = TimedOutputs(inputs, limit=1e6, few=pool.few, is_correct=lambda *_: False)
-    slots, size = place([pool.bases[0].arguments.leaves[0]], count=16, block=0)
-    memory, recipe = torch.zeros(size, dtype=torch.uint8), inputs.recipe(16, few_terms=True)
-    assert recipe.few is not None
-    inputs.publish(memory, slots, recipe)
-    (x,) = (stacked(memory, slot, 0, 16) for slot in slots)
-    assert torch.equal(x[recipe.few.call], inputs.arguments(recipe, recipe.few.call).leaves[0])
-    weight = next(pool.draws[0].model.parameters()).detach()
-    return outputs.compare([x @ rounded(weight)], [x @ weight], recipe, {}).mismatch
-
-
-def _in_24_bits(values: torch.Tensor) -> torch.Tensor:
-    return (values.view(torch.int32) + 128).bitwise_and(-256).view(torch.float32)
-
-
-def _in_44_bits(values: torch.Tensor) -> torch.Tensor:
-    return (values.view(torch.int64) + (1 << 8)).bitwise_and(-1 << 9).view(torch.float64)
-
-
-def test_weights_of_fewer_bits_are_found_where_terms_are_few():
-    assert "few terms" in _with_few_terms("float32", _in_24_bits)
-    assert "few terms" in _with_few_terms("float64", _in_44_bits)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
-def test_a_rounding_of_weights_stays_inside_where_terms_are_few(dtype):
-    assert _with_few_terms(dtype, lambda weight: weight * (1 + torch.finfo(weight.dtype).eps / 2)) == ""
-
-
 WHOLE_DRAWS = """
 import torch
 from torch import nn
@@ -231,12 +184,10 @@ def test_no_call_is_near_where_no_input_moves():
         pool.starts(),
         pool.fresh,
         secret=random.Random(2),
-        few=pool.few,
         may_be_near=any(trial.near is not None for trial in pool.draws[0].trials),
     )
     assert inputs.whole_draws
     assert inputs.recipe(32, ComparedCall(inputs.recipe(32), 1, [], [])).near is None
-    assert not inputs.has_few_terms
 
 
 def test_no_call_is_near_where_inputs_could_leave_their_domain():
@@ -245,37 +196,6 @@ def test_no_call_is_near_where_inputs_could_leave_their_domain():
         inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(2), may_be_near=may_be_near)
         recipe = inputs.recipe(16, ComparedCall(inputs.recipe(16), 1, [], []))
         assert (recipe.near is not None) == may_be_near
-
-
-MASKED = """
-import torch
-from torch import nn
-class Model(nn.Module):
-    def forward(self, mask, x):
-        return (mask * x).sum(-1)
-def get_inputs():
-    return [(torch.rand(64, 8) > 0.3).float(), torch.randn(64, 8)]
-"""
-
-
-def test_no_mask_has_few_terms():
-    pool = TrialPool(_reference(MASKED), math="fp32", secret=random.Random(1))
-    assert pool.few is None or pool.few.leaf == 1
-
-
-def test_inputs_of_few_terms_are_made_again_whatever_their_strides():
-    source = LEARNED.format(dtype="float32").replace(
-        "torch.randn(4, 512, dtype=torch.float32)", "torch.randn(512, 4096).T"
-    )
-    pool = TrialPool(_reference(source), math="fp32", secret=random.Random(1))
-    inputs = TimedInputs(pool.starts(), pool.fresh, secret=random.Random(2), few=pool.few)
-    slots, size = place([pool.bases[0].arguments.leaves[0]], count=2, block=0)
-    memory, recipe = torch.zeros(size, dtype=torch.uint8), inputs.recipe(2, few_terms=True)
-    assert recipe.few is not None
-    inputs.publish(memory, slots, recipe)
-    (x,) = (stacked(memory, slot, 0, 2) for slot in slots)
-    assert not x[0].is_contiguous()
-    assert torch.equal(x[recipe.few.call], inputs.arguments(recipe, recipe.few.call).leaves[0])
 
 
 @pytest.mark.parametrize("length", LENGTHS)

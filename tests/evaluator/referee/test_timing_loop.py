@@ -18,24 +18,25 @@ from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
+from tests.evaluator.referee.timed_trials import LOOSE, made_trial
 
 
 def _recipe(
     count: int,
     earlier: object = None,
     *,
-    varied: bool = False,
     spiked: bool = True,
-    few_terms: bool = False,
+    given: dict[int, dict[int, torch.Tensor]] | None = None,
 ) -> InputRecipe:
-    del earlier, few_terms
-    bases = torch.zeros(count, dtype=torch.int64)
-    return InputRecipe(bases, 0, 1, {}, varied_calls=tuple(range(count)) if varied else ())
+    del earlier
+    return InputRecipe(torch.zeros(count, dtype=torch.int64), 0, 1, {}, given=given or {})
 
 
-INPUTS = cast(
-    TimedInputs, SimpleNamespace(recipe=_recipe, varies_structure=False, has_spikes=True, has_few_terms=False)
-)
+def _varied_recipe(count: int) -> InputRecipe:
+    return _recipe(count, given={call: {} for call in range(count)})
+
+
+INPUTS = cast(TimedInputs, SimpleNamespace(recipe=_recipe, varies_structure=False, has_spikes=True))
 
 
 def _timer(schedule: Schedule, took_ms: dict[str, float], mismatch: str = "") -> InterleavedTimer:
@@ -93,12 +94,12 @@ def test_turns_on_varied_inputs_are_compared_the_last_among_them_and_not_scored(
     schedule = Schedule(Batch("cuda", 1), 0.0, max_turns=20, call_timeout_s=5.0, single_calls=single_calls)
     timer: Any = _timer(schedule, {"one": 1.0, "other": 1.0})
     timer._inputs = SimpleNamespace(
-        recipe=_recipe, varies_structure=True, has_spikes=False, has_few_terms=False
+        recipe=_recipe, varied_recipe=_varied_recipe, varies_structure=True, has_spikes=False
     )
     seen: list[bool] = []
     timer._outputs = SimpleNamespace(
         compare=lambda own, other, recipe, earlier: (
-            seen.append(bool(recipe.varied_calls)) or OutputComparison("", {})
+            seen.append(bool(recipe.given)) or OutputComparison("", {})
         )
     )
     turns = timer.compare(_buffers("one"), _buffers("other"))
@@ -196,3 +197,31 @@ def test_elements_stand_out_in_every_other_batch_in_an_order_that_nobody_knows()
     done = timer.compare(_buffers("one"), _buffers("other"))
     pairs = [tuple(done.spiked[begin : begin + 2]) for begin in range(0, len(done.spiked) - 1, 2)]
     assert set(pairs) == {(True, False), (False, True)}
+
+
+def test_every_unseen_trial_is_hidden_once_in_an_unscored_batch_and_compared_with_exact_outputs():
+    trials = [made_trial("large", LOOSE) for _ in range(5)]
+    schedule = Schedule(Batch("cuda", 8), 0.0, max_turns=20, call_timeout_s=5.0)
+    timer: Any = _timer(schedule, {"one": 1.0, "other": 1.0})
+    timer._unseen, places, errors = trials, [], [0.0]
+
+    def run(
+        buffers: CallBuffers, recipe: InputRecipe, *, lead: int, overwrites: bool
+    ) -> tuple[Turn, list[torch.Tensor]]:
+        del buffers, lead, overwrites
+        outputs = torch.zeros(recipe.count, 8, 64)
+        for call, leaves in recipe.given.items():
+            outputs[call] = leaves[0] + errors[0]  # the reference returns its input
+        places.extend(recipe.given)
+        return Turn(1.0, 1.0, 1.0), [outputs]
+
+    timer._runner = SimpleNamespace(run=run)
+    turns = timer.compare(_buffers("one"), _buffers("other"))
+    assert len(places) == len(trials)
+    assert len(set(places)) > 1
+    assert len(turns.candidate.batches) == len(turns.baseline.batches)
+    errors[0] = 1e-2
+    with pytest.raises(
+        CandidateFailed, match="wrong when timed: output on large inputs"
+    ):
+        timer.compare(_buffers("one"), _buffers("other"))
