@@ -16,6 +16,7 @@ from typing import Any, Final, Self, TypeVar
 from kernelwright.evaluator.analysis.static_checks import screen
 from kernelwright.evaluator.backends.registry import check_packages
 from kernelwright.evaluator.building.builder import Builder
+from kernelwright.evaluator.building.builds_ahead import BuildsAhead
 from kernelwright.evaluator.building.full_header_check import FullHeaderBuild, rebuild
 from kernelwright.evaluator.driver.cancellation import CancelToken
 from kernelwright.evaluator.driver.device_scheduler import DeviceScheduler
@@ -57,8 +58,6 @@ from kernelwright.evaluator.schema.source_version import distribution_version, i
 T = TypeVar("T")
 _IDLE_REFEREES: Final = 2
 """Warm referees kept for recent problems; each holds a problem's trials and memory of its device."""
-_TORCH_BUILDER: Final = "cpp_extension"
-"""A source that names torch's builder will need the headers of fast builds, which are prepared ahead."""
 
 
 class Evaluator:
@@ -107,10 +106,7 @@ class Evaluator:
     def _evaluate_on(
         self, task: _Task, stages: StageTimer, stop: CancelToken, device: str, others_evicted: bool
     ) -> Evaluation:
-        stages.enter(Stage.OPEN)  # LOAD, BUILD, VERIFY, …, DECIDE: referee/evaluate_candidate.py
         resources = self._resources_of(task.tier)
-        if _TORCH_BUILDER in task.candidate.source:
-            resources.builder.prepare_ahead()
         states, memory = GpuStates(device), resources.measurements
         states.note("before")
 
@@ -120,6 +116,11 @@ class Evaluator:
             stages.enter(stage)
 
         job = EvaluationJob(on_stage=announce, stop=stop, others_evicted=others_evicted)
+        job.ahead = BuildsAhead(resources.builder, task.candidate.source, task.config, device)
+        if self._referees.knows(task.referee_key(device)):  # none is to wait for a compiler
+            stages.enter(Stage.BUILD)
+            job.ahead.wait(lambda: stop.is_set)
+        stages.enter(Stage.OPEN)  # LOAD, BUILD, VERIFY, …, DECIDE: referee/evaluate_candidate.py
         with self._referee(task, device, job) as referee:
             answer = referee.evaluate(task.candidate, job)
         return task.evaluation(

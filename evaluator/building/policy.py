@@ -15,6 +15,15 @@ MAX_REQUEST_ERRORS: Final = 3
 MAX_ERROR_CHARACTERS: Final = 200
 """Characters of each of these errors."""
 
+MAX_PREDICTED_BUILDS: Final = 4
+"""Builds of a candidate that are predicted from its text; more begin when it asks for them."""
+MAX_PREDICTION_STEPS: Final = 2_000
+"""Expressions looked at for that: names may refer to names."""
+LOOK_S: Final = 0.5
+"""Seconds between two looks at whether a build that is waited for is still wanted."""
+MAX_PREDICTED_CHARACTERS: Final = 1 << 20
+"""Characters of a predicted text: sums of sums double with each line."""
+
 MAX_FLAG_CHARACTERS: Final = 4_000
 """Characters of one flags entry, which may hold several flags."""
 MAX_FLAGS_CHARACTERS: Final = 32_000

@@ -51,7 +51,8 @@ class BuildBroker:
         job.extend(waited_s)
         if worker.role not in _ASIDE:
             job.enter(job.stage)
-            job.record(_with_resources(outcome.build, outcome.shared_object))
+            build = job.ahead.as_built(outcome.build) if job.ahead is not None else outcome.build
+            job.record(_with_resources(build, outcome.shared_object))
         if worker.watch is not None and outcome.shared_object is not None:
             worker.watch.libraries.append(outcome.shared_object)
             worker.watch.sources.update(outcome.sources)

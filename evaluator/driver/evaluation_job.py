@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kernelwright.evaluator.building.builds_ahead import BuildsAhead
 from kernelwright.evaluator.driver.cancellation import CancelToken
 from kernelwright.evaluator.driver.policy import MOST_FAILED_BUILDS, OUTPUT_TAIL
 from kernelwright.evaluator.schema.evaluation import Build, Stage
@@ -30,6 +31,8 @@ class EvaluationJob:
     device_s: float = 0.0
     """Seconds it had the device alone."""
     stop: CancelToken = field(default_factory=CancelToken)
+    ahead: BuildsAhead | None = None
+    """Builds that began before the candidate asked for them."""
 
     def begin(self, source: str, total_s: float) -> None:
         """Begin the evaluation of a candidate, which has so many seconds."""

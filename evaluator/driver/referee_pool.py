@@ -44,6 +44,11 @@ class RefereePool:
         with self._changed:
             return key in self._problems and bool(self._problems[key].idle)
 
+    def knows(self, key: str) -> bool:
+        """True while a referee waits or works under a key, or is being opened."""
+        with self._changed:
+            return key in self._problems
+
     def take(self, key: str, device: str, stop: CancelToken) -> RefereeClient | None:
         """One that waits under a key, or will soon; None to open another. `keep` or `lose` has to follow.
 

@@ -2,6 +2,7 @@
 
     python tests/benchmarks/throughput.py cpu
     python tests/benchmarks/throughput.py cuda --limit 40 --serial 8
+    python tests/benchmarks/throughput.py cuda --problems 6 --each 20 --workers 12 --serial 0
 
 Both get the same mixture of good, wrong, broken, raising and hanging candidates with the same time limits,
 and nothing is cached before. The serial evaluator may be given a sample only, of each kind its share; its
@@ -29,7 +30,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from support.candidate_mix import Entry, Kind, mixture
+from support.candidate_mix import Entry, Kind, many, mixture
 from support.machine import busy_s
 
 from kernelwright.agent.runner.evaluation_scheduler import EvaluationScheduler
@@ -42,6 +43,7 @@ from kernelwright.evaluator import (
     Sanitize,
     Status,
 )
+from kernelwright.evaluator.host import trace
 
 HERE = Path(__file__).resolve().parent
 BUILD_S, CALL_S, LOAD_S = 300.0, 5.0, 60.0
@@ -191,10 +193,19 @@ def main() -> None:
     options.add_argument("--serial", type=int, help="give the serial evaluator only so many; 0 for none")
     options.add_argument("--workers", type=int, help="evaluations at once; default 2 on a CPU, 6 on a GPU")
     options.add_argument("--shapes", help="a name in the problems' SHAPES; default: small on the CPU")
+    options.add_argument("--problems", type=int, default=6, help="with --each: so many problems")
+    options.add_argument("--each", type=int, help="so many candidates a problem instead of the mixture")
+    options.add_argument("--trace", type=Path, help="write where the time goes, for trace_sums.py")
     given = options.parse_args()
+    if given.trace:
+        trace.begin(given.trace)
     given.workers = given.workers or {"cpu": 2, "cuda": 6}[given.device]
     given.shapes = given.shapes or ("small" if given.device == "cpu" else None)
-    entries = mixture(given.device, limit=given.limit)
+    entries = (
+        many(given.device, given.problems, given.each)
+        if given.each
+        else mixture(given.device, limit=given.limit)
+    )
     print(f"{len(entries)} candidates: {dict(Counter(str(entry.kind) for entry in entries))}")
     seconds, verdicts = ours(entries, given)
     rate = len(entries) / seconds * 3600

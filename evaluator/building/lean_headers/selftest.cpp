@@ -44,6 +44,24 @@ double total(const std::vector<torch::Tensor>& list) {
   return sum;
 }
 
+// Products and views that many libraries take from torch around a kernel of their own.
+std::vector<torch::Tensor> products(torch::Tensor a, torch::Tensor b, torch::Tensor bias) {
+  auto across = b.t();
+  return {torch::matmul(a, across),
+          a.matmul(b.transpose(0, 1)),
+          torch::mm(a, across),
+          a.mm(across),
+          torch::addmm(bias, a, across),
+          torch::bmm(a.unsqueeze(0), across.unsqueeze(0)).squeeze(0),
+          a.view({-1}),
+          a.view({a.size(1), a.size(0)}),
+          a.reshape({a.size(1), -1}),
+          across.contiguous(),
+          torch::transpose(a, 0, 1),
+          a.permute({1, 0}).flatten(),
+          a.unsqueeze(-1).squeeze(-1)};
+}
+
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("shape", &shape);
   m.def("halves", &halves);
@@ -53,4 +71,5 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
         py::arg("dims") = std::vector<int64_t>{0}, py::arg("keep") = false, py::arg("mode") = "sum");
   m.def("identity", &identity);
   m.def("total", &total);
+  m.def("products", &products);
 }

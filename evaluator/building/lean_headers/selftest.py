@@ -33,6 +33,13 @@ def raises(
     return False
 
 
+def products(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor) -> list[torch.Tensor]:
+    """Answers of torch to what `products` in the library computes."""
+    across = b.t()
+    views = [a.view(-1), a.view(4, 6), a.reshape(4, -1), across.contiguous(), a.t(), a.t().flatten(), a]
+    return [*[a @ across] * 4, torch.addmm(bias, a, across), a @ across, *views]
+
+
 def main(path: str) -> None:
     spec = importlib.util.spec_from_file_location("selftest", path)
     assert spec is not None
@@ -60,6 +67,11 @@ def main(path: str) -> None:
     assert raises(
         NotImplementedError, "not implemented for 'Int'", lean.rounded, x, torch.empty(0, dtype=torch.int32)
     )
+    given = [torch.randint(-8, 9, shape).float() for shape in ((6, 4), (5, 4), (5,))]  # whose sums are exact
+    for number, (mine, torchs) in enumerate(zip(lean.products(*given), products(*given), strict=True)):
+        assert mine.shape == torchs.shape, number
+        assert mine.stride() == torchs.stride(), number
+        assert same(mine, torchs), number
     references = sys.getrefcount(x)
     for _ in range(1000):
         lean.checked(lean.identity(x))

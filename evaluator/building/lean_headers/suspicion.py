@@ -47,11 +47,13 @@ _OPERATORS: Final = Path(__file__).with_name("operators.txt")
 _WRITTEN_BY_HAND: Final = frozenset({"from_blob", "index", "index_put", "item"})
 _HARMLESS: Final = frozenset(
     (
-        "detach", "empty", "empty_like", "empty_strided", "new_empty", "numel", "size", "zero", "zeros",
-        "zeros_like",
+        "addmm", "bmm", "contiguous", "detach", "empty", "empty_like", "empty_strided", "flatten", "matmul",
+        "mm", "new_empty", "numel", "permute", "reshape", "size", "squeeze", "t", "transpose", "unsqueeze",
+        "view", "zero", "zeros", "zeros_like",
     )
 )  # fmt: skip
-"""Functions in nearly every library that only describe or allocate tensors; the self-test covers them."""
+"""Functions of many libraries: they describe, allocate, view or multiply tensors. The self-test compares them
+with torch's."""
 
 
 def is_suspect(*, library: Path | None, log: str = "", header_dirs: Iterable[Path] = ()) -> bool:

@@ -98,6 +98,16 @@ def mutated(seed: Entry, kind: Kind, number: int = 0) -> Entry:
     return Entry(f"{seed.name}/{kind}{number or ''}", kind, seed.problem, candidate)
 
 
+def many(device: str, problems: int, each: int) -> list[Entry]:
+    """So many candidates for each of some problems: half of them good, a quarter wrong, a quarter broken."""
+    kinds = [(Kind.GOOD, Kind.WRONG, Kind.GOOD, Kind.BROKEN)[number % 4] for number in range(each)]
+    return [
+        mutated(seed, kind, 1 + number)
+        for seed in seeds(device)[:problems]
+        for number, kind in enumerate(kinds)
+    ]
+
+
 def mixture(device: str, *, limit: int | None = None) -> list[Entry]:
     """Good, wrong and broken candidates of every seed, some that raise and hang, grouped by problem.
 

@@ -278,6 +278,8 @@ torch::Tensor f(torch::Tensor x) {
 }
 """
     assert not _build(builder, own, functions={"f": "f"}, extra_cflags=["-fopenmp"]).suspect
+    tested = "torch::Tensor f(torch::Tensor x) { return torch::matmul(x, x.t().contiguous()); }"
+    assert not _build(builder, tested, functions={"f": "f"}).suspect
     borrowed = "torch::Tensor f(torch::Tensor x) { return x + VALUE; }"
     assert _build(builder, borrowed, functions={"f": "f"}, extra_cflags=["-O1", "-DVALUE=0"]).suspect
     assert _build(

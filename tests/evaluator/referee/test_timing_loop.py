@@ -221,7 +221,5 @@ def test_every_unseen_trial_is_hidden_once_in_an_unscored_batch_and_compared_wit
     assert len(set(places)) > 1
     assert len(turns.candidate.batches) == len(turns.baseline.batches)
     errors[0] = 1e-2
-    with pytest.raises(
-        CandidateFailed, match="wrong when timed: output on large inputs"
-    ):
+    with pytest.raises(CandidateFailed, match="wrong when timed: output on large inputs"):
         timer.compare(_buffers("one"), _buffers("other"))

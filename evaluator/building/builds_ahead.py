@@ -1,0 +1,56 @@
+"""Begins the builds that a candidate's text announces, before a referee is free for it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from kernelwright.evaluator.building.build_request import BuildRequest
+from kernelwright.evaluator.building.builder import Builder
+from kernelwright.evaluator.building.policy import LOOK_S
+from kernelwright.evaluator.building.predicted_builds import predicted_builds
+from kernelwright.evaluator.host.hardware import gpu_of
+from kernelwright.evaluator.schema.config import EvaluationConfig
+from kernelwright.evaluator.schema.errors import MachineError
+from kernelwright.evaluator.schema.evaluation import Build
+
+_TORCH_BUILDER: Final = "cpp_extension"
+"""A source that names torch's builder will need the headers of fast builds."""
+
+
+class BuildsAhead:
+    """Builds of one candidate in threads of their own; it finds them, or joins them, when it asks for them.
+
+    A failure is left to the build that the candidate asks for, which meets it again. On a CPU there are none:
+    its cores are not free for them.
+    """
+
+    def __init__(self, builder: Builder, source: str, config: EvaluationConfig, device: str) -> None:
+        self._builder, self._gpu, self._timeout_s = builder, gpu_of(device), config.limits.build_s
+        if _TORCH_BUILDER in source:
+            builder.prepare_ahead()
+        self._built: dict[str, Build] = {}
+        self._threads = [
+            threading.Thread(target=self._build, args=(request,), name="build-ahead", daemon=True)
+            for request in (predicted_builds(source) if self._gpu is not None else ())
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _build(self, request: BuildRequest) -> None:
+        architecture = self._gpu.architecture if self._gpu is not None else None
+        with suppress(MachineError):
+            done = self._builder.build(request, architecture=architecture, timeout_s=self._timeout_s).build
+            self._built[done.key] = done
+
+    def wait(self, is_stopped: Callable[[], bool]) -> None:
+        """Wait until all have ended, unless the evaluation is to end."""
+        for thread in self._threads:
+            while thread.is_alive() and not is_stopped():
+                thread.join(LOOK_S)
+
+    def as_built(self, build: Build) -> Build:
+        """Return the record of a build with the time it took here, the first time it is asked for."""
+        return self._built.pop(build.key, build) if build.cached else build

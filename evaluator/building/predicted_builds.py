@@ -1,0 +1,166 @@
+"""Predicts builds from a candidate's text, so that they can begin before it runs.
+
+A prediction is what torch's `load_inline` would be asked for with literal arguments. A wrong one wastes a
+build and decides nothing: a candidate gets what it asks for when it runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections import Counter
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from kernelwright.evaluator.building.build_request import BuildRequest, InvalidRequest, parse_request
+from kernelwright.evaluator.building.policy import (
+    MAX_PREDICTED_BUILDS,
+    MAX_PREDICTED_CHARACTERS,
+    MAX_PREDICTION_STEPS,
+    MAX_REQUEST_PARTS,
+)
+from kernelwright.evaluator.schema.python_syntax import parse_python
+
+_BUILDER: Final = "load_inline"
+_PLACES: Final = ("name", "cpp_sources", "cuda_sources")
+"""Its positional parameters whose order all versions of torch share."""
+_TEXTS: Final = ("extra_cflags", "extra_cuda_cflags", "extra_ldflags")
+_SWITCHES: Final = ("is_python_module", "with_pytorch_error_handling", "no_implicit_headers")
+_WORD_BITS: Final = 64
+_IGNORED: Final = frozenset({"verbose", "build_directory", "keep_intermediates", "use_pch"})
+
+
+class _Unpredictable(Exception):
+    """An argument is no literal, or too large."""
+
+
+def predicted_builds(source: str) -> list[BuildRequest]:
+    """Return the requests of `load_inline` calls with literal arguments, in the order of the text."""
+    try:
+        tree = parse_python(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    nodes = list(ast.walk(tree))
+    calls = (node for node in nodes if isinstance(node, ast.Call) and _name(node.func) == _BUILDER)
+    literals, found = _Literals.of(nodes), []
+    for call in islice(calls, MAX_PREDICTED_BUILDS):
+        try:
+            found.append(parse_request(_request(call, literals)))
+        except (_Unpredictable, InvalidRequest, RecursionError):
+            continue
+    return found
+
+
+def _is_plain(value: object) -> bool:
+    is_small = isinstance(value, int) and value.bit_length() < _WORD_BITS
+    return value is None or isinstance(value, str) or is_small
+
+
+def _name(function: ast.expr) -> str:
+    match function:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
+@dataclass(slots=True)
+class _Literals:
+    """Values of literal expressions, and of names that are assigned once."""
+
+    assigned: dict[str, ast.expr]
+    steps: int = 0
+
+    @classmethod
+    def of(cls, nodes: list[ast.AST]) -> _Literals:
+        stores = Counter(
+            node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        )
+        assigned = {}
+        for node in nodes:
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if stores[name] == 1:
+                    assigned[name] = value
+        return cls(assigned)
+
+    def value(self, node: ast.expr) -> Any:  # Any: whatever Python literals may be
+        """Return the value of an expression.
+
+        Raises:
+            _Unpredictable: it is no literal, or too large.
+        """
+        self.steps += 1
+        if self.steps > MAX_PREDICTION_STEPS:
+            raise _Unpredictable
+        match node:
+            case ast.Constant(value=value) if _is_plain(value):
+                return value
+            case ast.Name(id=name) if name in self.assigned:
+                return self.value(self.assigned[name])
+            case ast.List(elts=elements) | ast.Tuple(elts=elements):
+                return [self.value(element) for element in elements]
+            case ast.Dict(keys=keys, values=values) if all(keys):
+                pairs = zip(keys, values, strict=True)
+                return {self._text(key): self.value(value) for key, value in pairs if key is not None}
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                return self._sum(self.value(left), self.value(right))
+            case ast.JoinedStr(values=parts):
+                return functools.reduce(self._sum, map(self._part, parts), "")
+            case ast.Call(func=ast.Attribute(value=text, attr="strip"), args=[], keywords=[]):
+                return self._text(text).strip()
+        raise _Unpredictable
+
+    def _part(self, node: ast.expr) -> str:
+        """Text of one part of an f-string."""
+        if isinstance(node, ast.FormattedValue):
+            if node.conversion != -1 or node.format_spec is not None:
+                raise _Unpredictable
+            return str(self.value(node.value))
+        return self._text(node)
+
+    def _text(self, node: ast.expr) -> str:
+        value = self.value(node)
+        if not isinstance(value, str):
+            raise _Unpredictable
+        return value
+
+    @staticmethod
+    def _sum(one: Any, other: Any) -> Any:
+        """Both after each other, if they are of a kind and not too long: sums of sums grow fast."""
+        if type(one) is not type(other) or not isinstance(one, str | list):
+            raise _Unpredictable
+        if len(one) + len(other) > (MAX_PREDICTED_CHARACTERS if isinstance(one, str) else MAX_REQUEST_PARTS):
+            raise _Unpredictable
+        return one + other
+
+
+def _request(call: ast.Call, literals: _Literals) -> dict[str, Any]:
+    """Fields of a build request, with torch's defaults."""
+    if len(call.args) > len(_PLACES) or any(keyword.arg is None for keyword in call.keywords):
+        raise _Unpredictable
+    given = dict(zip(_PLACES, call.args, strict=False))
+    given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
+    values = {name: literals.value(node) for name, node in given.items() if name not in _IGNORED}
+    cuda_sources = _listed(values.pop("cuda_sources", None))
+    with_cuda = values.pop("with_cuda", None)
+    request: dict[str, Any] = {
+        "name": values.pop("name", None),
+        "cpp_sources": _listed(values.pop("cpp_sources", None)),
+        "cuda_sources": cuda_sources,
+        "functions": _functions(values.pop("functions", None)),
+        "with_cuda": bool(cuda_sources) if with_cuda is None else bool(with_cuda),
+    }
+    request |= {name: _listed(values.pop(name, None)) for name in _TEXTS}
+    request |= {name: bool(values.pop(name)) for name in _SWITCHES if name in values}
+    if any(values.values()):  # such as folders of headers, which only running shows
+        raise _Unpredictable
+    return request
+
+
+def _listed(value: Any) -> list[Any]:
+    return [value] if isinstance(value, str) else list(value or [])
+
+
+def _functions(value: Any) -> Any:
+    names = [value] if isinstance(value, str) else value
+    return {name: name for name in names} if isinstance(names, list) else names
