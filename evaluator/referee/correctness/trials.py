@@ -59,7 +59,6 @@ from kernelwright.evaluator.schema.errors import ProblemError
 _ASSERTING = re.compile(r"binary_cross_entropy\(|BCELoss\(|bernoulli|multinomial")
 """Operations that kill the CUDA context when an input leaves its domain."""
 
-_SMALL: Final = "tiny"
 _FEW: Final = "few_terms"
 _TIMED: Final = frozenset({_FEW, "sparse", "large", "tiny", "outliers"})
 """Variants that timed calls are given, too: others have nothing of what these tell."""
@@ -98,7 +97,7 @@ class TrialPool:
         """Inputs that no draw varies."""
         self._asserts = reference.device.type == "cuda" and bool(_ASSERTING.search(reference.source))
         self._form: Form | None = None
-        self._is_used = False
+        self._is_used = self._are_taken = False
         self._threads = torch.get_num_threads()
         self._ordered: frozenset[int] = frozenset()
         first = self._seed()
@@ -116,10 +115,7 @@ class TrialPool:
         self._second_draw(vary=not vary)
 
     def _timed_with(self, seed: int, base: Arguments) -> tuple[nn.Module, bool]:
-        """A model whose parameters are moved off their initial values, if its outputs then stay as finite.
-
-        A kernel may legally skip factors of zero and one, or rows alike, that it finds there.
-        """
+        """A model with parameters off their initial values, which a kernel may use, if it stays finite."""
         reference, fixed = self._reference, self._reference.fixed
         fixed.keep_secret(self._seed())
         plain, off = (reference.model(seed, vary=vary) for vary in (False, True))
@@ -234,8 +230,7 @@ class TrialPool:
     def starts(self) -> Starts:
         """Draw what timed calls start from: terms that cancel, if they may; the limit is tightest there.
 
-        Inputs near known ones could be answered from them: by derivatives, or by narrower arithmetic for the
-        small difference. Sign and magnitude are secret, so none is near another.
+        Inputs near known ones could be answered from them: sign and magnitude are secret.
         """
         signed = [trial for trial in self.draws[0].trials if trial.name == "zero_mean"]
         for start, spiked, between in product(
@@ -260,12 +255,21 @@ class TrialPool:
         """Draw some trials anew for every candidate but the first: no two see the same trials."""
         if self._is_used:
             self._rotate()
-        self._is_used = True
+        self._is_used, self._are_taken = True, False
+
+    def take_unseen(self) -> list[Trial]:
+        """Return the unseen trials; of a second time for one candidate others."""
+        if self._are_taken:
+            self.draw_unseen()
+        self._are_taken = True
+        return list(self.unseen)
 
     def draw_unseen(self) -> None:
         """Draw trials for timed calls, unless a call's answer hangs on those before it."""
         names = [trial.name for trial in self.draws[0].trials if trial.name in _TIMED]
         if not self.trace.keeps_state:
+            for trial in self.unseen:
+                trial.forget()
             self.unseen = [made for name in names if (made := self._another(name)) is not None]
 
     def _rotate(self) -> None:
@@ -295,14 +299,13 @@ class TrialPool:
         return self._attempt(name, variant, origin, model, only=only)
 
     def notes(self) -> list[str]:
-        """Variants that are not applicable to this problem."""
         return [f"variants not applicable: {', '.join(self.skipped)}"] if self.skipped else []
 
     def _first_draw(self, seed: int, model: nn.Module, *, vary: bool) -> None:
         origin = self._origins[0]
-        made = [(name, self._attempt(name, variant, origin, model)) for name, variant in VARIANTS.items()]
-        self.skipped = [name for name, trial in made if trial is None]
-        trials = [self.bases[0], *(trial for _, trial in made if trial)]
+        made = {name: self._attempt(name, variant, origin, model) for name, variant in VARIANTS.items()}
+        self.skipped = [name for name, trial in made.items() if trial is None]
+        trials = [self.bases[0], *filter(None, made.values())]
         trials += self._of_constants(origin, model, dense=True)
         if self._math == "fp32":
             trials += self._precision_trials(trials, model)
@@ -383,7 +386,7 @@ class TrialPool:
         """A trial of varied inputs; None where they cannot vary, or the reference makes nothing of them."""
         if not origin.varies or self._asserts:
             return None
-        usual = origin.usual if name == _SMALL else None
+        usual = origin.usual if name == "tiny" else None
         made = self._trial(name, self._variation(variant, origin, only), model, usual)
         try:
             if origin.is_met_by(self._noted(made).expected.output, share):

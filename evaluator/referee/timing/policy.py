@@ -201,7 +201,11 @@ CALLS_PER_PAIR: Final = 4
 """Calls of a batch from which on one surely has inputs near those of an earlier batch; of fewer, seldomer."""
 REDRAWN_CALLS_PER_PAIR: Final = 16
 """The same where inputs are drawn anew: those that are not moved come again in that call."""
-TRIALS_PER_TURN: Final = 3
+EXACT_CALLS: Final = 4
+"""Ordinary calls that are compared with exact outputs in the end: beside the baseline's, all groups may err
+as the worst one of any draw, up to half of an attention's outputs. A candidate that is wrong in half of its
+calls is found 15 times of 16."""
+TRIALS_PER_TURN: Final = 2
 """Calls of an unscored batch that are trials with exact outputs: other turns' calls are compared with the
 baseline's alone, on inputs that are all of one distribution."""
 LEAST_PAIRED: Final = 0.5

@@ -58,6 +58,8 @@ class ComparedCall:
     call: int
     candidate: list[torch.Tensor]
     baseline: list[torch.Tensor]
+    own: int = 0
+    """Of the candidate's outputs, how many are of this call alone: behind them comes what all calls left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +198,12 @@ class TimedInputs:
         return InputRecipe(bases, offset, stride, noise, drawn, given or {}, near)
 
     def varied_recipe(self, count: int) -> InputRecipe:
-        """Decide on the inputs of a batch; some calls get other masks, lengths and orders."""
+        """Decide on the inputs of a batch; one call to half of them get other masks, lengths and orders."""
         leaves = self._starts.trials[0].arguments.leaves
         others = self._constant.structural_variations(leaves, self._secret.getrandbits(48))
-        calls = self._secret.sample(range(count), count - count // 2)
+        most = max(1, count // 2)
+        # Often few of them: looking at some calls is not to tell what the others are.
+        calls = self._secret.sample(range(count), round(most ** self._secret.random()))
         return self.recipe(count, given=dict.fromkeys(calls, others))
 
     def another(self, recipe: InputRecipe) -> InputRecipe:

@@ -45,7 +45,7 @@ from kernelwright.evaluator.referee.correctness.trial_cache import Trial
 from kernelwright.evaluator.referee.reference.effects import AFTERWARDS
 from kernelwright.evaluator.referee.reference.input_structure import computable
 from kernelwright.evaluator.referee.reference.reference import Arguments
-from kernelwright.evaluator.referee.timing.timed_inputs import InputRecipe, Near, TimedInputs
+from kernelwright.evaluator.referee.timing.timed_inputs import ComparedCall, InputRecipe, Near, TimedInputs
 
 ExactCheck = Callable[[Arguments, list[torch.Tensor], float], bool]
 """Tells whether outputs for some inputs are correct, within a limit."""
@@ -165,6 +165,9 @@ class TimedOutputs:
                 if found.mismatch and not (is_doubtful and self._are_correct(candidate, recipe, calls)):
                     place = f"timed calls {part.start + 1} to {part.start + len(own[rows])}"
                     return OutputComparison(f"{leaf.name}, {place}: {found.mismatch}", total)
+                untied = [part.start + call for call in found.untied[:1]]
+                if self._is_correct is not None and not self._are_correct(candidate, recipe, untied):
+                    return OutputComparison(f"{leaf.name}, timed call {untied[0] + 1}: wrong numbers", total)
         return OutputComparison(self._compare_change(candidate, baseline, recipe.near), total)
 
     def _are_correct(self, candidate: list[torch.Tensor], recipe: InputRecipe, calls: Sequence[int]) -> bool:
@@ -180,6 +183,19 @@ class TimedOutputs:
             if not self._is_correct(arguments, outputs, self._limits[int(recipe.bases[call])]):
                 return False
         return True
+
+    def errs_beside_exact(self, kept: ComparedCall) -> str:
+        """Compare an ordinary call with exact outputs, as verification does; empty where it is right.
+
+        Beside the baseline it may err by as much as any group of any draw does.
+        """
+        if self._is_correct is None:
+            return ""
+        arguments = self._inputs.arguments(kept.recipe, kept.call)
+        limit = self._limits[int(kept.recipe.bases[kept.call])]
+        if self._is_correct(arguments, kept.candidate[: kept.own], limit):
+            return ""
+        return f"a timed call of ordinary inputs errs more than {limit:.3g} times the reference's own error"
 
     def _compare_change(
         self, candidate: list[torch.Tensor], baseline: list[torch.Tensor], near: Near | None

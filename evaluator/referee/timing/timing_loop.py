@@ -6,7 +6,7 @@ import itertools
 import math
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -63,9 +63,9 @@ class InterleavedTimer:
         schedule: Schedule,
         secret: random.Random,
         *,
-        unseen: Sequence[Trial] = (),
+        unseen: Callable[[], Sequence[Trial]] = tuple,
     ) -> None:
-        """Calls on `unseen` trials are hidden in a candidate's batches."""
+        """Calls on `unseen` trials, others each time, are hidden in a candidate's batches."""
         self.batch = schedule.batch
         self._unseen = unseen
         self._inputs = inputs
@@ -81,6 +81,9 @@ class InterleavedTimer:
         """Kinds of the next turns; both come equally often, in an order that nobody knows."""
         self._earlier: dict[bool, ComparedCall | None] = {}
         """A compared call of each kind, near whose inputs a later one's may be."""
+        self._exact: list[ComparedCall] = []
+        """Calls to compare with exact outputs in the end, of so many seen."""
+        self._seen = 0
 
     def compare(self, candidate: CallBuffers, baseline: CallBuffers) -> PairedTurns:
         """Alternate until the interval is tight, the candidate hopelessly slow, or turns or time used up.
@@ -90,20 +93,23 @@ class InterleavedTimer:
         """
         turns, stop = PairedTurns(self.batch), StopRule(self._schedule)
         most = self._schedule.max_turns * policy.TURNS_FACTOR[self.batch.kind]
-        hidden = self._trials_by_turn(min(_fewest_turns(self.batch), most))
+        hidden = self._trials_by_turn(most)
         while not stop.is_reached(turns):
             spiked = self._next_kind()
             turns.add_batch(*self._turn(candidate, baseline, self.batch.calls, spiked=spiked), spiked=spiked)
             while self._wants_single_call(turns):
                 turns.add_single_call(*self._turn(candidate, baseline, 1))
             if self._varies and self._secret.random() < policy.VARIED_TURN_CHANCE:
-                self._turn(candidate, baseline, self.batch.calls, varied=True)
+                self._turn(candidate, baseline, self._secret.choice((1, self.batch.calls)), varied=True)
             for trials in hidden.pop(len(turns.candidate.batches), ()):
                 self._trial_turn(candidate, trials)
         for trials in itertools.chain(*hidden.values()):
             self._trial_turn(candidate, trials)
         if self._varies:
             self._turn(candidate, baseline, self.batch.calls, varied=True)
+        for kept in self._exact if self._schedule.single_calls else ():
+            if found := self._outputs.errs_beside_exact(kept):
+                raise CandidateFailed(Status.WRONG_VALUES, f"{_WRONG_WHEN_TIMED}: {found}")
         may_differ = self._inputs.has_spikes and self._schedule.single_calls
         return slower_kind(turns) if may_differ else turns
 
@@ -120,8 +126,8 @@ class InterleavedTimer:
         return self._inputs.varies_structure and self._schedule.single_calls
 
     def _trials_by_turn(self, turns: int) -> dict[int, list[list[Trial]]]:
-        """Spread the unseen trials over the first turns: which calls are theirs, nobody can tell."""
-        trials = list(self._unseen) if self._schedule.single_calls else []
+        """Spread unseen trials over all turns there may be: which calls are theirs, nobody can tell."""
+        trials = list(self._unseen()) if self._schedule.single_calls else []
         self._secret.shuffle(trials)
         step = max(1, min(policy.TRIALS_PER_TURN, self.batch.calls // 2))
         hidden: dict[int, list[list[Trial]]] = {}
@@ -202,7 +208,8 @@ class InterleavedTimer:
         if found.mismatch:
             raise CandidateFailed(Status.WRONG_VALUES, f"{_WRONG_WHEN_TIMED}: {found.mismatch}")
         if not varied:
-            self._earlier[spiked] = self._kept(recipe, outputs, expected)
+            self._earlier[spiked] = kept = self._kept(recipe, outputs, expected)
+            self._keep_some(kept)
         return turn, baseline_turn
 
     def _kept(
@@ -217,9 +224,22 @@ class InterleavedTimer:
             return None
         call = self._secret.choice(calls)
         # Of state there is one for all calls.
-        kept = [[leaf[min(call, len(leaf) - 1)].clone() for leaf in leaves] for leaves in (outputs, expected)]
+        one, other = (
+            [leaf[min(call, len(leaf) - 1)].clone() for leaf in leaves] for leaves in (outputs, expected)
+        )
         drawn = [leaves if number == call else {} for number, leaves in enumerate(recipe.drawn)]
-        return ComparedCall(replace(recipe, drawn=drawn, near=None), call, *kept)
+        own = sum(len(leaf) == recipe.count for leaf in outputs)
+        return ComparedCall(replace(recipe, drawn=drawn, near=None), call, one, other, own)
+
+    def _keep_some(self, kept: ComparedCall | None) -> None:
+        """Keep some calls of all there have been, each as likely as any other."""
+        if kept is None:
+            return
+        self._seen += 1
+        if len(self._exact) < policy.EXACT_CALLS:
+            self._exact.append(kept)
+        elif (place := self._secret.randrange(self._seen)) < policy.EXACT_CALLS:
+            self._exact[place] = kept
 
     def _wants_single_call(self, turns: PairedTurns) -> bool:
         """Decide on a secret single call: about every other turn, twice at least; more of short calls.

@@ -149,7 +149,7 @@ class TimingSession:
         )
 
     def _timer(self, schedule: Schedule) -> InterleavedTimer:
-        unseen = self._pool.unseen
+        unseen = self._pool.take_unseen
         return InterleavedTimer(
             self.device, self._inputs, self._outputs, schedule, self._secret, unseen=unseen
         )

@@ -210,6 +210,9 @@ def test_timed_calls_get_trials_on_inputs_that_no_candidate_was_verified_on() ->
     before = list(pool.unseen)
     pool.begin_candidate()
     assert sum(one is not other for one, other in zip(pool.unseen, before, strict=True)) == 1
+    first, second = pool.take_unseen(), pool.take_unseen()
+    assert [trial.name for trial in first] == [trial.name for trial in second]
+    assert not set(map(id, first)) & set(map(id, second))
 
 
 def test_where_inputs_cannot_vary_trials_stay() -> None:

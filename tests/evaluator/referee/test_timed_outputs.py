@@ -16,7 +16,7 @@ from kernelwright.evaluator.referee.correctness.tolerance import Expected
 from kernelwright.evaluator.referee.correctness.trial_cache import SolvedTrial, Trial
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output
 from kernelwright.evaluator.referee.timing.timed_inputs import TimedInputs
-from kernelwright.evaluator.referee.timing.timed_outputs import TimedOutputs
+from kernelwright.evaluator.referee.timing.timed_outputs import ExactCheck, TimedOutputs
 from tests.evaluator.referee.timed_trials import LOOSE, TIGHT, made_inputs, made_trial
 
 
@@ -91,7 +91,7 @@ def test_nothing_has_flipped_before_the_first_call():
     assert not tolerance.allows(FlippedElements(3, 10), FlippedElements())
 
 
-def outputs_of_places(rows: int) -> tuple[TimedInputs, TimedOutputs]:
+def outputs_of_places(rows: int, is_correct: ExactCheck | None = None) -> tuple[TimedInputs, TimedOutputs]:
     """Inputs and outputs of a problem that returns a place in every row, without ties in verified calls."""
 
     def solved() -> SolvedTrial:
@@ -103,7 +103,25 @@ def outputs_of_places(rows: int) -> tuple[TimedInputs, TimedOutputs]:
 
     trial = Trial("as_drawn", LOOSE, solved)
     inputs = TimedInputs(Starts([trial], AROUND, True), lambda: solved().arguments, secret=random.Random(3))
-    return inputs, TimedOutputs(inputs, limit=LOOSE)
+    return inputs, TimedOutputs(inputs, limit=LOOSE, is_correct=is_correct)
+
+
+@pytest.mark.parametrize("correct", [False, True])
+def test_places_that_no_tie_explains_are_compared_with_exact_ones(correct):
+    asked: list[torch.Tensor] = []
+
+    def is_correct(arguments: Arguments, outputs: list[torch.Tensor], limit: float) -> bool:
+        asked.append(outputs[0])
+        return correct
+
+    inputs, outputs = outputs_of_places(1 << 15, is_correct)
+    recipe, right = inputs.recipe(16), torch.arange(16).unsqueeze(1) + torch.arange(1 << 15)
+    other = right.clone()
+    other[3, 0] += 1
+    other[5, 0] += 1
+    assert (outputs.compare([other], [right], recipe, {}).mismatch == "") == correct
+    (got,) = asked
+    assert torch.equal(got, other[3])
 
 
 @pytest.mark.parametrize("rows", [1, 64, 1 << 15])

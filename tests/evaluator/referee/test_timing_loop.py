@@ -11,7 +11,7 @@ import torch
 from kernelwright.evaluator.devices import Device
 from kernelwright.evaluator.referee.timing import policy
 from kernelwright.evaluator.referee.timing.claimed_time import Batch, Turn
-from kernelwright.evaluator.referee.timing.timed_inputs import InputRecipe, TimedInputs
+from kernelwright.evaluator.referee.timing.timed_inputs import ComparedCall, InputRecipe, TimedInputs
 from kernelwright.evaluator.referee.timing.timed_outputs import OutputComparison, TimedOutputs
 from kernelwright.evaluator.referee.timing.timing_loop import InterleavedTimer, Schedule
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
@@ -42,7 +42,9 @@ INPUTS = cast(TimedInputs, SimpleNamespace(recipe=_recipe, varies_structure=Fals
 def _timer(schedule: Schedule, took_ms: dict[str, float], mismatch: str = "") -> InterleavedTimer:
     """A timer whose workers take so long, by the names of their layouts."""
     device = SimpleNamespace(torch_device=torch.device(schedule.batch.kind))
-    outputs = SimpleNamespace(compare=lambda *each: OutputComparison(mismatch, {}))
+    outputs = SimpleNamespace(
+        compare=lambda *each: OutputComparison(mismatch, {}), errs_beside_exact=lambda kept: ""
+    )
     timer: Any = InterleavedTimer(
         cast(Device, device), INPUTS, cast(TimedOutputs, outputs), schedule, random.Random(1)
     )
@@ -100,7 +102,8 @@ def test_turns_on_varied_inputs_are_compared_the_last_among_them_and_not_scored(
     timer._outputs = SimpleNamespace(
         compare=lambda own, other, recipe, earlier: (
             seen.append(bool(recipe.given)) or OutputComparison("", {})
-        )
+        ),
+        errs_beside_exact=lambda kept: "",
     )
     turns = timer.compare(_buffers("one"), _buffers("other"))
     assert seen.count(False) == len(turns.candidate.batches) + len(turns.candidate.single_calls)
@@ -203,7 +206,7 @@ def test_every_unseen_trial_is_hidden_once_in_an_unscored_batch_and_compared_wit
     trials = [made_trial("large", LOOSE) for _ in range(5)]
     schedule = Schedule(Batch("cuda", 8), 0.0, max_turns=20, call_timeout_s=5.0)
     timer: Any = _timer(schedule, {"one": 1.0, "other": 1.0})
-    timer._unseen, places, errors = trials, [], [0.0]
+    timer._unseen, places, errors = lambda: trials, [], [0.0]
 
     def run(
         buffers: CallBuffers, recipe: InputRecipe, *, lead: int, overwrites: bool
@@ -222,4 +225,16 @@ def test_every_unseen_trial_is_hidden_once_in_an_unscored_batch_and_compared_wit
     assert len(turns.candidate.batches) == len(turns.baseline.batches)
     errors[0] = 1e-2
     with pytest.raises(CandidateFailed, match="wrong when timed: output on large inputs"):
+        timer.compare(_buffers("one"), _buffers("other"))
+
+
+def test_some_calls_of_scored_batches_are_compared_with_exact_outputs():
+    schedule = Schedule(Batch("cpu", 10), 0.0, max_turns=6, call_timeout_s=5.0)
+    timer: Any = _timer(schedule, {"one": 1.0, "other": 1.0})
+    seen: list[ComparedCall] = []
+    timer._outputs.errs_beside_exact = lambda kept: seen.append(kept) or ("" if len(seen) < 8 else "it errs")
+    turns = timer.compare(_buffers("one"), _buffers("other"))
+    assert len(turns.candidate.batches) > policy.EXACT_CALLS
+    assert len(seen) == len(set(map(id, seen))) == policy.EXACT_CALLS
+    with pytest.raises(CandidateFailed, match="wrong when timed: it errs"):
         timer.compare(_buffers("one"), _buffers("other"))
