@@ -103,8 +103,8 @@ class BaselineComparison:
     """Elements that rounding let flip."""
     beyond: tuple[int, ...] = ()
     """Calls whose errors are larger than their scales allow."""
-    untied: tuple[int, ...] = ()
-    """Calls in which whole numbers differ, though verification saw no ties that may be broken either way."""
+    differing: tuple[int, ...] = ()
+    """Calls in which whole numbers differ for the first time, as where ties are broken the other way."""
 
 
 def compare(
@@ -276,9 +276,8 @@ def compare_with_baseline(
         found = FlippedElements(int((own != other).count_nonzero()), uncommon(other))
         share = max(MAX_INDEX_FLIPS, expected.tolerance.share)
         if all(each.flipped <= max(1, share * each.compared) for each in (found, earlier + found)):
-            known = found.flipped <= expected.tolerance.share * found.compared
-            differs = (own != other).reshape(len(own), -1).any(1) if not known else own.new_zeros(0)
-            return BaselineComparison("", found, untied=tuple(differs.nonzero().flatten().tolist()))
+            differs = (own != other).reshape(len(own), -1).any(1) & (earlier.flipped == 0)
+            return BaselineComparison("", found, differing=tuple(differs.nonzero().flatten().tolist()))
         return BaselineComparison(f"{found.flipped:,} of {own.numel():,} values differ")
     shape = (own.shape[0], -1, group_columns(own[0]))
     wide = torch.float64 if other.dtype == torch.float64 else torch.float32

@@ -165,9 +165,10 @@ class TimedOutputs:
                 if found.mismatch and not (is_doubtful and self._are_correct(candidate, recipe, calls)):
                     place = f"timed calls {part.start + 1} to {part.start + len(own[rows])}"
                     return OutputComparison(f"{leaf.name}, {place}: {found.mismatch}", total)
-                untied = [part.start + call for call in found.untied[:1]]
-                if self._is_correct is not None and not self._are_correct(candidate, recipe, untied):
-                    return OutputComparison(f"{leaf.name}, timed call {untied[0] + 1}: wrong numbers", total)
+                other_calls = [part.start + call for call in found.differing[:1]]
+                if self._is_correct is not None and not self._are_correct(candidate, recipe, other_calls):
+                    place = f"{leaf.name}, timed call {other_calls[0] + 1}"
+                    return OutputComparison(f"{place}: other whole numbers, where nothing is tied", total)
         return OutputComparison(self._compare_change(candidate, baseline, recipe.near), total)
 
     def _are_correct(self, candidate: list[torch.Tensor], recipe: InputRecipe, calls: Sequence[int]) -> bool:

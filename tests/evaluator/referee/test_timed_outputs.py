@@ -107,7 +107,7 @@ def outputs_of_places(rows: int, is_correct: ExactCheck | None = None) -> tuple[
 
 
 @pytest.mark.parametrize("correct", [False, True])
-def test_places_that_no_tie_explains_are_compared_with_exact_ones(correct):
+def test_places_that_differ_for_the_first_time_are_compared_with_exact_ones(correct):
     asked: list[torch.Tensor] = []
 
     def is_correct(arguments: Arguments, outputs: list[torch.Tensor], limit: float) -> bool:
@@ -122,6 +122,9 @@ def test_places_that_no_tie_explains_are_compared_with_exact_ones(correct):
     assert (outputs.compare([other], [right], recipe, {}).mismatch == "") == correct
     (got,) = asked
     assert torch.equal(got, other[3])
+    again = outputs.compare([other], [right], recipe, {0: FlippedElements(1, 1 << 15)})
+    assert again.mismatch == ""
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize("rows", [1, 64, 1 << 15])
