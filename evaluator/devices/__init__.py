@@ -5,12 +5,22 @@ Both sides import this package; the referee allocates, the contestant attaches.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import torch
 
 from kernelwright.evaluator.devices.guarded_block import Edge, GuardedBlock
 from kernelwright.evaluator.devices.policy import MEMORY_WAIT_S
+
+_HIDDEN_SHORTAGE: Final = "NVML_SUCCESS =="
+"""In torch's error where its allocator has found the device full and cannot say who fills it."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether memory ran out; where a sandbox closes NVML, torch fails to report that of a device."""
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and _HIDDEN_SHORTAGE in str(error)
 
 
 class Block(Protocol):

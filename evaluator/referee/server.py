@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from kernelwright.evaluator.devices import Device, open_device
+from kernelwright.evaluator.devices import Device, is_out_of_memory, open_device
 from kernelwright.evaluator.ipc import referee_messages as wire
 from kernelwright.evaluator.ipc.channel import Channel, ChannelClosed, JsonObject
 from kernelwright.evaluator.ipc.messages import Dispatcher, Message, Request
@@ -153,12 +153,12 @@ def _answer(dispatcher: Dispatcher[Message], received: JsonObject) -> Message:
         return wire.Refused(reason="device_full", text=str(error))
     except ProblemError as error:
         return wire.Refused(reason="problem", text=str(error))
-    except torch.OutOfMemoryError as error:
-        text = f"out of device memory; choose smaller --shapes, or fewer evaluations at once: {error}"
-        return wire.Refused(reason="device_full", text=text)
     except ChannelClosed:
         raise
     except Exception as error:  # noqa: BLE001  (our own fault: the driver raises an EvaluatorError)
+        if isinstance(error, RuntimeError) and is_out_of_memory(error):
+            text = f"out of device memory; choose smaller --shapes, or fewer evaluations at once: {error}"
+            return wire.Refused(reason="device_full", text=text)
         summary = traceback.format_exception_only(error)[-1].strip()
         return wire.Refused(reason="crash", text=f"{summary}\n{traceback.format_exc()}")
 
@@ -168,11 +168,11 @@ def _as_problem_error(problem: str) -> Iterator[None]:
     """Before a candidate is there, what cannot be worked out is the problem's fault."""
     try:
         yield
-    except torch.OutOfMemoryError:
-        raise
     except SystemExit as error:
         raise ProblemError(f"problem {problem} asks to end the process: {error!r}") from error
     except UNFIT as error:
+        if isinstance(error, RuntimeError) and is_out_of_memory(error):
+            raise
         line = traceback.format_exception_only(error)[-1].strip()
         raise ProblemError(f"problem {problem} cannot be judged here: {line}") from error
 

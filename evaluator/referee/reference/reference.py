@@ -17,6 +17,7 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from kernelwright.evaluator.devices import is_out_of_memory
 from kernelwright.evaluator.ipc.gradients import OUTPUT, Backward, named_parameters
 from kernelwright.evaluator.ipc.model_init import construct, seed_everything
 from kernelwright.evaluator.ipc.model_state import ModelState
@@ -385,11 +386,10 @@ class Reference:
             yield
         except ProblemError:
             raise
-        except torch.OutOfMemoryError:
-            raise DeviceFull(
-                f"problem {self.problem}: out of device memory; choose smaller --shapes"
-            ) from None
         except Exception as error:
+            if isinstance(error, RuntimeError) and is_out_of_memory(error):
+                why = "out of device memory; choose smaller --shapes"
+                raise DeviceFull(f"problem {self.problem}: {why}") from None
             raise ProblemError(
                 f"problem {self.problem}: {action}: {type(error).__name__}: {error}"
             ) from error

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from kernelwright.evaluator.backends.registry import export_backends
 from kernelwright.evaluator.contestant.exceptions import CompilerPatterns, failure
@@ -78,3 +79,12 @@ def test_colours_are_dropped_and_generated_code_is_left_out(patterns: CompilerPa
         "/tmp/k.cu(19): error: identifier"
     )
     assert failure(raised_in("/a.py", text="\x1b[1merror:\x1b[0m odd"), patterns).message == "error: odd"
+
+
+def test_a_full_device_is_told_where_torch_fails_to_report_it(patterns: CompilerPatterns) -> None:
+    hidden = (
+        "NVML_SUCCESS == DriverAPI::get()->nvmlInit_v2_() INTERNAL ASSERT FAILED at CUDACachingAllocator.cpp"
+    )
+    assert failure(raised_in("/tmp/candidate.py", text=hidden), patterns).out_of_memory
+    assert failure(torch.OutOfMemoryError("CUDA out of memory"), patterns).out_of_memory
+    assert not failure(raised_in("/tmp/candidate.py"), patterns).out_of_memory
