@@ -202,8 +202,8 @@ class TimedInputs:
         leaves = self._starts.trials[0].arguments.leaves
         others = self._constant.structural_variations(leaves, self._secret.getrandbits(48))
         most = max(1, count // 2)
-        # Often few of them: looking at some calls is not to tell what the others are.
-        calls = self._secret.sample(range(count), round(most ** self._secret.random()))
+        # Mostly few of them: looking at some calls is not to tell what the others are.
+        calls = self._secret.sample(range(count), round(most ** self._secret.random() ** 2))
         return self.recipe(count, given=dict.fromkeys(calls, others))
 
     def another(self, recipe: InputRecipe) -> InputRecipe:

@@ -162,7 +162,7 @@ def test_some_calls_of_a_turn_that_is_not_scored_have_other_masks() -> None:
     slots, size = place(pool.bases[0].arguments.leaves, count=8, block=0)
     memory = torch.zeros(size, dtype=torch.uint8)
     masks = []
-    for varied in [False] + [True] * 20:
+    for varied in [False] + [True] * 60:
         inputs.publish(memory, slots, inputs.varied_recipe(8) if varied else inputs.recipe(8))
         masks.append(stacked(memory, slots[1], 0, 8).flatten(1).all(1).tolist())
     assert inputs.varies_structure
