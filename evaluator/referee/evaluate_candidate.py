@@ -115,6 +115,8 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
                 plausibility = progress.add(problem.roofline.assess(measurement.candidate.median_ms))
                 progress.enter(Stage.ATTRIBUTE)  # the driver notes the GPU's state before it is given back
             progress.add(attribute_kernels(problem.context, timed, source))
+            with _verifier(problem, timed, request) as verifier:
+                verifier.guard_again(verification.guarded)
 
         progress.add(_try_other_shapes(problem, timed, verification))  # recorded only
 
@@ -158,6 +160,17 @@ def _evaluate_once(problem: OpenProblem, request: EvaluationRequest) -> tuple[Ou
 
 def _verify(problem: OpenProblem, worker: WorkerProcess, request: EvaluationRequest) -> Verification:
     problem.pool.begin_candidate()
+    with _verifier(problem, worker, request) as verifier:
+        return verifier.verify(problem.config.trials)
+
+
+@contextlib.contextmanager
+def _verifier(problem: OpenProblem, worker: WorkerProcess, request: EvaluationRequest) -> Iterator[Verifier]:
+    """A verifier of a process; faults at the edges of tensors are explained.
+
+    Raises:
+        CandidateFailed: what the block raises, as a memory error where it is one.
+    """
     limits, pool = problem.config.limits, problem.pool
     guarded = GuardedCalls(
         problem.context,
@@ -169,7 +182,7 @@ def _verify(problem: OpenProblem, worker: WorkerProcess, request: EvaluationRequ
         problem.context, worker, pool, secret=problem.secret, call_s=limits.call_s, guarded=guarded
     )
     try:
-        return verifier.verify(problem.config.trials)
+        yield verifier
     except CandidateFailed as failure:
         edge = failure.facts.get("edge", "inside")
         if edge != "inside":

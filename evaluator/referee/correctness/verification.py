@@ -137,6 +137,15 @@ class Verifier:
         for trial in second.trials[1:]:
             self._require_correct(trial, "n")
 
+    def guard_again(self, tensors: tuple[str, ...]) -> None:
+        """Call with these tensors between guard pages once more: some memory errors come after many calls.
+
+        Raises:
+            CandidateFailed: it reads or writes beyond them, or is wrong.
+        """
+        for edge in EDGES if tensors else ():
+            self._runs_guarded(self._pool.draws[0].trials[0], edge, tensors)
+
     def _guard(self, trial: Trial) -> tuple[str, ...]:
         """Call with tensors between guard pages: all, or inputs alone where the others cannot be moved."""
         for tensors in (TENSORS, TENSORS[:1]):
