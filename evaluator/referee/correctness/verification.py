@@ -143,17 +143,23 @@ class Verifier:
         Raises:
             CandidateFailed: it reads or writes beyond them, or is wrong.
         """
-        for edge in EDGES if tensors else ():
-            self._runs_guarded(self._pool.draws[0].trials[0], edge, tensors)
+        if tensors:
+            self._runs_at_all_edges(self._pool.draws[0].trials[0], tensors)
 
     def _guard(self, trial: Trial) -> tuple[str, ...]:
         """Call with tensors between guard pages: all, or inputs alone where the others cannot be moved."""
         for tensors in (TENSORS, TENSORS[:1]):
-            if all(self._runs_guarded(trial, edge, tensors) for edge in EDGES):
-                if self._guarded.has_more_places(trial) and self._runs_guarded(trial, "inside", tensors):
-                    self._runs_guarded(trial, "exact", tensors)
+            if self._runs_at_all_edges(trial, tensors):
                 return tensors
         return ()
+
+    def _runs_at_all_edges(self, trial: Trial, tensors: tuple[str, ...]) -> bool:
+        """Make guarded calls; False where one cannot be made with these tensors."""
+        if not all(self._runs_guarded(trial, edge, tensors) for edge in EDGES):
+            return False
+        if self._guarded.has_more_places(trial) and self._runs_guarded(trial, "inside", tensors):
+            self._runs_guarded(trial, "exact", tensors)
+        return True
 
     def _runs_guarded(self, trial: Trial, edge: Edge, tensors: tuple[str, ...]) -> bool:
         """Check one guarded call; False where it cannot be made, or cannot do with such addresses."""
