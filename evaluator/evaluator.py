@@ -23,6 +23,7 @@ from kernelwright.evaluator.driver.device_scheduler import DeviceScheduler
 from kernelwright.evaluator.driver.evaluation_job import EvaluationJob
 from kernelwright.evaluator.driver.kernel_process import KernelProcess
 from kernelwright.evaluator.driver.measurement_cache import MeasurementCache
+from kernelwright.evaluator.driver.policy import CANCEL_CHECK_S
 from kernelwright.evaluator.driver.problem_inspector import ProblemInspector, flaws_of
 from kernelwright.evaluator.driver.processes.runtime_image import RuntimeImage
 from kernelwright.evaluator.driver.referee_client import EvaluatorResources, RefereeClient
@@ -95,7 +96,6 @@ class Evaluator:
         """
         task = _checked_task(problem, candidate, config)
         stages, stop = StageTimer(on_stage), stop or CancelToken()
-
         stages.enter(Stage.SCREEN)
         findings = screen(candidate)
         fatal = next((finding for finding in findings if finding.fatal), None)
@@ -106,6 +106,7 @@ class Evaluator:
     def _evaluate_on(
         self, task: _Task, stages: StageTimer, stop: CancelToken, device: str, others_evicted: bool
     ) -> Evaluation:
+        stages.enter(Stage.OPEN)  # LOAD, BUILD, VERIFY, …, DECIDE: referee/evaluate_candidate.py
         resources = self._resources_of(task.tier)
         states, memory = GpuStates(device), resources.measurements
         states.note("before")
@@ -119,8 +120,8 @@ class Evaluator:
         job.ahead = BuildsAhead(resources.builder, task.candidate.source, task.config, device)
         if self._referees.knows(task.referee_key(device)):  # none is to wait for a compiler
             stages.enter(Stage.BUILD)
-            job.ahead.wait(lambda: stop.is_set)
-        stages.enter(Stage.OPEN)  # LOAD, BUILD, VERIFY, …, DECIDE: referee/evaluate_candidate.py
+            job.ahead.wait(lambda: stop.is_set, CANCEL_CHECK_S)
+            stages.enter(Stage.OPEN)
         with self._referee(task, device, job) as referee:
             answer = referee.evaluate(task.candidate, job)
         return task.evaluation(
@@ -396,5 +397,4 @@ def _environment(
 
 def default_cache() -> Path:
     """The default folder of builds and remembered measurements."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "kernelwright"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kernelwright"

@@ -9,7 +9,6 @@ from typing import Final
 
 from kernelwright.evaluator.building.build_request import BuildRequest
 from kernelwright.evaluator.building.builder import Builder
-from kernelwright.evaluator.building.policy import LOOK_S
 from kernelwright.evaluator.building.predicted_builds import predicted_builds
 from kernelwright.evaluator.host.hardware import gpu_of
 from kernelwright.evaluator.schema.config import EvaluationConfig
@@ -45,11 +44,11 @@ class BuildsAhead:
             done = self._builder.build(request, architecture=architecture, timeout_s=self._timeout_s).build
             self._built[done.key] = done
 
-    def wait(self, is_stopped: Callable[[], bool]) -> None:
-        """Wait until all have ended, unless the evaluation is to end."""
+    def wait(self, is_stopped: Callable[[], bool], look_s: float) -> None:
+        """Wait until all have ended, or the evaluation is to end, which is asked every `look_s` seconds."""
         for thread in self._threads:
             while thread.is_alive() and not is_stopped():
-                thread.join(LOOK_S)
+                thread.join(look_s)
 
     def as_built(self, build: Build) -> Build:
         """Return the record of a build with the time it took here, the first time it is asked for."""

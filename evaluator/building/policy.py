@@ -19,8 +19,6 @@ MAX_PREDICTED_BUILDS: Final = 4
 """Builds of a candidate that are predicted from its text; more begin when it asks for them."""
 MAX_PREDICTION_STEPS: Final = 2_000
 """Expressions looked at for that: names may refer to names."""
-LOOK_S: Final = 0.5
-"""Seconds between two looks at whether a build that is waited for is still wanted."""
 MAX_PREDICTED_CHARACTERS: Final = 1 << 20
 """Characters of a predicted text: sums of sums double with each line."""
 

@@ -27,7 +27,6 @@ _PLACES: Final = ("name", "cpp_sources", "cuda_sources")
 """Its positional parameters whose order all versions of torch share."""
 _TEXTS: Final = ("extra_cflags", "extra_cuda_cflags", "extra_ldflags")
 _SWITCHES: Final = ("is_python_module", "with_pytorch_error_handling", "no_implicit_headers")
-_WORD_BITS: Final = 64
 _IGNORED: Final = frozenset({"verbose", "build_directory", "keep_intermediates", "use_pch"})
 
 
@@ -47,14 +46,9 @@ def predicted_builds(source: str) -> list[BuildRequest]:
     for call in islice(calls, MAX_PREDICTED_BUILDS):
         try:
             found.append(parse_request(_request(call, literals)))
-        except (_Unpredictable, InvalidRequest, RecursionError):
+        except (_Unpredictable, InvalidRequest, RecursionError, ValueError):  # text of a huge number
             continue
     return found
-
-
-def _is_plain(value: object) -> bool:
-    is_small = isinstance(value, int) and value.bit_length() < _WORD_BITS
-    return value is None or isinstance(value, str) or is_small
 
 
 def _name(function: ast.expr) -> str:
@@ -93,7 +87,7 @@ class _Literals:
         if self.steps > MAX_PREDICTION_STEPS:
             raise _Unpredictable
         match node:
-            case ast.Constant(value=value) if _is_plain(value):
+            case ast.Constant(value=str() | int() | None as value):
                 return value
             case ast.Name(id=name) if name in self.assigned:
                 return self.value(self.assigned[name])
@@ -111,7 +105,7 @@ class _Literals:
         raise _Unpredictable
 
     def _part(self, node: ast.expr) -> str:
-        """Text of one part of an f-string."""
+        """Return the text of one part of an f-string."""
         if isinstance(node, ast.FormattedValue):
             if node.conversion != -1 or node.format_spec is not None:
                 raise _Unpredictable
@@ -126,7 +120,7 @@ class _Literals:
 
     @staticmethod
     def _sum(one: Any, other: Any) -> Any:
-        """Both after each other, if they are of a kind and not too long: sums of sums grow fast."""
+        """Join both, if they are of a kind and not too long: sums of sums grow fast."""
         if type(one) is not type(other) or not isinstance(one, str | list):
             raise _Unpredictable
         if len(one) + len(other) > (MAX_PREDICTED_CHARACTERS if isinstance(one, str) else MAX_REQUEST_PARTS):
@@ -135,7 +129,7 @@ class _Literals:
 
 
 def _request(call: ast.Call, literals: _Literals) -> dict[str, Any]:
-    """Fields of a build request, with torch's defaults."""
+    """Return the fields of a build request, with torch's defaults."""
     if len(call.args) > len(_PLACES) or any(keyword.arg is None for keyword in call.keywords):
         raise _Unpredictable
     given = dict(zip(_PLACES, call.args, strict=False))

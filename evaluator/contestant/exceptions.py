@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from kernelwright.evaluator.devices import is_out_of_memory
+from kernelwright.evaluator.devices import is_device_full
 from kernelwright.evaluator.ipc.contestant_messages import Failed
 from kernelwright.evaluator.ipc.policy import MAX_NAME, MAX_REPORT
 
@@ -44,7 +44,7 @@ def failure(error: BaseException, patterns: CompilerPatterns) -> Failed:
         type=type(error).__name__[:MAX_NAME],
         message=patterns.preamble.split(_plain(str(error)))[-1].strip()[:MAX_REPORT],
         traceback=_plain("".join(frames))[-MAX_REPORT:],
-        out_of_memory=is_out_of_memory(error),
+        out_of_memory=isinstance(error, MemoryError) or is_device_full(error),
         compiling=_was_compiling(error, patterns),
     )
 

@@ -16,11 +16,10 @@ _HIDDEN_SHORTAGE: Final = "NVML_SUCCESS =="
 """In torch's error where its allocator has found the device full and cannot say who fills it."""
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether memory ran out; where a sandbox closes NVML, torch fails to report that of a device."""
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
-        return True
-    return isinstance(error, RuntimeError) and _HIDDEN_SHORTAGE in str(error)
+def is_device_full(error: BaseException) -> bool:
+    """Return whether a device's memory ran out; where a sandbox closes NVML, torch fails to report it."""
+    is_hidden = isinstance(error, RuntimeError) and _HIDDEN_SHORTAGE in str(error)
+    return is_hidden or isinstance(error, torch.OutOfMemoryError)
 
 
 class Block(Protocol):

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final, TypeVar
 
-import torch
-
 from kernelwright.evaluator.analysis.plausibility import contradiction
 from kernelwright.evaluator.building.lean_headers.suspicion import SUSPECT_STATUSES
+from kernelwright.evaluator.devices import is_device_full
 from kernelwright.evaluator.referee.checks.kernel_profile import attribute_kernels
 from kernelwright.evaluator.referee.correctness.guarded_calls import GuardedCalls
 from kernelwright.evaluator.referee.correctness.verification import Verifier
@@ -148,7 +147,9 @@ def _evaluate_once(problem: OpenProblem, request: EvaluationRequest) -> tuple[Ou
             return progress.outcome.failed(failure), _Retry.FULL_HEADERS
         failure = _named_race(problem, request.source, failure, progress)
         return progress.outcome.failed(failure), None
-    except torch.OutOfMemoryError as error:
+    except RuntimeError as error:
+        if not is_device_full(error):
+            raise
         require_shortage_is_own(problem.context.device, str(error), others_evicted=request.others_evicted)
         return progress.outcome.failed(CandidateFailed(Status.OUT_OF_MEMORY, _NO_ROOM_LEFT)), None
     finally:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from kernelwright.evaluator.devices import Device, is_out_of_memory, open_device
+from kernelwright.evaluator.devices import Device, is_device_full, open_device
 from kernelwright.evaluator.ipc import referee_messages as wire
 from kernelwright.evaluator.ipc.channel import Channel, ChannelClosed, JsonObject
 from kernelwright.evaluator.ipc.messages import Dispatcher, Message, Request
@@ -156,7 +156,7 @@ def _answer(dispatcher: Dispatcher[Message], received: JsonObject) -> Message:
     except ChannelClosed:
         raise
     except Exception as error:  # noqa: BLE001  (our own fault: the driver raises an EvaluatorError)
-        if isinstance(error, RuntimeError) and is_out_of_memory(error):
+        if is_device_full(error):
             text = f"out of device memory; choose smaller --shapes, or fewer evaluations at once: {error}"
             return wire.Refused(reason="device_full", text=text)
         summary = traceback.format_exception_only(error)[-1].strip()
@@ -171,7 +171,7 @@ def _as_problem_error(problem: str) -> Iterator[None]:
     except SystemExit as error:
         raise ProblemError(f"problem {problem} asks to end the process: {error!r}") from error
     except UNFIT as error:
-        if isinstance(error, RuntimeError) and is_out_of_memory(error):
+        if is_device_full(error):
             raise
         line = traceback.format_exception_only(error)[-1].strip()
         raise ProblemError(f"problem {problem} cannot be judged here: {line}") from error

@@ -34,7 +34,7 @@ def raises(
 
 
 def products(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor) -> list[torch.Tensor]:
-    """Answers of torch to what `products` in the library computes."""
+    """Compute with torch what `products` in the library computes."""
     across = b.t()
     views = [a.view(-1), a.view(4, 6), a.reshape(4, -1), across.contiguous(), a.t(), a.t().flatten(), a]
     return [*[a @ across] * 4, torch.addmm(bias, a, across), a @ across, *views]

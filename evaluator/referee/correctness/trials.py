@@ -90,7 +90,7 @@ class TrialPool:
         self._variants: dict[str, tuple[Variant, int | None]] = {
             name: (variant, None) for name, variant in VARIANTS.items()
         }
-        """How inputs are varied: all of them, or that of a number alone."""
+        """Each variant by its name, and the number of the input it is for; None where it is for all."""
         self.unseen: list[Trial] = []
         """Trials that no candidate is verified on, for timed calls."""
         self.constant = ConstantInputs()
@@ -115,7 +115,7 @@ class TrialPool:
         self._second_draw(vary=not vary)
 
     def _timed_with(self, seed: int, base: Arguments) -> tuple[nn.Module, bool]:
-        """A model with parameters off their initial values, which a kernel may use, if it stays finite."""
+        """Make a model; move its parameters off their initial values, which a kernel may skip, if it can."""
         reference, fixed = self._reference, self._reference.fixed
         fixed.keep_secret(self._seed())
         plain, off = (reference.model(seed, vary=vary) for vary in (False, True))
@@ -290,7 +290,7 @@ class TrialPool:
             trials[place] = made
 
     def _another(self, name: str) -> Trial | None:
-        """A trial of the same distribution on other inputs."""
+        """Make a trial of the same distribution on other inputs."""
         draw = functools.partial(self._drawn, self._seed())
         origin, model = self._origins[0], self.draws[0].model
         if name not in _OF_THE_BASE:

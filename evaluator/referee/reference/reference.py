@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from kernelwright.evaluator.devices import is_out_of_memory
+from kernelwright.evaluator.devices import is_device_full
 from kernelwright.evaluator.ipc.gradients import OUTPUT, Backward, named_parameters
 from kernelwright.evaluator.ipc.model_init import construct, seed_everything
 from kernelwright.evaluator.ipc.model_state import ModelState
@@ -387,7 +387,7 @@ class Reference:
         except ProblemError:
             raise
         except Exception as error:
-            if isinstance(error, RuntimeError) and is_out_of_memory(error):
+            if is_device_full(error):
                 why = "out of device memory; choose smaller --shapes"
                 raise DeviceFull(f"problem {self.problem}: {why}") from None
             raise ProblemError(

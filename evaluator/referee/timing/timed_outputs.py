@@ -176,27 +176,28 @@ class TimedOutputs:
 
         Some inputs answer to roundings far more than any of the draws did, such as nearly singular matrices.
         """
-        if self._is_correct is None:
-            return False
-        for call in calls:
-            outputs = [leaf[call] for leaf in candidate if len(leaf) == recipe.count]
-            arguments = self._inputs.arguments(recipe, call)
-            if not self._is_correct(arguments, outputs, self._limits[int(recipe.bases[call])]):
-                return False
-        return True
+        return all(
+            self._is_exact(recipe, call, [leaf[call] for leaf in candidate if len(leaf) == recipe.count])
+            for call in calls
+        )
 
     def errs_beside_exact(self, kept: ComparedCall) -> str:
         """Compare an ordinary call with exact outputs, as verification does; empty where it is right.
 
         Beside the baseline it may err by as much as any group of any draw does.
         """
-        if self._is_correct is None:
+        own = kept.candidate[: kept.own]
+        if self._is_correct is None or self._is_exact(kept.recipe, kept.call, own):
             return ""
-        arguments = self._inputs.arguments(kept.recipe, kept.call)
         limit = self._limits[int(kept.recipe.bases[kept.call])]
-        if self._is_correct(arguments, kept.candidate[: kept.own], limit):
-            return ""
         return f"a timed call of ordinary inputs errs more than {limit:.3g} times the reference's own error"
+
+    def _is_exact(self, recipe: InputRecipe, call: int, outputs: list[torch.Tensor]) -> bool:
+        """Compare a call's outputs with exact ones for its inputs; False where there are none."""
+        if self._is_correct is None:
+            return False
+        limit = self._limits[int(recipe.bases[call])]
+        return self._is_correct(self._inputs.arguments(recipe, call), outputs, limit)
 
     def _compare_change(
         self, candidate: list[torch.Tensor], baseline: list[torch.Tensor], near: Near | None
