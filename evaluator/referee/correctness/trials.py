@@ -175,13 +175,13 @@ class TrialPool:
         self, name: str, draw: Draws, model: nn.Module, usual: list[float | None] | None = None
     ) -> Trial:
         """A trial of inputs that can be drawn again."""
-        before: list[int] = []
-        trace = self.trace
+        before, trace = list[int](), self.trace
 
         def solve() -> SolvedTrial:
             if self._pause is not None:
                 self._pause()
-            arguments = draw()
+            with with_threads(self._threads):  # variants, too, differ in their last bits with others
+                arguments = draw()
             before.append(mark(arguments.leaves))
             if before[0] != before[-1]:
                 # A candidate that got the earlier ones would be held to the answer of others.

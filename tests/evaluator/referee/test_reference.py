@@ -215,6 +215,20 @@ def test_timed_calls_get_trials_on_inputs_that_no_candidate_was_verified_on() ->
     assert not set(map(id, first)) & set(map(id, second))
 
 
+def test_trials_are_drawn_again_alike_whatever_the_threads() -> None:
+    """Vectors and the elements left over differ in their last bits, and threads decide which are which."""
+    reference = _reference("return more[0] * 2", inputs="[torch.randn(8, 16), torch.randn(797, 1999)]")
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        pool = TrialPool(reference, math="fp32", secret=random.Random(1), memory_bytes=0)
+        torch.set_num_threads(1)
+        for trial in pool.draws[0].trials:
+            assert trial.solved.arguments.leaves[1].shape == (797, 1999)
+    finally:
+        torch.set_num_threads(threads)
+
+
 def test_where_inputs_cannot_vary_trials_stay() -> None:
     pool = _pool(
         _reference(
