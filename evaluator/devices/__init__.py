@@ -23,11 +23,11 @@ def is_device_full(error: BaseException) -> bool:
 
 
 class Block(Protocol):
-    """A span of device memory that two processes see."""
+    """A span of memory that two processes see."""
 
     @property
     def data(self) -> torch.Tensor:
-        """The whole span, uint8, on its device."""
+        """The whole span, uint8, where it lies."""
 
     def part(self, begin: int, size: int) -> torch.Tensor:
         """Some of its bytes as a tensor with a storage of its own."""
@@ -54,6 +54,13 @@ class Device(Protocol):
 
         Raises:
             torch.OutOfMemoryError: there is not as much, all that time.
+        """
+
+    def allocate_word(self) -> Block:
+        """New memory to share, a word at least, for streams to wait for: the host's, where they can.
+
+        Raises:
+            torch.OutOfMemoryError: there is none.
         """
 
     def attach(self, descriptor: dict[str, Any], fds: list[int]) -> Block:

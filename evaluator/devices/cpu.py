@@ -46,6 +46,14 @@ def competing_threads() -> int:
     return max(0, running - 1 - max(0, spare))
 
 
+def sealed_file(size: int) -> int:
+    """Make a zeroed file in memory that keeps its size; returns its descriptor."""
+    fd = os.memfd_create("tensors", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, size)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+    return fd
+
+
 class CpuBlock:
     """Shared host memory behind a file descriptor whose size is sealed.
 
@@ -62,10 +70,7 @@ class CpuBlock:
     def create(cls, size: int) -> CpuBlock:
         """New zeroed memory of at least one page."""
         size = max(size, mmap.PAGESIZE)
-        fd = os.memfd_create("tensors", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(fd, size)
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-        return cls(fd, size)
+        return cls(sealed_file(size), size)
 
     def part(self, begin: int, size: int) -> torch.Tensor:
         return torch.frombuffer(self._map, dtype=torch.uint8, count=size, offset=begin)
@@ -153,6 +158,9 @@ class CpuDevice:
     def allocate(self, size: int, wait_s: float = MEMORY_WAIT_S) -> CpuBlock:
         del wait_s
         return CpuBlock.create(size)
+
+    def allocate_word(self) -> CpuBlock:
+        return CpuBlock.create(1)
 
     def attach(self, descriptor: dict[str, Any], fds: list[int]) -> CpuBlock:
         return CpuBlock(fds[0], int(descriptor["size"]))

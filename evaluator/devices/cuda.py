@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import mmap
 import time
 from functools import cache
 from pathlib import Path
@@ -16,8 +17,10 @@ from typing import Any, Final
 import torch
 
 from kernelwright.evaluator.devices import policy
+from kernelwright.evaluator.devices.cpu import sealed_file
 from kernelwright.evaluator.devices.cuda_watch import CudaWatch
 from kernelwright.evaluator.devices.guarded_block import Edge, GuardedBlock
+from kernelwright.evaluator.devices.pinned_block import PinnedBlock
 
 _IPC_LAZY_PEER_ACCESS: Final = 1
 _OUT_OF_MEMORY: Final = 2
@@ -50,7 +53,13 @@ def _driver() -> ctypes.CDLL:
 
 def _check(code: int, action: str) -> None:
     if code != 0:
+        _runtime().cudaGetLastError()  # or torch's next call reports it
         raise RuntimeError(f"{action} failed: {_runtime().cudaGetErrorString(code).decode()}")
+
+
+# Any: arguments of ctypes.
+def _call(name: str, *arguments: Any) -> None:
+    _check(getattr(_runtime(), name)(*arguments), name)
 
 
 class _Span:
@@ -250,8 +259,14 @@ class CudaDevice:
     def allocate(self, size: int, wait_s: float = policy.MEMORY_WAIT_S) -> CudaBlock:
         return CudaBlock.create(max(size, 1), self.torch_device, wait_s=wait_s)
 
-    def attach(self, descriptor: dict[str, Any], fds: list[int]) -> CudaBlock:
-        del fds
+    def allocate_word(self) -> PinnedBlock | CudaBlock:
+        with contextlib.suppress(RuntimeError):
+            return PinnedBlock(sealed_file(mmap.PAGESIZE), mmap.PAGESIZE, _call)
+        return self.allocate(mmap.PAGESIZE, 0.0)
+
+    def attach(self, descriptor: dict[str, Any], fds: list[int]) -> PinnedBlock | CudaBlock:
+        if fds:
+            return PinnedBlock(fds[0], int(descriptor["size"]), _call)
         handle = _IpcHandle.from_buffer_copy(bytes.fromhex(descriptor["handle"]))
         pointer = ctypes.c_void_p()
         _check(

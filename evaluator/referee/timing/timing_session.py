@@ -21,7 +21,7 @@ from kernelwright.evaluator.referee.timing.timed_inputs import TimedInputs
 from kernelwright.evaluator.referee.timing.timed_outputs import TimedOutputs
 from kernelwright.evaluator.referee.timing.timing_loop import InterleavedTimer, Schedule
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
-from kernelwright.evaluator.referee.worker.launch_gate import WORD_BYTES, gate
+from kernelwright.evaluator.referee.worker.launch_gate import gate
 from kernelwright.evaluator.referee.worker.quiet_device import yield_device
 from kernelwright.evaluator.referee.worker.setup import CallMemory, ProblemContext, call_bytes, lay_out
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
@@ -110,7 +110,7 @@ class TimingSession:
         memory = CallMemory("time", self._most, wait_s=0.0)
         buffers = lay_out(worker, self._base.arguments, self._base.expected.output, memory)
         try:
-            buffers.gate_block = worker.attach([WORD_BYTES], wait_s=0.0)[0]
+            buffers.gate_block = worker.attach_word()
         except torch.OutOfMemoryError:
             buffers.free()
             raise

@@ -65,7 +65,7 @@ class LaunchGate:
         return self.ticket
 
     def open(self) -> None:
-        """Let them run, after what this process has queued itself."""
+        """Let them run: what they read must be there."""
         self.word.fill_(self.ticket)
 
     @contextlib.contextmanager

@@ -80,6 +80,17 @@ class WorkerProcess(WorkerChannel):
             for block in blocks:
                 block.close()
             raise
+        return self._share(blocks)
+
+    def attach_word(self) -> int:
+        """Allocate a word that this process's streams can wait for; returns its block's index.
+
+        Raises:
+            torch.OutOfMemoryError: the device is full.
+        """
+        return self._share([self.device.allocate_word()])[0]
+
+    def _share(self, blocks: list[Block]) -> list[int]:
         descriptors = [block.descriptor() | {"fds": len(block.fds())} for block in blocks]
         first = len(self.blocks)
         self.blocks += blocks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import socket
 import threading
 import time
@@ -164,27 +165,70 @@ def test_who_fails_while_queueing_waits_for_nobody():
 
 
 @pytest.mark.gpu
-def test_what_is_queued_waits_for_its_gate():
+@pytest.mark.parametrize("on_host", [True, False])
+def test_what_is_queued_waits_for_its_gate(on_host: bool):
+    """On every stream that waits for the current one, whoever holds the word."""
     from kernelwright.evaluator.devices.cuda import CudaDevice
 
     device = CudaDevice("cuda")
-    block = device.allocate(4)
+    block = device.allocate_word() if on_host else device.allocate(4)
+    assert block.data.is_cuda is not on_host
     shut = gate(device, [cast(Block, block)], 0)
     assert shut is not None
-    beside, number = torch.cuda.Stream(), torch.zeros(1, device="cuda")
-    number.add_(1)
+    other, beside = torch.cuda.Stream(), torch.cuda.Stream()
+    numbers = torch.zeros(2, device="cuda")
+    numbers.add_(1)
     shut.open()
     torch.cuda.synchronize()
     assert device.waits_for(shut.word, shut.shut())
-    number.add_(1)
-    done = torch.cuda.Event()
-    done.record()
+    other.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(other):
+        numbers[1].add_(1)
+    numbers[0].add_(1)
+    done = [torch.cuda.current_stream().record_event(), other.record_event()]
     time.sleep(0.05)
-    assert not done.query()
+    assert not any(event.query() for event in done)
     with torch.cuda.stream(beside):
         shut.open()
-    done.synchronize()
-    assert int(number) == 2
+    torch.cuda.synchronize()
+    assert numbers.tolist() == [2, 2]
+    block.close()
+    block.close()
+
+
+@pytest.mark.gpu
+def test_two_processes_see_one_word():
+    """Both register it; here both are one process with two mappings."""
+    from kernelwright.evaluator.devices.cuda import CudaDevice
+
+    device = CudaDevice("cuda")
+    ours = device.allocate_word()
+    theirs = device.attach(ours.descriptor(), [os.dup(fd) for fd in ours.fds()])
+    ours.data[:4].view(torch.int32).fill_(7)
+    assert device.waits_for(theirs.data[:4].view(torch.int32), 7)
+    torch.cuda.synchronize()
+    theirs.close()
+    ours.close()
+
+
+@pytest.mark.parametrize("refused", ["cudaHostRegister", "cudaHostGetDevicePointer"])
+def test_host_memory_that_cuda_does_not_take_is_given_back(refused: str):
+    from kernelwright.evaluator.devices.cpu import sealed_file
+    from kernelwright.evaluator.devices.pinned_block import PinnedBlock
+
+    asked = []
+
+    def call(name: str, *arguments: object) -> None:
+        asked.append(name)
+        if name == refused:
+            raise RuntimeError(f"{name} failed")
+
+    fd = sealed_file(4096)
+    with pytest.raises(RuntimeError, match=refused):
+        PinnedBlock(fd, 4096, call)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
+    assert ("cudaHostUnregister" in asked) is (refused == "cudaHostGetDevicePointer")
 
 
 def test_on_a_cpu_memory_is_looked_at_before_anything_else_is_asked():
