@@ -301,3 +301,31 @@ def test_narrow_operands_show_in_most_groups_and_one_bad_group_says_nothing_of_o
     assert bulk_rms(error, values) == pytest.approx(1e-4)
     values[:95] = 0.0
     assert bulk_rms(error, values) == pytest.approx(1e-4), "groups of zeros hide nothing"
+
+
+HALF_SCORES = SOURCE.format(
+    body="k, v = more; return ((x @ k).float() / 8).softmax(-1).bfloat16() @ v",
+    inputs="return [torch.randn(256, 64).bfloat16(), torch.randn(64, 512).bfloat16(), "
+    "torch.randn(512, 64).bfloat16()]",
+)
+
+
+def _choose(x: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    return ((x.float() @ keys.float() / 8).softmax(-1) @ values.float()).bfloat16()
+
+
+def test_a_row_that_hangs_on_a_rounding_to_half_precision_may_go_either_way() -> None:
+    """The reference rounds scores of hundreds to eight bits; here they are not rounded, or keys are."""
+    pool = _pool(HALF_SCORES)
+    trials = [pool.bases[0], *filter(None, (pool._another("large") for _ in range(20)))]
+    assert len(trials) == 21
+    for seed, trial in enumerate(trials):
+        x, keys, values = trial.arguments.leaves
+        assert _accepts(trial, _choose(x, keys, values))
+        torch.manual_seed(seed)
+        nudged = keys.float() * (1 + 2.0**-9 * torch.rand(keys.shape).sub(0.5).sign())
+        assert _accepts(trial, _choose(x, nudged, values))
+        assert not _accepts(
+            trial, _choose(x, keys.view(torch.int16).bitwise_and(-8).view(keys.dtype), values)
+        )
+        assert not _accepts(trial, _choose(x, keys, values * 1.25))
