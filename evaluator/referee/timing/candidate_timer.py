@@ -103,13 +103,10 @@ class CandidateTimer:
         timed = self._measure_or_doubt(candidate)
         if not _is_consistent(timed) and policy.RECHECK_IN_SECOND_PROCESS[self._kind]:
             try:
-                retried = self._measure_again(timed, second_process())
+                timed = self._measure_again(timed, second_process())
             except CandidateFailed as failure:
                 if failure.status not in _PROCESS_FAILURES:
                     raise
-            else:
-                resolves_doubt = isinstance(timed, MeasurementDoubt) and isinstance(retried, TimedCandidate)
-                timed = retried if resolves_doubt or _is_consistent(retried) else timed
         self._last = _raise_if_doubt(timed)
         return self._last.measurement
 
@@ -177,15 +174,19 @@ class CandidateTimer:
     ) -> TimedCandidate | MeasurementDoubt:
         """Time a second process; if its claims disagree with the clock too, time it again without the gate.
 
-        Behind a gate, streams that wait for each other may begin late. Without it launches are in the times:
-        that result is taken only if it is faster, or if both others are in doubt.
+        While calls are queued, a GPU stays for a time slice with streams that wait for each other, which
+        looks like work. Without a gate launches are in the times: that result is taken only if it is faster,
+        charges included, or if both others are in doubt.
         """
         queued = self._measure_or_doubt(candidate)
-        if _is_consistent(queued) or candidate.gate is None:
+        if _is_consistent(queued):
             return _noted(queued, _LATE_ANSWER)
+        resolves_doubt = isinstance(first, MeasurementDoubt) and isinstance(queued, TimedCandidate)
+        known = queued if resolves_doubt else first
+        if candidate.gate is None:
+            return _noted(known, _LATE_ANSWER) if known is queued else known
         candidate.stop_queueing()
         launched = self._measure_or_doubt(candidate)
-        known = queued if isinstance(first, MeasurementDoubt) else first
         gains = isinstance(launched, TimedCandidate) and (
             isinstance(known, MeasurementDoubt) or launched.measurement.speedup > known.measurement.speedup
         )

@@ -320,6 +320,12 @@ def test_who_is_doubted_behind_a_gate_alone_is_timed_with_its_launches():
     assert "behind a gate" in timer.notes[0]
 
 
+def test_launches_and_charges_are_taken_where_they_are_less_than_the_charges_behind_a_gate():
+    timer = _Scripted("single 0.1", "outer 0.1", "outer 0.7")
+    assert timer.timed() == ("second, launched", "outer")
+    assert "behind a gate" in timer.notes[0]
+
+
 def test_on_a_cpu_nobody_else_is_asked():
     timer = _Scripted("outer", "inner")
     timer._kind = "cpu"
