@@ -92,7 +92,7 @@ def _roofline(evaluation: Evaluation, median_ms: float) -> Iterator[tuple[str, s
         rates.append(f"{limits.flops / median_ms / 1e9:,.2f} TFLOP/s")
     if limits.speed_of_light is not None:
         share = limits.speed_of_light
-        rates.append(_share(share, is_dense=limits.dense))
+        rates.append(_share(share, is_dense=limits.dense, is_beaten=limits.is_beaten))
     if limits.gigabytes_per_s and limits.teraflops:
         moving = limits.bytes_moved / limits.gigabytes_per_s / 1e6
         computing = (limits.flops or 0) / limits.teraflops / 1e9
@@ -100,9 +100,11 @@ def _roofline(evaluation: Evaluation, median_ms: float) -> Iterator[tuple[str, s
     yield "rate", ", ".join(rates)
 
 
-def _share(share: float, *, is_dense: bool) -> str:
+def _share(share: float, *, is_dense: bool, is_beaten: bool) -> str:
     if is_dense and share > 1:
         return "faster than the roofline of the dense form: it skips masked work"
+    if is_beaten:
+        return "faster than the roofline of the reference's operations: it does less"
     if is_dense:
         return f"{share:.0%} of the roofline of the dense form, some of which may be skipped"
     return f"{share:.0%} of the roofline" if share <= 1 else "at the roofline, as measured"

@@ -99,6 +99,8 @@ class Speed:
     """Share of the roofline, 0 to about 1."""
     is_dense: bool
     """The roofline is that of all work, though the problem masks some, which may be skipped."""
+    is_beaten: bool
+    """The kernel does less than the reference's operations, whose roofline it is."""
     ahead: str
     """The fastest baseline or saved kernel, where it is faster; empty otherwise."""
     ahead_by: float
@@ -344,6 +346,7 @@ def _speed(
         roofline_ms=roofline_ms,
         fraction=fraction,
         is_dense=evaluation.plausibility.dense if evaluation.plausibility else False,
+        is_beaten=evaluation.plausibility.is_beaten if evaluation.plausibility else False,
         ahead=ahead if is_behind else "",
         ahead_by=faster[ahead] if is_behind else 1.0,
         unfit=exclusion_reason(evaluation),

@@ -109,9 +109,9 @@ class Score(ScorePolicy):
 
 
 def _share_of_roofline(evaluation: Evaluation) -> float | None:
-    # The limit of work that a kernel may skip is no limit; beyond 1 is the noise of the measured rates.
+    # The limit of work that a kernel may skip, or has skipped, is none; barely beyond 1 is noise.
     limits = evaluation.plausibility
-    if limits is None or limits.speed_of_light is None or limits.dense:
+    if limits is None or limits.speed_of_light is None or limits.dense or limits.is_beaten:
         return None
     return min(limits.speed_of_light, 1.0)
 

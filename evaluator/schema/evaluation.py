@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.kernel_resources import KernelResources
+from kernelwright.evaluator.schema.policy import ROOFLINE_NOISE
 from kernelwright.evaluator.schema.record import Record
 
 SCHEMA_VERSION = 1
@@ -308,6 +309,11 @@ class Plausibility(Record):
     """This device's measured copy rate, read plus written."""
     teraflops: float | None = None
     """This device's measured matrix product rate in the problem's precision."""
+
+    @property
+    def is_beaten(self) -> bool:
+        """True where the kernel must have done less than the reference's operations: its roofline is none."""
+        return (self.speed_of_light or 0.0) > ROOFLINE_NOISE
 
 
 class Environment(Record):

@@ -209,6 +209,13 @@ EVALUATIONS: dict[str, Evaluation] = {
         plausibility=WORK.model_copy(update={"speed_of_light": 1.37, "dense": True}),
         speedup=2.7,
     ),
+    "passed_beyond_the_reference": evaluation(
+        Status.PASSED,
+        Stage.DECIDE,
+        measurement=measured(0.3),
+        plausibility=WORK.model_copy(update={"speed_of_light": 6.8}),
+        speedup=2.7,
+    ),
     "passed_arithmetic_by_library": evaluation(
         Status.PASSED,
         Stage.DECIDE,
