@@ -85,10 +85,21 @@ class WorkerProcess(WorkerChannel):
     def attach_word(self) -> int:
         """Allocate a word that this process's streams can wait for; returns its block's index.
 
+        It is the device's, and its gate opens later, where the process can't register the host's.
+
         Raises:
             torch.OutOfMemoryError: the device is full.
         """
-        return self._share([self.device.allocate_word()])[0]
+        word = self.device.allocate_word()
+        try:
+            return self._share([word])[0]
+        except CandidateFailed:
+            if self.lost or not word.fds():
+                raise
+        self.forget_failure()
+        self.blocks.remove(word)
+        word.close()
+        return self.attach([1], wait_s=0.0)[0]
 
     def _share(self, blocks: list[Block]) -> list[int]:
         descriptors = [block.descriptor() | {"fds": len(block.fds())} for block in blocks]

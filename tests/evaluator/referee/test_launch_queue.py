@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from kernelwright.evaluator.devices import Block, Device
+from kernelwright.evaluator.devices.cpu import CpuDevice
 from kernelwright.evaluator.ipc.channel import Channel, ChannelError
 from kernelwright.evaluator.ipc.contestant_messages import Collect, Collected, Failed, Owned, Queued, Ran
 from kernelwright.evaluator.ipc.driver_requests import Ended, Freeze, Kill, Role, Start, Started, Thaw
@@ -209,6 +210,37 @@ def test_two_processes_see_one_word():
     torch.cuda.synchronize()
     theirs.close()
     ours.close()
+
+
+def _attaches(*answers: Message) -> Callable[[Channel], None]:
+    def behave(channel: Channel) -> None:
+        for answer in answers:
+            channel.receive(30)
+            channel.take_fds()
+            channel.send(answer.to_json())
+
+    return behave
+
+
+def test_who_cannot_register_host_memory_gets_a_word_of_the_device():
+    """Which may be no other process's fault; its blocks keep their numbers."""
+    refused = _failed("RuntimeError", "cudaHostRegister failed")
+    worker = _worker(_attaches(Done(), refused, Done()), [], "candidate")
+    worker.device = CpuDevice()
+    assert worker.attach([64]) == [0]
+    assert worker.attach_word() == 1
+    assert len(worker.blocks) == 2
+    assert not worker.failed
+    worker.close()
+
+
+def test_who_attaches_nothing_has_failed():
+    refused = _failed("RuntimeError", "no")
+    worker = _worker(_attaches(refused, refused), [], "candidate")
+    worker.device = CpuDevice()
+    with pytest.raises(CandidateFailed, match="RuntimeError: no"):
+        worker.attach_word()
+    worker.close()
 
 
 @pytest.mark.parametrize("refused", ["cudaHostRegister", "cudaHostGetDevicePointer"])

@@ -70,8 +70,8 @@ def test_others_go_on_until_there_is_room_and_the_worker_then_waits_for_its_turn
 def test_without_room_for_the_gate_the_rest_is_freed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[object] = []
 
-    def attach(sizes: list[int], *, wait_s: float = 30.0) -> list[int]:
-        events.append(wait_s)
+    def attach_word() -> int:
+        events.append("attach")
         raise torch.OutOfMemoryError("full")
 
     buffers = SimpleNamespace(free=lambda: events.append("free"))
@@ -80,8 +80,8 @@ def test_without_room_for_the_gate_the_rest_is_freed_at_once(monkeypatch: pytest
     expected = SimpleNamespace(output=None)
     session._most, session._base = 8, SimpleNamespace(arguments=None, expected=expected)
     with pytest.raises(torch.OutOfMemoryError):
-        session._lay_out(SimpleNamespace(attach=attach))
-    assert events == [0.0, "free"]
+        session._lay_out(SimpleNamespace(attach_word=attach_word))
+    assert events == ["attach", "free"]
 
 
 @pytest.mark.parametrize(("others_evicted", "patience_s"), [(True, 30.0), (False, -1.0)])
