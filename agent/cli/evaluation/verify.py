@@ -46,7 +46,8 @@ Results = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Append results to FILE; kernels with a settled one of this command and machine are left out.",
+        help="Append results to FILE; kernels with a settled one of this command, machine and evaluator are left "
+        "out.",
         show_default=False,
     ),
 ]
