@@ -46,8 +46,8 @@ Results = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Append results to FILE; kernels with a settled one of this command, machine and evaluator are left "
-        "out.",
+        help="Append results to FILE; kernels with a settled one of this command, machine and evaluator are "
+        "left out.",
         show_default=False,
     ),
 ]
