@@ -4,7 +4,8 @@ A group's scale is the largest of: the reference's own RMS error against float64
 and parameters perturbed by one unit roundoff (a randomised first-order condition estimate, after the CESTAC
 idea of Vignes, 1993); a quarter of an eps of the group's RMS. Floors: a share of the median relative scale
 (at most 2 eps), and eps/16 of the whole output. `_scale` says what changes where the reference rounds to half
-precision on the way. A tolerance is limit × scale; comparison.py applies it.
+precision on the way, `Expected.settled` what is added before a group fails. A tolerance is limit × scale;
+comparison.py applies it.
 """
 
 from __future__ import annotations
