@@ -10,12 +10,7 @@ import pytest
 
 from kernelwright.agent.extraction.extract import Rule, extract
 from kernelwright.agent.prompting.hardware_facts import Hardware, find_target
-from kernelwright.agent.prompting.prompts import (
-    ProblemFacts,
-    Setting,
-    TemplatePrompts,
-    installed_prompts,
-)
+from kernelwright.agent.prompting.prompts import ProblemFacts, Setting, TemplatePrompts, installed_prompts
 from kernelwright.agent.strategies import Exemplar, Prompts
 from kernelwright.evaluator import (
     BACKENDS,
