@@ -124,12 +124,15 @@ class RemoteModel:
         if collected.kind:
             raise KernelError(f"the outputs changed while they were collected: {collected.complaint}")
 
+        unnamed = set(range(len(slots)))
+
         def output(index: int) -> torch.Tensor:
+            unnamed.remove(index)  # or few tensors would be copied as often as a worker likes
             return view(self._blocks[slots[index]["block"]].data, slots[index], 0).clone()
 
         try:
             return unflatten(described.tree, output)
-        except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
+        except (ValueError, TypeError, LookupError, RuntimeError, OverflowError) as error:
             raise KernelError(f"the kernel's process describes no outputs: {error}") from None
 
     def close(self) -> None:

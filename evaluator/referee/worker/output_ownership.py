@@ -255,10 +255,13 @@ def is_tensor_memory(slot: Slot) -> bool:
 def address_of(where: object, call: int, leaf: int, index: tuple[int, ...]) -> int:
     """Address of an element by the worker's own account; 0, where nothing lies, if that makes no sense."""
     try:
-        start, *strides = where[call][leaf]  # type: ignore[index]
-        step = sum(place * stride for place, stride in zip(index, strides, strict=True))
-        address = int(start + step)
-    except (TypeError, ValueError, LookupError, OverflowError):
+        numbers = where[call][leaf]  # type: ignore[index]
+        # A text times a number would be as long as a worker likes.
+        if type(numbers) is not list or any(type(number) is not int for number in numbers):
+            return 0
+        start, *strides = numbers
+        address: int = start + sum(place * stride for place, stride in zip(index, strides, strict=True))
+    except (TypeError, ValueError, LookupError):
         return 0
     return address if 0 < address < _HIGHEST_ADDRESS else 0
 

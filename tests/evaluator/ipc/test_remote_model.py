@@ -81,6 +81,10 @@ def test_memory_is_used_again_for_calls_of_the_same_form() -> None:
         ({"k": "tensor", "i": 7}, [{"dtype": "float32", "shape": [2, 2]}]),
         ({"k": "tensor"}, [{"dtype": "float32", "shape": [2, 2]}]),
         ({"k": "dict", "v": [[TENSOR, TENSOR]]}, [{"dtype": "float32", "shape": [2, 2]}]),
+        ({"k": "list", "v": [TENSOR, TENSOR]}, [{"dtype": "float32", "shape": [2, 2]}]),
+        ({"k": "tensor", "i": -1}, [{"dtype": "float32", "shape": [2, 2]}]),
+        ({"k": "device", "v": "garbage"}, []),
+        ({"k": "float", "v": "0x1p999999"}, []),
     ],
 )
 def test_a_process_that_lies_about_its_outputs_is_refused(tree: Any, tensors: Any) -> None:

@@ -24,7 +24,7 @@ from kernelwright.evaluator.ipc.tensor_tree import dtype_from
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
-from kernelwright.evaluator.referee.worker.output_ownership import _make_storable
+from kernelwright.evaluator.referee.worker.output_ownership import _make_storable, address_of
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
 
@@ -204,6 +204,15 @@ def test_elements_that_share_memory_do_not_hold_what_was_written_to_them(driver,
     buffers = _buffers(overlapping, driver, [torch.empty(SHAPE)] * 2)
     with pytest.raises(CandidateFailed, match="not memory of its own"):
         _turn(buffers, random.Random(6))
+
+
+@pytest.mark.parametrize(
+    "place", [[4096, "8" * 64], [4096.5, 4], [True, 4], [4096], [4096, 4, 4], "40", {"0": 1}, None]
+)
+def test_places_that_are_no_whole_numbers_lie_nowhere(place: object):
+    """A text times a number would be as long as a worker likes."""
+    assert address_of([[place]], 0, 0, (1 << 40,)) == 0
+    assert address_of([[[4096, 4]]], 0, 0, (2,)) == 4104
 
 
 def test_memory_that_may_be_mapped_twice_is_refused():
