@@ -1,6 +1,6 @@
 """Time from the release of queued calls to their end, beyond what the calls take on the device.
 
-    python -m tests.benchmarks.release_latency
+    python tests/benchmarks/release_latency.py
 
 The calls of one process wait on its current stream for a word that another process writes, as timed calls
 wait for their inputs. Each call is split over so many streams that wait for the current one. Needs a GPU.
