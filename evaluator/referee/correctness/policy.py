@@ -111,6 +111,9 @@ least, where the reference rounds so on the way and the group errs too much. Of 
 with scores in bfloat16 and keys rounded otherwise, on inputs enlarged 16 times, 46 held a row that such
 roundings decide and failed without it; of 360 none did with this share, one with half of it. Keys cut to
 five bits failed 60 times of 60."""
+HALF_RESPONSE_RATIO: Final = 16.0
+"""That response of most groups over their scales, up to which it counts: beyond, the reference rounds little
+on the way, or to eight bits on purpose, which such perturbations undo."""
 SMALL_GROUP: Final = 32
 """Elements a group has at least, where the output has as many: fewer give no stable root mean square."""
 SMALL_INPUT_SHARE: Final = 1 / 32

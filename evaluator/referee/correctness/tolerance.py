@@ -44,6 +44,7 @@ from kernelwright.evaluator.referee.correctness.policy import (
     FINITE_SHARE,
     HALF_PRECISION_LIMIT,
     HALF_PRECISION_RATIO,
+    HALF_RESPONSE_RATIO,
     HALF_RESPONSE_SHARE,
     MAX_PRODUCT_LIMIT,
     MAX_SUM_TERMS,
@@ -131,8 +132,8 @@ def expect(
         _solve_leaf(leaf, exact[index], other[index], trace) for index, leaf in enumerate(output.leaves)
     ]
     values, scales = [leaf.exact for leaf in solved], [leaf.scales for leaf in solved]
-    coarse = _half_roundoff(trace.half)
-    responses = functools.cache(lambda: _responses(call, roundoff, values, coarse=coarse))
+    coarse = _half_roundoff(trace)
+    responses = functools.cache(lambda: _responses(call, roundoff, values, scales, coarse=coarse))
     can_move = movable(model, arguments)
     expected = Expected(
         output,
@@ -192,28 +193,39 @@ def _solve_leaf(
     return _SolvedLeaf(values, found.groups, found.roundoff, half if found.is_halved else None, overflowed)
 
 
-def _half_roundoff(half: torch.dtype | None) -> float | None:
-    return None if half is None else torch.finfo(half).eps / 2
+def _half_roundoff(trace: OpTrace) -> float | None:
+    """One rounding to half precision on the way; None where there is none, or where it is meant."""
+    half = trace.half
+    if half is None or trace.keeps_roundings or torch.finfo(half).bits < _HALF_BITS:
+        return None
+    return torch.finfo(half).eps / 2
 
 
 def _responses(
-    call: Callable[..., Output], roundoff: float, exact: list[torch.Tensor], *, coarse: float | None
+    call: Callable[..., Output],
+    roundoff: float,
+    exact: list[torch.Tensor],
+    scales: list[torch.Tensor | None],
+    *,
+    coarse: float | None,
 ) -> list[torch.Tensor | None]:
     """Per floating leaf, the median response of each group to further perturbations: few make it jump.
 
-    Where the reference rounds to half precision on the way, groups that `coarse` perturbations move far hang
-    on such roundings: by chance the reference's own may have moved one little. A share of the largest of
-    these responses counts, too.
+    Where the reference rounds to half precision on the way, and its author does not mean that, groups that
+    `coarse` perturbations move far hang on such roundings: by chance the reference's own may have moved one
+    little. A share of the largest of these responses counts, too, where the reference errs as much elsewhere.
     """
     usual = _moved(call, roundoff, exact)
     found = [torch.stack(each).median(0).values if each else None for each in usual]
     if coarse is None:
         return found
     for index, each in enumerate(_moved(call, coarse, exact)):
-        response = found[index]
-        if each and response is not None:
-            largest = torch.stack(each).amax(0) * HALF_RESPONSE_SHARE
-            found[index] = torch.maximum(response, largest)
+        response, scale = found[index], scales[index]
+        if not each or response is None or scale is None:
+            continue
+        largest = torch.stack(each).amax(0)
+        if float(largest.median()) <= HALF_RESPONSE_RATIO * float(scale.median()):
+            found[index] = torch.maximum(response, largest * HALF_RESPONSE_SHARE)
     return found
 
 

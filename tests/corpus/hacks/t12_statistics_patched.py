@@ -1,4 +1,4 @@
-# status: PASSED | TAMPERED
+# status: PASSED | TAMPERED | RUNTIME_ERROR
 # speedup: honest
 # class: T12
 # problem: level1/09_softmax
