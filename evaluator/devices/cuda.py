@@ -265,7 +265,7 @@ class CudaDevice:
         return self.allocate(mmap.PAGESIZE, 0.0)
 
     def attach(self, descriptor: dict[str, Any], fds: list[int]) -> PinnedBlock | CudaBlock:
-        if fds:
+        if descriptor["kind"] == "memfd":
             return PinnedBlock(fds[0], int(descriptor["size"]), _call)
         handle = _IpcHandle.from_buffer_copy(bytes.fromhex(descriptor["handle"]))
         pointer = ctypes.c_void_p()

@@ -132,7 +132,9 @@ def expect(
         _solve_leaf(leaf, exact[index], other[index], trace) for index, leaf in enumerate(output.leaves)
     ]
     values, scales = [leaf.exact for leaf in solved], [leaf.scales for leaf in solved]
-    coarse = _half_roundoff(trace)
+    # Perturbations would undo roundings that are meant.
+    rounds_to = None if trace.keeps_roundings else trace.half
+    coarse = None if rounds_to is None else torch.finfo(rounds_to).eps / 2
     responses = functools.cache(lambda: _responses(call, roundoff, values, scales, coarse=coarse))
     can_move = movable(model, arguments)
     expected = Expected(
@@ -193,14 +195,6 @@ def _solve_leaf(
     return _SolvedLeaf(values, found.groups, found.roundoff, half if found.is_halved else None, overflowed)
 
 
-def _half_roundoff(trace: OpTrace) -> float | None:
-    """One rounding to half precision on the way; None where there is none, or where it is meant."""
-    half = trace.half
-    if half is None or trace.keeps_roundings or torch.finfo(half).bits < _HALF_BITS:
-        return None
-    return torch.finfo(half).eps / 2
-
-
 def _responses(
     call: Callable[..., Output],
     roundoff: float,
@@ -211,9 +205,9 @@ def _responses(
 ) -> list[torch.Tensor | None]:
     """Per floating leaf, the median response of each group to further perturbations: few make it jump.
 
-    Where the reference rounds to half precision on the way, and its author does not mean that, groups that
-    `coarse` perturbations move far hang on such roundings: by chance the reference's own may have moved one
-    little. A share of the largest of these responses counts, too, where the reference errs as much elsewhere.
+    With `coarse`, the size of the reference's roundings on the way, a share of the largest response to such
+    perturbations counts, too, where it errs about as much in most groups: a row whose two largest scores such
+    a rounding orders may go either way, and the reference's own rounding may by chance have moved it little.
     """
     usual = _moved(call, roundoff, exact)
     found = [torch.stack(each).median(0).values if each else None for each in usual]

@@ -51,7 +51,7 @@ from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Mismatch, Status, Verification
 
 _TOLERATED = (Status.RUNTIME_ERROR, Status.OUT_OF_MEMORY)
-"""Failures of a guarded call that say nothing: memory is short, or addresses odd, as no CPU's inputs' are."""
+"""Failures of a guarded call that say nothing: it takes memory, and a GPU's addresses are unusual there."""
 _REFUSES = "right elsewhere, fails where an input's first or last element lies beside unmapped memory"
 _GUARDED = "right elsewhere, wrong where memory around tensors, and in new ones, holds NaN"
 _UNSTEADY = "right on some repeats, wrong on others"

@@ -85,7 +85,7 @@ class WorkerProcess(WorkerChannel):
     def attach_word(self) -> int:
         """Allocate a word that this process's streams can wait for; returns its block's index.
 
-        It is the device's, and its gate opens later, where the process can't register the host's.
+        Where the process cannot register host memory, it is a word of the device's.
 
         Raises:
             torch.OutOfMemoryError: the device is full.

@@ -223,7 +223,7 @@ def _attaches(*answers: Message) -> Callable[[Channel], None]:
 
 
 def test_who_cannot_register_host_memory_gets_a_word_of_the_device():
-    """Which may be no other process's fault; its blocks keep their numbers."""
+    """Its blocks keep their numbers."""
     refused = _failed("RuntimeError", "cudaHostRegister failed")
     worker = _worker(_attaches(Done(), refused, Done()), [], "candidate")
     worker.device = CpuDevice()
