@@ -172,7 +172,7 @@ class Verifier:
                 failure.facts["edge"] = edge
             elif failure.status in _TOLERATED and not self._worker.lost:
                 usual = tensors == TENSORS[:1] and self._context.device.torch_device.type == "cpu"
-                if usual and edge in EDGES and failure.status is Status.RUNTIME_ERROR:
+                if usual and edge in EDGES:
                     raise CandidateFailed(failure.status, f"{_REFUSES}: {failure.detail}") from failure
                 return False
             raise
