@@ -31,6 +31,7 @@ from kernelwright.evaluator.contestant.calls import (
 from kernelwright.evaluator.contestant.exceptions import BACKENDS_FILE, CompilerPatterns, failure
 from kernelwright.evaluator.contestant.guarded_memory import GuardedMemory
 from kernelwright.evaluator.contestant.output_places import where
+from kernelwright.evaluator.contestant.policy import WARM_UPS
 from kernelwright.evaluator.contestant.profiling import count, profile
 from kernelwright.evaluator.contestant.state import collect_state
 from kernelwright.evaluator.contestant.threads import set_threads
@@ -190,6 +191,9 @@ class Contestant:
         layout, gate = self._layouts[request.layout], self._gate(request)
         batch = CallBatch(request.first, request.count, request.lead)
         model, guarded = self._models[request.model], self._guarded
+        if gate is not None and layout.device.type == "cpu":
+            self._wait_warm(request, layout, gate)
+            gate = None
         try:
             with contextlib.nullcontext() if guarded is None else guarded.around(model):
                 called = run(model, layout, self._device, batch, gate=gate)
@@ -198,6 +202,19 @@ class Contestant:
             self._end_guard(layout)
             raise
         return wire.Ran(inner_ms=called.inner_ms, places=called.places)
+
+    def _wait_warm(self, request: wire.Run, layout: CallLayout, gate: GateWait) -> None:
+        """Make calls on what lies there, so that caches and threads are as in the middle of a batch; wait."""
+        made, layout.made = layout.made, []
+        with torch.no_grad():
+            for _ in range(WARM_UPS):
+                for args, kwargs in layout.prepared(request.first, request.count):
+                    layout.call(self._models[request.model], args, kwargs)
+        layout.made = made
+        if request.restore and self._before is not None:
+            self._before.restore()
+        gate.queued()
+        self._device.waits_for(gate.word, gate.value)
 
     def _own(self, request: wire.Own) -> wire.Owned:
         layout = self._layouts[request.layout]

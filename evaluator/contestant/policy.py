@@ -12,3 +12,5 @@ LOG_TAIL: Final = 20_000
 """Characters of a compiler's log that go into the exception of a failed build."""
 MOST_NAME: Final = 300
 """Characters of a profiled kernel's name; templates make names of thousands."""
+WARM_UPS: Final = 4
+"""Calls that warm a process up for a lone one on a CPU."""

@@ -255,12 +255,14 @@ def merged_work_ms(turns: PairedTurns) -> float:
     candidate, baseline, batch = turns.candidate, turns.baseline, turns.batch
     if min(len(candidate.single_calls), len(baseline.single_calls)) < policy.FEWEST_SINGLE_CALLS:
         return 0.0
-    slack = policy.SINGLE_CALL_SHARE * turns.candidate_call_ms
+    slack = policy.SINGLE_CALL_SHARE[batch.kind] * turns.candidate_call_ms
     floor = policy.QUEUED_SINGLE_MS if batch.queued else policy.CLAIMED_SINGLE_MS[batch.kind]
     measured_floor = policy.QUEUED_MEASURED_SINGLE_MS if batch.queued else policy.MEASURED_SINGLE_MS
+    clocks = [(_claimed, batch.count, floor), (_referee_and_foreign, batch.calls, measured_floor)]
+    if batch.kind == "cpu":
+        clocks.append((_answered, batch.calls, measured_floor))
     return max(
-        _single_call_excess(turns, _claimed, batch.count).beyond(floor + slack),
-        _single_call_excess(turns, _referee_and_foreign, batch.calls).beyond(measured_floor + slack),
+        _single_call_excess(turns, clock, calls).beyond(least + slack) for clock, calls, least in clocks
     )
 
 
@@ -280,6 +282,9 @@ def _single_call_excess(turns: PairedTurns, clock: Clock, calls: int) -> TimeExc
 
     if len(single[0]) < policy.STEADY_VALUES:
         return TimeExcess(cost(0, 0.0) - max(cost(1, 1.0), 0.0), 0.0)
+    if turns.batch.kind == "cpu" and clock is not _referee_and_foreign:
+        # Others make most lone calls longer, and nobody can make one shorter than its work.
+        return TimeExcess(cost(0, 0.0) - max(cost(1, 0.0), 0.0), 0.0)
     pairs = (zip(*single, strict=True), zip(*batched, strict=True))
     return TimeExcess(
         cost(0, usual) - max(cost(1, usual), 0.0), sum(noise([a - b for a, b in pair]) for pair in pairs)

@@ -51,10 +51,10 @@ VARIED_TURN_CHANCE: Final = 0.2
 """Chance of a turn with other masks and lengths, which is compared but not scored; one comes last."""
 LOST_SHARE: Final = 1.2
 """Times the baseline's time from which on a candidate has lost: it gets no more single calls."""
-SINGLE_CALL_SHARE: Final = 0.25
+SINGLE_CALL_SHARE: Final = {"cpu": 0.15, "cuda": 0.25}
 """Share of a call that a single one may cost more."""
-CLAIMED_SINGLE_MS: Final = {"cpu": 0.02, "cuda": 0.04}
-"""Claimed time a single call may cost more: a first launch or cold code, which a batch hides."""
+CLAIMED_SINGLE_MS: Final = {"cpu": 0.01, "cuda": 0.04}
+"""Claimed time a single call may cost more: on a GPU a first launch or cold code, which a batch hides."""
 QUEUED_SINGLE_MS: Final = 0.002
 """The same of queued calls, beyond what the baseline's cost: 20 honest kernels of 7 to 25 µs on an H100 cost
 at most 1.0 µs more. Calls that overlap go free up to it."""

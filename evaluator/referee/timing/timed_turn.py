@@ -45,12 +45,13 @@ class TurnRunner:
         """True if the system lets the referee read the memory of processes."""
 
     def run(
-        self, buffers: CallBuffers, recipe: InputRecipe, *, lead: int, overwrites: bool
+        self, buffers: CallBuffers, recipe: InputRecipe, *, lead: int, overwrites: bool, is_lone: bool = False
     ) -> tuple[Turn, list[torch.Tensor]]:
         """Freeze, publish, poison, thaw, run, freeze, withdraw, collect, freeze, copy and overwrite outputs.
 
         No call is made beside these: what a process does ahead of its calls should be on a clock. Without
-        `overwrites`, outputs are dropped and their ownership is not looked at.
+        `overwrites`, outputs are dropped and their ownership is not looked at. A call that `is_lone` on a CPU
+        finds its process as warm as in the middle of a batch.
 
         Raises:
             CandidateFailed: the worker failed or hung, changed its inputs, or went on after its answer.
@@ -58,8 +59,8 @@ class TurnRunner:
         worker, count = buffers.worker, recipe.count
         worker.freeze()
         self._rehearse(buffers, recipe)
-        memory = _TurnMemory(buffers, recipe, self._device, self._inputs, self._secret)
-        gate = buffers.gate if self._queued else None
+        memory = _TurnMemory(buffers, recipe, self._device, self._inputs, self._secret, is_warm=is_lone)
+        gate = buffers.gate if self._queued else buffers.lone_gate if is_lone else None
         timeout_s = self._call_timeout_s * max(1.0, count / policy.CALLS_PER_TIMEOUT)
         timed = TimedRun(memory.begin, memory.publish, memory.look, memory.withdraw, lead, gate)
         ran = buffers.run("m", count=count, timeout_s=timeout_s, timed=timed)
@@ -111,7 +112,10 @@ class _TurnMemory:
         device: Device,
         inputs: TimedInputs,
         secret: random.Random,
+        *,
+        is_warm: bool = False,
     ) -> None:
+        """With `is_warm`, caches stay as they are."""
         blocks, self._count = buffers.worker.blocks, recipe.count
         self._buffers, self._recipe, self._device, self._source = buffers, recipe, device, inputs
         self._inputs, self._outputs = blocks[buffers.input_block].data, blocks[buffers.output_block].data
@@ -135,6 +139,7 @@ class _TurnMemory:
         self.foreign_device_ms = 0.0
         """Time other processes used the device while the worker was idle."""
         self.competing = 0
+        self._is_warm = is_warm
 
     def begin(self) -> None:
         """Watch the device until inputs are published."""
@@ -164,7 +169,7 @@ class _TurnMemory:
         for slots, count in ((self._buffers.output_slots, self._count), (self._buffers.state_slots, 1)):
             for slot in slots:
                 self._outputs[slot["offset"] : slot["offset"] + slot["pitch"] * count].fill_(0xFF)
-        if self._outputs.numel() < policy.CACHE_FLUSHING_BYTES:
+        if not self._is_warm and self._outputs.numel() < policy.CACHE_FLUSHING_BYTES:
             self._device.flush_cache()
 
     @property

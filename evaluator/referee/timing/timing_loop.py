@@ -98,7 +98,7 @@ class InterleavedTimer:
             spiked = self._next_kind()
             turns.add_batch(*self._turn(candidate, baseline, self.batch.calls, spiked=spiked), spiked=spiked)
             while self._wants_single_call(turns):
-                turns.add_single_call(*self._turn(candidate, baseline, 1))
+                turns.add_single_call(*self._turn(candidate, baseline, 1, is_lone=True))
             if self._varies and self._secret.random() < policy.VARIED_TURN_CHANCE:
                 self._turn(candidate, baseline, self._secret.choice((1, self.batch.calls)), varied=True)
             for trials in hidden.pop(len(turns.candidate.batches), ()):
@@ -187,6 +187,7 @@ class InterleavedTimer:
         *,
         varied: bool = False,
         spiked: bool = True,
+        is_lone: bool = False,
     ) -> tuple[Turn, Turn]:
         """Run both once, in random order, on the same inputs, and compare their outputs."""
         recipe = (
@@ -199,7 +200,7 @@ class InterleavedTimer:
         self._secret.shuffle(order)
         overwrites = self._schedule.single_calls
         done = {
-            id(buffers): self._runner.run(buffers, recipe, lead=lead, overwrites=overwrites)
+            id(buffers): self._runner.run(buffers, recipe, lead=lead, overwrites=overwrites, is_lone=is_lone)
             for buffers in order
         }
         (turn, outputs), (baseline_turn, expected) = done[id(candidate)], done[id(baseline)]

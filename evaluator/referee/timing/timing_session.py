@@ -114,7 +114,11 @@ class TimingSession:
         except torch.OutOfMemoryError:
             buffers.free()
             raise
-        buffers.queue_behind(gate(self.device, worker.blocks, buffers.gate_block))
+        shut = gate(worker.blocks, buffers.gate_block)
+        if self.kind == "cpu":
+            buffers.lone_gate = shut
+        elif self.device.waits_for(shut.word, 0):
+            buffers.queue_behind(shut)
         return buffers
 
     def set_reference_time(self, reference_ms: float, *, fastest_share: float) -> None:

@@ -40,6 +40,8 @@ class CallBuffers:
     """Inputs that calls change."""
     gate: LaunchGate | None = None
     """The calls are queued behind it; None where they cannot be."""
+    lone_gate: LaunchGate | None = None
+    """A lone call on a CPU waits for it in a process that is warm."""
     gate_block: int | None = None
     """The block of the word that a gate waits for."""
     returned: ReturnedOutputs = field(init=False)

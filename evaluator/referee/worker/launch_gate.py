@@ -4,6 +4,9 @@ Launching a kernel takes a host microseconds, often longer than the kernel takes
 by a tenth as long as they live. With the launches over before the clock starts, what is left is the GPU's
 time, which hardly differs. And nobody can work ahead: inputs are written when all is queued, and the write
 that opens the gate follows them.
+
+On a CPU a gate stands before a lone call: the process has made calls on other inputs until it waits, so that
+its caches and threads are as in the middle of a batch.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import Final
 
 import torch
 
-from kernelwright.evaluator.devices import Block, Device
+from kernelwright.evaluator.devices import Block
 
 WORD_BYTES: Final = 4
 MAX_QUEUED_CALLS: Final = 1024
@@ -78,7 +81,6 @@ class LaunchGate:
             raise
 
 
-def gate(device: Device, blocks: list[Block], block: int) -> LaunchGate | None:
-    """Make a shut gate in a block that is kept for it; None where a device cannot wait for one."""
-    word = blocks[block].data[:WORD_BYTES].view(torch.int32)
-    return LaunchGate(block, word) if device.waits_for(word, 0) else None
+def gate(blocks: list[Block], block: int) -> LaunchGate:
+    """Make a shut gate in a block that is kept for it."""
+    return LaunchGate(block, blocks[block].data[:WORD_BYTES].view(torch.int32))

@@ -151,6 +151,20 @@ def test_short_calls_that_a_batch_merges_gain_nothing():
     assert median_ms > 0.08
 
 
+def test_on_a_cpu_the_least_of_the_lone_calls_counts():
+    """Others make most of them longer, whoever makes them: that neither charges nor excuses anybody."""
+    for candidate_ms, disturbed, clock in (
+        (0.2, 0, "inner"),
+        (0.2, 1, "inner"),
+        (0.4, 1, "single"),
+        (0.4, 0, "single"),
+    ):
+        logs = [_short(batched_ms=0.2, lone_ms=lone_ms) for lone_ms in (candidate_ms, 0.2)]
+        singles = logs[disturbed].single_calls
+        singles[2:] = [replace(turn, claimed_ms=turn.claimed_ms + 0.5) for turn in singles[2:]]
+        assert _scored(*logs, count=100)[1] == clock
+
+
 def test_short_calls_of_the_same_code_are_not_charged():
     """A lone call runs cold code, and a process may answer a little later as long as it lives."""
     for answered_ms in (0.95, 1.0, 1.08):

@@ -174,7 +174,7 @@ def test_what_is_queued_waits_for_its_gate(on_host: bool):
     device = CudaDevice("cuda")
     block = device.allocate_word() if on_host else device.allocate(4)
     assert block.data.is_cuda is not on_host
-    shut = gate(device, [cast(Block, block)], 0)
+    shut = gate([cast(Block, block)], 0)
     assert shut is not None
     other, beside = torch.cuda.Stream(), torch.cuda.Stream()
     numbers = torch.zeros(2, device="cuda")

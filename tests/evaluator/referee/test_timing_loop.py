@@ -50,9 +50,9 @@ def _timer(schedule: Schedule, took_ms: dict[str, float], mismatch: str = "") ->
     )
 
     def run(
-        buffers: CallBuffers, recipe: object, *, lead: int, overwrites: bool
+        buffers: CallBuffers, recipe: object, *, lead: int, overwrites: bool, is_lone: bool = False
     ) -> tuple[Turn, list[torch.Tensor]]:
-        del recipe, lead, overwrites
+        del recipe, lead, overwrites, is_lone
         ms = took_ms[buffers.layout]
         return Turn(ms, ms, ms), []
 
@@ -71,6 +71,20 @@ def test_only_who_may_merge_calls_is_timed_one_by_one(single_calls):
     one, other = turns.candidate, turns.baseline
     assert len(one.batches) == len(other.batches) > 0
     assert bool(one.single_calls) == bool(other.single_calls) == single_calls
+
+
+def test_exactly_the_single_calls_begin_in_a_warm_process():
+    schedule = Schedule(Batch("cpu", 10), 0.0, max_turns=6, call_timeout_s=5.0)
+    timer: Any = _timer(schedule, {"one": 1.0, "other": 1.0})
+    ran, run = [], timer._runner.run
+
+    def watched(buffers: CallBuffers, recipe: InputRecipe, **more: bool) -> object:
+        ran.append((recipe.count, more["is_lone"]))
+        return run(buffers, recipe, **more)
+
+    timer._runner = SimpleNamespace(run=watched)
+    timer.compare(_buffers("one"), _buffers("other"))
+    assert set(ran) == {(10, False), (1, True)}
 
 
 @pytest.mark.parametrize(("slower_ms", "turns"), [(1.0, 24), (60.0, 6)])
@@ -150,10 +164,11 @@ def test_an_interval_that_gets_tight_later_is_looked_at_again_soon():
     run, first = timer._runner.run, iter([1.0, 3.0, 0.5, 2.0, 1.5, 4.0])
 
     def wavering(
-        buffers: CallBuffers, recipe: object, *, lead: int, overwrites: bool
+        buffers: CallBuffers, recipe: object, *, lead: int, overwrites: bool, is_lone: bool = False
     ) -> tuple[Turn, list[torch.Tensor]]:
         if buffers.layout == "one":
             took["one"] = next(first, 1.0)
+        assert not is_lone
         return cast("tuple[Turn, list[torch.Tensor]]", run(buffers, recipe, lead=lead, overwrites=overwrites))
 
     timer._runner.run = wavering
@@ -172,8 +187,9 @@ def test_a_candidate_that_surely_lost_or_won_is_timed_less(monkeypatch, candidat
     run, lengths = timer._runner.run, itertools.cycle((0.94, 1.06))
 
     def wavering(
-        buffers: CallBuffers, recipe: object, *, lead: int, overwrites: bool
+        buffers: CallBuffers, recipe: object, *, lead: int, overwrites: bool, is_lone: bool = False
     ) -> tuple[Turn, list[torch.Tensor]]:
+        assert not is_lone
         turn, outputs = cast(
             "tuple[Turn, list[torch.Tensor]]", run(buffers, recipe, lead=lead, overwrites=overwrites)
         )
@@ -209,9 +225,9 @@ def test_every_unseen_trial_is_hidden_once_in_an_unscored_batch_and_compared_wit
     timer._unseen, places, errors = lambda: trials, [], [0.0]
 
     def run(
-        buffers: CallBuffers, recipe: InputRecipe, *, lead: int, overwrites: bool
+        buffers: CallBuffers, recipe: InputRecipe, *, lead: int, overwrites: bool, is_lone: bool = False
     ) -> tuple[Turn, list[torch.Tensor]]:
-        del buffers, lead, overwrites
+        del buffers, lead, overwrites, is_lone
         outputs = torch.zeros(recipe.count, 8, 64)
         for call, leaves in recipe.given.items():
             outputs[call] = leaves[0] + errors[0]  # the reference returns its input
