@@ -50,8 +50,8 @@ class Failed(Message):
 
 
 class Queued(Message):
-    """All calls of a run are in the device's queue, behind its gate, or on a CPU the process waits at the gate;
-    comes before `Ran`."""
+    """All calls of a run are in the device's queue, behind its gate; on a CPU, the process waits at the gate.
+    Comes before `Ran`."""
 
 
 class Ran(Message):
