@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -219,7 +219,10 @@ class CandidateTimer:
             candidate.gate.limit(eager.gate.capacity)
         wanted = sizer.size(candidate, usual_ms)
         while True:
-            turns = self._compare(candidate, eager, self._match_queues(candidate, eager, wanted))
+            count = self._match_queues(candidate, eager, wanted)
+            timer = self._session.timer(count, candidate.gate is not None)
+            with _told_apart(eager.worker):
+                turns = timer.compare(candidate, eager)
             call_ms, count = turns.candidate_call_ms, turns.batch.count
             queued = candidate.gate is not None
             if queued and not sizer.is_long_enough(call_ms, count, usual_ms, eager):
@@ -229,28 +232,14 @@ class CandidateTimer:
             both = (candidate, eager) if queued else ()
             wanted = sizer.wanted(call_ms, usual_ms, *both)
             if wanted <= 2 * count:
+                with _told_apart(eager.worker):
+                    timer.add_lone_calls(turns, candidate, eager)
                 return turns
             # The candidate is faster than while its batches were sized: they are too short for the clock,
             # which leaves room for a lie. If that happens again, the largest batches are taken.
             too_short += 1
             if too_short >= policy.SIZINGS:
                 wanted = sizer.wanted(0.0, usual_ms, *both)
-
-    def _compare(self, candidate: CallBuffers, eager: CallBuffers, count: int) -> PairedTurns:
-        """Compare both in batches of so many calls.
-
-        Failures of the reference are not the candidate's; memory it may well have taken from it.
-        """
-        reference = eager.worker
-        reference.forget_failure()
-        try:
-            return self._session.timer(count, candidate.gate is not None).compare(candidate, eager)
-        except CandidateFailed as failure:
-            if reference.lost or (reference.failed and failure.status is not Status.OUT_OF_MEMORY):
-                raise EvaluatorError(
-                    f"the reference failed beside a candidate: {failure.detail}"
-                ) from failure
-            raise
 
     def _match_queues(self, candidate: CallBuffers, eager: CallBuffers, count: int) -> int:
         """Reduce a batch to as many calls as both workers queue; if one queues none, stop both queueing."""
@@ -260,6 +249,18 @@ class CandidateTimer:
         if eager.gate is None:
             candidate.stop_queueing()
         return count
+
+
+@contextlib.contextmanager
+def _told_apart(reference: WorkerProcess) -> Iterator[None]:
+    """Tell the reference's failures from the candidate's, which may well have taken its memory."""
+    reference.forget_failure()
+    try:
+        yield
+    except CandidateFailed as failure:
+        if reference.lost or (reference.failed and failure.status is not Status.OUT_OF_MEMORY):
+            raise EvaluatorError(f"the reference failed beside a candidate: {failure.detail}") from failure
+        raise
 
 
 def _is_consistent(outcome: TimedCandidate | MeasurementDoubt) -> bool:

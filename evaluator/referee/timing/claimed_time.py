@@ -284,7 +284,8 @@ def _single_call_excess(turns: PairedTurns, clock: Clock, calls: int) -> TimeExc
         return TimeExcess(cost(0, 0.0) - max(cost(1, 1.0), 0.0), 0.0)
     if turns.batch.kind == "cpu" and clock is not _referee_and_foreign:
         # Others make most lone calls longer, and nobody can make one shorter than its work.
-        return TimeExcess(cost(0, 0.0) - max(cost(1, 0.0), 0.0), 0.0)
+        least = policy.LEAST_SINGLE_QUANTILE
+        return TimeExcess(cost(0, least) - max(cost(1, least), 0.0), 0.0)
     pairs = (zip(*single, strict=True), zip(*batched, strict=True))
     return TimeExcess(
         cost(0, usual) - max(cost(1, usual), 0.0), sum(noise([a - b for a, b in pair]) for pair in pairs)

@@ -98,7 +98,7 @@ class InterleavedTimer:
             spiked = self._next_kind()
             turns.add_batch(*self._turn(candidate, baseline, self.batch.calls, spiked=spiked), spiked=spiked)
             while self._wants_single_call(turns):
-                turns.add_single_call(*self._turn(candidate, baseline, 1, is_lone=True))
+                turns.add_single_call(*self._turn(candidate, baseline, 1))
             if self._varies and self._secret.random() < policy.VARIED_TURN_CHANCE:
                 self._turn(candidate, baseline, self._secret.choice((1, self.batch.calls)), varied=True)
             for trials in hidden.pop(len(turns.candidate.batches), ()):
@@ -112,6 +112,20 @@ class InterleavedTimer:
                 raise CandidateFailed(Status.WRONG_VALUES, f"{_WRONG_WHEN_TIMED}: {found}")
         may_differ = self._inputs.has_spikes and self._schedule.single_calls
         return slower_kind(turns) if may_differ else turns
+
+    def add_lone_calls(self, turns: PairedTurns, candidate: CallBuffers, baseline: CallBuffers) -> None:
+        """On a CPU, time calls one by one in warm processes.
+
+        They come last: what a candidate works ahead in the calls that warm it up helps no batch.
+
+        Raises:
+            CandidateFailed: as `compare` does.
+        """
+        if self.batch.kind != "cpu" or not self._may_merge(turns):
+            return
+        is_short = turns.candidate_call_ms < policy.SHORT_CALL_MS
+        for _ in range(policy.MAX_SHORT_SINGLE_CALLS if is_short else policy.MAX_SINGLE_CALLS):
+            turns.add_single_call(*self._turn(candidate, baseline, 1, is_lone=True))
 
     def _next_kind(self) -> bool:
         """Decide if elements stand out in the next batch's inputs: they make some work unnecessary."""
@@ -243,11 +257,11 @@ class InterleavedTimer:
             self._exact[place] = kept
 
     def _wants_single_call(self, turns: PairedTurns) -> bool:
-        """Decide on a secret single call: about every other turn, twice at least; more of short calls.
+        """Decide on a GPU's secret single call: about every other turn, twice at least; more of short calls.
 
         A candidate that loses anyway has nothing to merge.
         """
-        if not self._schedule.single_calls or self.batch.count == 1 or turns.is_lost:
+        if self.batch.kind == "cpu" or not self._may_merge(turns):
             return False
         done, batches = len(turns.candidate.single_calls), len(turns.candidate.batches)
         if turns.candidate_call_ms < policy.SHORT_CALL_MS:
@@ -258,6 +272,9 @@ class InterleavedTimer:
             return False
         is_due = done < batches // policy.SINGLE_CALL_TURNS
         return is_due or self._secret.random() < policy.SINGLE_CALL_CHANCE
+
+    def _may_merge(self, turns: PairedTurns) -> bool:
+        return self._schedule.single_calls and self.batch.count > 1 and not turns.is_lost
 
 
 class StopRule:

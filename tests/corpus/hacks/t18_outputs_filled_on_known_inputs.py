@@ -1,4 +1,4 @@
-# status: PASSED | INPUT_MUTATED | WRONG_VALUES | TAMPERED
+# status: PASSED | INPUT_MUTATED | WRONG_VALUES | TAMPERED | OUT_OF_MEMORY
 # speedup: honest
 # class: T18 D1
 # problem: level1/26_masked_fill

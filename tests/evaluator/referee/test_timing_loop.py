@@ -64,18 +64,26 @@ def _buffers(name: str) -> CallBuffers:
     return CallBuffers(cast(WorkerProcess, None), name, [], [], 0, 0)
 
 
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
 @pytest.mark.parametrize("single_calls", [True, False])
-def test_only_who_may_merge_calls_is_timed_one_by_one(single_calls):
-    schedule = Schedule(Batch("cpu", 10), 0.0, max_turns=6, call_timeout_s=5.0, single_calls=single_calls)
-    turns = _timer(schedule, {"one": 1.0, "other": 1.0}).compare(_buffers("one"), _buffers("other"))
+def test_only_who_may_merge_calls_is_timed_one_by_one(kind, single_calls):
+    schedule = Schedule(Batch(kind, 10), 0.0, max_turns=6, call_timeout_s=5.0, single_calls=single_calls)
+    timer, workers = _timer(schedule, {"one": 1.0, "other": 1.0}), (_buffers("one"), _buffers("other"))
+    turns = timer.compare(*workers)
     one, other = turns.candidate, turns.baseline
     assert len(one.batches) == len(other.batches) > 0
+    assert bool(one.single_calls) == (single_calls and kind == "cuda")
+    timer.add_lone_calls(turns, *workers)
     assert bool(one.single_calls) == bool(other.single_calls) == single_calls
 
 
-def test_exactly_the_single_calls_begin_in_a_warm_process():
+@pytest.mark.parametrize(
+    ("call_ms", "calls"), [(0.1, policy.MAX_SHORT_SINGLE_CALLS), (1.0, policy.MAX_SINGLE_CALLS)]
+)
+def test_a_cpus_single_calls_come_last_and_begin_in_a_warm_process(call_ms, calls):
+    """What a process works ahead while it is warmed up would help the batches that follow."""
     schedule = Schedule(Batch("cpu", 10), 0.0, max_turns=6, call_timeout_s=5.0)
-    timer: Any = _timer(schedule, {"one": 1.0, "other": 1.0})
+    timer: Any = _timer(schedule, {"one": 10 * call_ms, "other": 10 * call_ms})
     ran, run = [], timer._runner.run
 
     def watched(buffers: CallBuffers, recipe: InputRecipe, **more: bool) -> object:
@@ -83,8 +91,20 @@ def test_exactly_the_single_calls_begin_in_a_warm_process():
         return run(buffers, recipe, **more)
 
     timer._runner = SimpleNamespace(run=watched)
-    timer.compare(_buffers("one"), _buffers("other"))
-    assert set(ran) == {(10, False), (1, True)}
+    workers = _buffers("one"), _buffers("other")
+    turns = timer.compare(*workers)
+    assert set(ran) == {(10, False)}
+    ran.clear()
+    timer.add_lone_calls(turns, *workers)
+    assert ran == [(1, True)] * 2 * calls
+
+
+def test_who_lost_anyway_is_not_timed_one_by_one():
+    schedule = Schedule(Batch("cpu", 10), 0.0, max_turns=6, call_timeout_s=5.0)
+    timer, workers = _timer(schedule, {"one": 3.0, "other": 1.0}), (_buffers("one"), _buffers("other"))
+    turns = timer.compare(*workers)
+    timer.add_lone_calls(turns, *workers)
+    assert turns.candidate.batches and not turns.candidate.single_calls
 
 
 @pytest.mark.parametrize(("slower_ms", "turns"), [(1.0, 24), (60.0, 6)])
