@@ -12,14 +12,16 @@ import torch
 from kernelwright.evaluator.devices.guarded_block import Edge, GuardedBlock
 from kernelwright.evaluator.devices.policy import MEMORY_WAIT_S
 
-_HIDDEN_SHORTAGE: Final = "NVML_SUCCESS =="
-"""In torch's error where its allocator has found the device full and cannot say who fills it."""
+_SHORTAGES: Final = ("NVML_SUCCESS ==", "CUDA error: out of memory")
+"""In torch's errors where its allocator found the device full and can't say who fills it, and where another
+part of CUDA found no memory."""
 
 
 def is_device_full(error: BaseException) -> bool:
     """Return whether a device's memory ran out; where a sandbox closes NVML, torch fails to report it."""
-    is_hidden = isinstance(error, RuntimeError) and _HIDDEN_SHORTAGE in str(error)
-    return is_hidden or isinstance(error, torch.OutOfMemoryError)
+    if isinstance(error, torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(each in str(error) for each in _SHORTAGES)
 
 
 class Block(Protocol):

@@ -176,6 +176,8 @@ class Reference:
             try:
                 with torch.device(self.device):
                     return self._drawn(seed)
+            except DeviceFull:
+                raise  # elsewhere one seed would give other inputs
             except ProblemError:
                 # A generator of its own, numpy, or another tie to the CPU: drawn as its author wrote it.
                 self._draws_on_device = False

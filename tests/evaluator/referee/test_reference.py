@@ -16,8 +16,8 @@ from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.correctness.verification import consecutive, poison
 from kernelwright.evaluator.referee.problem_check.inspection import known_flaws
 from kernelwright.evaluator.referee.reference.effects import equal_outputs, same_values
-from kernelwright.evaluator.referee.reference.reference import Reference, copied
-from kernelwright.evaluator.schema.errors import ProblemError
+from kernelwright.evaluator.referee.reference.reference import Arguments, Reference, copied
+from kernelwright.evaluator.schema.errors import DeviceFull, ProblemError
 
 SOURCE = """
 import random, torch
@@ -160,6 +160,27 @@ def test_a_list_and_a_dictionary_are_two_arguments_where_no_others_fit() -> None
     assert named.init_arguments().values() == ([1, 2], {})
     other = Reference("p", source.replace("*more", "o"), {}, device=torch.device("cpu"), dtype="as_is")
     assert other.inputs(1).values()[1] == {}
+
+
+def test_a_full_device_does_not_change_what_a_seed_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shortage says nothing about `get_inputs`: drawn elsewhere, its inputs would be others."""
+    reference = _reference()
+    monkeypatch.setattr(reference, "_draws_on_device", True)
+    draws, devices = reference._drawn, []
+
+    def drawn(seed: int) -> Arguments:
+        devices.append(torch.get_default_device())
+        if len(devices) == 1:
+            with reference._as_problem_error("get_inputs() failed"):
+                raise RuntimeError("CUDA error: out of memory")
+        return draws(seed)
+
+    monkeypatch.setattr(reference, "_drawn", drawn)
+    with torch.device("meta"), pytest.raises(DeviceFull):
+        reference.inputs(1)
+    with torch.device("meta"):
+        reference.inputs(1)
+    assert devices == [torch.device("cpu")] * 2
 
 
 def test_nan_equals_nan_only() -> None:
