@@ -35,7 +35,7 @@ FORGED_TURNS: Final = 4
 # Merged calls: a single call costs more than one of a batch.
 FEWEST_SINGLE_CALLS: Final = 2
 """Single calls of each worker that say anything."""
-MAX_SINGLE_CALLS: Final = 6
+MAX_SINGLE_CALLS: Final = {"cpu": 16, "cuda": 6}
 """Single calls of long calls."""
 SHORT_CALL_MS: Final = 0.5
 """Calls below it are short: merged work is then less than the noise of few single calls."""

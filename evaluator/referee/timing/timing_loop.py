@@ -124,7 +124,9 @@ class InterleavedTimer:
         if self.batch.kind != "cpu" or not self._may_merge(turns):
             return
         is_short = turns.candidate_call_ms < policy.SHORT_CALL_MS
-        for _ in range(policy.MAX_SHORT_SINGLE_CALLS if is_short else policy.MAX_SINGLE_CALLS):
+        for _ in range(
+            policy.MAX_SHORT_SINGLE_CALLS if is_short else policy.MAX_SINGLE_CALLS[self.batch.kind]
+        ):
             turns.add_single_call(*self._turn(candidate, baseline, 1, is_lone=True))
 
     def _next_kind(self) -> bool:
@@ -268,7 +270,7 @@ class InterleavedTimer:
             queued = self.batch.queued
             most = policy.MAX_QUEUED_SINGLE_CALLS if queued else policy.MAX_SHORT_SINGLE_CALLS
             return done < most * min(1.0, batches / _fewest_turns(self.batch))
-        if done >= policy.MAX_SINGLE_CALLS:
+        if done >= policy.MAX_SINGLE_CALLS[self.batch.kind]:
             return False
         is_due = done < batches // policy.SINGLE_CALL_TURNS
         return is_due or self._secret.random() < policy.SINGLE_CALL_CHANCE

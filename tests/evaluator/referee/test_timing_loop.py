@@ -78,7 +78,7 @@ def test_only_who_may_merge_calls_is_timed_one_by_one(kind, single_calls):
 
 
 @pytest.mark.parametrize(
-    ("call_ms", "calls"), [(0.1, policy.MAX_SHORT_SINGLE_CALLS), (1.0, policy.MAX_SINGLE_CALLS)]
+    ("call_ms", "calls"), [(0.1, policy.MAX_SHORT_SINGLE_CALLS), (1.0, policy.MAX_SINGLE_CALLS["cpu"])]
 )
 def test_a_cpus_single_calls_come_last_and_begin_in_a_warm_process(call_ms, calls):
     """What a process works ahead while it is warmed up would help the batches that follow."""

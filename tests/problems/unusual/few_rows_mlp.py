@@ -4,7 +4,8 @@ import torch
 from torch import nn
 
 ROWS = 16
-SHAPES = {"small": {"ROWS": 2}}
+HIDDEN = 1024
+SHAPES = {"small": {"ROWS": 2}, "wide": {"ROWS": 2, "HIDDEN": 6144}}
 
 
 class Model(nn.Module):
@@ -22,4 +23,4 @@ def get_inputs():
 
 
 def get_init_inputs():
-    return [512, 1024]
+    return [512, HIDDEN]
