@@ -158,7 +158,7 @@ class Timing(Record):
     outer_ms: float
     """Median of the referee's clock around the calls; outputs are collected after it stops."""
     single_ms: float | None = None
-    """Median outer time of unannounced batches of one call."""
+    """Median outer time of batches of one call."""
     launch_ms: float | None = None
     """Median host time to queue a call of a batch, which no time here includes. None where calls were not
     queued ahead of the clock, so that all times include launching them."""
@@ -168,9 +168,9 @@ class Timing(Record):
     `scaled` (eager times a measured ratio)."""
     charges: dict[str, float] = {}
     """Milliseconds per call added to the claim: time our clock saw beyond claim and baseline while calls were
-    `answering`, outputs `collecting`, or `aside`, in steps beside the calls or on the device while they were
-    queued; additional time of a call `alone` over a batched one; and the noise of our clock, `wandering`,
-    where it is too large to tell."""
+    `answering`, outputs `collecting`, outputs that share memory copied (`owning`), or `aside`, in steps beside
+    the calls or on the device while they were queued; additional time of a call `alone` over a batched one;
+    and the noise of our clock, `wandering`, where it is too large to tell."""
     solo_ms: float | None = None
     """Time of the baseline alone, before the contestant started."""
     turn_ms: tuple[float, ...] = ()

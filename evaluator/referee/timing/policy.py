@@ -18,7 +18,7 @@ the same code differ in it by a quarter."""
 MEASURED_TOLERANCE: Final = 0.05
 """Share of the measured time above which neither noise nor a late process excuses a time excess."""
 NOISY_SHARE: Final = 0.25
-"""Noise over measured time from which on a claim counts for nothing: the noise itself is then added."""
+"""Noise over measured time from which on nothing is tolerated: the noise itself is added to the claim."""
 NOISE_FACTOR: Final = 4.0
 """Standard errors of a typical value that count as noise."""
 STEADY_VALUES: Final = 12
