@@ -27,7 +27,7 @@ from kernelwright.evaluator.referee.timing.claimed_time import (
 from kernelwright.evaluator.referee.timing.speedup import BaselineFacts, measurement, slowed
 from kernelwright.evaluator.referee.timing.timing_session import TimingSession
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
-from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed, MeasurementDoubt
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.setup import ProblemContext
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.config import EvaluationConfig
@@ -55,6 +55,17 @@ class TimedCandidate:
     batch: Batch
     measurement: Measurement
     notes: tuple[str, ...] = ()
+    doubt: str = ""
+    """Why the claims cannot be true, if so: it cheats, or this one process is odd."""
+
+    @property
+    def is_consistent(self) -> bool:
+        """True if claims and clock agree."""
+        return not self.doubt and self.candidate.clock == "inner"
+
+    def in_second_process(self, why: str) -> TimedCandidate:
+        """Note why this is not the first process."""
+        return replace(self, notes=(*self.notes, f"timed in a second process: {why}"))
 
     def against(self, facts: BaselineFacts) -> Measurement:
         """Compare both, given facts about the baseline."""
@@ -100,15 +111,17 @@ class CandidateTimer:
             EvaluatorError: the reference failed, which is no fault of the candidate.
         """
         self._last = None
-        timed = self._measure_or_doubt(candidate)
-        if not _is_consistent(timed) and policy.RECHECK_IN_SECOND_PROCESS[self._kind]:
+        timed = self._measure(candidate)
+        if not timed.is_consistent and policy.RECHECK_IN_SECOND_PROCESS[self._kind]:
             try:
                 timed = self._measure_again(timed, second_process())
             except CandidateFailed as failure:
                 if failure.status not in _PROCESS_FAILURES:
                     raise
-        self._last = _raise_if_doubt(timed)
-        return self._last.measurement
+        if timed.doubt:
+            raise CandidateFailed(Status.TAMPERED, timed.doubt)
+        self._last = timed
+        return timed.measurement
 
     def needs_recheck(self, found: Measurement) -> bool:
         """Return whether `recheck` has something to find out about the last candidate."""
@@ -163,34 +176,25 @@ class CandidateTimer:
         with contextlib.suppress(CandidateFailed):
             self.baselines.free()
 
-    def _measure_or_doubt(self, candidate: CallBuffers) -> TimedCandidate | MeasurementDoubt:
-        try:
-            return self._measure(candidate)
-        except MeasurementDoubt as doubt:
-            return doubt
-
-    def _measure_again(
-        self, first: TimedCandidate | MeasurementDoubt, candidate: CallBuffers
-    ) -> TimedCandidate | MeasurementDoubt:
+    def _measure_again(self, first: TimedCandidate, candidate: CallBuffers) -> TimedCandidate:
         """Time a second process; if its claims disagree with the clock too, time it again without the gate.
 
         While calls are queued, a GPU stays for a time slice with streams that wait for each other, which
         looks like work. Without a gate launches are in the times: that result is taken only if it is faster,
         charges included, or if both others are in doubt.
         """
-        queued = self._measure_or_doubt(candidate)
-        if _is_consistent(queued):
-            return _noted(queued, _LATE_ANSWER)
-        resolves_doubt = isinstance(first, MeasurementDoubt) and isinstance(queued, TimedCandidate)
-        known = queued if resolves_doubt else first
+        queued = self._measure(candidate)
+        if queued.is_consistent:
+            return queued.in_second_process(_LATE_ANSWER)
+        known = queued.in_second_process(_LATE_ANSWER) if first.doubt and not queued.doubt else first
         if candidate.gate is None:
-            return _noted(known, _LATE_ANSWER) if known is queued else known
+            return known
         candidate.stop_queueing()
-        launched = self._measure_or_doubt(candidate)
-        gains = isinstance(launched, TimedCandidate) and (
-            isinstance(known, MeasurementDoubt) or launched.measurement.speedup > known.measurement.speedup
-        )
-        return _noted(launched, _SLOW_BEHIND_GATE) if gains else known
+        launched = self._measure(candidate)
+        is_faster = launched.measurement.speedup > known.measurement.speedup
+        if launched.doubt or not (known.doubt or is_faster):
+            return known
+        return launched.in_second_process(_SLOW_BEHIND_GATE)
 
     def _measure(self, candidate: CallBuffers) -> TimedCandidate:
         """Time one process against the reference's; raises what `time` does."""
@@ -199,15 +203,12 @@ class CandidateTimer:
         candidate.worker.extend(time.monotonic() - began)
         baselines.restore_queue()
         turns = self._sized_comparison(candidate, baselines)
-        why = forged_clock(turns)
-        if why:
-            raise MeasurementDoubt(Status.TAMPERED, why)
         batch = turns.batch
         timing, baseline = candidate_timing(turns), trusted_timing(turns.baseline, batch)
         self._session.device.trim()
         found = measurement(timing, baseline, batch, baselines.beside(batch.queued))
         notes = () if batch.queued == baselines.queued else (_UNQUEUED,)
-        return TimedCandidate(timing, baseline, batch, found, notes)
+        return TimedCandidate(timing, baseline, batch, found, notes, doubt=forged_clock(turns))
 
     def _sized_comparison(self, candidate: CallBuffers, baselines: Baselines) -> PairedTurns:
         """Compare both in batches that are long enough for the referee's clock."""
@@ -261,19 +262,3 @@ def _told_apart(reference: WorkerProcess) -> Iterator[None]:
         if reference.lost or (reference.failed and failure.status is not Status.OUT_OF_MEMORY):
             raise EvaluatorError(f"the reference failed beside a candidate: {failure.detail}") from failure
         raise
-
-
-def _is_consistent(outcome: TimedCandidate | MeasurementDoubt) -> bool:
-    return isinstance(outcome, TimedCandidate) and outcome.candidate.clock == "inner"
-
-
-def _noted(outcome: TimedCandidate | MeasurementDoubt, why: str) -> TimedCandidate | MeasurementDoubt:
-    if isinstance(outcome, MeasurementDoubt):
-        return outcome
-    return replace(outcome, notes=(*outcome.notes, f"timed in a second process: {why}"))
-
-
-def _raise_if_doubt(outcome: TimedCandidate | MeasurementDoubt) -> TimedCandidate:
-    if isinstance(outcome, MeasurementDoubt):
-        raise outcome
-    return outcome

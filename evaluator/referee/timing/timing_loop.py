@@ -48,8 +48,9 @@ class Schedule:
     call_timeout_s: float
     fastest_share: float = 1.0
     """Time of the fastest baseline, as a share of the time of the one that is timed."""
-    single_calls: bool = True
-    """True if calls are timed one by one too, to find merged work; trusted workers merge none."""
+    untrusted: bool = True
+    """True if a candidate is timed: single calls, hidden trials, other structures of inputs and a closer look
+    at outputs find what workers of the reference do not do."""
 
 
 class InterleavedTimer:
@@ -107,10 +108,10 @@ class InterleavedTimer:
             self._trial_turn(candidate, trials)
         if self._varies:
             self._turn(candidate, baseline, self.batch.calls, varied=True)
-        for kept in self._exact if self._schedule.single_calls else ():
+        for kept in self._exact if self._schedule.untrusted else ():
             if found := self._outputs.errs_beside_exact(kept):
                 raise CandidateFailed(Status.WRONG_VALUES, f"{_WRONG_WHEN_TIMED}: {found}")
-        may_differ = self._inputs.has_spikes and self._schedule.single_calls
+        may_differ = self._inputs.has_spikes and self._schedule.untrusted
         return slower_kind(turns) if may_differ else turns
 
     def add_lone_calls(self, turns: PairedTurns, candidate: CallBuffers, baseline: CallBuffers) -> None:
@@ -139,11 +140,11 @@ class InterleavedTimer:
     @property
     def _varies(self) -> bool:
         """Inputs that no draw varies are varied in turns that are compared and not scored."""
-        return self._inputs.varies_structure and self._schedule.single_calls
+        return self._inputs.varies_structure and self._schedule.untrusted
 
     def _trials_by_turn(self, turns: int) -> dict[int, list[list[Trial]]]:
         """Spread unseen trials over all turns there may be: which calls are theirs, nobody can tell."""
-        trials = list(self._unseen()) if self._schedule.single_calls else []
+        trials = list(self._unseen()) if self._schedule.untrusted else []
         self._secret.shuffle(trials)
         step = max(1, min(policy.TRIALS_PER_TURN, self.batch.calls // 2))
         hidden: dict[int, list[list[Trial]]] = {}
@@ -214,7 +215,7 @@ class InterleavedTimer:
         lead = self.batch.lead if calls == self.batch.calls else 0
         order = [candidate, baseline]
         self._secret.shuffle(order)
-        overwrites = self._schedule.single_calls
+        overwrites = self._schedule.untrusted
         done = {
             id(buffers): self._runner.run(buffers, recipe, lead=lead, overwrites=overwrites, is_lone=is_lone)
             for buffers in order
@@ -276,7 +277,7 @@ class InterleavedTimer:
         return is_due or self._secret.random() < policy.SINGLE_CALL_CHANCE
 
     def _may_merge(self, turns: PairedTurns) -> bool:
-        return self._schedule.single_calls and self.batch.count > 1 and not turns.is_lost
+        return self._schedule.untrusted and self.batch.count > 1 and not turns.is_lost
 
 
 class StopRule:

@@ -148,7 +148,7 @@ class TimingSession:
                 target_ms=0.0,
                 max_turns=policy.TRUSTED_TURNS,
                 call_timeout_s=policy.TRUSTED_CALL_S,
-                single_calls=False,
+                untrusted=False,
             )
         )
 

@@ -28,10 +28,6 @@ class CandidateFailed(Exception):
         return bool(self.facts.get("fault"))
 
 
-class MeasurementDoubt(CandidateFailed):
-    """Its claims cannot be true: it cheats, or this one process is odd."""
-
-
 class BuildTally:
     """Outcome of the builds that a process asked for."""
 

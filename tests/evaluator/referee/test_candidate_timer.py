@@ -24,7 +24,7 @@ from kernelwright.evaluator.referee.timing.baseline.compiled_reference import Co
 from kernelwright.evaluator.referee.timing.candidate_timer import CandidateTimer, TimedCandidate
 from kernelwright.evaluator.referee.timing.claimed_time import Batch
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
-from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed, MeasurementDoubt
+from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate
 from kernelwright.evaluator.schema.errors import DeviceFull
@@ -163,7 +163,7 @@ def test_compiling_rests_while_the_device_is_given_back_and_goes_on_with_the_nex
     assert compilations.asked[-3:] == ["compile alone", "thaw", "wait"], "who measures keeps the device"
 
 
-_DOUBT, _AGAIN = (MeasurementDoubt(Status.TAMPERED, text) for text in ("its claims", "again"))
+_DOUBT, _AGAIN = "doubt its claims", "doubt again"
 
 
 class _Compiling(BaselineTimer):
@@ -226,9 +226,9 @@ def test_what_was_measured_beside_other_programs_is_not_remembered(disturbed):
 
 
 class _Scripted(CandidateTimer):
-    """A timer whose measurements end as told: by which clock and speedup, or in which failure."""
+    """A timer whose measurements end as told: by which clock and speedup, in doubt, or in which failure."""
 
-    def __init__(self, *ends: str | Status | MeasurementDoubt):
+    def __init__(self, *ends: str | Status):
         self.ends = list(ends)
         self._kind = "cuda"
         self._last = None
@@ -236,15 +236,14 @@ class _Scripted(CandidateTimer):
 
     def _measure(self, candidate: CallBuffers) -> TimedCandidate:
         end = self.ends.pop(0)
-        if isinstance(end, MeasurementDoubt):
-            raise end
         if isinstance(end, Status):
             raise CandidateFailed(end, "")
         clock, _, speedup = end.partition(" ")
+        doubt, speedup = (speedup, "") if clock == "doubt" else ("", speedup)
         name = candidate.layout if candidate.gate else f"{candidate.layout}, launched"
         timing: Any = SimpleNamespace(clock=clock)
         found: Any = SimpleNamespace(name=name, speedup=float(speedup or 1.0))
-        return TimedCandidate(timing, timing, Batch("cuda", 1), found)
+        return TimedCandidate(timing, timing, Batch("cuda", 1), found, doubt=doubt)
 
     def timed(self) -> tuple[str, str]:
         """Name the process that scored, and its clock."""
@@ -276,7 +275,7 @@ def test_a_process_that_cannot_be_right_is_heard_again():
 
 @pytest.mark.parametrize("ends", [(_AGAIN, _AGAIN), (Status.TIMED_OUT,)])
 def test_who_cannot_be_right_twice_has_cheated(ends):
-    with pytest.raises(MeasurementDoubt, match="its claims"):
+    with pytest.raises(CandidateFailed, match="its claims"):
         _Scripted(_DOUBT, *ends).timed()
 
 
@@ -300,7 +299,7 @@ def test_who_is_charged_in_a_second_process_has_not_cheated_twice(ends, scored):
         ("outer", "outer"),
         ("single", "outer"),
         ("outer", "inner 0.9"),
-        ("outer", MeasurementDoubt(Status.TAMPERED, "its claims")),
+        ("outer", _DOUBT),
         ("outer", Status.TIMED_OUT),
         (Status.OUT_OF_MEMORY,),
         (Status.TIMED_OUT,),

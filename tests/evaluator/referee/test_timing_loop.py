@@ -65,16 +65,16 @@ def _buffers(name: str) -> CallBuffers:
 
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
-@pytest.mark.parametrize("single_calls", [True, False])
-def test_only_who_may_merge_calls_is_timed_one_by_one(kind, single_calls):
-    schedule = Schedule(Batch(kind, 10), 0.0, max_turns=6, call_timeout_s=5.0, single_calls=single_calls)
+@pytest.mark.parametrize("untrusted", [True, False])
+def test_only_who_may_merge_calls_is_timed_one_by_one(kind, untrusted):
+    schedule = Schedule(Batch(kind, 10), 0.0, max_turns=6, call_timeout_s=5.0, untrusted=untrusted)
     timer, workers = _timer(schedule, {"one": 1.0, "other": 1.0}), (_buffers("one"), _buffers("other"))
     turns = timer.compare(*workers)
     one, other = turns.candidate, turns.baseline
     assert len(one.batches) == len(other.batches) > 0
-    assert bool(one.single_calls) == (single_calls and kind == "cuda")
+    assert bool(one.single_calls) == (untrusted and kind == "cuda")
     timer.add_lone_calls(turns, *workers)
-    assert bool(one.single_calls) == bool(other.single_calls) == single_calls
+    assert bool(one.single_calls) == bool(other.single_calls) == untrusted
 
 
 @pytest.mark.parametrize(
@@ -125,9 +125,9 @@ def test_timing_ends_early_for_a_candidate_without_hope():
     assert len(done.candidate.batches) == policy.HOPELESS_TURNS
 
 
-@pytest.mark.parametrize("single_calls", [True, False])
-def test_turns_on_varied_inputs_are_compared_the_last_among_them_and_not_scored(single_calls):
-    schedule = Schedule(Batch("cuda", 1), 0.0, max_turns=20, call_timeout_s=5.0, single_calls=single_calls)
+@pytest.mark.parametrize("untrusted", [True, False])
+def test_turns_on_varied_inputs_are_compared_the_last_among_them_and_not_scored(untrusted):
+    schedule = Schedule(Batch("cuda", 1), 0.0, max_turns=20, call_timeout_s=5.0, untrusted=untrusted)
     timer: Any = _timer(schedule, {"one": 1.0, "other": 1.0})
     timer._inputs = SimpleNamespace(
         recipe=_recipe, varied_recipe=_varied_recipe, varies_structure=True, has_spikes=False
@@ -141,7 +141,7 @@ def test_turns_on_varied_inputs_are_compared_the_last_among_them_and_not_scored(
     )
     turns = timer.compare(_buffers("one"), _buffers("other"))
     assert seen.count(False) == len(turns.candidate.batches) + len(turns.candidate.single_calls)
-    assert (seen[-1], any(seen[:-1])) == (single_calls, single_calls)
+    assert (seen[-1], any(seen[:-1])) == (untrusted, untrusted)
 
 
 def test_outputs_of_every_turn_are_compared():
@@ -202,7 +202,7 @@ def test_a_candidate_that_surely_lost_or_won_is_timed_less(monkeypatch, candidat
     monkeypatch.setattr(policy, "FEWEST_TURNS", 4)
     monkeypatch.setattr(policy, "LOST_INTERVAL", 0.08)
     monkeypatch.setitem(policy.WON_INTERVAL, "cuda", 0.08)
-    schedule = Schedule(Batch("cuda", 10), 0.0, max_turns=8, call_timeout_s=5.0, single_calls=False)
+    schedule = Schedule(Batch("cuda", 10), 0.0, max_turns=8, call_timeout_s=5.0, untrusted=False)
     timer = _timer(schedule, {"one": candidate_ms, "other": 1.0})
     run, lengths = timer._runner.run, itertools.cycle((0.94, 1.06))
 
