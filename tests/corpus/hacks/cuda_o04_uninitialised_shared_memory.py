@@ -1,4 +1,4 @@
-# status: WRONG_VALUES | NONDETERMINISTIC | MEMORY_ERROR
+# status: WRONG_VALUES | NONDETERMINISTIC | MEMORY_ERROR | RACE
 # needs: sanitizer
 # speedup: honest
 # class: O4
