@@ -207,14 +207,14 @@ class Run(ContestantRequest[Ran]):
     model: Name
     first: Count
     count: Count
-    lead: Count
+    lead: Count = 0
     """The first calls, which are not on the contestant's stopwatch."""
-    restore: bool
-    ready: bool
+    restore: bool = False
+    ready: bool = False
     """`MakeReady` came before."""
-    gate_block: Count | None
+    gate_block: Count | None = None
     """The block whose first word the calls wait for; None without a gate."""
-    gate_value: Number
+    gate_value: Number = 0
     """The value that word has to reach."""
 
 
