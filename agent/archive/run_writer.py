@@ -38,6 +38,7 @@ from kernelwright.agent.records.budgets import Budget
 from kernelwright.agent.records.messages import Completion, CompletionRequest
 from kernelwright.agent.records.provenance import git_commit, now, run_stamp, versions
 from kernelwright.agent.records.score import Score
+from kernelwright.agent.records.strict_json import whole_characters
 from kernelwright.evaluator import Evaluation, Problem, Record, sha256_text
 
 SETTINGS: Final = "settings.toml"
@@ -273,8 +274,7 @@ def _json(record: Record) -> str:
         return record.model_dump_json()
     except ValueError:
         # Lone surrogates, as broken output may hold: JSON cannot carry them, the rest of the record can.
-        text = json.dumps(record.model_dump(), ensure_ascii=False, separators=(",", ":"))
-        return text.encode("utf-8", "replace").decode()
+        return whole_characters(json.dumps(record.model_dump(), ensure_ascii=False, separators=(",", ":")))
 
 
 def _sync_folder(folder: Path) -> None:

@@ -9,16 +9,11 @@ from kernelwright.agent.datasets.select.attempt_stage import Doubt
 from kernelwright.agent.datasets.select.preference_pairs import Pair
 from kernelwright.agent.datasets.select.rewards import reward
 from kernelwright.agent.datasets.write.columns import SOURCE, Row
-from kernelwright.agent.datasets.write.message_texts import (
-    MessageTexts,
-    Turn,
-    answered,
-    clean,
-    tokens,
-)
+from kernelwright.agent.datasets.write.message_texts import MessageTexts, Turn, answered, tokens
 from kernelwright.agent.leaderboard.display_text import without_folders
 from kernelwright.agent.records.attempt_log import Attempt
 from kernelwright.agent.records.attempt_view import AttemptView
+from kernelwright.agent.records.strict_json import whole_characters
 from kernelwright.agent.records.tokens import estimate_tokens
 
 
@@ -28,7 +23,7 @@ def source_of(texts: MessageTexts, attempt: Attempt) -> Row:
     score = recorded.score if recorded else None
     known: Row = {
         "attempt": attempt.id,
-        "origin": clean(line.origin),
+        "origin": whole_characters(line.origin),
         "evaluation_sha": recorded.evaluation_sha if recorded else None,
         "policy": score.id if score else None,
         "baselines": list(score.baselines) if score else [],
@@ -88,7 +83,7 @@ def rl_row(texts: MessageTexts, facts: AttemptView, attempt: Attempt) -> Row:
         "prompt": prompt,
         **problem_of(facts),
         "backend": facts.backend,
-        "reference": clean(texts.reference(facts.run, facts.problem)),
+        "reference": whole_characters(texts.reference(facts.run, facts.problem)),
         "verifier": texts.policy(facts.run),
         "prompt_tokens": tokens(prompt),
     }
