@@ -17,7 +17,7 @@ from kernelwright.agent.records.strict_json import whole_characters
 from kernelwright.agent.records.tokens import estimate_tokens
 
 
-def source_of(texts: MessageTexts, attempt: Attempt) -> Row:
+def source_of(attempt: Attempt) -> Row:
     """The columns of `SOURCE`: fields of the key, the completion and the score by their names."""
     line, key, recorded = attempt.completion, attempt.key, attempt.evaluation
     score = recorded.score if recorded else None
@@ -72,7 +72,7 @@ def _answer_row(texts: MessageTexts, facts: AttemptView, attempt: Attempt) -> Ro
         **problem_of(facts),
         "prompt_tokens": tokens(prompt),
         "completion_tokens": tokens(completion),
-        "source": source_of(texts, attempt),
+        "source": source_of(attempt),
     }
 
 
@@ -101,8 +101,8 @@ def preference_row(texts: MessageTexts, pair: Pair, prompt: list[Turn], both: tu
         "prompt_tokens": tokens(prompt),
         "chosen_tokens": tokens(chosen),
         "rejected_tokens": tokens(rejected),
-        "chosen_source": source_of(texts, both[0]),
-        "rejected_source": source_of(texts, both[1]),
+        "chosen_source": source_of(both[0]),
+        "rejected_source": source_of(both[1]),
     }
 
 
@@ -112,7 +112,7 @@ def attempt_row(texts: MessageTexts, facts: AttemptView, attempt: Attempt, doubt
     prompt, reply = texts.prompt(attempt), texts.reply(attempt)
     return {
         **problem_of(facts),
-        **source_of(texts, attempt),
+        **source_of(attempt),
         "stage": score.stage.value if score else None,
         "detail": without_folders(score.detail) if score else None,
         "outcome": line.outcome.value,
