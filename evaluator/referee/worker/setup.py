@@ -22,6 +22,7 @@ from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers, writ
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 from kernelwright.evaluator.referee.worker.policy import LAY_OUT_S
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
+from kernelwright.evaluator.schema.config import Dtype
 
 VERIFIED: Final = "verify"
 """Name of the layout that a candidate is verified and profiled on."""
@@ -132,7 +133,7 @@ def construct(context: ProblemContext, worker: WorkerProcess, spec: ModelSpec) -
         slots=slots,
         state=None if spec.state is None else list(spec.state),
         given=list(spec.given),
-        dtype={"as_is": "", "fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[context.dtype],
+        dtype=Dtype(context.dtype).torch_name,
         compile=spec.compiled,
     )
     worker.ask(request, context.load_s)
