@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import Final, TypeAlias
 
 from kernelwright.agent.leaderboard.board_records import (
@@ -77,9 +78,14 @@ def place(row: AttemptView) -> tuple[str, ScorePolicy]:
     return row.backend, row.policy
 
 
-def unlike(of: Standing | ProblemEntry, first: Standing | ProblemEntry) -> str:
-    """The policy of a table in words, as far as it differs from the first one's."""
-    return "; ".join(of.policy.differences(first.policy).values())
+def by_table(board: Board) -> Iterator[tuple[list[Entry], str]]:
+    """The entries of each table, and its policy as far as it differs from that of the backend's first one."""
+    first: dict[str, Standing] = {}
+    for _, members in groupby(board.entries, key=lambda entry: (entry.of.backend, entry.of.policy)):
+        entries = list(members)
+        of = entries[0].of
+        differences = of.policy.differences(first.setdefault(of.backend, of).policy)
+        yield entries, "; ".join(differences.values())
 
 
 def _grouped(
