@@ -104,7 +104,6 @@ def prepare(request: LayOut, blocks: list[Block], device: torch.device) -> CallL
         return view(parts[leaf], slots[leaf], index)
 
     def exact(number: int, tensor: torch.Tensor) -> torch.Tensor:
-        del number
         return exact_copy(tensor, device)
 
     backward = Backward.from_message(request.backward) if request.backward else None
