@@ -122,7 +122,7 @@ class Setup(ContestantRequest[Done]):
     device: Name
     threads: Threads
     math: Name
-    sharing: Name | None
+    sharing: Name | None = None
     """The device that shared memory lies on, where it is another."""
 
 
@@ -253,7 +253,7 @@ class Collect(ContestantRequest[Collected]):
 
     layout: Name
     first: Count
-    kept: Count | None
+    kept: Count | None = None
     """Copy the outputs of one call instead, of those that were kept: the number of it."""
 
 

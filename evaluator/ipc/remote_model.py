@@ -108,7 +108,7 @@ class RemoteModel:
         described = self._ask(wire.Describe())
         outputs = _described_tensors(described)
         layout, slots = self._laid_out([], outputs, _NOTHING, _NO_NAMES, described.tree)
-        collected = self._ask(wire.Collect(layout=layout, first=0, kept=None))
+        collected = self._ask(wire.Collect(layout=layout, first=0))
         if collected.kind:
             raise KernelError(f"the outputs changed while they were collected: {collected.complaint}")
 

@@ -159,7 +159,7 @@ class CallRunner:
         owned, owned_ms = self._own(run.layout, timeout_s)
         if withdraw is not None:
             withdraw()
-        collect = Collect(layout=run.layout, first=run.first, kept=None)
+        collect = Collect(layout=run.layout, first=run.first)
         collected, collect_ms = self._collect(collect, timeout_s)
         restore_ms = self._ask(Restore(), timeout_s) if self._restores else 0.0
         if collected.complaint and self._role == "baseline":
