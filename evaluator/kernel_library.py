@@ -109,8 +109,7 @@ class SandboxedKernel:
         )
         try:
             model.open(process.device, process.setup, self.candidate.source)
-            dtype = {"as_is": "", "fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[config.dtype]
-            model.construct(args, kwargs, state=state, dtype=dtype)
+            model.construct(args, kwargs, state=state, dtype=config.dtype.torch_name)
         except BaseException:
             model.close()
             raise

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from kernelwright.agent.archive.archive_errors import ArchiveError
@@ -38,6 +37,7 @@ from kernelwright.agent.records.budgets import Budget
 from kernelwright.agent.records.messages import Completion, CompletionRequest
 from kernelwright.agent.records.provenance import git_commit, now, run_stamp, versions
 from kernelwright.agent.records.score import Score
+from kernelwright.agent.records.strict_json import whole_characters
 from kernelwright.evaluator import Evaluation, Problem, Record, sha256_text
 
 SETTINGS: Final = "settings.toml"
@@ -229,9 +229,7 @@ class RunLog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def _open(self) -> None:
@@ -273,8 +271,7 @@ def _json(record: Record) -> str:
         return record.model_dump_json()
     except ValueError:
         # Lone surrogates, as broken output may hold: JSON cannot carry them, the rest of the record can.
-        text = json.dumps(record.model_dump(), ensure_ascii=False, separators=(",", ":"))
-        return text.encode("utf-8", "replace").decode()
+        return whole_characters(json.dumps(record.model_dump(), ensure_ascii=False, separators=(",", ":")))
 
 
 def _sync_folder(folder: Path) -> None:

@@ -9,7 +9,7 @@ from kernelwright.agent.datasets.export_settings import (
     Pairing,
     Reasoning,
 )
-from kernelwright.agent.datasets.exporter import Exported, Exporter, exporter_names, find_exporter
+from kernelwright.agent.datasets.exporter import Exported, Exporter, find_exporter
 from kernelwright.agent.datasets.select.rewards import reward_of
 from kernelwright.agent.records.atomic_folder import UnusableExport
 
@@ -22,7 +22,6 @@ __all__ = [
     "Pairing",
     "Reasoning",
     "UnusableExport",
-    "exporter_names",
     "find_exporter",
     "reward_of",
 ]

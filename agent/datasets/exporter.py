@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from kernelwright.agent.archive import Archive
-from kernelwright.evaluator import ConfigError, Record, load_plugin, plugins
+from kernelwright.evaluator import ConfigError, Record, load_plugin
 
 GROUP = "exporters"
 
@@ -63,11 +63,6 @@ class Exporter(Protocol):
             OSError: the disk is full or not writable; nothing is left behind.
         """
         ...
-
-
-def exporter_names() -> list[str]:
-    """Names of all installed formats, ours first."""
-    return list(plugins(GROUP))
 
 
 def find_exporter(name: str) -> Exporter:

@@ -129,10 +129,7 @@ class RemoteSite:
             refuse_stopped(hooks, self._pool.closing)
             hooks.on_queue(None)
 
-        def knows(service: RemoteService) -> bool:
-            return is_known(service, request)
-
-        ask = PoolCallbacks(knows, waits)
+        ask = PoolCallbacks(lambda service: is_known(service, request), waits)
         with self._pool.service(kind, request.problem.sha, trail.left, ask) as service:
             trail.enter(service.url)
             try:

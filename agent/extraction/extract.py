@@ -25,6 +25,7 @@ from kernelwright.agent.extraction.python_modules import (
     mentions_model,
     read_module,
 )
+from kernelwright.agent.records.strict_json import whole_characters
 from kernelwright.evaluator import Record, Status
 
 _CUT: Final = frozenset({"length", "max_tokens", "model_length", "max_output_tokens"})
@@ -185,7 +186,7 @@ def _cleaned(text: str) -> tuple[str, list[str]]:
     if "\0" in text:
         notes.append("NUL bytes were removed")
         text = text.replace("\0", "")
-    whole = text.encode("utf-8", "replace").decode("utf-8")
+    whole = whole_characters(text)
     if whole != text:
         notes.append("characters that cannot be encoded were replaced")
     return whole, notes

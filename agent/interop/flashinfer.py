@@ -19,12 +19,12 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from kernelwright.agent.archive import Archive
-from kernelwright.agent.datasets.write.message_texts import clean
 from kernelwright.agent.interop.handoff import RunExporter, bounded
 from kernelwright.agent.leaderboard.display_text import without_folders
 from kernelwright.agent.records.attempt_log import Attempt
 from kernelwright.agent.records.score_policy import ScorePolicy, exclusion_reason
 from kernelwright.agent.records.strict_json import plain as plain_json
+from kernelwright.agent.records.strict_json import whole_characters
 from kernelwright.evaluator import (
     BACKENDS,
     Dtype,
@@ -160,13 +160,14 @@ def definition_of(name: str, problem: Problem, signature: ProblemSignature) -> J
         return None
     if not DTYPES.issuperset(tensor.dtype for tensor in tensors):
         return None
+    source = with_shapes(problem.source, signature.shapes)
     return {
         "name": name,
         "type": "kernelwright",
         "axes": {f"n{size}": {"type": "const", "value": size} for size in sizes},
         "inputs": _tensor_specs(signature.inputs, "input"),
         "outputs": _tensor_specs(signature.outputs, "output"),
-        "reference": clean(with_shapes(problem.source, signature.shapes)) + _RUN_SOURCE.format(model="Model"),
+        "reference": whole_characters(source) + _RUN_SOURCE.format(model="Model"),
         "description": f"kernelwright's problem {problem.id}, SHA-256 {problem.sha}",
     }
 
@@ -198,7 +199,7 @@ def solution(attempt: Attempt, code: str, reference: str, evaluation: Evaluation
             "dependencies": ["torch", *(package.name for package in backend.requires)],
             "destination_passing_style": False,
         },
-        "sources": [{"path": path, "content": clean(text)} for path, text in sources.items()],
+        "sources": [{"path": path, "content": whole_characters(text)} for path, text in sources.items()],
         "description": f"{backend.name} kernel for {attempt.key.problem} by {attempt.key.model}; attempt "
         f"{attempt.id} of run {attempt.key.run}; licence: {attempt.completion.license or 'not stated'}",
     }

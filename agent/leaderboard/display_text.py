@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 from kernelwright.agent.leaderboard.policy import NAME_CHARACTERS
+from kernelwright.agent.records.strict_json import whole_characters
 from kernelwright.evaluator import one_line
 
 _FOLDERS: Final = re.compile(r"(?<![\w./:-])/(?:[\w.@+~-]+/)+(?=[\w.@+~-])")
@@ -17,7 +18,7 @@ _FOLDERS: Final = re.compile(r"(?<![\w./:-])/(?:[\w.@+~-]+/)+(?=[\w.@+~-])")
 
 def without_folders(text: str) -> str:
     """A message of a tool without the absolute folders of this machine; files keep their names."""
-    return _FOLDERS.sub("", text.encode("utf-8", "replace").decode())
+    return _FOLDERS.sub("", whole_characters(text))
 
 
 def name(text: str) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Final, TypeAlias
 
 from kernelwright.agent.leaderboard.board_records import (
     AtK,
@@ -40,20 +41,19 @@ from kernelwright.evaluator import Status, sha256_text
 
 Sample: TypeAlias = list[float | None]
 """The speedups of a sample's attempts in their order; None for a failure."""
+_RESAMPLES: Final = 1000
+"""Draws of the bootstrap behind an interval."""
 
 
-def board(
-    attempts: Iterable[Attempt], *, samples: int = 1000, seed: int = 0, track: str | None = None
-) -> Board:
+def board(attempts: Iterable[Attempt], *, seed: int = 0, track: str | None = None) -> Board:
     """Compute a leaderboard from a stream of attempts.
 
-    `samples` are bootstrap resamples. With a `track` (`own`, `mixed`, `library`) a correct kernel of another
-    track counts as a failure.
+    With a `track` (`own`, `mixed`, `library`) a correct kernel of another track counts as a failure.
     """
-    return board_of(read_rows(attempts), samples=samples, seed=seed, track=track)
+    return board_of(read_rows(attempts), seed=seed, track=track)
 
 
-def board_of(rows: AttemptRows, *, samples: int = 1000, seed: int = 0, track: str | None = None) -> Board:
+def board_of(rows: AttemptRows, *, seed: int = 0, track: str | None = None) -> Board:
     """The same from rows that were read already."""
     evaluated = rows.evaluated if track is None else of_track(rows.evaluated, track)
     tables: defaultdict[tuple[str, ScorePolicy], list[AttemptView]] = defaultdict(list)
@@ -64,11 +64,7 @@ def board_of(rows: AttemptRows, *, samples: int = 1000, seed: int = 0, track: st
     groups = [(of, _grouped(tables[of], lambda row: (row.model, row.strategy))) for of in order]
     problems = [_grouped(tables[of], lambda row: row.problem) for of in order]
     return Board(
-        entries=tuple(
-            entry
-            for of, members in groups
-            for entry in _ranked(_entries(of, members, samples=samples, seed=seed))
-        ),
+        entries=tuple(entry for of, members in groups for entry in _ranked(_entries(of, members, seed=seed))),
         problems=tuple(
             _problem(of, group) for of, table in zip(order, problems, strict=True) for group in table
         ),
@@ -82,9 +78,14 @@ def place(row: AttemptView) -> tuple[str, ScorePolicy]:
     return row.backend, row.policy
 
 
-def unlike(of: Standing | ProblemEntry, first: Standing | ProblemEntry) -> str:
-    """The policy of a table in words, as far as it differs from the first one's."""
-    return "; ".join(of.policy.differences(first.policy).values())
+def by_table(board: Board) -> Iterator[tuple[list[Entry], str]]:
+    """The entries of each table, and its policy as far as it differs from that of the backend's first one."""
+    first: dict[str, Standing] = {}
+    for _, members in groupby(board.entries, key=lambda entry: (entry.of.backend, entry.of.policy)):
+        entries = list(members)
+        of = entries[0].of
+        differences = of.policy.differences(first.setdefault(of.backend, of).policy)
+        yield entries, "; ".join(differences.values())
 
 
 def _grouped(
@@ -102,9 +103,7 @@ def fastest(rows: Iterable[AttemptView]) -> AttemptView | None:
     return max(correct, key=lambda row: (not row.is_doubted, not row.unfit, row.speedup or 0.0), default=None)
 
 
-def _entries(
-    of: tuple[str, ScorePolicy], members: list[list[AttemptView]], *, samples: int, seed: int
-) -> list[Entry]:
+def _entries(of: tuple[str, ScorePolicy], members: list[list[AttemptView]], *, seed: int) -> list[Entry]:
     """The entries of one table, compared at the most attempts that all of them made at a problem."""
     drawn = [_by_problem(rows) for rows in members]
     equal: dict[str, int] = {}
@@ -112,7 +111,7 @@ def _entries(
         for problem, made in by_problem.items():
             equal[problem] = min(sum(map(len, made)), equal.get(problem, sys.maxsize))
     return [
-        _entry(of, rows, by_problem, equal, samples=samples, seed=seed)
+        _entry(of, rows, by_problem, equal, seed=seed)
         for rows, by_problem in zip(members, drawn, strict=True)
     ]
 
@@ -123,7 +122,6 @@ def _entry(
     by_problem: dict[str, list[Sample]],
     equal: Mapping[str, int],
     *,
-    samples: int,
     seed: int,
 ) -> Entry:
     bests = [[_best(made) for made in of_problem] for of_problem in by_problem.values()]
@@ -137,7 +135,7 @@ def _entry(
     cheats = sum(row.is_cheat for row in rows)
     hits = [[fast_p([speedup], p) for speedup in best] for p in SPEEDUP_POINTS]
     at_equal = [_best_of_attempts(made, equal[problem]) for problem, made in by_problem.items()]
-    around, around_equal, *shares = bootstrap([logs, at_equal, *hits], samples=samples, seed=seed)
+    around, around_equal, *shares = bootstrap([logs, at_equal, *hits], samples=_RESAMPLES, seed=seed)
     return Entry(
         of=Standing(model=rows[0].model, strategy=rows[0].strategy, backend=of[0], **dict(of[1])),
         rank=0,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kernelwright.agent.leaderboard import rows
-from kernelwright.agent.leaderboard.board_records import Best, Board, Entry, ProblemEntry, Standing
+from kernelwright.agent.leaderboard.board_records import Best, Board, Entry, ProblemEntry
 from kernelwright.agent.leaderboard.display_text import name
 from kernelwright.agent.leaderboard.fitted_table import FittingTable
 from kernelwright.agent.leaderboard.run_comparison import Change, RunComparison, RunSide
-from kernelwright.agent.leaderboard.standings import unlike
+from kernelwright.agent.leaderboard.standings import by_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -38,14 +37,11 @@ def render(board: Board) -> RenderableType:
     from rich.text import Text
 
     parts: list[RenderableType] = []
-    first: dict[str, Standing] = {}
-    for (backend, policy), members in groupby(
-        board.entries, key=lambda entry: (entry.of.backend, entry.of.policy)
-    ):
-        entries = list(members)
+    for entries, differs in by_table(board):
+        backend, policy = entries[0].of.backend, entries[0].of.policy
         problems = [one for one in board.problems if (one.backend, one.policy) == (backend, policy)]
         parts.append(Text(f"{name(backend)} · {name(str(policy))}", style="bold"))
-        if differs := unlike(entries[0].of, first.setdefault(backend, entries[0].of)):
+        if differs:
             parts.append(Text(f"not to be compared with the first table: {name(differs)}", style="yellow"))
         for table in (_standings(entries), _costs(entries), _statuses(entries), _problems(problems)):
             parts += [table, Text()]

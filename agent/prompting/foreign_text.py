@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from kernelwright.agent.prompting.policy import EXEMPLAR_CHARACTERS
+from kernelwright.agent.records.strict_json import whole_characters
 from kernelwright.evaluator import replace_unseen
 
 _TERMINAL: Final = re.compile("\x1b\\[[0-9;?]*[@-~]")
@@ -14,7 +15,7 @@ _TERMINAL: Final = re.compile("\x1b\\[[0-9;?]*[@-~]")
 
 def stripped(text: str) -> str:
     """A text without what cannot be seen; lone surrogates become question marks."""
-    return replace_unseen(_TERMINAL.sub("", text.encode("utf-8", "replace").decode()), lambda _: "")
+    return replace_unseen(_TERMINAL.sub("", whole_characters(text)), lambda _: "")
 
 
 def in_code(text: str) -> str:

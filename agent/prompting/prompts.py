@@ -207,19 +207,17 @@ def _number(value: float) -> str:
 
 
 def _bytes(value: float) -> str:
-    for unit in ("bytes", "KB", "MB", "GB"):
-        if value < 1000 or unit == "GB":
-            return f"{value:.3g} {unit}"
-        value /= 1000
-    raise AssertionError("unreachable")
+    return _scaled(value, " bytes", " KB", " MB", " GB", digits=3)
 
 
 def _count(value: float) -> str:
-    for unit in ("", " thousand", " million", " billion"):
-        if value < 1000 or unit == " billion":
-            return f"{value:.4g}{unit}"
-        value /= 1000
-    raise AssertionError("unreachable")
+    return _scaled(value, "", " thousand", " million", " billion", digits=4)
+
+
+def _scaled(value: float, unit: str, *larger: str, digits: int) -> str:
+    if value < 1000 or not larger:
+        return f"{value:.{digits}g}{unit}"
+    return _scaled(value / 1000, *larger, digits=digits)
 
 
 def _milliseconds(value: float) -> str:

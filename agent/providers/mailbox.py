@@ -79,13 +79,7 @@ class MailboxClient:
             ProviderError: the folder holds another request in this place, or cannot be written or read.
         """
         started = time.monotonic()
-        place = recording_path(
-            self._folder,
-            problem=request.problem,
-            backend=request.backend,
-            sample=request.sample,
-            turn=request.turn,
-        )
+        place = recording_path(self._folder, request)
         try:
             self._put(place.with_suffix(".request.md"), _formatted(request))
             reply = await self._reply(place)

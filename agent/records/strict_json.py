@@ -18,13 +18,18 @@ def strict_json(value: object, *, indent: int | None = None) -> str:
     return json.dumps(plain(held), allow_nan=False, indent=indent)
 
 
+def whole_characters(text: str) -> str:
+    """Replace halves of characters, which JSON can spell and UTF-8 cannot, by question marks."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def plain(value: object) -> object:
     """Replace every value that strict JSON cannot represent."""
     match value:
         case float() if not math.isfinite(value):
             return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         case str():
-            return value.encode("utf-8", "replace").decode("utf-8")
+            return whole_characters(value)
         case Mapping():
             return {plain(key): plain(held) for key, held in value.items()}
         case list() | tuple():

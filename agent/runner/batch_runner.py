@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from kernelwright.agent.archive import RunLog
 from kernelwright.agent.evaluation import BuildsPlainly, Evaluate
+from kernelwright.agent.evaluation.evaluation_site import ignore
 from kernelwright.agent.records.attempt_log import AssignmentDone, RunEnd
 from kernelwright.agent.records.budgets import Ledger
 from kernelwright.agent.records.messages import Provider
@@ -29,10 +30,6 @@ from kernelwright.agent.runner.stop_conditions import StopConditions
 from kernelwright.agent.strategies import Exemplar, Prompts
 from kernelwright.agent.workspace import Workspace
 from kernelwright.evaluator import ConfigError, Problem
-
-
-def ignore(event: events.Event) -> None:
-    """Discard events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from kernelwright.agent.evaluation import (
     EvaluationSite,
     RemoteEvaluationSite,
 )
+from kernelwright.agent.evaluation.evaluation_site import ignore
 from kernelwright.agent.evaluation.local_site import LocalSite
 from kernelwright.agent.prompting.prompts import TemplatePrompts, installed_prompts
 from kernelwright.agent.records.attempt_log import Attempt, RunEnd
@@ -66,10 +67,6 @@ class Batch:
     """Every reply of the run, with its evaluation."""
     kernels: tuple[Kernel, ...]
     """Saved kernels that this run made."""
-
-
-def ignore(event: Event) -> None:
-    """Watch nothing."""
 
 
 def run_batch(

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from kernelwright.agent.records.attempt_log import Attempt
 from kernelwright.agent.records.messages import Message
+from kernelwright.agent.records.strict_json import whole_characters
 from kernelwright.agent.strategies.attempt_order import best_of, worth
 from kernelwright.agent.strategies.base import Assignment, NoAttemptError, Question, opening, shown
 from kernelwright.agent.strategies.strategy import Independent, Strategy
@@ -102,4 +103,4 @@ def _asked_again(work: Assignment, history: list[Attempt]) -> tuple[Message, ...
 def spoken(reply: str) -> str:
     """Strip the reasoning before a reply; the result is valid Unicode and not empty."""
     said = reply.rpartition("</think>")[2].strip() or reply
-    return said.encode("utf-8", "replace").decode()
+    return whole_characters(said)

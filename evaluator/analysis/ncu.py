@@ -126,7 +126,6 @@ class NcuRun:
 
     def report(self, output: str, source: str) -> dict[str, Any]:  # Any: JSON for the referee
         """The counters for the referee, or why there are none."""
-        del source
         log = os.pread(self.log, MAX_LOG_BYTES, 0).decode("utf-8", "replace")
         kernels = read_counters(log)
         refused = _REFUSED.search(log + output)

@@ -13,7 +13,7 @@ from kernelwright.evaluator.contestant.output_aliasing import aliased_outputs, c
 from kernelwright.evaluator.contestant.output_places import committed
 from kernelwright.evaluator.contestant.state import fitting_state
 from kernelwright.evaluator.devices import Block, Device, Stopwatch
-from kernelwright.evaluator.ipc.contestant_messages import Collected, LayOut
+from kernelwright.evaluator.ipc.contestant_messages import Collected, LayOut, Run
 from kernelwright.evaluator.ipc.gradients import Backward
 from kernelwright.evaluator.ipc.policy import MAX_LINE
 from kernelwright.evaluator.ipc.tensor_layout import Slot, exact_copy, view
@@ -104,7 +104,6 @@ def prepare(request: LayOut, blocks: list[Block], device: torch.device) -> CallL
         return view(parts[leaf], slots[leaf], index)
 
     def exact(number: int, tensor: torch.Tensor) -> torch.Tensor:
-        del number
         return exact_copy(tensor, device)
 
     backward = Backward.from_message(request.backward) if request.backward else None
@@ -143,15 +142,6 @@ def prepare(request: LayOut, blocks: list[Block], device: torch.device) -> CallL
 
 
 @dataclass(frozen=True, slots=True)
-class CallBatch:
-    """Prepared calls to make; the first `lead` of them are not on the stopwatch."""
-
-    first: int
-    count: int
-    lead: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class GateWait:
     """A stream-ordered wait before a batch's calls, so that all are queued before the first one runs."""
 
@@ -175,9 +165,9 @@ class Called:
 
 
 def run(
-    model: Any, layout: CallLayout, device: Device, batch: CallBatch, *, gate: GateWait | None = None
+    model: Any, layout: CallLayout, device: Device, request: Run, *, gate: GateWait | None = None
 ) -> Called:
-    """Make a batch of calls.
+    """Make the prepared calls that a request asks for.
 
     The stopwatch starts on a device that is at work already, so that what the host takes before the first
     kernel runs is no part of what calls take in a row; or, behind a gate, once all of them are queued.
@@ -186,9 +176,8 @@ def run(
     a candidate that returns fresh ones has written them too. On a CPU `own` does it later: finding them takes
     as long as short calls do, and between claim and answer that would be time to hide work in.
     """
-    first, count, lead = batch.first, batch.count, batch.lead
-    on_host = layout.device.type == "cpu"
-    calls = layout.prepared(first, count)
+    lead, on_host = request.lead, layout.device.type == "cpu"
+    calls = layout.prepared(request.first, request.count)
     led: list[Any] = []
     returned: list[Any] = []
     timer = device.timer()

@@ -50,7 +50,8 @@ def failure(error: BaseException, patterns: CompilerPatterns) -> Failed:
 
 
 def _was_compiling(error: BaseException, patterns: CompilerPatterns) -> bool:
-    files = [frame.filename for raised in _chain(error) for frame in _frames(raised)]
+    raised = _chain(error)
+    files = [frame.filename for each in raised for frame in traceback.extract_tb(each.__traceback__)]
     return any(map(patterns.compiling.search, files)) and not any(map(patterns.launching.search, files))
 
 
@@ -67,10 +68,6 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         seen.add(id(raised))
         yield raised
         raised = raised.__cause__ or raised.__context__
-
-
-def _frames(error: BaseException) -> traceback.StackSummary:
-    return traceback.extract_tb(error.__traceback__)
 
 
 def _plain(text: str) -> str:

@@ -19,7 +19,6 @@ import torch
 
 from kernelwright.evaluator.contestant import load_inline_shim
 from kernelwright.evaluator.contestant.calls import (
-    CallBatch,
     CallLayout,
     GateWait,
     collect,
@@ -189,14 +188,13 @@ class Contestant:
             self._make_ready(request)
         self._returned, self._held = [], ()
         layout, gate = self._layouts[request.layout], self._gate(request)
-        batch = CallBatch(request.first, request.count, request.lead)
         model, guarded = self._models[request.model], self._guarded
         if gate is not None and layout.device.type == "cpu":
             self._wait_warm(request, layout, gate)
             gate = None
         try:
             with contextlib.nullcontext() if guarded is None else guarded.around(model):
-                called = run(model, layout, self._device, batch, gate=gate)
+                called = run(model, layout, self._device, request, gate=gate)
                 self._returned, self._held = called.returned, called.held
         except BaseException:
             self._end_guard(layout)

@@ -37,14 +37,10 @@ def install(request_build: SendRequest) -> None:
 
     for name, translate in (("load_inline", _inline_request), ("load", _load_request)):
         setattr(cpp_extension, name, _replacement(getattr(cpp_extension, name), translate, request_build))
-    for name, answer in (("is_ninja_available", True), ("verify_ninja_availability", None)):
-        setattr(cpp_extension, name, functools.partial(_constant, answer))
+    for name, answer in (("is_ninja_available", lambda: True), ("verify_ninja_availability", lambda: None)):
+        setattr(cpp_extension, name, answer)
     if torch.version.cuda and cpp_extension.CUDA_HOME is None:
         cpp_extension.CUDA_HOME = "/usr/local/cuda"
-
-
-def _constant(answer: object) -> object:
-    return answer
 
 
 def _replacement(

@@ -34,7 +34,8 @@ def aliased_outputs(returned: list[Any], shared: frozenset[int]) -> frozenset[in
         elif leaf.numel():
             by_storage.setdefault(leaf.untyped_storage().data_ptr(), []).append(leaf)
     for leaves in by_storage.values():
-        if _storage_uses(leaves[0]) > _STORAGE_USES + len(leaves) - 1 + any(map(_is_view, leaves)):
+        views = any(map(torch.Tensor._is_view, leaves))
+        if _storage_uses(leaves[0]) > _STORAGE_USES + len(leaves) - 1 + views:
             found.update(map(id, leaves))
         elif len(leaves) > 1:
             found.update(map(id, _overlapping(leaves)))
@@ -93,10 +94,6 @@ def _is_aliased(leaf: torch.Tensor, shared: frozenset[int]) -> bool:
 
 def _is_lazy(leaf: torch.Tensor) -> bool:
     return leaf.is_neg() or leaf.is_conj() or leaf._is_zerotensor()
-
-
-def _is_view(leaf: torch.Tensor) -> bool:
-    return leaf._is_view()
 
 
 def _storage_uses(leaf: torch.Tensor) -> int:

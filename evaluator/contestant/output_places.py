@@ -32,7 +32,7 @@ def output_leaves(returned: Sequence[Any], tree: Tree) -> list[torch.Tensor]:
         case {"k": "dict", "v": pairs} if _are_tensors(item for _, item in pairs):
             keys = [key.get("v") for key, _ in pairs]
             return [value[key] for value in returned for key in keys]
-    return _flattened(returned)
+    return [leaf for value in returned for leaf in flatten(value, numbers_as_tensors=True)[1]]
 
 
 def committed(returned: Sequence[Any], tree: Tree, state: Sequence[torch.Tensor] = ()) -> str:
@@ -63,10 +63,6 @@ def _encoded(leaves: list[torch.Tensor]) -> str:
     if all(map(torch.Tensor.is_contiguous, leaves)):
         return array("q", map(torch.Tensor.data_ptr, leaves)).tobytes().hex()
     return array("q", chain.from_iterable(map(_place, leaves))).tobytes().hex()
-
-
-def _flattened(returned: Sequence[Any]) -> list[torch.Tensor]:
-    return [leaf for value in returned for leaf in flatten(value, numbers_as_tensors=True)[1]]
 
 
 def _are_tensors(items: Any) -> bool:

@@ -26,7 +26,7 @@ from kernelwright.evaluator.daemon.messages import (
 )
 from kernelwright.evaluator.daemon.policy import CHECK_S, LOG_TAIL, START_S, STOP_S
 from kernelwright.evaluator.driver.stage_timer import OnStage
-from kernelwright.evaluator.evaluator import Evaluator, default_cache
+from kernelwright.evaluator.evaluator import default_cache, evaluate
 from kernelwright.evaluator.sandbox import strongest
 from kernelwright.evaluator.schema.candidate import Candidate
 from kernelwright.evaluator.schema.config import EvaluationConfig, SandboxTier
@@ -62,8 +62,7 @@ def evaluate_warm(
                         return reply.evaluation
                     case Failed():
                         raise reply.exception()
-    with Evaluator(cache=cache) as evaluator:
-        return evaluator.evaluate(problem, candidate, config, on_stage=on_stage)
+    return evaluate(problem, candidate, config, cache=cache, on_stage=on_stage)
 
 
 def running_daemons() -> list[DaemonStatus]:

@@ -156,7 +156,6 @@ class CpuDevice:
         self._flush: torch.Tensor | None = None
 
     def allocate(self, size: int, wait_s: float = MEMORY_WAIT_S) -> CpuBlock:
-        del wait_s
         return CpuBlock.create(size)
 
     def allocate_word(self) -> CpuBlock:

@@ -19,7 +19,7 @@ from kernelwright.evaluator.driver.evaluation_job import EvaluationJob
 from kernelwright.evaluator.driver.processes.process_launcher import WorkerHandle
 from kernelwright.evaluator.host.device_lock import DeviceLock
 from kernelwright.evaluator.host.hardware import gpu_of
-from kernelwright.evaluator.ipc.driver_requests import BuildFinished, BuildLibrary, unbuilt
+from kernelwright.evaluator.ipc.driver_requests import BuildFinished, BuildLibrary
 from kernelwright.evaluator.schema.evaluation import Build, Stage
 
 _ASIDE = ("sanitized", "counted", "timed")
@@ -40,7 +40,7 @@ class BuildBroker:
         try:
             wanted = parse_request(request.request)
         except InvalidRequest as error:
-            return unbuilt(f"not a valid build: {error}")
+            return BuildFinished(ok=False, log=f"not a valid build: {error}")
         known = worker.supply.recall(request.request)
         if known is not None:
             return known

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kernelwright.evaluator.building.build_request import BuildOutcome
 from kernelwright.evaluator.driver.policy import MOST_BUILDS, MOST_LIBRARY_BYTES
-from kernelwright.evaluator.ipc.driver_requests import BuildFinished, unbuilt
+from kernelwright.evaluator.ipc.driver_requests import BuildFinished
 
 
 @dataclass(slots=True)
@@ -30,15 +30,16 @@ class BuiltLibraries:
         """The answer to a request that needs no build: one given before, or that there were enough."""
         known = self.answers.get(_name(request))
         if known is None and len(self.answers) >= MOST_BUILDS:
-            return unbuilt(f"not built: more than {MOST_BUILDS} different builds", refused=True)
+            log = f"not built: more than {MOST_BUILDS} different builds"
+            return BuildFinished(ok=False, log=log, refused=True)
         return known
 
     def hand_over(self, request: object, outcome: BuildOutcome) -> BuildFinished:
         """Copy what was built into the folder."""
         build, library = outcome.build, outcome.shared_object
-        answer = replace(
-            unbuilt(build.log),
+        answer = BuildFinished(
             ok=build.ok,
+            log=build.log,
             module_name=outcome.module_name,
             timed_out=build.timed_out,
             suspect=outcome.suspect,
@@ -46,8 +47,8 @@ class BuiltLibraries:
         if library is not None:
             size = library.stat().st_size
             if self.size + size > MOST_LIBRARY_BYTES:
-                limit = f"{MOST_LIBRARY_BYTES >> 20} MiB of libraries"
-                answer = unbuilt(f"not built: more than {limit}", refused=True)
+                log = f"not built: more than {MOST_LIBRARY_BYTES >> 20} MiB of libraries"
+                answer = BuildFinished(ok=False, log=log, refused=True)
             else:
                 copy = self.folder / f"{len(self.answers)}-{library.name}"
                 shutil.copyfile(library, copy)

@@ -33,7 +33,7 @@ class KernelProcess:
         self._worker = launched.process
         self.channel = Channel(launched.end)
         kind = device.partition(":")[0]
-        self.setup = Setup(device=kind, threads=count, math=config.math.value, sharing=None)
+        self.setup = Setup(device=kind, threads=count, math=config.math.value)
         """Its first message."""
 
     def build(self, request: object) -> Built:

@@ -28,7 +28,7 @@ from kernelwright.evaluator.sandbox import ExitReport, SandboxPolicy
 from kernelwright.evaluator.schema.config import EvaluationConfig
 from kernelwright.evaluator.schema.errors import EvaluatorError
 from kernelwright.evaluator.schema.problem import Problem
-from kernelwright.evaluator.schema.problem_report import ProblemFlaw, ProblemReport, Severity
+from kernelwright.evaluator.schema.problem_report import ProblemReport, flaw_of
 from kernelwright.evaluator.schema.problem_signature import ProblemSignature
 
 _DESCRIBED: Final = ("inputs", "outputs", "parameters", "bytes_moved", "flops")
@@ -218,7 +218,7 @@ def _ending(code: int) -> str:
 
 
 def _one_flaw(name: str, detail: str) -> JsonObject:
-    return {"remarks": [ProblemFlaw(name=name, severity=Severity.FLAW, detail=detail)]}
+    return {"remarks": [flaw_of(name, detail)]}
 
 
 def _key(problem: Problem, config: EvaluationConfig, device: str) -> str:

@@ -143,7 +143,6 @@ class RequestHandlers:
         return wire.DeviceHeld(waited_s=waited_s)
 
     def _hold_for_tools(self, request: wire.HoldForTools) -> wire.DeviceHeld:
-        del request
         asked, paused_s = time.monotonic(), self.workers.pauses.paused_s
         self.lock.hold_for_tools()
         # Pauses meanwhile are allowed for by themselves.

@@ -122,7 +122,7 @@ class Setup(ContestantRequest[Done]):
     device: Name
     threads: Threads
     math: Name
-    sharing: Name | None
+    sharing: Name | None = None
     """The device that shared memory lies on, where it is another."""
 
 
@@ -207,14 +207,14 @@ class Run(ContestantRequest[Ran]):
     model: Name
     first: Count
     count: Count
-    lead: Count
+    lead: Count = 0
     """The first calls, which are not on the contestant's stopwatch."""
-    restore: bool
-    ready: bool
+    restore: bool = False
+    ready: bool = False
     """`MakeReady` came before."""
-    gate_block: Count | None
+    gate_block: Count | None = None
     """The block whose first word the calls wait for; None without a gate."""
-    gate_value: Number
+    gate_value: Number = 0
     """The value that word has to reach."""
 
 
@@ -253,7 +253,7 @@ class Collect(ContestantRequest[Collected]):
 
     layout: Name
     first: Count
-    kept: Count | None
+    kept: Count | None = None
     """Copy the outputs of one call instead, of those that were kept: the number of it."""
 
 

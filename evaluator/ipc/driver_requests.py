@@ -72,32 +72,17 @@ class BuildFinished(Message):
     """The library a contestant asked for, and what the build took."""
 
     ok: bool
-    path: Text
-    module_name: Text
+    path: Text = ""
+    module_name: Text = ""
     log: Text
-    timed_out: bool
-    suspect: bool
+    timed_out: bool = False
+    suspect: bool = False
     """A failure may be the fault of the lean headers it was built with."""
-    refused: bool
+    refused: bool = False
     """It was not tried: not well formed, or one too many."""
-    waited_s: Seconds
+    waited_s: Seconds = 0.0
     """Waiting for a place or the device, which is not the candidate's time."""
-    build_s: Seconds
-
-
-def unbuilt(why: str, *, refused: bool = False) -> BuildFinished:
-    """The answer to a build that nothing came of."""
-    return BuildFinished(
-        ok=False,
-        path="",
-        module_name="",
-        log=why,
-        timed_out=False,
-        suspect=False,
-        refused=refused,
-        waited_s=0.0,
-        build_s=0.0,
-    )
+    build_s: Seconds = 0.0
 
 
 class DeviceHeld(Message):

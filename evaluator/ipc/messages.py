@@ -63,7 +63,7 @@ Texts = Annotated[list[Text], Bounds(policy.MAX_ITEMS)]
 class Message:
     """One thing that a process says to another; every subclass is a frozen dataclass.
 
-    `op` names its kind on the wire.
+    `op` names its kind on the wire. A default is the sender's alone: a message has every field.
     """
 
     op: ClassVar[str]

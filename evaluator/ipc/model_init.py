@@ -255,7 +255,7 @@ def _is_regular(tensor: torch.Tensor) -> bool:
         return False
     values = tensor.detach()
     rows = values.reshape(-1, values.shape[-1])
-    if values.shape[-1] >= policy.FEWEST_ORDERED and _direction(rows[:1]) and _direction(rows):
+    if values.shape[-1] >= policy.FEWEST_ORDERED and direction(rows[:1]) and direction(rows):
         return True
     channels = len(values) if values.dim() > 1 else 1
     if (channels - 1) * values[0].numel() < policy.FEWEST_REPEATED or not torch.equal(values[0], values[1]):
@@ -264,8 +264,8 @@ def _is_regular(tensor: torch.Tensor) -> bool:
     return bool(values[0].any()) and bool((values == values[0]).all())
 
 
-def _direction(rows: torch.Tensor) -> int:
-    """1 where all rows ascend, -1 where they descend, 0 elsewhere."""
+def direction(rows: torch.Tensor) -> int:
+    """1 where all rows ascend strictly, -1 where they descend, 0 elsewhere."""
     steps = rows.diff(dim=-1)
     return int((steps > 0).all()) - int((steps < 0).all())
 
@@ -273,7 +273,7 @@ def _direction(rows: torch.Tensor) -> int:
 def _room(tensor: torch.Tensor) -> torch.Tensor:
     """Twice how far each number may go while rows stay in order, or else each number keeps its sign."""
     rows = tensor.detach().reshape(-1, tensor.shape[-1])
-    if tensor.shape[-1] > 1 and _direction(rows):
+    if tensor.shape[-1] > 1 and direction(rows):
         return rows.diff(dim=-1).abs().min() / 2
     return tensor.detach().abs() / 2
 

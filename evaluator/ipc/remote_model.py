@@ -104,23 +104,11 @@ class RemoteModel:
         for slot, leaf in zip(slots, leaves, strict=True):
             view(self._blocks[slot["block"]].data, slot, 0).copy_(leaf.detach())
         self._device.synchronize()
-        self._ask(
-            wire.Run(
-                layout=layout,
-                model=_MODEL,
-                first=0,
-                count=1,
-                lead=0,
-                restore=False,
-                ready=False,
-                gate_block=None,
-                gate_value=0,
-            )
-        )
+        self._ask(wire.Run(layout=layout, model=_MODEL, first=0, count=1))
         described = self._ask(wire.Describe())
         outputs = _described_tensors(described)
         layout, slots = self._laid_out([], outputs, _NOTHING, _NO_NAMES, described.tree)
-        collected = self._ask(wire.Collect(layout=layout, first=0, kept=None))
+        collected = self._ask(wire.Collect(layout=layout, first=0))
         if collected.kind:
             raise KernelError(f"the outputs changed while they were collected: {collected.complaint}")
 

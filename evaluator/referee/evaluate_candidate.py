@@ -21,7 +21,7 @@ from kernelwright.evaluator.referee.policy import INCONCLUSIVE
 from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.second_process import SecondProcess, load_again
-from kernelwright.evaluator.referee.worker.setup import VERIFIED, ModelSpec, lay_out_call, load, start
+from kernelwright.evaluator.referee.worker.setup import VERIFIED, ModelSpec, begin_load, lay_out_call, start
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import (
     Measurement,
@@ -97,7 +97,7 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
             )
         )
         progress.started(worker)
-        load(problem.context, worker, source, class_name="ModelNew")
+        begin_load(problem.context, worker, source, class_name="ModelNew")()
 
         progress.enter(Stage.VERIFY)
         verification = progress.add(_verify(problem, worker, request))

@@ -43,7 +43,7 @@ class RefereeServer:
             wire.EvaluateCandidate: self._evaluate,
             wire.SanitizeCandidate: self._sanitize,
             wire.InspectProblem: self._inspect,
-            wire.DescribeProblem: self._describe,
+            wire.DescribeProblem: self._inspect,
         }
 
     def serve(self) -> None:
@@ -64,10 +64,7 @@ class RefereeServer:
         found = self._opened().sanitize(asked.source)
         return wire.Sanitized(sanitization=found.model_dump(mode="json"))
 
-    def _inspect(self, asked: wire.InspectProblem) -> wire.ChildEnded:
-        return inspect_in_child(self._channel, asked)
-
-    def _describe(self, asked: wire.DescribeProblem) -> wire.ChildEnded:
+    def _inspect(self, asked: wire.InspectProblem | wire.DescribeProblem) -> wire.ChildEnded:
         return inspect_in_child(self._channel, asked)
 
     def _opened(self) -> OpenProblem:

@@ -31,6 +31,11 @@ class Dtype(StrEnum):
     BF16 = "bf16"
     FP16 = "fp16"
 
+    @property
+    def torch_name(self) -> str:
+        """Its name in torch; empty for `as_is`."""
+        return {"as_is": "", "fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[self]
+
 
 class Passes(StrEnum):
     """The passes one call computes, which are verified and timed together."""

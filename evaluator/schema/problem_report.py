@@ -75,6 +75,11 @@ class ProblemFlaw(Record):
         return ADVICE[self.name]
 
 
+def flaw_of(name: str, detail: str) -> ProblemFlaw:
+    """A remark that makes scores doubtful."""
+    return ProblemFlaw(name=name, severity=Severity.FLAW, detail=detail)
+
+
 class ProblemReport(Record):
     """The inspection of a problem on one device at one size."""
 

@@ -13,7 +13,6 @@ from kernelwright.agent.cli.terminal import completion
 from kernelwright.agent.cli.terminal.options import MODEL, OUTPUT, Given, option
 
 if TYPE_CHECKING:
-    from kernelwright.agent.runner.events import Event
     from kernelwright.agent.setup.preparation import PreparedRun, RunPlace
     from kernelwright.agent.setup.run_batch import Watch
     from kernelwright.agent.setup.run_settings import RunSettings
@@ -108,11 +107,7 @@ def watching(*, quiet: bool, json_lines: bool = False) -> Iterator[Watch]:
     elif quiet:
         for name in LOGGERS:
             logging.getLogger(name).setLevel(logging.WARNING)
-        yield _ignore
+        yield lambda event: None
     else:
         with ProgressView() as view:
             yield view
-
-
-def _ignore(event: Event) -> None:
-    """Watch nothing."""

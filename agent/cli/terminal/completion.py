@@ -14,32 +14,19 @@ def among(choices: Sequence[str]) -> Complete:
     return lambda incomplete: _beginning(incomplete, choices)
 
 
-def backends(incomplete: str) -> list[str]:
-    """Registered backends."""
-    from kernelwright.evaluator import plugins
+def registered(group: str) -> Complete:
+    """Completes the entries of a registry."""
 
-    return _beginning(incomplete, plugins("backends"))
+    def complete(incomplete: str) -> list[str]:
+        from kernelwright.evaluator import plugins
 
+        return _beginning(incomplete, plugins(group))
 
-def strategies(incomplete: str) -> list[str]:
-    """Registered strategies."""
-    from kernelwright.evaluator import plugins
-
-    return _beginning(incomplete, plugins("strategies"))
+    return complete
 
 
-def providers(incomplete: str) -> list[str]:
-    """Registered providers."""
-    from kernelwright.evaluator import plugins
-
-    return _beginning(incomplete, plugins("providers"))
-
-
-def formats(incomplete: str) -> list[str]:
-    """Registered export formats."""
-    from kernelwright.evaluator import plugins
-
-    return _beginning(incomplete, plugins("exporters"))
+backends, strategies = registered("backends"), registered("strategies")
+providers, formats = registered("providers"), registered("exporters")
 
 
 def problems(incomplete: str) -> list[str]:

@@ -11,7 +11,6 @@ from collections import Counter
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from kernelwright.agent.records.attempt_log import Attempt, CompletionRecorded, EvaluationRecorded
@@ -152,9 +151,7 @@ class AttemptStage:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def _has(self, query: str, *values: str) -> bool:

@@ -48,15 +48,17 @@ class Sketch:
 
     exact: str
     """Equal for sources that differ only in comments, layout and the names of variables."""
-    smallest: tuple[int, ...]
-    """The smallest hashes of its runs, ascending; all of them when there are few."""
     bands: tuple[tuple[int, ...], ...]
     members: frozenset[int]
-    """The smallest hashes once more, to look up."""
+    """The smallest hashes of its runs; all of them when there are few."""
 
     def share(self, other: Sketch) -> float:
         """Estimate the share of common runs, 0 to 1."""
-        return _share(self.smallest, other.smallest)
+        union = sorted(self.members | other.members)
+        if max(len(self.members), len(other.members)) >= SKETCH_HASHES:
+            union = union[:SKETCH_HASHES]
+        common = self.members & other.members
+        return sum(value in common for value in union) / len(union) if union else 1.0
 
     def is_near(self, other: Sketch, least: float) -> bool:
         """Return whether both are equal or share at least this much."""
@@ -86,7 +88,6 @@ def sketch(source: str) -> Sketch:
     hashes = sorted({_hash(run) for run in runs})
     return Sketch(
         exact=sha256_text(" ".join(renamed))[:32],
-        smallest=tuple(hashes[:SKETCH_HASHES]),
         bands=_bands(hashes),
         members=frozenset(hashes[:SKETCH_HASHES]),
     )
@@ -157,12 +158,3 @@ def _bands(hashes: list[int]) -> tuple[tuple[int, ...], ...]:
         if len(found[value % SKETCH_BANDS]) < 2:
             found[value % SKETCH_BANDS].append(value)
     return tuple((number, *values) for number, values in enumerate(found) if values)
-
-
-def _share(one: tuple[int, ...], other: tuple[int, ...]) -> float:
-    left, right = set(one), set(other)
-    union = sorted(left | right)
-    if max(len(one), len(other)) >= SKETCH_HASHES:
-        union = union[:SKETCH_HASHES]
-    common = left & right
-    return sum(value in common for value in union) / len(union) if union else 1.0

@@ -9,26 +9,21 @@ from kernelwright.agent.datasets.select.attempt_stage import Doubt
 from kernelwright.agent.datasets.select.preference_pairs import Pair
 from kernelwright.agent.datasets.select.rewards import reward
 from kernelwright.agent.datasets.write.columns import SOURCE, Row
-from kernelwright.agent.datasets.write.message_texts import (
-    MessageTexts,
-    Turn,
-    answered,
-    clean,
-    tokens,
-)
+from kernelwright.agent.datasets.write.message_texts import MessageTexts, Turn, answered, tokens
 from kernelwright.agent.leaderboard.display_text import without_folders
 from kernelwright.agent.records.attempt_log import Attempt
 from kernelwright.agent.records.attempt_view import AttemptView
+from kernelwright.agent.records.strict_json import whole_characters
 from kernelwright.agent.records.tokens import estimate_tokens
 
 
-def source_of(texts: MessageTexts, attempt: Attempt) -> Row:
+def source_of(attempt: Attempt) -> Row:
     """The columns of `SOURCE`: fields of the key, the completion and the score by their names."""
     line, key, recorded = attempt.completion, attempt.key, attempt.evaluation
     score = recorded.score if recorded else None
     known: Row = {
         "attempt": attempt.id,
-        "origin": clean(line.origin),
+        "origin": whole_characters(line.origin),
         "evaluation_sha": recorded.evaluation_sha if recorded else None,
         "policy": score.id if score else None,
         "baselines": list(score.baselines) if score else [],
@@ -77,7 +72,7 @@ def _answer_row(texts: MessageTexts, facts: AttemptView, attempt: Attempt) -> Ro
         **problem_of(facts),
         "prompt_tokens": tokens(prompt),
         "completion_tokens": tokens(completion),
-        "source": source_of(texts, attempt),
+        "source": source_of(attempt),
     }
 
 
@@ -88,7 +83,7 @@ def rl_row(texts: MessageTexts, facts: AttemptView, attempt: Attempt) -> Row:
         "prompt": prompt,
         **problem_of(facts),
         "backend": facts.backend,
-        "reference": clean(texts.reference(facts.run, facts.problem)),
+        "reference": whole_characters(texts.reference(facts.run, facts.problem)),
         "verifier": texts.policy(facts.run),
         "prompt_tokens": tokens(prompt),
     }
@@ -106,8 +101,8 @@ def preference_row(texts: MessageTexts, pair: Pair, prompt: list[Turn], both: tu
         "prompt_tokens": tokens(prompt),
         "chosen_tokens": tokens(chosen),
         "rejected_tokens": tokens(rejected),
-        "chosen_source": source_of(texts, both[0]),
-        "rejected_source": source_of(texts, both[1]),
+        "chosen_source": source_of(both[0]),
+        "rejected_source": source_of(both[1]),
     }
 
 
@@ -117,7 +112,7 @@ def attempt_row(texts: MessageTexts, facts: AttemptView, attempt: Attempt, doubt
     prompt, reply = texts.prompt(attempt), texts.reply(attempt)
     return {
         **problem_of(facts),
-        **source_of(texts, attempt),
+        **source_of(attempt),
         "stage": score.stage.value if score else None,
         "detail": without_folders(score.detail) if score else None,
         "outcome": line.outcome.value,

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from kernelwright.agent.archive import Archive
 from kernelwright.agent.datasets.export_settings import Reasoning
 from kernelwright.agent.records.attempt_log import Attempt
+from kernelwright.agent.records.strict_json import whole_characters
 from kernelwright.agent.records.tokens import estimate_tokens
 from kernelwright.evaluator import EvaluationConfig
 
@@ -29,22 +30,22 @@ class MessageTexts:
     def prompt(self, attempt: Attempt) -> list[Turn]:
         """The messages of its prompt."""
         return [
-            {"role": message.role, "content": clean(message.content)}
+            {"role": message.role, "content": whole_characters(message.content)}
             for message in self._archive.messages(attempt.completion)
         ]
 
     def reply(self, attempt: Attempt) -> str:
         """Its answer: without thoughts, or with them between `<think>` and `</think>`."""
-        text = clean(self._archive.reply(attempt.completion))
+        text = whole_characters(self._archive.reply(attempt.completion))
         if self._reasoning is Reasoning.DROP:
             return without_thoughts(text)
-        thoughts = clean(self._archive.reasoning(attempt.completion)).strip()
+        thoughts = whole_characters(self._archive.reasoning(attempt.completion)).strip()
         return f"<think>\n{thoughts}\n</think>\n\n{text}" if thoughts else text
 
     def code(self, attempt: Attempt) -> str | None:
         """The candidate's source."""
         code = self._archive.code(attempt)
-        return None if code is None else clean(code)
+        return None if code is None else whole_characters(code)
 
     def policy(self, run: str) -> str:
         """The policy a run evaluates under, JSON."""
@@ -70,11 +71,6 @@ def _reference(archive: Archive, run: str, problem: str) -> str:
 def without_thoughts(text: str) -> str:
     """A reply after its last thought; empty when it holds nothing else."""
     return text.rpartition("</think>")[2].partition("<think>")[0].strip()
-
-
-def clean(text: str) -> str:
-    """Valid Unicode; models' broken output can hold halves of characters, which no JSON reader takes."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def answered(text: str) -> list[Turn]:

@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TextIO
 
 from kernelwright.agent.datasets.policy import PARQUET_ROWS
@@ -77,9 +76,7 @@ class RowFiles:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         for files in self._open.values():
             for file in files:
                 file.close()

@@ -94,7 +94,7 @@ def _row(texts: MessageTexts, part: Sequence[TrajectoryTurn]) -> Row:
         "rewards": [turn["reward"] for turn in turns],
         "is_linear": [turn["continues"] for turn in turns] == previous,
         "tokens": tokens(messages),
-        "source": source_of(texts, part[-1].attempt),
+        "source": source_of(part[-1].attempt),
     }
 
 

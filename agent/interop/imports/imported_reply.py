@@ -8,18 +8,15 @@ from typing import Annotated, TypeAlias
 from pydantic import AfterValidator
 
 from kernelwright.agent.records.messages import Message, Usage
+from kernelwright.agent.records.strict_json import whole_characters
 from kernelwright.evaluator import Record
 
 OnSkip: TypeAlias = Callable[[str], None]
 """Called for every part of a file without a reply, with its place and the reason."""
 
 
-def _whole_characters(label: str) -> str:
-    # JSON can spell half a character, which no line of a log can hold; texts keep it, names need not.
-    return label.encode("utf-8", "replace").decode()
-
-
-Label: TypeAlias = Annotated[str, AfterValidator(_whole_characters)]
+Label: TypeAlias = Annotated[str, AfterValidator(whole_characters)]
+"""A name, which a line of a log can hold; texts keep halves of characters."""
 
 
 class UnreadableImport(Exception):

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
-from kernelwright.agent.leaderboard.board_records import Board, Entry, Standing
+from kernelwright.agent.leaderboard.board_records import Board, Entry
 from kernelwright.agent.leaderboard.display_text import name
 from kernelwright.agent.leaderboard.policy import ENTRIES_SHOWN, HUES
-from kernelwright.agent.leaderboard.standings import unlike
+from kernelwright.agent.leaderboard.standings import by_table
 
 WIDTH, HEIGHT = 720, 260
 LEFT, BOTTOM, TOP, RIGHT = 66, 34, 12, 16
@@ -61,16 +60,12 @@ class StandingsTable:
 def tables(board: Board, *, most: int = ENTRIES_SHOWN) -> list[StandingsTable]:
     """Every table of a board, in its order, with `most` lines in all."""
     found = []
-    first: dict[str, Standing] = {}
-    for (backend, policy), members in groupby(
-        board.entries, key=lambda entry: (entry.of.backend, entry.of.policy)
-    ):
-        entries = list(members)
+    for entries, differs in by_table(board):
         shown = entries[:most]
         most -= len(shown)
-        title = name(backend), name(policy.hardware or ""), name(policy.terms)
-        differs = name(unlike(entries[0].of, first.setdefault(backend, entries[0].of)))
-        found.append(_table(title, differs, shown, len(entries) - len(shown)))
+        of = entries[0].of
+        title = name(of.backend), name(of.policy.hardware or ""), name(of.policy.terms)
+        found.append(_table(title, name(differs), shown, len(entries) - len(shown)))
     return [table for table in found if table.lines]
 
 

@@ -26,20 +26,13 @@ class RecordingProvider:
 
     async def complete(self, request: CompletionRequest) -> Completion:
         completion = await self._inner.complete(request)
-        path = recording_path(
-            self._folder,
-            problem=request.problem,
-            backend=request.backend,
-            sample=request.sample,
-            turn=request.turn,
-        )
         recording = Recording(
             text=completion.text,
             reasoning=completion.reasoning,
             finish_reason=safe_name(completion.finish_reason),
             label=safe_name(completion.model),
         )
-        write_recording(path, recording)
+        write_recording(recording_path(self._folder, request), recording)
         return completion
 
     async def close(self) -> None:

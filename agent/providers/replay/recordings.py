@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from kernelwright.agent.records.messages import CompletionRequest
 from kernelwright.evaluator import write_whole
 
 HANDWRITTEN: Final = "handwritten"
@@ -77,10 +78,10 @@ def write_recording(path: Path, recording: Recording) -> None:
     write_whole(path, format_recording(recording).encode("utf-8", "replace"))
 
 
-def recording_path(folder: Path, *, problem: str, backend: str, sample: int, turn: int) -> Path:
+def recording_path(folder: Path, request: CompletionRequest) -> Path:
     """The path of a new recording of this turn."""
-    base = folder / safe_name(problem.rpartition("/")[2]) / safe_name(backend)
-    return (base / f"sample-{sample}" if sample else base) / f"{turn:02d}.md"
+    base = folder / safe_name(request.problem.rpartition("/")[2]) / safe_name(request.backend)
+    return (base / f"sample-{request.sample}" if request.sample else base) / f"{request.turn:02d}.md"
 
 
 def find_recording(folder: Path, *, problem: str, backend: str, sample: int, turn: int) -> Path | None:

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 from urllib.parse import unquote
 
@@ -91,9 +90,7 @@ class ReplayServer:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.stop()
 
     def _answer(self, question: HttpRequest) -> HttpResponse:

@@ -68,18 +68,16 @@ class HeaderTiers:
             return self._sandbox
         return self._sandbox.with_folder(self._lean.folder)
 
-    def _place(self) -> Path:
-        return self._cache.root / "toolboxes" / lean_headers_key(self._sandbox.toolchain)
-
     def _look(self, *, make: bool) -> LeanHeaders | None:
         with self._guard:
             if self._lean is None and not self._unfit:
-                self._lean = self._find_or_make(self._place(), make=make)
+                self._lean = self._find_or_make(make=make)
                 if self._lean is not None:
                     self._precompiled = PrecompiledHeaders(self._lean, self._cache)
         return self._lean
 
-    def _find_or_make(self, place: Path, *, make: bool) -> LeanHeaders | None:
+    def _find_or_make(self, *, make: bool) -> LeanHeaders | None:
+        place = self._cache.root / "toolboxes" / lean_headers_key(self._sandbox.toolchain)
         unfit = place.with_suffix(".unfit")
         if place.exists():
             return LeanHeaders(place, self._sandbox.toolchain)

@@ -139,7 +139,7 @@ class ProcessLauncher:
                 decode(channel.receive(START_S), Listening)
                 lock.share()
                 kind, math = self.device.partition(":")[0], self.config.math.value
-                setup = Setup(device=kind, threads=self.threads, math=math, sharing=None)
+                setup = Setup(device=kind, threads=self.threads, math=math)
                 channel.send(setup.to_json())
                 decode(channel.receive(START_S), Done)
             except BaseException:

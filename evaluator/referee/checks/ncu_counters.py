@@ -19,7 +19,7 @@ from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFai
 from kernelwright.evaluator.referee.worker.setup import (
     ModelSpec,
     ProblemContext,
-    configure,
+    begin_configuration,
     lay_out_call,
     load_model,
 )
@@ -69,7 +69,7 @@ class CounterCollector:
             CandidateFailed: the candidate failed on the way.
         """
         context, variant = self._context, self._variant
-        configure(context, worker, sharing="cpu")
+        begin_configuration(context, worker, sharing="cpu")()
         load_model(context, worker, source, ModelSpec("ModelNew", "m", variant.seed, vary=False))
         lay_out_call(worker, "count", variant.arguments, variant.output, private=True)
         context.driver.hold(exclusive=False)

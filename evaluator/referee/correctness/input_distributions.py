@@ -165,12 +165,10 @@ def few_terms(longest: int, *, negligible: bool = True) -> Variant:
 
 
 def _large(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    del generator
     return values * 16
 
 
 def _tiny(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    del generator
     return values * 2.0**-12
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 
 import torch
@@ -27,12 +26,6 @@ from kernelwright.evaluator.schema.errors import ProblemError
 from kernelwright.evaluator.schema.evaluation import Status
 
 
-@dataclass(frozen=True, slots=True)
-class _SolvedShape:
-    variant: ShapeVariant
-    trial: Trial
-
-
 class OtherShapes:
     """Tries candidates of one problem at sizes they were not asked for."""
 
@@ -40,7 +33,7 @@ class OtherShapes:
         """`name` is the name of the evaluated shapes; `call_s` bounds a call."""
         self._variant = evaluated(context, pool, name)
         self._call_s = call_s
-        self._solved: list[_SolvedShape] | None = None
+        self._solved: list[tuple[ShapeVariant, Trial]] | None = None
 
     def try_on(self, worker: WorkerProcess) -> dict[str, Status]:
         """Statuses of a verified candidate at other shapes, by their names; empty where there are none.
@@ -50,32 +43,28 @@ class OtherShapes:
         if self._solved is None:
             self._solved = list(islice(self._solve(), OTHER_SHAPES))
         found: dict[str, Status] = {}
-        for number, held in enumerate(self._solved):
+        for number, (variant, trial) in enumerate(self._solved):
             if worker.lost:
                 break
             with contextlib.suppress(torch.OutOfMemoryError):
-                found[held.variant.name] = self._status(worker, held, f"sizes{number}")
+                found[variant.name] = self._status(worker, variant, trial, f"sizes{number}")
         return found
 
-    def _solve(self) -> Iterator[_SolvedShape]:
+    def _solve(self) -> Iterator[tuple[ShapeVariant, Trial]]:
         for variant in versions(self._variant):
             # What fits alone may not fit beside what a referee holds, or what others do.
             with contextlib.suppress(ProblemError, torch.OutOfMemoryError):
-                yield _SolvedShape(variant, _trial(variant))
+                yield variant, _trial(variant)
 
-    def _status(self, worker: WorkerProcess, held: _SolvedShape, name: str) -> Status:
+    def _status(self, worker: WorkerProcess, variant: ShapeVariant, trial: Trial, name: str) -> Status:
         try:
-            return self._call(worker, held, name)
+            construct(variant.context, worker, ModelSpec("ModelNew", name, variant.seed, vary=False))
+            buffers = lay_out_call(worker, name, trial.arguments, trial.expected.output)
+            poison_outputs(buffers, trial, 0)
+            variant.context.device.synchronize()
+            buffers.run(name, timeout_s=self._call_s)
         except CandidateFailed as failure:
             return failure.status
-
-    def _call(self, worker: WorkerProcess, held: _SolvedShape, name: str) -> Status:
-        variant, trial = held.variant, held.trial
-        construct(variant.context, worker, ModelSpec("ModelNew", name, variant.seed, vary=False))
-        buffers = lay_out_call(worker, name, trial.arguments, trial.expected.output)
-        poison_outputs(buffers, trial, 0)
-        variant.context.device.synchronize()
-        buffers.run(name, timeout_s=self._call_s)
         found = compare(trial.expected, buffers.read(), limit=trial.limit, trial=trial.name)
         return Status.PASSED if found.mismatch is None else Status.WRONG_VALUES
 

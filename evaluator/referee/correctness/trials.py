@@ -203,11 +203,7 @@ class TrialPool:
         return trial
 
     def _origin(self, name: str, model: nn.Module) -> Origin:
-        seed = self._seed()
-
-        def draw() -> Arguments:
-            return self._drawn(seed)
-
+        draw = functools.partial(self._drawn, self._seed())
         return Origin.of(self._noted(self._trial(name, draw, model)), draw)
 
     def _variation(self, variant: Variant, origin: Origin, only: int | None = None) -> Draws:

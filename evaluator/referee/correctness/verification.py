@@ -131,7 +131,7 @@ class Verifier:
         chosen = [trial for trial in (*chosen, *rest) if trial not in left_out]
         for trial in chosen:
             self._require_correct(trial, "m")
-            self._require_change(trial, "m")
+            self._require_change(trial)
         self._repeat(base)
         self._check_row([base, *chosen][: self._slots])
         self.tally.parameters = self._construct_and_check(second, second.trials[0], model="n")
@@ -241,12 +241,12 @@ class Verifier:
             steady = steady and equal_outputs(first, self._outputs)
         raise self._wrong(comparison.mismatch, Status.WRONG_VALUES, "", steady=steady, remark=remark)
 
-    def _require_change(self, trial: Trial, model: str) -> None:
+    def _require_change(self, trial: Trial) -> None:
         """Compare the change from nearby inputs, if the trial has any."""
         if trial.near is None:
             return
         outputs = self._outputs
-        self._require_correct(trial.near, model)
+        self._require_correct(trial.near, "m")
         near = Outputs(trial.near.expected, self._outputs)
         mismatch = compare_change(
             trial.expected, outputs, near, terms=self._pool.trace.terms, trial=trial.name

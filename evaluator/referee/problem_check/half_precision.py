@@ -15,7 +15,7 @@ from kernelwright.evaluator.referee.correctness.op_trace import OpTrace
 from kernelwright.evaluator.referee.problem_check.trivial_answers import Examiner, Guess, Suspicion
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference, copied
 from kernelwright.evaluator.schema.errors import ProblemError
-from kernelwright.evaluator.schema.problem_report import ProblemFlaw, Severity
+from kernelwright.evaluator.schema.problem_report import flaw_of
 
 GUESS: Final = "half_precision"
 _TYPES: Final = {"cpu": (torch.bfloat16,), "cuda": (torch.bfloat16, torch.float16)}
@@ -45,8 +45,7 @@ class HalfPrecisionCheck:
             name = str(dtype).removeprefix("torch.")
             if acceptance.ours:
                 detail = f"the reference in {name}: {acceptance}"
-                flaw = ProblemFlaw(name="half_precision_suffices", severity=Severity.FLAW, detail=detail)
-                yield Suspicion(flaw, self._in(dtype))
+                yield Suspicion(flaw_of("half_precision_suffices", detail), self._in(dtype))
             elif acceptance.loose:
                 self.guessable.append(f"{GUESS} {name}")
 

@@ -25,7 +25,7 @@ from kernelwright.evaluator.referee.problem_check.trivial_answers import (
 )
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output, Reference
 from kernelwright.evaluator.schema.errors import ProblemError
-from kernelwright.evaluator.schema.problem_report import ProblemFlaw, Severity
+from kernelwright.evaluator.schema.problem_report import ProblemFlaw, Severity, flaw_of
 
 
 class Sensitivity:
@@ -63,7 +63,7 @@ class Sensitivity:
             # Once may be chance: two sums of a million random terms can agree.
             if acceptance.ours and self._acceptance(self._after_input(index, _moved(fresh))).ours:
                 detail = f"input {index} ({_shape(leaf)}) may be anything: {acceptance}"
-                yield _suspicion(_flaw("ignores_input", detail), self._with_input(index, _elsewhere))
+                yield _suspicion(flaw_of("ignores_input", detail), self._with_input(index, _elsewhere))
                 continue
             if acceptance.loose:
                 self.guessable.append(f"ignores_input {index}")
@@ -71,7 +71,7 @@ class Sensitivity:
             if part is not None:
                 detail = f"input {index} ({_shape(leaf)}): {part} is never read"
                 guess = self._with_input(index, part.moved)
-                yield _suspicion(_flaw("reads_part_of_input", detail), guess, is_bitwise=True)
+                yield _suspicion(flaw_of("reads_part_of_input", detail), guess, is_bitwise=True)
 
     def of_parameters(self, other: nn.Module) -> Iterator[Suspicion]:
         """Parameters and buffers that may be ignored; `other` is another weight draw."""
@@ -94,7 +94,7 @@ class Sensitivity:
                 )
                 if name in parameters:
                     detail = f"{name} ({_shape(tensor)}) may be anything: {acceptance}"
-                    flaw = _flaw("ignores_parameter", detail)
+                    flaw = flaw_of("ignores_parameter", detail)
                 yield _suspicion(flaw, self._with_parameter(name))
             elif acceptance.loose:
                 self.guessable.append(f"ignores_parameter {name}")
@@ -243,10 +243,6 @@ def _shape(tensor: torch.Tensor) -> str:
 
 def _suspicion(flaw: ProblemFlaw, guess: Guess, *, is_bitwise: bool = False) -> Suspicion:
     return Suspicion(flaw, guess, depends_on_values=True, is_bitwise=is_bitwise)
-
-
-def _flaw(name: str, detail: str) -> ProblemFlaw:
-    return ProblemFlaw(name=name, severity=Severity.FLAW, detail=detail)
 
 
 _REFUSED: Final = Acceptance(ours=False, loose=False)

@@ -17,7 +17,7 @@ from kernelwright.evaluator.referee.correctness.tolerance import Expected
 from kernelwright.evaluator.referee.problem_check.policy import BEYOND_ROUNDING, LOOSE
 from kernelwright.evaluator.referee.reference.input_structure import computable
 from kernelwright.evaluator.referee.reference.reference import Arguments, Output
-from kernelwright.evaluator.schema.problem_report import ProblemFlaw, Severity
+from kernelwright.evaluator.schema.problem_report import ProblemFlaw, flaw_of
 
 Guess = Callable[[nn.Module, Arguments, Output], list[torch.Tensor] | None]
 """Makes wrong outputs for a model, its inputs and the correct outputs; None where it cannot."""
@@ -95,7 +95,7 @@ def of_values(examiner: Examiner, other: Output) -> Iterator[Suspicion]:
         if found is not None:
             name, detail, fill = found
             detail = f"output {index}: {detail}" if len(examiner.leaves) > 1 else detail
-            yield Suspicion(_flaw(name, detail), _filled(index, fill), is_loose=index < other.returned)
+            yield Suspicion(flaw_of(name, detail), _filled(index, fill), is_loose=index < other.returned)
 
 
 def _of_leaf(
@@ -157,7 +157,7 @@ def of_identity(examiner: Examiner, arguments: Arguments) -> tuple[list[Suspicio
     if all(any(each.ours for each in found.values()) for found in acceptances):
         places = [next(place for place, each in found.items() if each.ours) for found in acceptances]
         detail = "instead of the answer, return the input: our own comparison accepts it"
-        return [Suspicion(_flaw("identity", detail), _inputs_at(places), is_loose=True)], []
+        return [Suspicion(flaw_of("identity", detail), _inputs_at(places), is_loose=True)], []
     passes = all(not all(each.nobody for each in found.values()) for found in acceptances)
     return [], ["identity"] if passes else []
 
@@ -224,7 +224,3 @@ def _typical(leaf: torch.Tensor) -> float:
     leaf = computable(leaf)
     finite = leaf[leaf.isfinite()]
     return float(finite.double().mean()) if finite.numel() else 0.0
-
-
-def _flaw(name: str, detail: str) -> ProblemFlaw:
-    return ProblemFlaw(name=name, severity=Severity.FLAW, detail=detail)

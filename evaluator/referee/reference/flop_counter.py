@@ -235,7 +235,6 @@ def _named(func: Any, args: Any, kwargs: Any) -> _Named:
 
 def _product(first: str, second: str) -> Callable[[_Named, list[torch.Tensor]], int]:
     def flops(named: _Named, made: list[torch.Tensor]) -> int:
-        del made
         columns = named[second].shape[-1] if named[second].dim() > 1 else 1
         return int(2 * named[first].numel() * columns)
 
@@ -243,7 +242,6 @@ def _product(first: str, second: str) -> Callable[[_Named, list[torch.Tensor]], 
 
 
 def _linear(named: _Named, made: list[torch.Tensor]) -> int:
-    del made
     return int(2 * named["input"].numel() * named["weight"].shape[0])
 
 
@@ -253,14 +251,12 @@ def _convolution(named: _Named, made: list[torch.Tensor]) -> int:
 
 
 def _attention(named: _Named, made: list[torch.Tensor]) -> int:
-    del made
     query, keys, width = named["query"], named["key"].shape[-2], named["value"].shape[-1]
     flops = 2 * query.numel() * keys + 2 * (query.numel() // query.shape[-1]) * keys * width
     return int(flops) // (2 if named.get("is_causal") else 1)
 
 
 def _recurrence(named: _Named, made: list[torch.Tensor]) -> int:
-    del made
     weights = named.get("weight") or [named["weight0"], named["weight1"]]
     steps = named["input"].numel() // named["input"].shape[-1]
     return int(2 * steps * sum(weight.numel() for weight in weights))

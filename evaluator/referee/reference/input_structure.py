@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import torch
 
+from kernelwright.evaluator.ipc.model_init import direction
 from kernelwright.evaluator.referee.reference.policy import (
     CHANCE,
     CHANCE_IF_CONSTANT,
@@ -95,7 +96,7 @@ def kept_in_order(first: list[torch.Tensor], draw: Callable[[], list[torch.Tenso
     chances = {
         index: _chance(leaf)
         for index, leaf in enumerate(first)
-        if variable(leaf) and leaf.dim() and leaf.shape[-1] < FEWEST_ORDERED and _direction(leaf)
+        if variable(leaf) and leaf.dim() and leaf.shape[-1] < FEWEST_ORDERED and direction(leaf)
     }
     found = {index for index, chance in chances.items() if chance <= CHANCE}
     open_ = chances.keys() - found
@@ -108,7 +109,7 @@ def kept_in_order(first: list[torch.Tensor], draw: Callable[[], list[torch.Tenso
             if torch.equal(leaf, before):
                 open_.remove(index)
                 found |= {index} if chances[index] <= CHANCE_IF_CONSTANT else set()
-            elif _direction(leaf) != _direction(before):
+            elif direction(leaf) != direction(before):
                 open_.remove(index)
             else:
                 chances[index] *= _chance(leaf) / 2
@@ -116,14 +117,6 @@ def kept_in_order(first: list[torch.Tensor], draw: Callable[[], list[torch.Tenso
                     open_.remove(index)
                     found.add(index)
     return frozenset(found)
-
-
-def _direction(leaf: torch.Tensor) -> int:
-    """1 where all rows ascend strictly, -1 where they descend, 0 elsewhere."""
-    steps = leaf.diff(dim=-1)
-    if steps.numel() == 0:
-        return 0
-    return int((steps > 0).all()) - int((steps < 0).all())
 
 
 def _chance(leaf: torch.Tensor) -> float:

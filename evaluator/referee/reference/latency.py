@@ -22,7 +22,7 @@ from kernelwright.evaluator.referee.reference.policy import (
     TIMING_S,
 )
 from kernelwright.evaluator.referee.reference.reference import Arguments, Reference
-from kernelwright.evaluator.schema.problem_report import ProblemFlaw, Severity
+from kernelwright.evaluator.schema.problem_report import ProblemFlaw, Severity, flaw_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class CallLatency:
             text = (
                 f"a call takes {self.least_ms * 1e3:.1f} µs; below {bar_ms * 1e3:.0f} µs launching dominates"
             )
-            return ProblemFlaw(name="too_small", severity=Severity.FLAW, detail=text)
+            return flaw_of("too_small", text)
         launching_ms = operations * self.launch_ms
         if launching_ms > self.least_ms / 2:
             text = f"launching {operations} operations takes {launching_ms:.3g} of {self.least_ms:.3g} ms"

@@ -21,10 +21,11 @@ from kernelwright.evaluator.devices import is_device_full
 from kernelwright.evaluator.ipc.gradients import OUTPUT, Backward, named_parameters
 from kernelwright.evaluator.ipc.model_init import construct, seed_everything
 from kernelwright.evaluator.ipc.model_state import ModelState
-from kernelwright.evaluator.ipc.tensor_tree import Tree, flatten, unflatten
+from kernelwright.evaluator.ipc.tensor_tree import Tree, dtype_from, flatten, unflatten
 from kernelwright.evaluator.referee.reference.effects import Effects, find_effects
 from kernelwright.evaluator.referee.reference.fixed_state import FixedState
 from kernelwright.evaluator.referee.reference.float64_mode import Float64Mode, doubled, doubled_dtype
+from kernelwright.evaluator.schema.config import Dtype
 from kernelwright.evaluator.schema.errors import DeviceFull, ProblemError
 
 
@@ -138,9 +139,8 @@ class Reference:
     ) -> None:
         self.problem = problem
         self.device = device
-        self.dtype = {"as_is": None, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[
-            dtype
-        ]
+        name = Dtype(dtype).torch_name
+        self.dtype = dtype_from(name) if name else None
         self.source = source
         self.backward: Backward | None = None
         """The gradients that belong to a call; None where only outputs do."""

@@ -9,6 +9,7 @@ from typing import Final
 import torch
 
 from kernelwright.evaluator.devices import Block
+from kernelwright.evaluator.ipc.contestant_messages import Run
 from kernelwright.evaluator.ipc.tensor_layout import Slot, view
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate
@@ -79,27 +80,25 @@ class CallBuffers:
 
         Raises:
             CandidateFailed: the worker failed or hung, or an output has the wrong shape or type.
+            ProblemError: the reference's outputs do not fit where they fitted when it was opened.
         """
-        return self._noted(
-            first,
-            count,
-            self.worker.run(
-                self.layout, model=model, first=first, count=count, timeout_s=timeout_s, timed=timed
-            ),
-        )
+        run, runner = Run(layout=self.layout, model=model, first=first, count=count), self.worker.runner
+        ran = runner.begin(run, timeout_s)() if timed is None else runner.run(run, timeout_s, timed)
+        return self._noted(run, ran)
 
     def begin_run(self, model: str, *, timeout_s: float) -> Callable[[], RunResult]:
         """Begin the first prepared call, untimed; return what waits for its end, and raises what `run` does.
 
         Nothing else may be asked of the worker before.
         """
-        finish = self.worker.begin_run(self.layout, model=model, timeout_s=timeout_s)
-        return lambda: self._noted(0, 1, finish())
+        run = Run(layout=self.layout, model=model, first=0, count=1)
+        finish = self.worker.runner.begin(run, timeout_s)
+        return lambda: self._noted(run, finish())
 
-    def _noted(self, first: int, count: int, ran: RunResult) -> RunResult:
+    def _noted(self, run: Run, ran: RunResult) -> RunResult:
         if ran.complaint:
             raise CandidateFailed(_COMPLAINTS.get(ran.kind, Status.WRONG_DTYPE), ran.complaint)
-        self.returned.note(first, count, ran.where)
+        self.returned.note(run.first, run.count, ran.where)
         return ran
 
     def free(self) -> None:

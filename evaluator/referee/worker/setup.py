@@ -1,6 +1,7 @@
 """Set a worker up: start it, load a module, construct its models, lay out memory for calls.
 
-Every worker goes the same way: `start` (or `configure` one that a tool started), `load_model`, `lay_out`.
+Every worker goes the same way: `start` (or, if a tool started it, `begin_configuration`), `load_model`,
+`lay_out`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from kernelwright.evaluator.referee.worker.call_buffers import CallBuffers, writ
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 from kernelwright.evaluator.referee.worker.policy import LAY_OUT_S
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
+from kernelwright.evaluator.schema.config import Dtype
 
 VERIFIED: Final = "verify"
 """Name of the layout that a candidate is verified and profiled on."""
@@ -72,22 +74,8 @@ def start(
     worker = WorkerProcess(
         context.driver, context.device, Start(role=role, full_headers=full_headers), compile_s=compile_s
     )
-    configure(context, worker)
+    begin_configuration(context, worker)()
     return worker
-
-
-def configure(
-    context: ProblemContext,
-    worker: WorkerProcess,
-    *,
-    threads: int | None = None,
-    sharing: str | None = None,
-) -> float:
-    """Choose a worker's device, threads and precision; `sharing` is where shared memory lies.
-
-    Returns the seconds waited for the device.
-    """
-    return begin_configuration(context, worker, threads=threads, sharing=sharing)()
 
 
 def begin_configuration(
@@ -97,7 +85,10 @@ def begin_configuration(
     threads: int | None = None,
     sharing: str | None = None,
 ) -> Callable[[], float]:
-    """Begin to `configure` a worker; return what waits for that, as opening a GPU takes a second."""
+    """Begin to choose a worker's device, threads and precision; `sharing` is where shared memory lies.
+
+    Returns what waits for that, as opening a GPU takes a second, and tells the seconds waited for the device.
+    """
     return worker.begin_setup(
         device=context.device_name, threads=threads or context.threads, math=context.math, sharing=sharing
     )
@@ -105,19 +96,17 @@ def begin_configuration(
 
 def load_model(context: ProblemContext, worker: WorkerProcess, source: str, spec: ModelSpec) -> None:
     """Import a module in a worker and construct a model of it."""
-    load(context, worker, source, class_name=spec.class_name)
+    begin_load(context, worker, source, class_name=spec.class_name)()
     construct(context, worker, spec)
-
-
-def load(context: ProblemContext, worker: WorkerProcess, source: str, *, class_name: str) -> None:
-    """Import a module in a worker; only the reference's constants are overridden."""
-    begin_load(context, worker, source, class_name=class_name)()
 
 
 def begin_load(
     context: ProblemContext, worker: WorkerProcess, source: str, *, class_name: str
 ) -> Callable[[], object]:
-    """Begin to `load` a module in a worker; return what waits for that, and for its builds."""
+    """Begin to import a module in a worker; return what waits for that, and for its builds.
+
+    Only the reference's constants are overridden.
+    """
     overrides = context.overrides if class_name == "Model" else {}
     return worker.post(Load(source=source, class_name=class_name, overrides=overrides), context.load_s)
 
@@ -144,11 +133,11 @@ def construct(context: ProblemContext, worker: WorkerProcess, spec: ModelSpec) -
         slots=slots,
         state=None if spec.state is None else list(spec.state),
         given=list(spec.given),
-        dtype={"as_is": "", "fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[context.dtype],
+        dtype=Dtype(context.dtype).torch_name,
         compile=spec.compiled,
     )
     worker.ask(request, context.load_s)
-    worker.begin_model(spec.model, restores=context.keeps_state)
+    worker.runner.begin_model(spec.model, restores=context.keeps_state)
 
 
 def call_bytes(arguments: Arguments, output: Output) -> int:
@@ -186,7 +175,7 @@ def lay_out(worker: WorkerProcess, arguments: Arguments, output: Output, memory:
     state_slots, output_size = place(state, count=1, block=0, start=output_size)
     input_block, output_block = worker.attach([input_size, max(1, output_size)], wait_s=memory.wait_s)
     if output.backward is not None:
-        worker.renew_arguments()
+        worker.runner.renew_arguments()
     input_slots = [slot | {"block": input_block} for slot in input_slots]
     output_slots = [
         slot | {"block": output_block, "number": number}

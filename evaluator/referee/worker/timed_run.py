@@ -23,6 +23,7 @@ from kernelwright.evaluator.referee.worker import policy
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate
 from kernelwright.evaluator.referee.worker.worker_channel import WorkerChannel
+from kernelwright.evaluator.schema.errors import ProblemError
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,25 +96,17 @@ class CallRunner:
         """Make arguments anew for each run from now on: for gradients they may belong to no graph yet."""
         self._renews = True
 
-    def run(
-        self,
-        layout: str,
-        *,
-        model: str,
-        first: int,
-        count: int,
-        timeout_s: float,
-        timed: TimedRun | None,
-    ) -> RunResult:
-        """Run prepared calls, and stop our clock at the answer; then collect outputs."""
-        if timed is None:
-            return self.begin(layout, model=model, first=first, count=count, timeout_s=timeout_s)()
+    def run(self, run: Run, timeout_s: float, timed: TimedRun) -> RunResult:
+        """Run prepared calls, and stop our clock at the answer; then collect outputs.
+
+        `run` names the calls; lead, restoring and gate are filled in here.
+
+        Raises:
+            ProblemError: the reference's outputs do not fit where they fitted when it was opened.
+        """
         gate, ready = timed.gate, self._restores or self._renews
-        request = Run(
-            layout=layout,
-            model=model,
-            first=first,
-            count=count,
+        request = replace(
+            run,
             lead=timed.lead,
             restore=self._restores,
             ready=ready,
@@ -124,7 +117,7 @@ class CallRunner:
         setup_ms = self._make_ready(request, timeout_s) if ready else 0.0
         line = encoded(request.to_json())
         timed.begin()
-        launch_ms = None if gate is None else self._queue(line, gate, count)
+        launch_ms = None if gate is None else self._queue(line, gate, run.count)
         self._channel.freeze()
         self._publish(timed, timeout_s)
         most_s = timeout_s + self._first_call_s(request)
@@ -132,21 +125,12 @@ class CallRunner:
         result = self._after_calls(request, ran, outer_ms, timeout_s, timed.withdraw)
         return replace(result, setup_ms=result.setup_ms + setup_ms, launch_ms=launch_ms)
 
-    def begin(
-        self, layout: str, *, model: str, timeout_s: float, first: int = 0, count: int = 1
-    ) -> Callable[[], RunResult]:
-        """Begin untimed calls; return what waits for their end and collects their outputs."""
-        request = Run(
-            layout=layout,
-            model=model,
-            first=first,
-            count=count,
-            lead=0,
-            restore=self._restores,
-            ready=False,
-            gate_block=None,
-            gate_value=0,
-        )
+    def begin(self, run: Run, timeout_s: float) -> Callable[[], RunResult]:
+        """Begin untimed calls; return what waits for their end, collects outputs, and raises what `run` does.
+
+        Nothing else may be asked of the process before.
+        """
+        request = replace(run, restore=self._restores)
         started = time.perf_counter_ns()
         answer = self._channel.post(request, timeout_s + self._first_call_s(request))
         self._channel.thaw()
@@ -175,8 +159,12 @@ class CallRunner:
         owned, owned_ms = self._own(run.layout, timeout_s)
         if withdraw is not None:
             withdraw()
-        collect = Collect(layout=run.layout, first=run.first, kept=None)
+        collect = Collect(layout=run.layout, first=run.first)
         collected, collect_ms = self._collect(collect, timeout_s)
+        restore_ms = self._ask(Restore(), timeout_s) if self._restores else 0.0
+        if collected.complaint and self._role == "baseline":
+            complaint = collected.complaint
+            raise ProblemError(f"the reference answers differently shaped from draw to draw: {complaint}")
         return RunResult(
             ran.inner_ms,
             outer_ms,
@@ -186,7 +174,7 @@ class CallRunner:
             owned.where,
             owned.copied_ms,
             owned_ms,
-            self._ask(Restore(), timeout_s) if self._restores else 0.0,
+            restore_ms,
         )
 
     def _make_ready(self, run: Run, timeout_s: float) -> float:

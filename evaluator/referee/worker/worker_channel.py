@@ -22,7 +22,6 @@ from kernelwright.evaluator.ipc.driver_requests import (
     Freeze,
     Kill,
     Thaw,
-    unbuilt,
 )
 from kernelwright.evaluator.ipc.messages import A_co, M, Request, answers_to, decode
 from kernelwright.evaluator.referee.worker.candidate_failure import (
@@ -161,7 +160,7 @@ class WorkerChannel:
         except ChannelGarbled as error:
             raise self._garbled(error) from None
         except InvalidRequest as error:
-            return unbuilt(f"not a valid build: {error}")
+            return BuildFinished(ok=False, log=f"not a valid build: {error}")
         for text in (*wanted.cpp_sources, *wanted.cuda_sources, *wanted.files.values()):
             self.builds.sanitizer_words.update(word for _, word in words_of_code(text))
         return self._driver.ask(BuildLibrary(id=self.id, request=request))

@@ -14,9 +14,8 @@ from kernelwright.evaluator.ipc.driver_requests import Kill, Peek, Start
 from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFailed
 from kernelwright.evaluator.referee.worker.driver_link import DriverLink
 from kernelwright.evaluator.referee.worker.policy import START_S
-from kernelwright.evaluator.referee.worker.timed_run import CallRunner, RunResult, TimedRun
+from kernelwright.evaluator.referee.worker.timed_run import CallRunner
 from kernelwright.evaluator.referee.worker.worker_channel import WorkerChannel
-from kernelwright.evaluator.schema.errors import ProblemError
 from kernelwright.evaluator.schema.evaluation import Status
 
 
@@ -38,7 +37,7 @@ class WorkerProcess(WorkerChannel):
         """Where shared memory lies."""
         self._is_set_up = started.set_up
         on_host = device.torch_device.type == "cpu"
-        self._runner = CallRunner(self, role=start.role, compile_s=compile_s, owns_late=on_host)
+        self.runner = CallRunner(self, role=start.role, compile_s=compile_s, owns_late=on_host)
         self.role = start.role
         self.compile_s = compile_s
         self.blocks: list[Block] = []
@@ -116,50 +115,6 @@ class WorkerProcess(WorkerChannel):
         finally:
             for block in blocks:
                 self.blocks[block].close()
-
-    def run(
-        self,
-        layout: str,
-        *,
-        model: str,
-        first: int,
-        count: int,
-        timeout_s: float,
-        timed: TimedRun | None = None,
-    ) -> RunResult:
-        """Run prepared calls, and stop our clock at the answer; then collect outputs.
-
-        Raises:
-            ProblemError: the reference's outputs do not fit where they fitted when it was opened.
-        """
-        return self._fitting(
-            self._runner.run(layout, model=model, first=first, count=count, timeout_s=timeout_s, timed=timed)
-        )
-
-    def begin_run(self, layout: str, *, model: str, timeout_s: float) -> Callable[[], RunResult]:
-        """Begin one prepared call, untimed; return what waits for its end, before which nothing may be asked.
-
-        Raises:
-            ProblemError: as `run` does, when it is waited for.
-        """
-        finish = self._runner.begin(layout, model=model, timeout_s=timeout_s)
-        return lambda: self._fitting(finish())
-
-    def _fitting(self, ran: RunResult) -> RunResult:
-        if ran.complaint and self.role == "baseline":
-            raise ProblemError(f"the reference answers differently shaped from draw to draw: {ran.complaint}")
-        return ran
-
-    def begin_model(self, model: str, *, restores: bool) -> None:
-        """A model of this name was constructed: its next call is its first.
-
-        With `restores`, what calls write into its buffers is undone after each run: the reference writes too.
-        """
-        self._runner.begin_model(model, restores=restores)
-
-    def renew_arguments(self) -> None:
-        """Make arguments anew for each run from now on: for gradients they may belong to no graph yet."""
-        self._runner.renew_arguments()
 
     def peek(self, places: list[tuple[int, int]]) -> list[bytes] | None:
         """Read memory at addresses of the process, so many bytes each; None where the system forbids it.

@@ -116,9 +116,9 @@ def program(machine: Architecture, *, sockets: Sockets, nested: bool, timers: bo
             code += [_op(JUMP_EQUAL, number, 0, 1), _refuse(EPERM)]
     code += [_op(JUMP_EQUAL, machine.clone3, 0, 1), _refuse(ENOSYS)]
     code += _when(machine.clone, [_op(LOAD, 16), _op(JUMP_ANY_BIT, CLONE_FLAGS, 0, 1), _refuse(EPERM)])
-    code += _when(machine.ioctl, [_op(LOAD, 24), *_refuse_values(TERMINAL_INJECTIONS, EPERM)])
+    code += _when(machine.ioctl, [_op(LOAD, 24), *_refuse_values(TERMINAL_INJECTIONS)])
     if not timers:
-        code += _when(machine.fcntl, [_op(LOAD, 24), *_refuse_values((F_SETSIG,), EPERM)])
+        code += _when(machine.fcntl, [_op(LOAD, 24), *_refuse_values((F_SETSIG,))])
     code += _when(machine.socket, _sockets(sockets))
     code += _when(machine.socketpair, _pairs(sockets))
     return b"".join([*code, _op(RETURN, ALLOW)])
@@ -138,24 +138,24 @@ def _when(number: int, body: list[bytes]) -> list[bytes]:
     return [_op(JUMP_EQUAL, number, 0, len(body)), *body]
 
 
-def _refuse_values(values: tuple[int, ...], errno: int) -> list[bytes]:
-    return [line for value in values for line in (_op(JUMP_EQUAL, value, 0, 1), _refuse(errno))]
+def _refuse_values(values: tuple[int, ...]) -> list[bytes]:
+    return [line for value in values for line in (_op(JUMP_EQUAL, value, 0, 1), _refuse(EPERM))]
 
 
-def _allow_values(values: tuple[int, ...], errno: int) -> list[bytes]:
+def _allow_values(values: tuple[int, ...]) -> list[bytes]:
     allowed = [line for value in values for line in (_op(JUMP_EQUAL, value, 0, 1), _op(RETURN, ALLOW))]
-    return [*allowed, _refuse(errno)]
+    return [*allowed, _refuse(EAFNOSUPPORT)]
 
 
 def _sockets(sockets: Sockets) -> list[bytes]:
     families = {Sockets.ISOLATED: (AF_UNIX, AF_INET, AF_INET6), Sockets.UNIX: (AF_UNIX,), Sockets.PAIRS: ()}[
         sockets
     ]
-    return [_op(LOAD, 16), *_allow_values(families, EAFNOSUPPORT)]
+    return [_op(LOAD, 16), *_allow_values(families)]
 
 
 def _pairs(sockets: Sockets) -> list[bytes]:
     family = [_op(LOAD, 16), _op(JUMP_EQUAL, AF_UNIX, 1, 0), _refuse(EAFNOSUPPORT)]
     if sockets is not Sockets.PAIRS:
         return family
-    return [*family, _op(LOAD, 24), _op(AND, 0xF), *_allow_values(STREAM_TYPES, EAFNOSUPPORT)]
+    return [*family, _op(LOAD, 24), _op(AND, 0xF), *_allow_values(STREAM_TYPES)]

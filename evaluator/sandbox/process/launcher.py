@@ -9,7 +9,6 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from functools import cache
-from types import TracebackType
 from typing import Self
 
 from kernelwright.evaluator.sandbox.isolation import landlock_tier
@@ -136,9 +135,7 @@ class Launcher:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def _start(

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from kernelwright.evaluator.contestant import calls, output_aliasing
-from kernelwright.evaluator.contestant.calls import CallBatch, CallLayout, own, prepare, run
+from kernelwright.evaluator.contestant.calls import CallLayout, own, prepare, run
 from kernelwright.evaluator.contestant.output_places import committed, where
 from kernelwright.evaluator.devices import Device
 from kernelwright.evaluator.devices.cpu import CpuBlock
-from kernelwright.evaluator.ipc.contestant_messages import LayOut
+from kernelwright.evaluator.ipc.contestant_messages import LayOut, Run
 from kernelwright.evaluator.ipc.tensor_layout import place, view
 
 
@@ -72,7 +72,8 @@ def _run(model, layout, *, count, lead=0):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(calls, "copy_aliased", noted)
-        returned = run(model, layout, cast(Device, device), CallBatch(0, count, lead)).returned
+        request = Run(layout="", model="", first=0, count=count, lead=lead)
+        returned = run(model, layout, cast(Device, device), request).returned
         if layout.device.type == "cpu":
             device.events.append("answer")
             _, returned = own(returned, layout, cast(Device, device))

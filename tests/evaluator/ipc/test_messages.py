@@ -54,6 +54,7 @@ class Everything(Message):
     pairs: Annotated[list[tuple[Annotated[int, Bounds(9)], bool]], Bounds(2)]
     tree: dict[str, Any]
     claim: Any
+    spared: Annotated[int, Bounds(9)] = 0
 
 
 FIELDS: JsonObject = {
@@ -66,6 +67,7 @@ FIELDS: JsonObject = {
     "pairs": [[1, False], [9, True]],
     "tree": {"k": [None]},
     "claim": [[1], {}],
+    "spared": 0,
 }
 
 
@@ -126,6 +128,7 @@ def test_what_is_out_of_bounds_is_garbled(fields: JsonObject) -> None:
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_what_lacks_a_field_is_garbled(name: str) -> None:
+    """Even one that its sender need not name."""
     fields = {"op": "everything"} | FIELDS
     del fields[name]
     with pytest.raises(ChannelGarbled):

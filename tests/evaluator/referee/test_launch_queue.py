@@ -17,7 +17,7 @@ import torch
 from kernelwright.evaluator.devices import Block, Device
 from kernelwright.evaluator.devices.cpu import CpuDevice
 from kernelwright.evaluator.ipc.channel import Channel, ChannelError
-from kernelwright.evaluator.ipc.contestant_messages import Collect, Collected, Failed, Owned, Queued, Ran
+from kernelwright.evaluator.ipc.contestant_messages import Collect, Collected, Failed, Owned, Queued, Ran, Run
 from kernelwright.evaluator.ipc.driver_requests import Ended, Freeze, Kill, Role, Start, Started, Thaw
 from kernelwright.evaluator.ipc.messages import Done, Message
 from kernelwright.evaluator.referee.worker import policy
@@ -28,6 +28,7 @@ from kernelwright.evaluator.referee.worker.timed_run import RunResult, TimedRun
 from kernelwright.evaluator.referee.worker.worker_process import WorkerProcess
 from kernelwright.evaluator.schema.evaluation import Status
 
+RUN = Run(layout="time", model="m", first=0, count=4)
 RAN = Ran(inner_ms=1.0, places="")
 COLLECTED = Collected(kind="", complaint="")
 
@@ -91,7 +92,7 @@ def _run(behave: Callable[[Channel], None], events: list[str]) -> tuple[RunResul
 
     timed = TimedRun(lambda: None, publish, None, lambda: events.append("withdraw"), 0, shut)
     try:
-        return worker.run("time", model="m", first=0, count=4, timeout_s=5.0, timed=timed), shut
+        return worker.runner.run(RUN, 5.0, timed), shut
     finally:
         worker.close()
 
@@ -148,7 +149,7 @@ def test_inputs_that_cannot_be_written_leave_nobody_waiting():
 
     timed = TimedRun(lambda: None, publish, None, lambda: None, 0, shut)
     with pytest.raises(torch.OutOfMemoryError):
-        side.run("time", model="m", first=0, count=4, timeout_s=5.0, timed=timed)
+        side.runner.run(RUN, 5.0, timed)
     assert int(shut.word) == shut.ticket
     assert side.ask(Collect(layout="time", first=0, kept=None), 5.0).complaint == "next"
     side.close()
@@ -159,7 +160,7 @@ def test_who_fails_while_queueing_waits_for_nobody():
     side = _worker(_says(_failed("OutOfMemoryError", "", out_of_memory=True)), [], "baseline")
     timed = TimedRun(lambda: None, lambda: None, None, lambda: None, 0, shut)
     with pytest.raises(CandidateFailed) as raised:
-        side.run("time", model="m", first=0, count=4, timeout_s=5.0, timed=timed)
+        side.runner.run(RUN, 5.0, timed)
     assert raised.value.status is Status.OUT_OF_MEMORY
     assert int(shut.word) == shut.ticket
     side.close()
@@ -281,7 +282,7 @@ def test_on_a_cpu_memory_is_looked_at_before_anything_else_is_asked():
         time.sleep(0.1)
 
     timed = TimedRun(lambda: None, lambda: None, look, lambda: events.append("withdraw"), 0, None)
-    ran = side.run("time", model="m", first=0, count=4, timeout_s=5.0, timed=timed)
+    ran = side.runner.run(RUN, 5.0, timed)
     side.close()
     events = [event for event in events if event not in ("freeze", "thaw")]
     assert events == ["run", "look ''", "own", "withdraw", "collect"]
@@ -304,10 +305,10 @@ def test_state_is_noted_before_the_clock_and_put_back_after_it():
     answers: dict[str, Message] = {"run": RAN, "collect": COLLECTED}
     events: list[str] = []
     side = _worker(behave, events, "candidate")
-    side.begin_model("m", restores=True)
+    side.runner.begin_model("m", restores=True)
     begin, publish = (functools.partial(events.append, name) for name in ("begin", "publish"))
     timed = TimedRun(begin, publish, None, lambda: events.append("withdraw"), 0, None)
-    ran = side.run("time", model="m", first=0, count=4, timeout_s=5.0, timed=timed)
+    ran = side.runner.run(RUN, 5.0, timed)
     side.close()
     assert ran.setup_ms > 0.0
     assert asked == ["make_ready", "run", "collect", "restore"]

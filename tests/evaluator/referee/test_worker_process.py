@@ -23,7 +23,6 @@ from kernelwright.evaluator.ipc.driver_requests import (
     Paused,
     Start,
     Started,
-    unbuilt,
 )
 from kernelwright.evaluator.ipc.messages import Done, decode
 from kernelwright.evaluator.referee.worker.candidate_failure import BuildTally, CandidateFailed
@@ -102,7 +101,7 @@ def ending(built: BuildFinished, behave: Callable[[Channel], None], timeout_s: f
     return raised.value
 
 
-BUILT = replace(unbuilt(""), ok=True, path="/ext.so", module_name="ext")
+BUILT = BuildFinished(ok=True, log="", path="/ext.so", module_name="ext")
 
 
 def test_builds_that_take_no_time_buy_none():
@@ -146,7 +145,7 @@ def test_any_number_of_pauses_is_allowed_for():
 
 @pytest.mark.parametrize(("refused", "status"), [(False, Status.COMPILE_ERROR), (True, Status.RUNTIME_ERROR)])
 def test_what_was_not_tried_is_no_compile_error(refused, status):
-    assert ending(unbuilt("no", refused=refused), build_and_fail).status is status
+    assert ending(BuildFinished(ok=False, log="no", refused=refused), build_and_fail).status is status
 
 
 def test_the_driver_never_sees_what_is_no_request():
@@ -175,8 +174,8 @@ def test_what_is_no_answer_is_tampering(line):
 
 def test_builds_are_counted_and_failures_remembered():
     tally = BuildTally()
-    for built in (BUILT, unbuilt("no", refused=True)):
+    for built in (BUILT, BuildFinished(ok=False, log="no", refused=True)):
         tally.note(built)
     assert (tally.count, tally.failed, tally.timed_out, tally.suspect) == (2, False, False, False)
-    tally.note(replace(unbuilt("no"), timed_out=True, suspect=True))
+    tally.note(BuildFinished(ok=False, log="no", timed_out=True, suspect=True))
     assert (tally.count, tally.failed, tally.timed_out, tally.suspect) == (3, True, True, True)

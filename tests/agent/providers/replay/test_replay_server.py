@@ -233,6 +233,6 @@ def test_a_recorded_run_replays_as_it_was(folder: Path, tmp_path: Path) -> None:
         again = answers(server, *asked)
     same = [(one.text, one.reasoning, one.finish_reason) for one in live]
     assert [(one.text, one.reasoning, one.finish_reason) for one in again] == same
-    path = recording_path(kept, problem="level1/01_matmul", backend="cpp", sample=1, turn=0)
+    path = recording_path(kept, request(sample=1))
     assert path == kept / "01_matmul/cpp/sample-1/00.md"
     assert read_recording(path).label == MODEL
