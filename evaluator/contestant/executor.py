@@ -10,6 +10,7 @@ import importlib.util
 import sys
 import tempfile
 import threading
+import time
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +31,7 @@ from kernelwright.evaluator.contestant.calls import (
 from kernelwright.evaluator.contestant.exceptions import BACKENDS_FILE, CompilerPatterns, failure
 from kernelwright.evaluator.contestant.guarded_memory import GuardedMemory
 from kernelwright.evaluator.contestant.output_places import where
-from kernelwright.evaluator.contestant.policy import WARM_UPS
+from kernelwright.evaluator.contestant.policy import WARM_UP_S, WARM_UPS
 from kernelwright.evaluator.contestant.profiling import count, profile
 from kernelwright.evaluator.contestant.state import collect_state
 from kernelwright.evaluator.contestant.threads import set_threads
@@ -202,15 +203,16 @@ class Contestant:
         return wire.Ran(inner_ms=called.inner_ms, places=called.places)
 
     def _wait_warm(self, request: wire.Run, layout: CallLayout, gate: GateWait) -> None:
-        """Make calls on what lies there, so that caches and threads are as in the middle of a batch; wait."""
-        made, layout.made = layout.made, []
-        with torch.no_grad():
-            for _ in range(WARM_UPS):
-                for args, kwargs in layout.prepared(request.first, request.count):
-                    layout.call(self._models[request.model], args, kwargs)
-        layout.made = made
-        if request.restore and self._before is not None:
-            self._before.restore()
+        """Make calls on copies of what lies there, so that caches and threads are as in a batch; wait."""
+        until = time.monotonic() + WARM_UP_S
+        for _ in range(WARM_UPS):
+            args, kwargs = layout.private(request.first, lambda number, tensor: tensor.clone())
+            with torch.no_grad():
+                layout.call(self._models[request.model], args, kwargs)
+            if request.restore and self._before is not None:
+                self._before.restore()
+            if time.monotonic() > until:
+                break
         gate.queued()
         self._device.waits_for(gate.word, gate.value)
 

@@ -14,3 +14,5 @@ MOST_NAME: Final = 300
 """Characters of a profiled kernel's name; templates make names of thousands."""
 WARM_UPS: Final = 4
 """Calls that warm a process up for a lone one on a CPU."""
+WARM_UP_S: Final = 0.02
+"""Seconds after which it is warm, whatever is left of them: the referee waits no longer than for launches."""

@@ -258,11 +258,10 @@ def merged_work_ms(turns: PairedTurns) -> float:
     slack = policy.SINGLE_CALL_SHARE[batch.kind] * turns.candidate_call_ms
     floor = policy.QUEUED_SINGLE_MS if batch.queued else policy.CLAIMED_SINGLE_MS[batch.kind]
     measured_floor = policy.QUEUED_MEASURED_SINGLE_MS if batch.queued else policy.MEASURED_SINGLE_MS
-    clocks = [(_claimed, batch.count, floor), (_referee_and_foreign, batch.calls, measured_floor)]
-    if batch.kind == "cpu":
-        clocks.append((_answered, batch.calls, measured_floor))
     return max(
-        _single_call_excess(turns, clock, calls).beyond(least + slack) for clock, calls, least in clocks
+        _single_call_excess(turns, _claimed, batch.count).beyond(floor + slack),
+        _single_call_excess(turns, _referee_and_foreign, batch.calls).beyond(measured_floor + slack),
+        _hidden_in_single_calls(turns).beyond(measured_floor + slack),
     )
 
 
@@ -282,7 +281,7 @@ def _single_call_excess(turns: PairedTurns, clock: Clock, calls: int) -> TimeExc
 
     if len(single[0]) < policy.STEADY_VALUES:
         return TimeExcess(cost(0, 0.0) - max(cost(1, 1.0), 0.0), 0.0)
-    if turns.batch.kind == "cpu" and clock is not _referee_and_foreign:
+    if turns.batch.kind == "cpu" and clock is _claimed:
         # Others make most lone calls longer, and nobody can make one shorter than its work.
         least = policy.LEAST_SINGLE_QUANTILE
         return TimeExcess(cost(0, least) - max(cost(1, least), 0.0), 0.0)
@@ -290,6 +289,19 @@ def _single_call_excess(turns: PairedTurns, clock: Clock, calls: int) -> TimeExc
     return TimeExcess(
         cost(0, usual) - max(cost(1, usual), 0.0), sum(noise([a - b for a, b in pair]) for pair in pairs)
     )
+
+
+def _hidden_in_single_calls(turns: PairedTurns) -> TimeExcess:
+    """Compare what the least single calls of a CPU leave unclaimed: the same messages for both workers."""
+    if turns.batch.kind != "cpu":
+        return TimeExcess(0.0, 0.0)
+    candidate, baseline = (
+        quantile(
+            [turn.answered_ms - turn.claimed_ms for turn in log.single_calls], policy.LEAST_SINGLE_QUANTILE
+        )
+        for log in (turns.candidate, turns.baseline)
+    )
+    return TimeExcess(candidate - baseline, 0.0)
 
 
 def _time_excess(turns: PairedTurns) -> dict[str, float]:

@@ -108,9 +108,7 @@ class InterleavedTimer:
             self._trial_turn(candidate, trials)
         if self._varies:
             self._turn(candidate, baseline, self.batch.calls, varied=True)
-        for kept in self._exact if self._schedule.untrusted else ():
-            if found := self._outputs.errs_beside_exact(kept):
-                raise CandidateFailed(Status.WRONG_VALUES, f"{_WRONG_WHEN_TIMED}: {found}")
+        self._compare_with_exact()
         may_differ = self._inputs.has_spikes and self._schedule.untrusted
         return slower_kind(turns) if may_differ else turns
 
@@ -129,6 +127,7 @@ class InterleavedTimer:
             policy.MAX_SHORT_SINGLE_CALLS if is_short else policy.MAX_SINGLE_CALLS[self.batch.kind]
         ):
             turns.add_single_call(*self._turn(candidate, baseline, 1, is_lone=True))
+        self._compare_with_exact()
 
     def _next_kind(self) -> bool:
         """Decide if elements stand out in the next batch's inputs: they make some work unnecessary."""
@@ -210,7 +209,7 @@ class InterleavedTimer:
         recipe = (
             self._inputs.varied_recipe(calls)
             if varied
-            else self._inputs.recipe(calls, self._earlier.get(spiked), spiked=spiked)
+            else self._inputs.recipe(calls, None if is_lone else self._earlier.get(spiked), spiked=spiked)
         )
         lead = self.batch.lead if calls == self.batch.calls else 0
         order = [candidate, baseline]
@@ -258,6 +257,13 @@ class InterleavedTimer:
             self._exact.append(kept)
         elif (place := self._secret.randrange(self._seen)) < policy.EXACT_CALLS:
             self._exact[place] = kept
+
+    def _compare_with_exact(self) -> None:
+        """Compare the calls kept so far with exact outputs, and forget them."""
+        kept, self._exact, self._seen = self._exact, [], 0
+        for call in kept if self._schedule.untrusted else ():
+            if found := self._outputs.errs_beside_exact(call):
+                raise CandidateFailed(Status.WRONG_VALUES, f"{_WRONG_WHEN_TIMED}: {found}")
 
     def _wants_single_call(self, turns: PairedTurns) -> bool:
         """Decide on a GPU's secret single call: about every other turn, twice at least; more of short calls.

@@ -161,8 +161,23 @@ def test_on_a_cpu_the_least_of_the_lone_calls_counts():
     ):
         logs = [_short(batched_ms=0.2, lone_ms=lone_ms) for lone_ms in (candidate_ms, 0.2)]
         singles = logs[disturbed].single_calls
-        singles[6:] = [replace(turn, claimed_ms=turn.claimed_ms + 0.5) for turn in singles[6:]]
+        singles[6:] = [
+            replace(turn, claimed_ms=turn.claimed_ms + 0.5, answered_ms=turn.answered_ms + 0.5)
+            for turn in singles[6:]
+        ]
         assert _scored(*logs, count=100)[1] == clock
+
+
+def test_on_a_cpu_lone_calls_that_claim_too_little_are_charged_what_they_hide():
+    """Nobody is charged because batches of the baseline were answered late by chance."""
+    forging, honest = _short(batched_ms=0.05, lone_ms=0.2), _short(batched_ms=0.2, lone_ms=0.2)
+    forging.single_calls[:] = [replace(turn, claimed_ms=0.05) for turn in forging.single_calls]
+    median_ms, clock = _scored(forging, honest, count=100)
+    assert clock == "single"
+    assert median_ms > 0.15
+    late = _short(batched_ms=0.2, lone_ms=0.2)
+    late.batches[:] = [replace(turn, answered_ms=turn.answered_ms + 40.0) for turn in late.batches]
+    assert _scored(_short(batched_ms=0.2, lone_ms=0.2), late, count=100)[1] != "single"
 
 
 def test_short_calls_of_the_same_code_are_not_charged():
