@@ -179,7 +179,7 @@ class CpuDevice:
     def waits_for(self, word: torch.Tensor, value: int) -> bool:
         """Wait here, as nothing is queued on the CPU; without sleep, so that the process stays warm."""
         released = ctypes.c_int32.from_address(word.data_ptr())
-        while released.value != value:
+        while released.value < value:
             pass
         return True
 

@@ -54,7 +54,7 @@ LOST_SHARE: Final = 1.2
 SINGLE_CALL_SHARE: Final = {"cpu": 0.15, "cuda": 0.25}
 """Share of a call that a single one may cost more."""
 LEAST_SINGLE_QUANTILE: Final = 0.1
-"""Quantile of a CPU's short single calls that counts. In 10 pairs of processes with the same code, 0.16 ms a
+"""Quantile of a CPU's single calls that counts. In 10 pairs of processes with the same code, 0.16 ms a
 call, the least differed by at most 0.03 ms beyond what batched ones differed."""
 CLAIMED_SINGLE_MS: Final = {"cpu": 0.02, "cuda": 0.04}
 """Claimed time a single call may cost more: on a GPU a first launch or cold code, which a batch hides."""

@@ -123,9 +123,8 @@ class InterleavedTimer:
         if self.batch.kind != "cpu" or not self._may_merge(turns):
             return
         is_short = turns.candidate_call_ms < policy.SHORT_CALL_MS
-        for _ in range(
-            policy.MAX_SHORT_SINGLE_CALLS if is_short else policy.MAX_SINGLE_CALLS[self.batch.kind]
-        ):
+        calls = policy.MAX_SHORT_SINGLE_CALLS if is_short else policy.MAX_SINGLE_CALLS["cpu"]
+        for _ in range(calls):
             turns.add_single_call(*self._turn(candidate, baseline, 1, is_lone=True))
         self._compare_with_exact()
 
