@@ -14,7 +14,7 @@ from typing import Final
 
 from kernelwright.agent.records.score_policy import ScorePolicy, exclusion_reason, policy_of
 from kernelwright.agent.workspace import Kernel
-from kernelwright.evaluator import BACKENDS, Problem, Record
+from kernelwright.evaluator import BACKENDS, Problem, Record, Status
 
 NAME: Final = re.compile(r"[A-Za-z]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 NAME_CHARACTERS: Final = 60
@@ -76,6 +76,7 @@ def write_package(
         _write_kernel(module / name, kernel, references[kernel.record.problem_sha])
     facts = {name: _facts(kernel) for name, kernel in named.items()}
     _fill(module / "__init__.py", "package.py.in", KERNELS=_literal(facts))
+    _fill(module / "dispatch.py", "dispatch.py.in")
     _fill(out / "tests" / "test_kernels.py", "test_kernels.py.in", PACKAGE=wanted.module)
     needed = {"ninja", "torch"} | {
         package.name for kernel in kernels for package in BACKENDS[kernel.record.backend].requires
@@ -123,13 +124,18 @@ def _write_kernel(folder: Path, kernel: Kernel, reference: Problem) -> None:
 
 def _facts(kernel: Kernel) -> dict[str, object]:
     # No speedup: without its policy it is a number, and `score.json` holds both.
-    config = kernel.score.config.model_dump(mode="json", include={"shapes", "dtype", "math"})
+    config = kernel.score.config.model_dump(mode="json", include={"shapes", "dtype", "math", "passes"})
+    verified = kernel.score.verification
+    sizes = verified.other_sizes if verified else {}
     return {
         "kernel": kernel.id,
         "problem": kernel.record.problem,
         "backend": kernel.record.backend,
         "device": BACKENDS[kernel.record.backend].device,
         "scored_with": config,
+        "other_sizes": sorted(size for size, status in sizes.items() if status is Status.PASSED),
+        "constant_inputs": list(verified.constant_inputs) if verified else [],
+        "effects": list(verified.effects) if verified else [],
         "license": kernel.record.provenance.license,
     }
 
