@@ -1,7 +1,8 @@
 """Compares times with the hardware's limits: a floor that fails a candidate, a roofline that is only shown.
 
-The floor counts bytes that must cross the memory bus: inputs the outputs depend on and computed outputs, less
-what the last-level cache may hold of them. Weights do not count: an honest kernel may fold them in advance.
+The floor counts bytes of a batch that must cross the memory bus: inputs the outputs depend on and computed
+outputs, less what the last-level cache may hold of them. Weights do not count: an honest kernel may fold them
+in advance.
 """
 
 from __future__ import annotations
@@ -10,18 +11,14 @@ from kernelwright.evaluator.analysis.policy import CACHE_FILLS, COPY_RATE_SHARE
 from kernelwright.evaluator.schema.evaluation import Plausibility
 
 
-def beyond_cache(moved_bytes: int, cache_bytes: int) -> int:
-    """Bytes of a call that must cross the memory bus, whatever the last-level cache holds."""
-    return max(0, moved_bytes - CACHE_FILLS * cache_bytes)
+def floor_ms(certain_bytes: int, *, calls: int, cache_bytes: int, bytes_per_ms: float) -> float | None:
+    """The least time a call of a batch can take; None where all data could come from the cache.
 
-
-def floor_ms(certain_bytes: int, *, cache_bytes: int, bytes_per_ms: float) -> float | None:
-    """The least time a call can take; None where all data could come from the cache.
-
+    Every call has inputs and outputs of its own, which lie in memory from before the batch until after it.
     `bytes_per_ms` is this device's measured rate, reads and writes together.
     """
-    beyond = beyond_cache(certain_bytes, cache_bytes)
-    return COPY_RATE_SHARE * beyond / bytes_per_ms if beyond else None
+    beyond = max(0, calls * certain_bytes - CACHE_FILLS * cache_bytes)
+    return COPY_RATE_SHARE * beyond / (calls * bytes_per_ms) if beyond else None
 
 
 def roofline_ms(moved_bytes: int, flops: int, *, bytes_per_ms: float, flops_per_ms: float) -> float:

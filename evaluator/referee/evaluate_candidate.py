@@ -111,7 +111,11 @@ def _run_stages(problem: OpenProblem, request: EvaluationRequest, progress: _Pro
             with problem.device_alone(timed):
                 buffers = problem.timer.lay_out(timed)
                 measurement = progress.add(_time(problem, timed, buffers, source, spec, progress))
-                plausibility = progress.add(problem.roofline.assess(measurement.candidate.median_ms))
+                plausibility = progress.add(
+                    problem.roofline.assess(
+                        measurement.candidate.median_ms, calls=measurement.calls_per_batch
+                    )
+                )
                 progress.enter(Stage.ATTRIBUTE)  # the driver notes the GPU's state before it is given back
             progress.add(attribute_kernels(problem.context, timed, source))
             with _verifier(problem, timed, request) as verifier:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from kernelwright.evaluator.analysis.plausibility import beyond_cache, floor_ms, roofline_ms, speed_of_light
+from kernelwright.evaluator.analysis.plausibility import floor_ms, roofline_ms, speed_of_light
 from kernelwright.evaluator.ipc.tensor_tree import flatten
-from kernelwright.evaluator.referee.checks.device_peaks import DevicePeaks, cache_bytes, measure_peaks
+from kernelwright.evaluator.referee.checks.device_peaks import DevicePeaks, measure_peaks
 from kernelwright.evaluator.referee.checks.policy import SAMPLES, SECTOR_BYTES
 from kernelwright.evaluator.referee.correctness.trials import TrialPool
 from kernelwright.evaluator.referee.reference.dynamo_stub import without_compiler
@@ -37,11 +37,8 @@ class Roofline:
             self._work = count_work(copied(model), arguments.copied(), answer=answer)
         except (RuntimeError, TypeError):
             self._work = OpCounts(complete=False)
-        device = self._context.device.torch_device
-        if device.type == "cuda":
-            everything = self._work.read_bytes + self._work.written_bytes
-            if beyond_cache(everything, cache_bytes(device)):
-                self._certain_bytes = certain_bytes(model, arguments)
+        if self._context.device.torch_device.type == "cuda":
+            self._certain_bytes = certain_bytes(model, arguments)
 
     def measure(self) -> None:
         """Find out what the device can do; to be called while nothing foreign runs on it."""
@@ -53,8 +50,8 @@ class Roofline:
             dtype=_dtype(arguments, model),
         )
 
-    def assess(self, measured_ms: float) -> Plausibility | None:
-        """The record of a time; None before `measure`."""
+    def assess(self, measured_ms: float, *, calls: int) -> Plausibility | None:
+        """The record of a call's time in batches of `calls`; None before `measure`."""
         if self._rates is None:
             return None
         rates, work = self._rates, self._work
@@ -65,7 +62,10 @@ class Roofline:
         floor = None
         if self._certain_bytes is not None:
             floor = floor_ms(
-                self._certain_bytes, cache_bytes=rates.cache_bytes, bytes_per_ms=rates.bytes_per_ms
+                self._certain_bytes,
+                calls=calls,
+                cache_bytes=rates.cache_bytes,
+                bytes_per_ms=rates.bytes_per_ms,
             )
         return Plausibility(
             bytes_moved=moved,

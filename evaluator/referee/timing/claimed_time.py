@@ -261,7 +261,7 @@ def merged_work_ms(turns: PairedTurns) -> float:
     return max(
         _single_call_excess(turns, _claimed, batch.count).beyond(floor + slack),
         _single_call_excess(turns, _referee_and_foreign, batch.calls).beyond(measured_floor + slack),
-        _hidden_in_single_calls(turns).beyond(measured_floor + slack),
+        _hidden_in_single_calls(turns).beyond(policy.HIDDEN_SINGLE_MS[batch.kind] + slack),
     )
 
 
@@ -281,8 +281,8 @@ def _single_call_excess(turns: PairedTurns, clock: Clock, calls: int) -> TimeExc
 
     if len(single[0]) < policy.STEADY_VALUES:
         return TimeExcess(cost(0, 0.0) - max(cost(1, 1.0), 0.0), 0.0)
-    if turns.batch.kind == "cpu" and clock is _claimed:
-        # Others make most lone calls longer, and nobody can make one shorter than its work.
+    if turns.batch.kind == "cuda" or clock is _claimed:
+        # Others make most lone calls longer on a CPU, and nobody can make one shorter than its work.
         least = policy.LEAST_SINGLE_QUANTILE
         return TimeExcess(cost(0, least) - max(cost(1, least), 0.0), 0.0)
     pairs = (zip(*single, strict=True), zip(*batched, strict=True))
@@ -292,16 +292,18 @@ def _single_call_excess(turns: PairedTurns, clock: Clock, calls: int) -> TimeExc
 
 
 def _hidden_in_single_calls(turns: PairedTurns) -> TimeExcess:
-    """Compare what the least single calls of a CPU leave unclaimed: the same messages for both workers."""
-    if turns.batch.kind != "cpu":
+    """Compare what the least single calls leave unclaimed: the same messages for both workers.
+
+    On a GPU those of calls that are not queued hold launches, which differ.
+    """
+    if turns.batch.kind == "cuda" and not turns.batch.queued:
         return TimeExcess(0.0, 0.0)
+    logs = (turns.candidate.single_calls, turns.baseline.single_calls)
     candidate, baseline = (
-        quantile(
-            [turn.answered_ms - turn.claimed_ms for turn in log.single_calls], policy.LEAST_SINGLE_QUANTILE
-        )
-        for log in (turns.candidate, turns.baseline)
+        [turn.answered_ms + turn.foreign_device_ms - turn.claimed_ms for turn in log] for log in logs
     )
-    return TimeExcess(candidate - baseline, 0.0)
+    least = policy.LEAST_SINGLE_QUANTILE
+    return TimeExcess(quantile(candidate, least) - quantile(baseline, least), 0.0)
 
 
 def _time_excess(turns: PairedTurns) -> dict[str, float]:
@@ -311,8 +313,10 @@ def _time_excess(turns: PairedTurns) -> dict[str, float]:
     """
     answering = _excess_ms(turns, _answered)
     collecting = max(0.0, _excess_ms(turns, _collected) - answering)
-    # Foreign work in the baseline's turns excuses nothing: the device should have been idle there, too.
-    total = _unclaimed_ms(turns.candidate, turns.batch, _referee_and_foreign) - _unclaimed_ms(
+    # Foreign work in the baseline's turns is the candidate's: the device should have been idle there, too.
+    both = zip(turns.candidate.batches, turns.baseline.batches, strict=True)
+    seen = [mine.referee_and_foreign_ms + other.foreign_device_ms for mine, other in both]
+    total = _beyond_claims(seen, turns.candidate, turns.batch) - _unclaimed_ms(
         turns.baseline, turns.batch, _referee
     )
     return {
@@ -345,7 +349,11 @@ def _unclaimed_ms(log: TurnLog, batch: Batch, clock: Clock) -> float:
 
     Of typical times and not the typical difference: lies in some turns would hide behind the others.
     """
-    return batch.typical(log.of(clock)) - batch.typical(log.of(_claimed)) * batch.calls / batch.count
+    return _beyond_claims(log.of(clock), log, batch)
+
+
+def _beyond_claims(seen: list[float], log: TurnLog, batch: Batch) -> float:
+    return batch.typical(seen) - batch.typical(log.of(_claimed)) * batch.calls / batch.count
 
 
 def _unclaimed_turns(log: TurnLog, batch: Batch) -> list[float]:

@@ -56,11 +56,15 @@ SINGLE_CALL_SHARE: Final = {"cpu": 0.15, "cuda": 0.25}
 LEAST_SINGLE_QUANTILE: Final = 0.1
 """Quantile of a CPU's single calls that counts. In 10 pairs of processes with the same code, 0.16 ms a
 call, the least differed by at most 0.03 ms beyond what batched ones differed."""
+HIDDEN_SINGLE_MS: Final = {"cpu": 0.1, "cuda": 0.03}
+"""Time of the least single calls, beyond the baseline's, that a process may leave unclaimed."""
 CLAIMED_SINGLE_MS: Final = {"cpu": 0.02, "cuda": 0.04}
 """Claimed time a single call may cost more: on a GPU a first launch or cold code, which a batch hides."""
 QUEUED_SINGLE_MS: Final = 0.002
 """The same of queued calls, beyond what the baseline's cost: 20 honest kernels of 7 to 25 µs on an H100 cost
 at most 1.0 µs more. Calls that overlap go free up to it."""
+WAKE_S: Final = 0.5e-3
+"""Time for a process to wake before the gate of a queued single call opens."""
 MEASURED_SINGLE_MS: Final = 0.1
 """Measured time a single call may cost more."""
 QUEUED_MEASURED_SINGLE_MS: Final = 0.2

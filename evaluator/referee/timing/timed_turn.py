@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -57,24 +58,30 @@ class TurnRunner:
             CandidateFailed: the worker failed or hung, changed its inputs, or went on after its answer.
         """
         worker, count = buffers.worker, recipe.count
+        on_cpu = self._device.torch_device.type == "cpu"
         worker.freeze()
         self._rehearse(buffers, recipe)
         memory = _TurnMemory(buffers, recipe, self._device, self._inputs, self._secret, is_warm=is_lone)
         gate = buffers.gate if self._queued else buffers.lone_gate if is_lone else None
         timeout_s = self._call_timeout_s * max(1.0, count / policy.CALLS_PER_TIMEOUT)
-        timed = TimedRun(memory.begin, memory.publish, memory.look, memory.withdraw, lead, gate)
+        memory.wakes_early = count == 1 and gate is not None and not on_cpu
+        wake = memory.wake if memory.wakes_early else None
+        timed = TimedRun(memory.begin, memory.publish, memory.look, memory.withdraw, lead, gate, wake)
         ran = buffers.run("m", count=count, timeout_s=timeout_s, timed=timed)
-        worker.freeze()
-        if self._device.torch_device.type == "cpu":
+        collected = time.perf_counter()
+        outputs = memory.copy_outputs()
+        if on_cpu:
             if self._memory_was_read and not memory.was_read:
                 raise CandidateFailed(Status.TAMPERED, "the process does not let its memory be looked at")
             self._memory_was_read |= memory.was_read
-        outputs = memory.copy_outputs()
         returned_ms = 0.0
         if overwrites:
             returned_ms = buffers.returned.take_back(self._secret, collect_ms=ran.collect_ms)
         else:
             buffers.returned.drop()
+        if not on_cpu:
+            # A GPU works on while its process is being frozen, for as long as a system call of it lasts.
+            returned_ms = memory.withdrawn_ms + (time.perf_counter() - collected) * 1e3
         turn = Turn(
             claimed_ms=ran.inner_ms + ran.copied_ms,
             # Copies come after the answer; `owning_ms` holds what they took beyond their claim.
@@ -139,6 +146,10 @@ class _TurnMemory:
         self.foreign_device_ms = 0.0
         """Time other processes used the device while the worker was idle."""
         self.competing = 0
+        self.withdrawn_ms = 0.0
+        """From the answer until the inputs were taken away, freezing the process included."""
+        self.wakes_early = False
+        """True if the process runs again before its gate opens: waking takes longer than a short call."""
         self._is_warm = is_warm
 
     def begin(self) -> None:
@@ -159,9 +170,15 @@ class _TurnMemory:
         """Write inputs, poison outputs."""
         self._write()
         self._device.finish()
-        self.foreign_device_ms += self._watch.stop()
+        if not self.wakes_early:
+            self.foreign_device_ms += self._watch.stop()
         if self._answer is not None:
             self.competing = competing_threads()
+
+    def wake(self) -> None:
+        """Watch the device while the process wakes behind its shut gate, where inputs are to be seen."""
+        time.sleep(policy.WAKE_S)
+        self.foreign_device_ms += self._watch.stop()
 
     def _write(self) -> None:
         self._source.publish(self._inputs, self._buffers.input_slots, self._recipe)
@@ -185,15 +202,17 @@ class _TurnMemory:
 
     def withdraw(self) -> None:
         """Take the inputs away once the calls are over: nothing is left to compute while collecting."""
+        answered = time.perf_counter()
+        self._watch.start()
         self._buffers.worker.freeze()
         if self._answer is not None and self._left.moved():
             raise CandidateFailed(Status.TAMPERED, _LATE)
         if self._given.moved():
             raise CandidateFailed(Status.INPUT_MUTATED, "inputs were changed by a timed call")
-        self._watch.start()
         self._take_away()
         self._device.finish()
         self.foreign_device_ms += self._watch.stop()
+        self.withdrawn_ms = (time.perf_counter() - answered) * 1e3
 
     def _take_away(self) -> None:
         slots = [self._buffers.input_slots[number] for number in self._buffers.changed]
@@ -206,6 +225,7 @@ class _TurnMemory:
         Behind them come the inputs that calls change, then the state after the last call, shape [1, *shape].
         """
         self._watch.start()
+        self._buffers.worker.freeze()
         copies = self._copies()
         self._device.finish()
         self.foreign_device_ms += self._watch.stop()

@@ -24,6 +24,7 @@ from kernelwright.evaluator.referee.worker.candidate_failure import CandidateFai
 from kernelwright.evaluator.referee.worker.launch_gate import LaunchGate
 from kernelwright.evaluator.referee.worker.worker_channel import WorkerChannel
 from kernelwright.evaluator.schema.errors import ProblemError
+from kernelwright.evaluator.schema.evaluation import Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,8 @@ class TimedRun:
     gate: LaunchGate | None
     """With one, all are queued on the device before their inputs exist and the clock starts, or as many as
     the process queues within a moment."""
+    wake: Callable[[], None] | None = None
+    """Called while the process wakes before the gate opens; None to let it wake on the clock."""
 
 
 class CallRunner:
@@ -120,6 +123,8 @@ class CallRunner:
         launch_ms = None if gate is None else self._queue(line, gate, run.count)
         self._channel.freeze()
         self._publish(timed, timeout_s)
+        if gate is not None and timed.wake is not None:
+            self._wake(timed.wake, gate, queued=launch_ms is not None)
         most_s = timeout_s + self._first_call_s(request)
         ran, outer_ms = self._timed_calls(line, gate, most_s, late=launch_ms is None, look=timed.look)
         result = self._after_calls(request, ran, outer_ms, timeout_s, timed.withdraw)
@@ -203,6 +208,14 @@ class CallRunner:
                 return None
             self._channel.read(self._channel.receive(policy.START_S), Queued)
             return (time.perf_counter_ns() - started) / 1e6
+
+    def _wake(self, wake: Callable[[], None], gate: LaunchGate, *, queued: bool) -> None:
+        """Let the process wake; raises CandidateFailed if it answers before its calls can begin."""
+        with gate.opened_on_failure():
+            self._channel.thaw()
+            wake()
+            if queued and self._channel.speaks(0.0):
+                raise CandidateFailed(Status.TAMPERED, "the process answered before its call could begin")
 
     def _publish(self, timed: TimedRun, timeout_s: float) -> None:
         """Write inputs; where that fails, the process must not wait for them, nor answer later."""

@@ -20,17 +20,24 @@ RATE = 4e9
 
 
 def test_what_fits_the_cache_has_no_floor():
-    assert floor_ms(2 * CACHE, cache_bytes=CACHE, bytes_per_ms=RATE) is None
+    assert floor_ms(2 * CACHE, calls=1, cache_bytes=CACHE, bytes_per_ms=RATE) is None
 
 
 def test_the_floor_is_below_the_time_at_measured_bandwidth():
-    floor = floor_ms(1024 * MEBIBYTE, cache_bytes=CACHE, bytes_per_ms=RATE)
+    floor = floor_ms(1024 * MEBIBYTE, calls=1, cache_bytes=CACHE, bytes_per_ms=RATE)
     assert floor == pytest.approx(COPY_RATE_SHARE * 924 * MEBIBYTE / RATE)
+
+
+def test_a_batch_of_small_calls_is_more_than_the_cache_holds():
+    moved = 24 * MEBIBYTE
+    assert floor_ms(moved, calls=4, cache_bytes=CACHE, bytes_per_ms=RATE) is None
+    floor = floor_ms(moved, calls=100, cache_bytes=CACHE, bytes_per_ms=RATE)
+    assert floor == pytest.approx(COPY_RATE_SHARE * 23 * MEBIBYTE / RATE)
 
 
 def test_a_copy_at_full_bandwidth_is_believed():
     moved = 1024 * MEBIBYTE
-    floor = floor_ms(moved, cache_bytes=CACHE, bytes_per_ms=RATE)
+    floor = floor_ms(moved, calls=1, cache_bytes=CACHE, bytes_per_ms=RATE)
     assert contradiction(Plausibility(bytes_moved=moved, floor_ms=floor), moved / RATE) == ""
 
 

@@ -214,13 +214,18 @@ def test_getting_ready_as_long_as_the_baseline_is_not():
     assert _scored(candidate, baseline) == (0.5, "inner")
 
 
-def test_taking_the_device_while_the_baseline_has_its_turn_excuses_nothing():
+@pytest.mark.parametrize(
+    ("taken", "call_ms"), [((True, False), 1.0), ((False, True), 1.0), ((True, True), 1.5)]
+)
+def test_taking_the_device_is_part_of_the_time_whoever_has_the_turn(taken, call_ms):
+    """A candidate's work may go on while the baseline has its turn."""
     candidate, baseline = (_log(5.0, claimed=1.0, wander_ms=0.02) for _ in range(2))
-    for log in (candidate, baseline):
-        _besides(log, "foreign_device_ms", 5.0, 0.1)
+    for log, takes in zip((candidate, baseline), taken, strict=True):
+        if takes:
+            _besides(log, "foreign_device_ms", 5.0, 0.1)
     median_ms, clock = _scored(candidate, baseline, kind="cuda")
     assert clock == "outer"
-    assert median_ms == pytest.approx(1.0, rel=0.05)
+    assert median_ms == pytest.approx(call_ms, rel=0.05)
 
 
 def test_a_lone_call_that_works_ahead_while_it_is_queued_scores_as_it_costs():
@@ -309,13 +314,28 @@ def _many_singles(log: TurnLog, lone_ms: float, *, answered_ms: float = 0.2) -> 
     return log
 
 
-@pytest.mark.parametrize(("queued", "clock"), [(True, "inner"), (False, "single")])
-def test_a_queue_that_wakes_its_process_late_is_no_merged_work(queued, clock):
-    """A lone call is answered 0.16 ms later than one of a batch, and claims no more."""
-    candidate, baseline = (_many_singles(_log(1.0, claimed=1.0, wander_ms=1e-3), 0.1) for _ in range(2))
-    _many_singles(candidate, 0.1, answered_ms=0.36)
-    turns = PairedTurns(Batch("cuda", 10, queued=queued), candidate, baseline)
+@pytest.mark.parametrize(("late_ms", "clock"), [(0.02, "inner"), (0.06, "single")])
+def test_a_queued_lone_call_that_is_answered_later_than_it_claims_holds_merged_work(late_ms, clock):
+    """Both processes were awake when their gate opened."""
+    candidate, baseline = (_many_singles(_log(0.1, claimed=1.0, wander_ms=1e-3), 0.01) for _ in range(2))
+    _many_singles(candidate, 0.01, answered_ms=0.2 + late_ms)
+    turns = PairedTurns(Batch("cuda", 10, queued=True), candidate, baseline)
     assert candidate_timing(turns).clock == clock
+
+
+def test_work_in_a_lone_call_beside_its_clock_is_merged_work():
+    candidate, baseline = (_many_singles(_log(0.1, claimed=1.0, wander_ms=1e-3), 0.01) for _ in range(2))
+    candidate.single_calls[:] = [replace(turn, foreign_device_ms=0.06) for turn in candidate.single_calls]
+    turns = PairedTurns(Batch("cuda", 10, queued=True), candidate, baseline)
+    assert candidate_timing(turns).clock == "single"
+
+
+def test_lone_calls_that_some_are_longer_for_no_work_hide_none_in_the_others():
+    candidate, baseline = (_many_singles(_log(0.1, claimed=1.0, wander_ms=1e-3), 0.01) for _ in range(2))
+    _many_singles(candidate, 0.05)
+    candidate.single_calls[::2] = [replace(turn, claimed_ms=0.6) for turn in candidate.single_calls[::2]]
+    timing = candidate_timing(PairedTurns(Batch("cuda", 10, queued=True), candidate, baseline))
+    assert timing.charges["alone"] == pytest.approx(0.04, rel=0.1)
 
 
 def test_many_lone_calls_may_cost_more_where_the_baselines_do_too():

@@ -120,6 +120,47 @@ def test_who_waits_for_the_device_is_let_go_on(monkeypatch, replies):
     assert int(shut.word) == shut.ticket
 
 
+def _run_awake(behave: Callable[[Channel], None], events: list[str], wake_s: float = 0.0) -> LaunchGate:
+    worker = _worker(behave, events, "candidate")
+    shut = LaunchGate(0, torch.zeros(1, dtype=torch.int32))
+
+    def wake() -> None:
+        assert int(shut.word) < shut.ticket
+        events.append("wake")
+        time.sleep(wake_s)
+
+    publish = functools.partial(events.append, "publish")
+    timed = TimedRun(lambda: None, publish, None, lambda: events.append("withdraw"), 0, shut, wake)
+    try:
+        worker.runner.run(RUN, 5.0, timed)
+    finally:
+        worker.close()
+        assert int(shut.word) == shut.ticket
+    return shut
+
+
+def test_who_is_to_be_awake_wakes_before_the_gate_opens():
+    def behave(channel: Channel) -> None:
+        channel.receive(30)
+        channel.send(Queued().to_json())
+        while "wake" not in events:
+            time.sleep(0.01)
+        time.sleep(0.05)
+        channel.send(RAN.to_json())
+        channel.receive(30)
+        channel.send(COLLECTED.to_json())
+
+    events: list[str] = []
+    _run_awake(behave, events)
+    assert events == ["freeze", "publish", "thaw", "wake", "withdraw"]
+
+
+def test_an_answer_before_the_gate_opens_is_none():
+    with pytest.raises(CandidateFailed, match="answered before its call could begin") as raised:
+        _run_awake(_says(Queued(), RAN), [], wake_s=0.2)
+    assert raised.value.status is Status.TAMPERED
+
+
 @pytest.mark.parametrize("replies", [(RAN, RAN), (Queued(), Queued(), RAN)])
 def test_an_answer_before_its_inputs_is_none(replies):
     with pytest.raises(CandidateFailed, match="an answer out of order") as raised:
