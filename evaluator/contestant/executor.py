@@ -190,8 +190,12 @@ class Contestant:
         self._returned, self._held = [], ()
         layout, gate = self._layouts[request.layout], self._gate(request)
         model, guarded = self._models[request.model], self._guarded
-        if gate is not None and layout.device.type == "cpu":
-            self._wait_warm(request, layout, gate)
+        if gate is not None and request.waits:
+            if layout.device.type == "cpu":
+                self._warm_up(request, layout)
+            gate.queued()
+            self._device.waits_for(gate.word, gate.value)
+            self._device.synchronize()
             gate = None
         try:
             with contextlib.nullcontext() if guarded is None else guarded.around(model):
@@ -202,8 +206,8 @@ class Contestant:
             raise
         return wire.Ran(inner_ms=called.inner_ms, places=called.places)
 
-    def _wait_warm(self, request: wire.Run, layout: CallLayout, gate: GateWait) -> None:
-        """Make calls on copies of what lies there, so that caches and threads are as in a batch; wait."""
+    def _warm_up(self, request: wire.Run, layout: CallLayout) -> None:
+        """Make calls on copies of what lies there, so that caches and threads are as in a batch."""
         until = time.monotonic() + WARM_UP_S
         for _ in range(WARM_UPS):
             args, kwargs = layout.private(request.first, lambda number, tensor: tensor.clone())
@@ -213,8 +217,6 @@ class Contestant:
                 self._before.restore()
             if time.monotonic() > until:
                 break
-        gate.queued()
-        self._device.waits_for(gate.word, gate.value)
 
     def _own(self, request: wire.Own) -> wire.Owned:
         layout = self._layouts[request.layout]

@@ -216,6 +216,8 @@ class Run(ContestantRequest[Ran]):
     """The block whose first word the calls wait for; None without a gate."""
     gate_value: Number = 0
     """The value that word has to reach."""
+    waits: bool = False
+    """The process itself waits for it before it makes any call."""
 
 
 class Own(ContestantRequest[Owned]):

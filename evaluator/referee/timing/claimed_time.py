@@ -292,12 +292,7 @@ def _single_call_excess(turns: PairedTurns, clock: Clock, calls: int) -> TimeExc
 
 
 def _hidden_in_single_calls(turns: PairedTurns) -> TimeExcess:
-    """Compare what the least single calls leave unclaimed: the same messages for both workers.
-
-    On a GPU those of calls that are not queued hold launches, which differ.
-    """
-    if turns.batch.kind == "cuda" and not turns.batch.queued:
-        return TimeExcess(0.0, 0.0)
+    """Compare what the least single calls leave unclaimed: the same messages for both workers."""
     logs = (turns.candidate.single_calls, turns.baseline.single_calls)
     candidate, baseline = (
         [turn.answered_ms + turn.foreign_device_ms - turn.claimed_ms for turn in log] for log in logs

@@ -64,7 +64,7 @@ QUEUED_SINGLE_MS: Final = 0.002
 """The same of queued calls, beyond what the baseline's cost: 20 honest kernels of 7 to 25 µs on an H100 cost
 at most 1.0 µs more. Calls that overlap go free up to it."""
 WAKE_S: Final = 0.5e-3
-"""Time for a process to wake before the gate of a queued single call opens."""
+"""Time for a process to wake before the gate of a single call opens, on a GPU."""
 MEASURED_SINGLE_MS: Final = 0.1
 """Measured time a single call may cost more."""
 QUEUED_MEASURED_SINGLE_MS: Final = 0.2

@@ -51,8 +51,8 @@ class TurnRunner:
         """Freeze, publish, poison, thaw, run, freeze, withdraw, collect, freeze, copy and overwrite outputs.
 
         No call is made beside these: what a process does ahead of its calls should be on a clock. Without
-        `overwrites`, outputs are dropped and their ownership is not looked at. A call that `is_lone` on a CPU
-        finds its process as warm as in the middle of a batch.
+        `overwrites`, outputs are dropped and their ownership is not looked at. A call that `is_lone` finds a
+        process that is awake and, on a CPU, as warm as in the middle of a batch.
 
         Raises:
             CandidateFailed: the worker failed or hung, changed its inputs, or went on after its answer.
@@ -61,12 +61,22 @@ class TurnRunner:
         on_cpu = self._device.torch_device.type == "cpu"
         worker.freeze()
         self._rehearse(buffers, recipe)
-        memory = _TurnMemory(buffers, recipe, self._device, self._inputs, self._secret, is_warm=is_lone)
+        memory = _TurnMemory(
+            buffers, recipe, self._device, self._inputs, self._secret, is_warm=is_lone and on_cpu
+        )
         gate = buffers.gate if self._queued else buffers.lone_gate if is_lone else None
         timeout_s = self._call_timeout_s * max(1.0, count / policy.CALLS_PER_TIMEOUT)
-        memory.wakes_early = count == 1 and gate is not None and not on_cpu
-        wake = memory.wake if memory.wakes_early else None
-        timed = TimedRun(memory.begin, memory.publish, memory.look, memory.withdraw, lead, gate, wake)
+        memory.wakes_early = is_lone and gate is not None and not on_cpu
+        timed = TimedRun(
+            memory.begin,
+            memory.publish,
+            memory.look,
+            memory.withdraw,
+            lead,
+            gate,
+            on_host=not self._queued,
+            wake=memory.wake if memory.wakes_early else None,
+        )
         ran = buffers.run("m", count=count, timeout_s=timeout_s, timed=timed)
         collected = time.perf_counter()
         outputs = memory.copy_outputs()

@@ -99,7 +99,7 @@ class InterleavedTimer:
             spiked = self._next_kind()
             turns.add_batch(*self._turn(candidate, baseline, self.batch.calls, spiked=spiked), spiked=spiked)
             while self._wants_single_call(turns):
-                turns.add_single_call(*self._turn(candidate, baseline, 1))
+                turns.add_single_call(*self._turn(candidate, baseline, 1, is_lone=True))
             if self._varies and self._secret.random() < policy.VARIED_TURN_CHANCE:
                 self._turn(candidate, baseline, self._secret.choice((1, self.batch.calls)), varied=True)
             for trials in hidden.pop(len(turns.candidate.batches), ()):
@@ -205,10 +205,12 @@ class InterleavedTimer:
         is_lone: bool = False,
     ) -> tuple[Turn, Turn]:
         """Run both once, in random order, on the same inputs, and compare their outputs."""
+        # On a CPU lone calls come last, where many near one earlier call would stand out.
+        earlier = None if is_lone and self.batch.kind == "cpu" else self._earlier.get(spiked)
         recipe = (
             self._inputs.varied_recipe(calls)
             if varied
-            else self._inputs.recipe(calls, None if is_lone else self._earlier.get(spiked), spiked=spiked)
+            else self._inputs.recipe(calls, earlier, spiked=spiked)
         )
         lead = self.batch.lead if calls == self.batch.calls else 0
         order = [candidate, baseline]

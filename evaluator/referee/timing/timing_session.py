@@ -115,10 +115,10 @@ class TimingSession:
             buffers.free()
             raise
         shut = gate(worker.blocks, buffers.gate_block)
-        if self.kind == "cpu":
+        if self.kind == "cpu" or self.device.waits_for(shut.word, 0):
             buffers.lone_gate = shut
-        elif self.device.waits_for(shut.word, 0):
-            buffers.queue_behind(shut)
+        if self.kind != "cpu":
+            buffers.queue_behind(buffers.lone_gate)
         return buffers
 
     def set_reference_time(self, reference_ms: float, *, fastest_share: float) -> None:

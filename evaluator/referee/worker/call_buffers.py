@@ -42,7 +42,7 @@ class CallBuffers:
     gate: LaunchGate | None = None
     """The calls are queued behind it; None where they cannot be."""
     lone_gate: LaunchGate | None = None
-    """A lone call on a CPU waits for it in a process that is warm."""
+    """A lone call that is not queued waits for it in its process, which is awake by then."""
     gate_block: int | None = None
     """The block of the word that a gate waits for."""
     returned: ReturnedOutputs = field(init=False)

@@ -5,8 +5,9 @@ by a tenth as long as they live. With the launches over before the clock starts,
 time, which hardly differs. And nobody can work ahead: inputs are written when all is queued, and the write
 that opens the gate follows them.
 
-On a CPU a gate stands before a lone call: the process has made calls on other inputs until it waits, so that
-its caches and threads are as in the middle of a batch.
+Where nothing is queued, the process of a lone call waits at the gate itself, so that it is awake when the
+clock starts. On a CPU it has made calls on other inputs before: caches and threads are as in the middle of a
+batch.
 """
 
 from __future__ import annotations

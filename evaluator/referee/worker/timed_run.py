@@ -69,6 +69,8 @@ class TimedRun:
     gate: LaunchGate | None
     """With one, all are queued on the device before their inputs exist and the clock starts, or as many as
     the process queues within a moment."""
+    on_host: bool = False
+    """True if the process itself waits for the gate, not what it queued."""
     wake: Callable[[], None] | None = None
     """Called while the process wakes before the gate opens; None to let it wake on the clock."""
 
@@ -115,6 +117,7 @@ class CallRunner:
             ready=ready,
             gate_block=None if gate is None else gate.block,
             gate_value=0 if gate is None else gate.shut(),
+            waits=gate is not None and timed.on_host,
         )
         # Beside the calls' clock, or a candidate could skip it and bank the time.
         setup_ms = self._make_ready(request, timeout_s) if ready else 0.0

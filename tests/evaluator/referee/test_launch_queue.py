@@ -130,7 +130,8 @@ def _run_awake(behave: Callable[[Channel], None], events: list[str], wake_s: flo
         time.sleep(wake_s)
 
     publish = functools.partial(events.append, "publish")
-    timed = TimedRun(lambda: None, publish, None, lambda: events.append("withdraw"), 0, shut, wake)
+    withdraw = functools.partial(events.append, "withdraw")
+    timed = TimedRun(lambda: None, publish, None, withdraw, 0, shut, wake=wake)
     try:
         worker.runner.run(RUN, 5.0, timed)
     finally:
