@@ -118,6 +118,9 @@ class EventLoop:
         due = [entry for entry in self._paused if entry[0] <= now]
         self._paused = [entry for entry in self._paused if entry[0] > now]
         for descriptor, read in [*new, *(entry[1:] for entry in due)]:
+            if descriptor in self._selector.get_map():
+                # Its number was another's, who closed it unread: nobody waits for a stream on a busy machine.
+                self._selector.unregister(descriptor)
             self._selector.register(descriptor, selectors.EVENT_READ, read)
 
     def _timeout(self) -> float | None:
