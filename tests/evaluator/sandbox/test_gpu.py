@@ -137,7 +137,7 @@ def test_compute_sanitizer_runs_when_nested(
         "__global__ void f(float *x) { x[threadIdx.x + 1024] = 1.0f; }\n"
         "int main() { float *x; cudaMalloc(&x, 4096); f<<<1, 32>>>(x); return cudaDeviceSynchronize(); }\n"
     )
-    program = Path("/var/tmp") / f"kernelwright-{tmp_path.name}"
+    program = Path("/var/tmp") / f"kernelwright-{os.getpid()}-{tmp_path.name}"
     subprocess.run((nvcc, "-o", program, source), check=True)
     try:
         program.chmod(0o755)
