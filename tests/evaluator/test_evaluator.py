@@ -48,7 +48,7 @@ PROBLEM = problem_from_source(
 )
 
 QUICK = EvaluationConfig(
-    baselines=("eager",), target_ms=20, max_turns=6, limits=Limits(call_s=8, load_s=30, memory_gib=2)
+    baselines=("eager",), target_ms=20, max_turns=4, limits=Limits(call_s=5, load_s=30, memory_gib=2)
 )
 UNTIMED = QUICK.model_copy(update={"measure": False})
 
