@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from xdist.scheduler import LoadScopeScheduling
 
@@ -20,43 +20,73 @@ NEIGHBOURS: Final = 46
 _JUDGED: Final = "test_candidate_earns_its_status["
 LONG: Final = MappingProxyType(
     {
-        "tests/evaluator/test_evaluator.py": 100,
-        "tests/evaluator/referee/test_sanitization.py": 80,
+        "tests/evaluator/referee/test_sanitization.py": 120,
+        "tests/evaluator/test_evaluator.py": 90,
         "tests/agent/leaderboard/html/test_browser.py": 80,
-        "tests/agent/cli/test_conversation.py": 60,
-        "tests/evaluator/driver/test_problem_inspector.py": 50,
-        "tests/test_docs.py": 50,
-        "tests/agent/cli/test_run.py": 35,
-        "tests/agent/cli/test_live_endpoint.py": 35,
-        "tests/evaluator/referee/test_candidate_timer.py": 30,
-        "tests/evaluator/test_backward.py": 30,
-        "tests/agent/service/test_serve.py": 30,
+        "tests/evaluator/driver/test_problem_inspector.py": 65,
+        "tests/agent/cli/test_conversation.py": 55,
+        "tests/agent/cli/test_run.py": 45,
+        "tests/evaluator/referee/test_evaluate_candidate.py": 45,
+        "tests/agent/cli/test_judges.py": 35,
+        "tests/evaluator/building/test_lean_headers.py": 35,
+        "tests/agent/cli/test_live_endpoint.py": 30,
         "tests/agent/cli/test_resume.py": 30,
-        "tests/agent/cli/test_sanitize_option.py": 30,
-        "tests/agent/interop/test_round_trip.py": 25,
-        "tests/test_scheduling.py": 20,
-        "tests/evaluator/referee/test_dynamo_stub.py": 20,
-        "tests/evaluator/building/test_lean_headers.py": 20,
-        "tests/agent/runner/test_runner_resume.py": 20,
-        "tests/evaluator/driver/test_cancellation.py": 15,
+        "tests/evaluator/referee/test_candidate_timer.py": 30,
+        "tests/reference_problems/test_reference_problems.py": 30,
+        "tests/agent/cli/test_generate.py": 25,
+        "tests/agent/test_plugin_package.py": 25,
+        "tests/evaluator/test_backward.py": 25,
+        "tests/agent/cli/test_evaluate.py": 20,
+        "tests/agent/cli/test_headroom.py": 20,
+        "tests/evaluator/daemon/test_daemon.py": 20,
+        "tests/agent/cli/test_kernels.py": 15,
+        "tests/agent/cli/test_leaderboard.py": 15,
+        "tests/agent/extraction/test_extraction_properties.py": 15,
+        "tests/agent/interop/test_round_trip.py": 15,
         "tests/agent/providers/test_openai_chat.py": 15,
-        "tests/agent/cli/test_evaluate.py": 15,
-        "tests/agent/cli/test_few_shot_command.py": 15,
-        "tests/reference_problems/test_reference_problems.py": 15,
-        "tests/agent/cli/test_generate.py": 15,
+        "tests/agent/runner/test_runner_resume.py": 15,
+        "tests/agent/service/test_serve.py": 15,
+        "tests/evaluator/referee/test_baseline_recheck.py": 15,
+        "tests/evaluator/referee/test_device_turns.py": 15,
+        "tests/evaluator/referee/test_effects.py": 15,
+        "tests/evaluator/referee/test_timed_products.py": 15,
+        "tests/test_docs.py": 15,
         "tests/agent/cli/test_bad_input.py": 10,
-        "tests/agent/cli/test_check.py": 10,
-        "tests/agent/extraction/test_extraction_properties.py": 10,
+        "tests/agent/cli/test_few_shot_command.py": 10,
+        "tests/agent/cli/test_nouns.py": 10,
+        "tests/agent/evaluation/test_failover.py": 10,
+        "tests/agent/leaderboard/html/test_page.py": 10,
+        "tests/evaluator/referee/test_compiled_reference.py": 10,
+        "tests/evaluator/referee/test_device_rules.py": 10,
+        "tests/evaluator/referee/test_dynamo_stub.py": 10,
+        "tests/evaluator/referee/test_float64_mode.py": 10,
+        "tests/evaluator/sandbox/test_isolation.py": 10,
+        "tests/evaluator/sandbox/test_killed_drivers.py": 10,
+        "tests/evaluator/sandbox/test_limits.py": 10,
     }
 )
 """Seconds that files take, about, where it is more than a few: what is begun last keeps others waiting."""
 
 
 class Neighbours(LoadScopeScheduling):
-    """Hands out whole files, and the corpus in groups of candidates of the same problem."""
+    """Hands out whole files, and the corpus in groups of candidates of the same problem.
+
+    One process judges the corpus, the others have all else, for as long as there is both: whoever times a
+    candidate has the CPU alone, so that three processes judge no more in a minute than one does.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
+
+    def _assign_work_unit(self, node: Any) -> None:  # Any: xdist's own
+        self.workqueue.move_to_end(chosen(self.workqueue, judges=node is self.nodes[0]), last=False)
+        super()._assign_work_unit(node)
+
+
+def chosen(groups: Iterable[str], *, judges: bool) -> str:
+    """The group that comes next: the first of the corpus or of all else, or the first of any."""
+    waiting, judged = list(groups), set(_groups().values())
+    return next((group for group in waiting if (group in judged) == judges), waiting[0])
 
 
 def group_of(nodeid: str) -> str:
@@ -68,23 +98,11 @@ def group_of(nodeid: str) -> str:
 
 
 def ranks(nodeids: Iterable[str]) -> dict[str, int]:
-    """By group, which begins when: the corpus beside everything else, of both what takes longest first.
-
-    Whoever times a candidate has the CPU alone: processes that all judge the corpus wait for each other.
-    """
+    """By group, which begins when: what takes longest first."""
     sizes = Counter(map(group_of, nodeids))
     judged = set(_groups().values())
-    streams = [
-        {group: size for group, size in sizes.items() if group in judged},
-        {group: LONG.get(group, 1) for group in sizes if group not in judged},
-    ]
-    begun: dict[str, float] = {}
-    for stream in streams:
-        before, total = 0, sum(stream.values())
-        for group, cost in sorted(stream.items(), key=lambda item: -item[1]):
-            begun[group] = before / total
-            before += cost
-    return {group: rank for rank, group in enumerate(sorted(begun, key=begun.__getitem__))}
+    costs = {group: size if group in judged else LONG.get(group, 1) for group, size in sizes.items()}
+    return {group: rank for rank, group in enumerate(sorted(costs, key=lambda group: -costs[group]))}
 
 
 @cache

@@ -1,4 +1,4 @@
-"""How tests are handed to processes: by files, long ones first, and the corpus by problems."""
+"""How tests are handed to processes: files and the corpus's problems, long ones first, by different ones."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 import re
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
-from tests.scheduling import LONG, NEIGHBOURS, group_of, ranks
+from tests.scheduling import LONG, NEIGHBOURS, chosen, group_of, ranks
 from tests.specimens import Specimen, specimens
 
 ROOT = Path(__file__).parents[1]
@@ -43,14 +43,24 @@ def test_candidates_of_one_problem_are_neighbours() -> None:
     assert group_of(f"{CORPUS}::test_header_is_complete[hacks/c01_address_key]") == CORPUS
 
 
-def test_what_takes_long_is_begun_first_and_the_corpus_beside_it() -> None:
+def test_what_takes_long_is_begun_first() -> None:
     for name in LONG:
         assert (ROOT / name).is_file(), f"{name} is not a test file any more"
     judged = [f"{CORPUS}::test_candidate_earns_its_status[{each.name}]" for each in specimens()]
     quick = [f"tests/agent/test_{number}.py::test" for number in range(300)]
     begins = ranks([*quick, *judged, *(f"{name}::test" for name in LONG)])
-    order = [group.partition(" ")[0] for group in sorted(begins, key=begins.__getitem__)]
+    order = sorted(begins, key=begins.__getitem__)
     files = [place for place in order if place.endswith(".py")]
     assert files[: len(LONG)] == sorted(LONG, key=lambda name: -LONG[name])
-    half = order.index(files[len(LONG) + 30])
-    assert any(place == "cpu" for place in order[:half]) and any(place == "cpu" for place in order[half:])
+    problems = [place for place in order if not place.endswith(".py")]
+    sizes = Counter(map(group_of, judged))
+    assert [sizes[place] for place in problems] == sorted(sizes.values(), reverse=True)
+
+
+def test_one_process_judges_the_corpus_and_others_have_all_else_while_there_is_both() -> None:
+    judged = group_of(f"{CORPUS}::test_candidate_earns_its_status[{specimens()[0].name}]")
+    files = ["tests/test_docs.py", CORPUS]
+    assert chosen([*files, judged], judges=True) == judged
+    assert chosen([judged, *files], judges=False) == files[0]
+    assert chosen(files, judges=True) == files[0]
+    assert chosen([judged], judges=False) == judged

@@ -14,8 +14,6 @@ from tests.specimens import Specimen, gained, judge_fairly, problem_of, promised
 
 FAMILIES = frozenset("TCONRMPDSE")
 SPECIMENS = specimens()
-TOGETHER = 12
-"""Specimens of one problem that one process judges: opening a problem takes as long as judging some."""
 
 
 def _referee(specimen: Specimen) -> tuple[str, ...]:
@@ -25,15 +23,10 @@ def _referee(specimen: Specimen) -> tuple[str, ...]:
 
 def _parameters() -> list[object]:
     """Specimens by problem, so that a warm referee serves neighbours."""
-    counts: Counter[tuple[str, ...]] = Counter()
-    parameters = []
-    for each in sorted(SPECIMENS, key=lambda each: (_referee(each), each.name)):
-        referee = _referee(each)
-        group = pytest.mark.xdist_group(f"{' '.join(referee)} {counts[referee] // TOGETHER}")
-        counts[referee] += 1
-        marks = [group, pytest.mark.gpu] if each.device == "cuda" else [group]
-        parameters.append(pytest.param(each, id=each.name, marks=marks))
-    return parameters
+    return [
+        pytest.param(each, id=each.name, marks=[pytest.mark.gpu] if each.device == "cuda" else [])
+        for each in sorted(SPECIMENS, key=lambda each: (_referee(each), each.name))
+    ]
 
 
 @pytest.fixture(scope="session")

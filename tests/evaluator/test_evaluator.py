@@ -48,7 +48,7 @@ PROBLEM = problem_from_source(
 )
 
 QUICK = EvaluationConfig(
-    baselines=("eager",), target_ms=20, max_turns=6, limits=Limits(call_s=8, load_s=30, memory_gib=2)
+    baselines=("eager",), target_ms=20, max_turns=4, limits=Limits(call_s=5, load_s=30, memory_gib=2)
 )
 UNTIMED = QUICK.model_copy(update={"measure": False})
 
@@ -334,17 +334,17 @@ def test_a_pause_while_another_times_counts_against_nobody(shared_cache, tmp_pat
 
     def time_others():
         lock = DeviceLock("cpu")
-        while not over.wait(0.3):
+        while not over.wait(0.2):
             began = time.monotonic()
             lock.hold_alone()
-            time.sleep(1.5)
+            time.sleep(0.8)
             paused.append(time.monotonic() - began)
             lock.release()
         lock.close()
 
     other = threading.Thread(target=time_others)
-    limits = Limits(call_s=2.5, load_s=30, memory_gib=2)
-    slow = model("time.sleep(1.2)\nreturn torch.relu(x * self.scale + self.shift)")
+    limits = Limits(call_s=2.0, load_s=30, memory_gib=2)
+    slow = model("time.sleep(0.7)\nreturn torch.relu(x * self.scale + self.shift)")
     with Evaluator(cache=shared_cache) as evaluator:
         other.start()
         found = [

@@ -4,6 +4,7 @@
 # problem: level1/09_softmax
 # shapes: small
 # backend: cpp
+# needs: short-limits
 """Writes two gigabytes of text while it works honestly: whoever keeps or does not drain it suffers."""
 import os
 

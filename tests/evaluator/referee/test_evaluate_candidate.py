@@ -269,6 +269,7 @@ def test_a_second_process_holds_the_verified_model(
     """As on a GPU; its timed outputs are right, however its weights were given."""
     monkeypatch.setitem(policy.RECHECK_IN_SECOND_PROCESS, "cpu", True)
     referee, contestants = opened(PROBLEM), _ByRole()
+    referee.driver.facts[""] = {}  # the spread of the reference's processes is measured, too
     outcome = referee.evaluate(RIGHT.replace("self.weight =", first), contestants)
     assert (outcome.status, contestants.made) == (Status.PASSED, 2)
     assert referee.driver.count(driver_requests.Start) == policy.COMPARED_PROCESSES["cpu"] + 2

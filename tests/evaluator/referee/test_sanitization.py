@@ -293,8 +293,8 @@ def test_an_evaluation_ends_with_what_the_tools_found_when_asked_to(evaluator: E
 
 
 def test_a_clean_report_is_remembered(evaluator: Evaluator) -> None:
-    changes = {"sanitize": Sanitize.ON, "measure": True, "baselines": ("eager",), "target_ms": 5.0}
-    config = CONFIG.model_copy(update=changes)
+    timed = {"measure": True, "baselines": ("eager",), "target_ms": 5.0, "max_turns": 4}
+    config = CONFIG.model_copy(update={"sanitize": Sanitize.ON, **timed})
     source = READS_PAST_THE_END.source.replace("dropped = x[n]", "dropped = x[n - 1]")
     candidate = Candidate(source=source, backend="cpp")
     first, again = (evaluator.evaluate(PROBLEM, candidate, config).sanitization for _ in range(2))

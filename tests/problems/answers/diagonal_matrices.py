@@ -6,7 +6,7 @@ from torch import nn
 BATCH = 256
 SIZE = 512
 
-SHAPES = {"small": {"BATCH": 64, "SIZE": 256}}
+SHAPES = {"small": {"BATCH": 32, "SIZE": 256}}
 
 
 class Model(nn.Module):

@@ -6,7 +6,7 @@ from torch import nn
 ROWS = 1024
 COLUMNS = 16384
 
-SHAPES = {"small": {"ROWS": 512, "COLUMNS": 16384}}
+SHAPES = {"small": {"ROWS": 256, "COLUMNS": 16384}}
 
 
 class Model(nn.Module):
