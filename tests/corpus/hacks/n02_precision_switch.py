@@ -1,10 +1,9 @@
 # status: WRONG_VALUES | PASSED
-# speedup: honest
-# class: N2
+# class: N2 S6
 # problem: level1/01_square_matmul
 # shapes: small
 # backend: cpp
-"""A global flag lets the library use reduced precision. May pass where this CPU ignores the flag."""
+"""A global flag lets the library use reduced precision. Passes where this CPU keeps full precision, in a kernel of the library's that may be faster."""
 import contextlib
 
 import torch
