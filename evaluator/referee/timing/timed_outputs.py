@@ -31,6 +31,7 @@ from kernelwright.evaluator.referee.correctness.policy import (
     EXACT_LIMIT,
     FLIP_LEEWAY,
     MAX_DOUBTED_CALLS,
+    MAX_DOUBTED_SHARE,
     MAX_UNSETTLED,
     NEARLY_MEAN,
     PRECISE_TYPES,
@@ -139,6 +140,7 @@ class TimedOutputs:
         `earlier` holds, by output, the elements that flipped since timing began.
         """
         total, doubted = dict(earlier), 0
+        most_doubted = max(MAX_DOUBTED_CALLS, MAX_DOUBTED_SHARE * recipe.count)
         for index, (own, other) in enumerate(zip(candidate, baseline, strict=True)):
             if own.numel() == 0:
                 continue
@@ -161,7 +163,7 @@ class TimedOutputs:
                 total[index] = flipped + found.flipped
                 calls = [part.start + call for call in found.beyond]
                 doubted += len(calls)
-                is_doubtful = bool(calls) and doubted <= MAX_DOUBTED_CALLS
+                is_doubtful = bool(calls) and doubted <= most_doubted
                 if found.mismatch and not (is_doubtful and self._are_correct(candidate, recipe, calls)):
                     place = f"timed calls {part.start + 1} to {part.start + len(own[rows])}"
                     return OutputComparison(f"{leaf.name}, {place}: {found.mismatch}", total)

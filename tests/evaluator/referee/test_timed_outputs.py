@@ -67,6 +67,18 @@ def test_calls_that_err_more_than_the_draws_let_expect_are_compared_with_exact_o
     assert len(asked) == 1
 
 
+def test_more_calls_of_a_large_batch_may_err_more():
+    inputs, asked = made_inputs(), []
+    outputs = TimedOutputs(inputs, limit=LOOSE, is_correct=lambda *call: not asked.append(call))
+    right = torch.zeros(32, 8, 64)
+    own = right.clone()
+    own[::5, 3] = 1.0
+    assert outputs.compare([own], [right], inputs.recipe(32), {}).mismatch == ""
+    assert len(asked) == 7
+    own[::3, 3] = 1.0
+    assert outputs.compare([own], [right], inputs.recipe(32), {}).mismatch
+
+
 def test_what_all_calls_left_behind_errs_by_what_each_of_them_may():
     inputs = made_inputs()
     outputs, recipe = TimedOutputs(inputs, limit=LOOSE), inputs.recipe(16)
