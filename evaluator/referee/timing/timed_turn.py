@@ -214,14 +214,16 @@ class _TurnMemory:
         """Take the inputs away once the calls are over: nothing is left to compute while collecting."""
         answered = time.perf_counter()
         self._watch.start()
-        self._buffers.worker.freeze()
-        if self._answer is not None and self._left.moved():
-            raise CandidateFailed(Status.TAMPERED, _LATE)
-        if self._given.moved():
-            raise CandidateFailed(Status.INPUT_MUTATED, "inputs were changed by a timed call")
-        self._take_away()
-        self._device.finish()
-        self.foreign_device_ms += self._watch.stop()
+        try:
+            self._buffers.worker.freeze()
+            if self._answer is not None and self._left.moved():
+                raise CandidateFailed(Status.TAMPERED, _LATE)
+            if self._given.moved():
+                raise CandidateFailed(Status.INPUT_MUTATED, "inputs were changed by a timed call")
+            self._take_away()
+            self._device.finish()
+        finally:
+            self.foreign_device_ms += self._watch.stop()
         self.withdrawn_ms = (time.perf_counter() - answered) * 1e3
 
     def _take_away(self) -> None:
