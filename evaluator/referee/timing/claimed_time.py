@@ -246,11 +246,12 @@ def forged_clock(turns: PairedTurns) -> str:
     )
 
 
-def merged_work_ms(turns: PairedTurns) -> float:
+def merged_work_ms(turns: PairedTurns, *, tolerance: float = 1.0) -> float:
     """Time that a single call costs beyond a batched one, and beyond the baseline's: work done once a batch.
 
     Measured by the claims, which hardly vary, and by the referee's clock with foreign work, which cannot be
-    forged: a single call could be paid for while it is collected or queued.
+    forged: a single call could be paid for while it is collected or queued. `tolerance` is a share of what is
+    tolerated.
     """
     candidate, baseline, batch = turns.candidate, turns.baseline, turns.batch
     if min(len(candidate.single_calls), len(baseline.single_calls)) < policy.FEWEST_SINGLE_CALLS:
@@ -258,11 +259,12 @@ def merged_work_ms(turns: PairedTurns) -> float:
     slack = policy.SINGLE_CALL_SHARE[batch.kind] * turns.candidate_call_ms
     floor = policy.QUEUED_SINGLE_MS if batch.queued else policy.CLAIMED_SINGLE_MS[batch.kind]
     measured_floor = policy.QUEUED_MEASURED_SINGLE_MS if batch.queued else policy.MEASURED_SINGLE_MS
-    return max(
-        _single_call_excess(turns, _claimed, batch.count).beyond(floor + slack),
-        _single_call_excess(turns, _referee_and_foreign, batch.calls).beyond(measured_floor + slack),
-        _hidden_in_single_calls(turns).beyond(policy.HIDDEN_SINGLE_MS[batch.kind] + slack),
+    found = (
+        (floor, _single_call_excess(turns, _claimed, batch.count)),
+        (measured_floor, _single_call_excess(turns, _referee_and_foreign, batch.calls)),
+        (policy.HIDDEN_SINGLE_MS[batch.kind], _hidden_in_single_calls(turns)),
     )
+    return max(excess.beyond(tolerance * (least + slack)) for least, excess in found)
 
 
 def _single_call_excess(turns: PairedTurns, clock: Clock, calls: int) -> TimeExcess:

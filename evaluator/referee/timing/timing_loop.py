@@ -23,6 +23,7 @@ from kernelwright.evaluator.referee.timing.claimed_time import (
     PairedTurns,
     Turn,
     TurnLog,
+    merged_work_ms,
     scored_turns,
     slower_kind,
 )
@@ -115,7 +116,8 @@ class InterleavedTimer:
     def add_lone_calls(self, turns: PairedTurns, candidate: CallBuffers, baseline: CallBuffers) -> None:
         """On a CPU, time calls one by one in warm processes.
 
-        They come last: what a candidate works ahead in the calls that warm it up helps no batch.
+        They come last: what a candidate works ahead in the calls that warm it up helps no batch. They end
+        early where nothing is in doubt: more of them could only show that the least one costs less.
 
         Raises:
             CandidateFailed: as `compare` does.
@@ -124,7 +126,10 @@ class InterleavedTimer:
             return
         is_short = turns.candidate_call_ms < policy.SHORT_CALL_MS
         calls = policy.MAX_SHORT_SINGLE_CALLS if is_short else policy.MAX_SINGLE_CALLS["cpu"]
-        for _ in range(calls):
+        for done in range(calls):
+            is_due = done >= policy.STEADY_VALUES and done % policy.CLEARING_STEP == 0
+            if is_due and not merged_work_ms(turns, tolerance=policy.CLEARING_SHARE):
+                break
             turns.add_single_call(*self._turn(candidate, baseline, 1, is_lone=True))
         self._compare_with_exact()
 

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -78,17 +79,28 @@ def test_only_who_may_merge_calls_is_timed_one_by_one(kind, untrusted):
 
 
 @pytest.mark.parametrize(
-    ("call_ms", "calls"), [(0.1, policy.MAX_SHORT_SINGLE_CALLS), (1.0, policy.MAX_SINGLE_CALLS["cpu"])]
+    ("call_ms", "longer_ms", "calls"),
+    [
+        (0.1, 0.2, policy.MAX_SHORT_SINGLE_CALLS),
+        (1.0, 2.0, policy.MAX_SINGLE_CALLS["cpu"]),
+        (0.1, 0.02, policy.MAX_SHORT_SINGLE_CALLS),
+        (0.1, 0.0, policy.STEADY_VALUES),
+    ],
 )
-def test_a_cpus_single_calls_come_last_and_begin_in_a_warm_process(call_ms, calls):
-    """What a process works ahead while it is warmed up would help the batches that follow."""
+def test_a_cpus_single_calls_come_last_and_begin_in_a_warm_process(call_ms, longer_ms, calls):
+    """What a process works ahead while it is warmed up would help the batches that follow.
+
+    They end early where the candidate's take as long as the baseline's.
+    """
     schedule = Schedule(Batch("cpu", 10), 0.0, max_turns=6, call_timeout_s=5.0)
     timer: Any = _timer(schedule, {"one": 10 * call_ms, "other": 10 * call_ms})
     ran, run = [], timer._runner.run
 
     def watched(buffers: CallBuffers, recipe: InputRecipe, **more: bool) -> object:
         ran.append((recipe.count, more["is_lone"]))
-        return run(buffers, recipe, **more)
+        turn, outputs = run(buffers, recipe, **more)
+        longer = longer_ms if more["is_lone"] and buffers is workers[0] else 0.0
+        return replace(turn, claimed_ms=turn.claimed_ms + longer), outputs
 
     timer._runner = SimpleNamespace(run=watched)
     workers = _buffers("one"), _buffers("other")
