@@ -156,8 +156,7 @@ BASELINE_ERROR: Final = 8.0
 MAX_DOUBTED_CALLS: Final = 4
 """Calls of a batch that may err more than expected and are compared with exact outputs; more are wrong."""
 MAX_DOUBTED_SHARE: Final = 0.25
-"""The same as a share of a larger batch: of 64 calls that solve 65,536 systems each, more than 4 met a nearly
-singular one."""
+"""The same as a share of a larger batch: of more systems to solve more are nearly singular."""
 MAX_INDEX_FLIPS: Final = 1e-4
 """Share of whole numbers that may differ from the baseline's where verification saw no ties, and at least one
 of all: of the many thousand rows that are timed, some have two equal maxima, and either place is right."""

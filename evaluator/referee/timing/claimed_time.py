@@ -250,8 +250,8 @@ def merged_work_ms(turns: PairedTurns, *, tolerance: float = 1.0) -> float:
     """Time that a single call costs beyond a batched one, and beyond the baseline's: work done once a batch.
 
     Measured by the claims, which hardly vary, and by the referee's clock with foreign work, which cannot be
-    forged: a single call could be paid for while it is collected or queued. `tolerance` is a share of what is
-    tolerated.
+    forged: a single call could be paid for while it is collected or queued. `tolerance` multiplies what a
+    single call may cost more at no charge.
     """
     candidate, baseline, batch = turns.candidate, turns.baseline, turns.batch
     if min(len(candidate.single_calls), len(baseline.single_calls)) < policy.FEWEST_SINGLE_CALLS:

@@ -61,12 +61,9 @@ class TurnRunner:
         on_cpu = self._device.torch_device.type == "cpu"
         worker.freeze()
         self._rehearse(buffers, recipe)
-        memory = _TurnMemory(
-            buffers, recipe, self._device, self._inputs, self._secret, is_warm=is_lone and on_cpu
-        )
         gate = buffers.gate if self._queued else buffers.lone_gate if is_lone else None
+        memory = _TurnMemory(buffers, recipe, self._device, self._inputs, self._secret, is_lone=is_lone)
         timeout_s = self._call_timeout_s * max(1.0, count / policy.CALLS_PER_TIMEOUT)
-        memory.wakes_early = is_lone and gate is not None and not on_cpu
         timed = TimedRun(
             memory.begin,
             memory.publish,
@@ -130,9 +127,9 @@ class _TurnMemory:
         inputs: TimedInputs,
         secret: random.Random,
         *,
-        is_warm: bool = False,
+        is_lone: bool = False,
     ) -> None:
-        """With `is_warm`, caches stay as they are."""
+        """A call that `is_lone` finds caches as they are on a CPU, and its process awake on a GPU."""
         blocks, self._count = buffers.worker.blocks, recipe.count
         self._buffers, self._recipe, self._device, self._source = buffers, recipe, device, inputs
         self._inputs, self._outputs = blocks[buffers.input_block].data, blocks[buffers.output_block].data
@@ -158,9 +155,10 @@ class _TurnMemory:
         self.competing = 0
         self.withdrawn_ms = 0.0
         """From the answer until the inputs were taken away, freezing the process included."""
-        self.wakes_early = False
-        """True if the process runs again before its gate opens: waking takes longer than a short call."""
-        self._is_warm = is_warm
+        on_cpu = device.torch_device.type == "cpu"
+        self._is_warm = is_lone and on_cpu
+        self.wakes_early = is_lone and not on_cpu and buffers.lone_gate is not None
+        """True if the process wakes before its gate opens, as waking takes longer than a short call."""
 
     def begin(self) -> None:
         """Watch the device until inputs are published."""
