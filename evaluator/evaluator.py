@@ -275,7 +275,7 @@ class Evaluator:
             stop=stop,
         )
         try:
-            return self._devices.alone_if_full(
+            return self._devices.make_fit(
                 device,
                 partial(attempt, device),
                 make_room=lambda: self._referees.dismiss(device),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TypeVar
@@ -16,14 +17,25 @@ T = TypeVar("T")
 
 
 class DeviceScheduler:
-    """Evaluations by device; usable from any thread."""
+    """Evaluations by device; usable from any thread.
+
+    How many fit at once nobody knows beforehand. One that finds the device full waits outside until another
+    has ended, and from then on no more enter than there was room for; each one that fits raises that number
+    a little.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._busy: Counter[str] = Counter()
-        self._waiting: Counter[str] = Counter()
+        self._inside: Counter[str] = Counter()
+        """Evaluations that use a device."""
+        self._ended: Counter[str] = Counter()
+        """Evaluations that have used it."""
+        self._outside: Counter[str] = Counter()
+        """Evaluations that wait for others to end: they go before new ones."""
         self._claims: Counter[str] = Counter()
         """Evaluations that want a device for themselves, or have it: no other enters."""
+        self._room: defaultdict[str, float] = defaultdict(lambda: math.inf)
+        """Evaluations that fit at once, as far as is known."""
 
     def enter(self, devices: Iterable[str], *, warm: Callable[[str], bool], stop: CancelToken) -> str:
         """The least busy device, a warm one if it can be; counted as busier until `leave`.
@@ -32,48 +44,42 @@ class DeviceScheduler:
             Cancelled: `stop` was set.
         """
         with self._changed:
-            device = min(devices, key=lambda one: (self._claims[one] > 0, self._busy[one], not warm(one)))
-            while self._claims[device]:
+            device = min(devices, key=lambda one: (self._claims[one] > 0, self._busy(one), not warm(one)))
+            while self._outside[device] or not self._admits(device):
                 self._pause(stop)
-            self._busy[device] += 1
+            self._inside[device] += 1
         return device
 
     def leave(self, device: str) -> None:
         """An evaluation on a device is over."""
         with self._changed:
-            self._busy[device] -= 1
+            self._inside[device] -= 1
+            self._ended[device] += 1
             self._changed.notify_all()
 
     def is_shared(self, device: str) -> bool:
         """True where an evaluation on a device is not the only one there."""
         with self._changed:
-            return self._busy[device] > 1
+            return self._busy(device) > 1
 
     @contextmanager
     def alone(self, device: str, stop: CancelToken) -> Iterator[None]:
-        """Be the only one on a device, once all others have left it or wait for the same; one at a time.
+        """Be the only one on a device, once all others have left it; one at a time.
 
         Raises:
             Cancelled: `stop` was set while it waited.
         """
         with self._changed:
             self._claims[device] += 1
-            self._waiting[device] += 1
         try:
-            with self._changed:
-                try:
-                    while self._busy[device] > self._waiting[device]:
-                        self._pause(stop)
-                finally:
-                    self._waiting[device] -= 1
-                    self._changed.notify_all()
+            self._wait_outside(device, lambda: not self._inside[device], stop)
             yield
         finally:
             with self._changed:
                 self._claims[device] -= 1
                 self._changed.notify_all()
 
-    def alone_if_full(
+    def make_fit(
         self,
         device: str,
         attempt: Callable[[bool], T],
@@ -83,26 +89,68 @@ class DeviceScheduler:
     ) -> T:
         """Make an attempt; where the device is full, one more with room made, and then one alone.
 
-        `attempt` is told if all others were evicted; `make_room` returns if it made any room.
+        `attempt` is told if all others were evicted; `make_room` returns if it made any room. Without any
+        the second attempt waits for another evaluation's end.
 
         Raises:
             DeviceFull: there is not enough memory even alone.
             Cancelled: `stop` was set while it waited.
         """
         try:
-            return attempt(False)
+            return self._fitting(device, attempt)
         except DeviceFull:
             has_room = make_room()
             # A CPU's memory is limited for each process: with nobody else there, the next attempt would end
             # the same. A GPU's may be held by other programs, which the last attempt finds out.
             if device == "cpu" and not (has_room or self.is_shared(device)):
                 raise
-        if has_room:
+        if self._wait_for_another(device, stop) or has_room:
             with suppress(DeviceFull):
-                return attempt(False)
+                return self._fitting(device, attempt)
         with self.alone(device, stop):
             make_room()
             return attempt(True)
+
+    def _fitting(self, device: str, attempt: Callable[[bool], T]) -> T:
+        made = attempt(False)
+        with self._changed:
+            self._room[device] += 1 / self._room[device]
+        return made
+
+    def _wait_for_another(self, device: str, stop: CancelToken) -> bool:
+        """Wait outside until another evaluation has ended; False where there is none inside."""
+        with self._changed:
+            others, ended = self._inside[device] - 1, self._ended[device]
+            if not others:
+                return False
+            self._room[device] = min(self._room[device], others)
+
+        def may_enter() -> bool:
+            return not self._inside[device] or (self._ended[device] > ended and self._admits(device))
+
+        self._wait_outside(device, may_enter, stop)
+        return True
+
+    def _wait_outside(self, device: str, may_enter: Callable[[], bool], stop: CancelToken) -> None:
+        """Count among those outside until it may enter again."""
+        with self._changed:
+            self._inside[device] -= 1
+            self._outside[device] += 1
+            self._changed.notify_all()
+            try:
+                while not may_enter():
+                    self._pause(stop)
+            finally:
+                self._inside[device] += 1
+                self._outside[device] -= 1
+                self._changed.notify_all()
+
+    def _admits(self, device: str) -> bool:
+        return not self._claims[device] and self._inside[device] + 1 <= self._room[device]
+
+    def _busy(self, device: str) -> int:
+        """Evaluations on a device, and those that wait for its memory."""
+        return self._inside[device] + self._outside[device]
 
     def _pause(self, stop: CancelToken) -> None:
         self._changed.wait(CANCEL_CHECK_S)

@@ -1,6 +1,9 @@
 """Evaluations on a full device: idle referees go first, then others, and only then is it an error."""
 
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -22,7 +25,7 @@ def attempts(*fits: bool, others: bool = False, device: str = "cuda:0") -> Itera
         return "answer"
 
     try:
-        made = devices.alone_if_full(
+        made = devices.make_fit(
             device, attempt, make_room=lambda: next(rooms, False), stop=CancelToken()
         )
         assert made == "answer"
@@ -53,3 +56,81 @@ def test_on_a_cpu_nobody_makes_room_who_is_not_there():
     assert next(tried) is False
     with pytest.raises(DeviceFull):
         next(tried)
+
+
+class Card:
+    """A device of so many places; an evaluation that finds none left fails at once."""
+
+    name = "cuda:0"
+
+    def __init__(self, places: int) -> None:
+        self.places, self.used, self.guard = places, 0, threading.Lock()
+        self.attempts: list[tuple[bool, bool]] = []
+        """Of each attempt: was it alone, did it fit."""
+        self.busiest = 0
+
+    def evaluate(self, alone: bool, *, size: int = 1) -> None:
+        with self.guard:
+            fits = self.used + size <= self.places
+            self.attempts.append((alone, fits))
+            if not fits:
+                raise DeviceFull("no room")
+            self.used += size
+            self.busiest = max(self.busiest, self.used)
+        time.sleep(0.05)
+        with self.guard:
+            self.used -= size
+
+    def evaluate_all(self, devices: DeviceScheduler, sizes: list[int]) -> int:
+        """Evaluate so many at once; count those for which even the whole device was too small."""
+
+        def one(size: int) -> bool:
+            stop = CancelToken()
+            device = devices.enter([self.name], warm=lambda one: False, stop=stop)
+            try:
+                devices.make_fit(
+                    device,
+                    lambda alone: self.evaluate(alone, size=size),
+                    make_room=lambda: False,
+                    stop=stop,
+                )
+            except DeviceFull:
+                return True
+            finally:
+                devices.leave(device)
+            return False
+
+        with ThreadPoolExecutor(len(sizes)) as threads:
+            return sum(threads.map(one, sizes, timeout=60))
+
+
+def test_who_finds_the_device_full_waits_for_one_to_end_and_not_for_all():
+    card, devices = Card(places=5), DeviceScheduler()
+    assert card.evaluate_all(devices, [1] * 12) == 0
+    assert card.busiest == 5
+    assert sum(alone for alone, _ in card.attempts) <= 1, "one that enters before all have noticed"
+
+
+def test_once_the_room_is_known_few_try_in_vain():
+    card, devices = Card(places=5), DeviceScheduler()
+    card.evaluate_all(devices, [1] * 12)
+    card.attempts.clear()
+    assert card.evaluate_all(devices, [1] * 40) == 0
+    in_vain = sum(not fits for _, fits in card.attempts)
+    assert 0 < in_vain <= 20, "each that fits raises the number that may enter, until one finds no room"
+    assert card.busiest == 5
+
+
+def test_what_needs_the_whole_device_gets_it_and_the_others_go_on_afterwards():
+    card, devices = Card(places=5), DeviceScheduler()
+    assert card.evaluate_all(devices, [1] * 8 + [5] + [1] * 8) == 0
+    assert (True, True) in card.attempts
+    assert card.evaluate_all(devices, [6] + [1] * 8) == 1, "one larger than the device costs the others nothing"
+
+
+def test_after_a_time_of_little_room_as_many_enter_as_before():
+    card, devices = Card(places=2), DeviceScheduler()
+    card.evaluate_all(devices, [1] * 6)
+    card.places = 8
+    card.evaluate_all(devices, [1] * 60)
+    assert card.busiest > 2
