@@ -125,7 +125,7 @@ def test_what_needs_the_whole_device_gets_it_and_the_others_go_on_afterwards():
     card, devices = Card(places=5), DeviceScheduler()
     assert card.evaluate_all(devices, [1] * 8 + [5] + [1] * 8) == 0
     assert (True, True) in card.attempts
-    assert card.evaluate_all(devices, [6] + [1] * 8) == 1, "one larger than the device costs the others nothing"
+    assert card.evaluate_all(devices, [6] + [1] * 8) == 1, "one too large costs others nothing"
 
 
 def test_after_a_time_of_little_room_as_many_enter_as_before():
