@@ -20,8 +20,8 @@ class DeviceScheduler:
     """Evaluations by device; usable from any thread.
 
     How many fit at once nobody knows beforehand. One that finds the device full waits outside until another
-    has ended, and from then on no more enter than there was room for; each one that fits raises that number
-    a little.
+    has ended, next time until half of the others have; from the first time on no more enter than there was
+    room for, and each one that fits raises that number a little.
     """
 
     def __init__(self) -> None:
@@ -87,10 +87,9 @@ class DeviceScheduler:
         make_room: Callable[[], bool],
         stop: CancelToken,
     ) -> T:
-        """Make an attempt; where the device is full, one more with room made, and then one alone.
+        """Make an attempt; where the device is full, more of them beside ever fewer others, and then one alone.
 
-        `attempt` is told if all others were evicted; `make_room` returns if it made any room. Without any
-        the second attempt waits for another evaluation's end.
+        `attempt` is told if all others were evicted; `make_room` returns if it made any room.
 
         Raises:
             DeviceFull: there is not enough memory even alone.
@@ -104,9 +103,11 @@ class DeviceScheduler:
             # the same. A GPU's may be held by other programs, which the last attempt finds out.
             if device == "cpu" and not (has_room or self.is_shared(device)):
                 raise
-        if self._wait_for_another(device, stop) or has_room:
+        share = 1.0
+        while self._wait_for_fewer(device, share, stop) or has_room:
             with suppress(DeviceFull):
                 return self._fitting(device, attempt)
+            has_room, share = False, 0.5
         with self.alone(device, stop):
             make_room()
             return attempt(True)
@@ -117,8 +118,8 @@ class DeviceScheduler:
             self._room[device] += 1 / self._room[device]
         return made
 
-    def _wait_for_another(self, device: str, stop: CancelToken) -> bool:
-        """Wait outside until another evaluation has ended; False where there is none inside."""
+    def _wait_for_fewer(self, device: str, share: float, stop: CancelToken) -> bool:
+        """Wait outside until one has ended and at most a share of the others is left; False if there are none."""
         with self._changed:
             others, ended = self._inside[device] - 1, self._ended[device]
             if not others:
@@ -126,7 +127,9 @@ class DeviceScheduler:
             self._room[device] = min(self._room[device], others)
 
         def may_enter() -> bool:
-            return not self._inside[device] or (self._ended[device] > ended and self._admits(device))
+            inside = self._inside[device]
+            is_less = self._ended[device] > ended and self._admits(device) and inside <= share * others
+            return is_less or not inside
 
         self._wait_outside(device, may_enter, stop)
         return True
