@@ -122,7 +122,10 @@ class Watch(Protocol):
     """Measures how long other processes had the device while this one wanted it."""
 
     def start(self) -> None:
-        """Begin to look."""
+        """Begin to look, as soon as the device lets this process."""
+
+    def wait(self) -> None:
+        """Wait until it looks: from then on it sees all of others' work."""
 
     def stop(self) -> float:
         """End it; return milliseconds."""

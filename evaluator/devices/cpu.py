@@ -143,6 +143,9 @@ class CpuWatch:
     def start(self) -> None:
         """Nothing to begin."""
 
+    def wait(self) -> None:
+        """Nothing to wait for."""
+
     def stop(self) -> float:
         return 0.0
 

@@ -7,21 +7,27 @@ ran; work that waits in another's queue takes no turn.
 from __future__ import annotations
 
 import ctypes
+import time
 from typing import Final
 
 import torch
 
-from kernelwright.evaluator.devices.policy import SHORTEST_GAP_NS, WATCH_LIMIT_NS
+from kernelwright.evaluator.devices.policy import SHORTEST_GAP_NS, WATCH_LIMIT_NS, WATCH_WAIT_S
 
 _PTX: Final = b"""
 .version 7.0
 .target sm_70
 .address_size 64
-.visible .entry watch(.param .u64 stop, .param .u64 found, .param .u64 gap, .param .u64 limit)
+.visible .entry watch(
+  .param .u64 begun, .param .u64 stop, .param .u64 found, .param .u64 gap, .param .u64 limit)
 {
   .reg .u64 %a<10>;
   .reg .u32 %word;
   .reg .pred %is;
+  mov.u32 %word, 1;
+  ld.param.u64 %a1, [begun];
+  st.volatile.global.u32 [%a1], %word;
+  membar.sys;
   ld.param.u64 %a1, [stop];
   ld.param.u64 %a2, [found];
   ld.param.u64 %a3, [gap];
@@ -65,16 +71,26 @@ class CudaWatch:
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # torch's
         self._found = torch.zeros(1, dtype=torch.int64).pin_memory()
         self._stop = torch.zeros(1, dtype=torch.int32).pin_memory()
+        self._begun = torch.ones(1, dtype=torch.int32).pin_memory()
 
     def start(self) -> None:
         """Launch it, once an earlier one has ended that nobody stopped."""
         self.stop()
         self._stop.zero_()
-        words = (self._stop.data_ptr(), self._found.data_ptr(), SHORTEST_GAP_NS, WATCH_LIMIT_NS)
+        self._begun.zero_()
+        places = (word.data_ptr() for word in (self._begun, self._stop, self._found))
+        words = (*places, SHORTEST_GAP_NS, WATCH_LIMIT_NS)
         values = [ctypes.c_uint64(word) for word in words]
         pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
         stream = ctypes.c_void_p(self._stream.cuda_stream)
         self._check(self._driver.cuLaunchKernel(self._kernel, 1, 1, 1, 1, 1, 1, 0, stream, pointers, None))
+
+    def wait(self) -> None:
+        """Wait until it runs, for a while at most: a GPU works for another process until its turn ends."""
+        word = ctypes.c_int32.from_address(self._begun.data_ptr())
+        until = time.monotonic() + WATCH_WAIT_S
+        while not word.value and time.monotonic() < until:
+            pass
 
     def stop(self) -> float:
         """End it; return the milliseconds of all gaps."""

@@ -32,3 +32,5 @@ SHORTEST_GAP_NS: Final = 10_000
 WATCH_LIMIT_NS: Final = 700_000_000
 """Nanoseconds after which a watch ends by itself: whatever loads a kernel meanwhile waits for that.
 A candidate may queue for 0.3 s, and publishing takes tens of milliseconds."""
+WATCH_WAIT_S: Final = 5.0
+"""Seconds to wait for a watch to begin: processes take turns of a few milliseconds on a GPU."""

@@ -87,7 +87,7 @@ class DeviceScheduler:
         make_room: Callable[[], bool],
         stop: CancelToken,
     ) -> T:
-        """Make an attempt; where the device is full, more of them beside ever fewer others, and then one alone.
+        """Make an attempt; where the device is full, more beside ever fewer others, and then one alone.
 
         `attempt` is told if all others were evicted; `make_room` returns if it made any room.
 
@@ -119,7 +119,7 @@ class DeviceScheduler:
         return made
 
     def _wait_for_fewer(self, device: str, share: float, stop: CancelToken) -> bool:
-        """Wait outside until one has ended and at most a share of the others is left; False if there are none."""
+        """Wait outside until one has ended and few of the others are left; False where there are none."""
         with self._changed:
             others, ended = self._inside[device] - 1, self._ended[device]
             if not others:

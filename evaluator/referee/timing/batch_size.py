@@ -63,18 +63,22 @@ class BatchSizer:
     def probe(self, buffers: CallBuffers, count: int) -> tuple[float, int]:
         """Return a call's time in batches of this size, or of fewer calls that fit the queue, and the size.
 
-        A worker that does not queue a single call waits for the device in its calls: it stops queueing.
+        A worker that twice does not queue a single call waits for the device in its calls: it stops queueing.
+        The first time it may have waited for memory, or for a core.
         """
+        attempts = 0
         while True:
             call_ms, queued = self._timer(count, buffers.gate is not None).probe(buffers)
             gate = buffers.gate
             if gate is None or queued:
                 break
-            if count == 1:
-                buffers.stop_queueing()
-            else:
+            if count > 1:
                 count //= 2
                 gate.limit(count)
+                continue
+            attempts += 1
+            if attempts == policy.QUEUE_ATTEMPTS:
+                buffers.stop_queueing()
         if gate is not None:
             gate.note_queued(count)
         return max(call_ms, policy.SHORTEST_CALL_MS), count

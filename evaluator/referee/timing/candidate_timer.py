@@ -183,14 +183,16 @@ class CandidateTimer:
         looks like work. Without a gate launches are in the times: that result is taken only if it is faster,
         charges included, or if both others are in doubt.
         """
-        queued = self._measure(candidate)
-        if queued.is_consistent:
-            return queued.in_second_process(_LATE_ANSWER)
-        known = queued.in_second_process(_LATE_ANSWER) if first.doubt and not queued.doubt else first
-        if candidate.gate is None:
-            return known
-        candidate.stop_queueing()
-        launched = self._measure(candidate)
+        known, launched = first, self._measure(candidate)
+        if launched.batch.queued == first.batch.queued:
+            again = launched.in_second_process(_LATE_ANSWER)
+            if again.is_consistent:
+                return again
+            known = again if first.doubt and not again.doubt else first
+            if candidate.gate is None:
+                return known
+            candidate.stop_queueing()
+            launched = self._measure(candidate)
         is_faster = launched.measurement.speedup > known.measurement.speedup
         if launched.doubt or not (known.doubt or is_faster):
             return known

@@ -123,6 +123,9 @@ SHORTEST_CHOSEN_MS: Final = 5.0
 GATE_SLOWDOWN: Final = 0.9
 """Time with launches over time behind the gate below which calls are not queued: a larger gap than this is
 not noise."""
+QUEUE_ATTEMPTS: Final = 2
+"""Times that a worker may fail to queue a single call: with ten evaluations on an H100, 3 of 39 kernels that
+queue elsewhere failed."""
 PROBE_TURNS: Final = {"cpu": 3, "cuda": 2}
 """Turns that size a batch."""
 SLOW_PROBE_MS: Final = 500.0

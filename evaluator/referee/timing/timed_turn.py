@@ -75,7 +75,6 @@ class TurnRunner:
             wake=memory.wake if memory.wakes_early else None,
         )
         ran = buffers.run("m", count=count, timeout_s=timeout_s, timed=timed)
-        collected = time.perf_counter()
         outputs = memory.copy_outputs()
         if on_cpu:
             if self._memory_was_read and not memory.was_read:
@@ -86,9 +85,6 @@ class TurnRunner:
             returned_ms = buffers.returned.take_back(self._secret, collect_ms=ran.collect_ms)
         else:
             buffers.returned.drop()
-        if not on_cpu:
-            # A GPU works on while its process is being frozen, for as long as a system call of it lasts.
-            returned_ms = memory.withdrawn_ms + (time.perf_counter() - collected) * 1e3
         turn = Turn(
             claimed_ms=ran.inner_ms + ran.copied_ms,
             # Copies come after the answer; `owning_ms` holds what they took beyond their claim.
@@ -98,7 +94,7 @@ class TurnRunner:
             launch_ms=ran.launch_ms,
             setup_ms=ran.setup_ms,
             foreign_device_ms=memory.foreign_device_ms,
-            returned_ms=returned_ms,
+            returned_ms=returned_ms + memory.frozen_ms,
             competing=memory.competing,
         )
         return turn, outputs
@@ -153,8 +149,9 @@ class _TurnMemory:
         self.foreign_device_ms = 0.0
         """Time other processes used the device while the worker was idle."""
         self.competing = 0
-        self.withdrawn_ms = 0.0
-        """From the answer until the inputs were taken away, freezing the process included."""
+        self.frozen_ms = 0.0
+        """Until the process stood still and a GPU was watched, which works on for as long as a system call of the
+        process lasts."""
         on_cpu = device.torch_device.type == "cpu"
         self._is_warm = is_lone and on_cpu
         self.wakes_early = is_lone and not on_cpu and buffers.lone_gate is not None
@@ -210,10 +207,8 @@ class _TurnMemory:
 
     def withdraw(self) -> None:
         """Take the inputs away once the calls are over: nothing is left to compute while collecting."""
-        answered = time.perf_counter()
-        self._watch.start()
         try:
-            self._buffers.worker.freeze()
+            self._freeze()
             if self._answer is not None and self._left.moved():
                 raise CandidateFailed(Status.TAMPERED, _LATE)
             if self._given.moved():
@@ -222,7 +217,15 @@ class _TurnMemory:
             self._device.finish()
         finally:
             self.foreign_device_ms += self._watch.stop()
-        self.withdrawn_ms = (time.perf_counter() - answered) * 1e3
+
+    def _freeze(self) -> None:
+        """Freeze the process under the eyes of the watch."""
+        began = time.perf_counter()
+        self._watch.start()
+        self._buffers.worker.freeze()
+        if self._answer is None:
+            self._watch.wait()
+            self.frozen_ms += (time.perf_counter() - began) * 1e3
 
     def _take_away(self) -> None:
         slots = [self._buffers.input_slots[number] for number in self._buffers.changed]
@@ -234,8 +237,7 @@ class _TurnMemory:
 
         Behind them come the inputs that calls change, then the state after the last call, shape [1, *shape].
         """
-        self._watch.start()
-        self._buffers.worker.freeze()
+        self._freeze()
         copies = self._copies()
         self._device.finish()
         self.foreign_device_ms += self._watch.stop()

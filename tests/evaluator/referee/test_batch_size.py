@@ -298,3 +298,20 @@ def test_batches_that_turn_out_less_than_half_as_long_as_wanted_are_sized_again(
 
 def test_reference_processes_are_compared_in_batches_no_longer_than_that_takes():
     assert (_few(1000, 0.1), _few(10, 0.1), _few(1000, 100.0)) == (120, 10, 1)
+
+
+@pytest.mark.parametrize(("failures", "queues"), [(1, True), (2, False)])
+def test_a_call_that_once_is_not_queued_in_time_is_queued_again(failures, queues):
+    """A busy host or full memory delays anyone once."""
+    ends = [False] * failures + [True]
+
+    class Delayed(_Timer):
+        def probe(self, buffers: CallBuffers) -> tuple[float, bool]:
+            return 1.0, self.queued and ends.pop(0)
+
+    def timer(count: int, queued: bool) -> Any:
+        return Delayed(count, queued, call_ms=1.0, claimed_ms=1.0, fits=MOST)
+
+    buffers = _buffers()
+    assert BatchSizer(timer, kind="cuda", most=MOST).probe(buffers, 1) == (1.0, 1)
+    assert (buffers.gate is not None) == queues

@@ -226,7 +226,10 @@ def test_what_was_measured_beside_other_programs_is_not_remembered(disturbed):
 
 
 class _Scripted(CandidateTimer):
-    """A timer whose measurements end as told: by which clock and speedup, in doubt, or in which failure."""
+    """A timer whose measurements end as told: by which clock and speedup, in doubt, or in which failure.
+
+    An end after `!` is that of a process that could not queue its calls.
+    """
 
     def __init__(self, *ends: str | Status):
         self.ends = list(ends)
@@ -238,12 +241,15 @@ class _Scripted(CandidateTimer):
         end = self.ends.pop(0)
         if isinstance(end, Status):
             raise CandidateFailed(end, "")
-        clock, _, speedup = end.partition(" ")
+        if end.startswith("!"):
+            candidate.stop_queueing()
+        clock, _, speedup = end.lstrip("!").partition(" ")
         doubt, speedup = (speedup, "") if clock == "doubt" else ("", speedup)
         name = candidate.layout if candidate.gate else f"{candidate.layout}, launched"
         timing: Any = SimpleNamespace(clock=clock)
         found: Any = SimpleNamespace(name=name, speedup=float(speedup or 1.0))
-        return TimedCandidate(timing, timing, Batch("cuda", 1), found, doubt=doubt)
+        batch = Batch("cuda", 1, queued=candidate.gate is not None)
+        return TimedCandidate(timing, timing, batch, found, doubt=doubt)
 
     def timed(self) -> tuple[str, str]:
         """Name the process that scored, and its clock."""
@@ -323,6 +329,19 @@ def test_launches_and_charges_are_taken_where_they_are_less_than_the_charges_beh
     timer = _Scripted("single 0.1", "outer 0.1", "outer 0.7")
     assert timer.timed() == ("second, launched", "outer")
     assert "behind a gate" in timer.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("ends", "scored"),
+    [
+        (("outer 0.7", "!inner 0.3"), ("first", "outer")),
+        (("outer 0.7", "!single 0.8"), ("second, launched", "single")),
+        (("outer 0.7", "!" + _DOUBT), ("first", "outer")),
+        ((_DOUBT, "!inner 0.3"), ("second, launched", "inner")),
+    ],
+)
+def test_launches_of_a_second_process_that_cannot_queue_its_calls_do_not_replace_a_better_time(ends, scored):
+    assert _Scripted(*ends).timed() == scored
 
 
 def test_on_a_cpu_nobody_else_is_asked():
