@@ -150,7 +150,7 @@ class _TurnMemory:
         """Time other processes used the device while the worker was idle."""
         self.competing = 0
         self.frozen_ms = 0.0
-        """Until the process stood still and a GPU was watched: a system call of the process lasts that long."""
+        """Until the process stood still and a GPU was watched: as long as its system calls take."""
         on_cpu = device.torch_device.type == "cpu"
         self._is_warm = is_lone and on_cpu
         self.wakes_early = is_lone and not on_cpu and buffers.lone_gate is not None
