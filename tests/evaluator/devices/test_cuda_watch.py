@@ -12,6 +12,8 @@ IDLE = "print('ready')"
 WORKING = """
 import torch
 a = torch.randn(4096, 4096, device="cuda")
+torch.tanh(a @ a)
+torch.cuda.synchronize()
 print("ready", flush=True)
 while True:
     a = torch.tanh(a @ a)
