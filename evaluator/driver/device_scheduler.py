@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from kernelwright.evaluator.driver.cancellation import CancelToken
-from kernelwright.evaluator.driver.policy import CANCEL_CHECK_S
+from kernelwright.evaluator.driver.policy import (
+    CANCEL_CHECK_S,
+    OTHERS_POLL_S,
+    OTHERS_SHARE,
+    OTHERS_WAIT_S,
+)
+from kernelwright.evaluator.host.hardware import memory_in_use
 from kernelwright.evaluator.schema.errors import Cancelled, DeviceFull
 
 T = TypeVar("T")
@@ -89,7 +96,8 @@ class DeviceScheduler:
     ) -> T:
         """Make an attempt; where the device is full, more beside ever fewer others, and then one alone.
 
-        `attempt` is told if all others were evicted; `make_room` returns if it made any room.
+        `attempt` is told if all others were evicted; `make_room` returns if it made any room. Where other
+        programs hold the memory, the last attempt is made again once they give it back.
 
         Raises:
             DeviceFull: there is not enough memory even alone.
@@ -110,6 +118,11 @@ class DeviceScheduler:
             has_room, share = False, 0.5
         with self.alone(device, stop):
             make_room()
+            try:
+                return attempt(True)
+            except DeviceFull:
+                if not self._others_gave_back(device, stop):
+                    raise
             return attempt(True)
 
     def _fitting(self, device: str, attempt: Callable[[bool], T]) -> T:
@@ -148,6 +161,17 @@ class DeviceScheduler:
                 self._outside[device] -= 1
                 self._changed.notify_all()
 
+    def _others_gave_back(self, device: str, stop: CancelToken) -> bool:
+        """Wait while other programs hold a device's memory; False where none do, or none gave any back."""
+        used = memory_in_use(device)
+        until = time.monotonic() + OTHERS_WAIT_S
+        while used >= OTHERS_SHARE and time.monotonic() < until:
+            with self._changed:
+                self._pause(stop, OTHERS_POLL_S)
+            if memory_in_use(device) <= max(OTHERS_SHARE, used / 2):
+                return True
+        return False
+
     def _admits(self, device: str) -> bool:
         return not self._claims[device] and self._inside[device] + 1 <= self._room[device]
 
@@ -155,7 +179,7 @@ class DeviceScheduler:
         """Evaluations on a device, and those that wait for its memory."""
         return self._inside[device] + self._outside[device]
 
-    def _pause(self, stop: CancelToken) -> None:
-        self._changed.wait(CANCEL_CHECK_S)
+    def _pause(self, stop: CancelToken, seconds: float = CANCEL_CHECK_S) -> None:
+        self._changed.wait(seconds)
         if stop.is_set:
             raise Cancelled("the evaluation was stopped; nothing is scored")

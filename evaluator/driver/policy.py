@@ -30,6 +30,13 @@ SETTLE_S: Final = 10.0
 
 OPENING_S: Final = {"cpu": 8.0, "cuda": 30.0}
 """Seconds until a new referee has evaluated its first candidate, beyond what a warm one takes."""
+OTHERS_SHARE: Final = 0.25
+"""Share of a GPU's memory in use, after our evaluations there have ended, from which on other programs hold
+it: our idle processes hold half a GiB each."""
+OTHERS_WAIT_S: Final = 120.0
+"""Seconds to wait for such programs: another evaluator's evaluations end in the meantime."""
+OTHERS_POLL_S: Final = 2.0
+"""Seconds between two questions about that, each of which starts a program."""
 CANCEL_CHECK_S: Final = 0.5
 """Seconds between two looks at the cancel token of an evaluation that waits."""
 

@@ -194,6 +194,17 @@ def device_state(device: str) -> dict[str, str]:
     return dict(zip(_STATE, values, strict=False))
 
 
+def memory_in_use(device: str) -> float:
+    """Share of a GPU's memory that all programs hold; 0 for a CPU, and where its driver does not say."""
+    gpu = gpu_of(device)
+    told = "" if gpu is None else _smi("memory.used,memory.total", index=gpu.index)
+    try:
+        used, total = map(float, told.split(","))
+    except ValueError:
+        return 0.0
+    return used / total if total else 0.0
+
+
 def threads(wanted: int | None) -> int:
     """CPU threads torch gets."""
     return wanted or len(os.sched_getaffinity(0))

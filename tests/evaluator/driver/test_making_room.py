@@ -7,9 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from kernelwright.evaluator.driver import device_scheduler
 from kernelwright.evaluator.driver.cancellation import CancelToken
 from kernelwright.evaluator.driver.device_scheduler import DeviceScheduler
 from kernelwright.evaluator.schema.errors import DeviceFull
+
+
+@pytest.fixture(autouse=True)
+def _nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other program holds memory of the devices here, which need not exist."""
+    monkeypatch.setattr(device_scheduler, "memory_in_use", lambda device: 0.0)
 
 
 def attempts(*fits: bool, others: bool = False, device: str = "cuda:0") -> Iterator[bool]:
@@ -131,3 +138,23 @@ def test_after_a_time_of_little_room_as_many_enter_as_before():
     card.places = 8
     card.evaluate_all(devices, [1] * 60)
     assert card.busiest > 2
+
+
+@pytest.mark.parametrize(
+    ("in_use", "fits"),
+    [([0.9, 0.8, 0.4], True), ([0.3, 0.2], True), ([0.1], False), ([0.9] * 50, False)],
+)
+def test_memory_that_other_programs_hold_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, in_use: list[float], fits: bool
+) -> None:
+    """Another evaluator may have the device, too; a problem that is too large alone is told so at once."""
+    told = iter(in_use)
+    monkeypatch.setattr(device_scheduler, "memory_in_use", lambda device: next(told))
+    monkeypatch.setattr(device_scheduler, "OTHERS_POLL_S", 0.01)
+    monkeypatch.setattr(device_scheduler, "OTHERS_WAIT_S", 0.2)
+    tried = attempts(False, False, fits)
+    if fits:
+        assert list(tried) == [False, True, True]
+    else:
+        with pytest.raises(DeviceFull):
+            list(tried)
