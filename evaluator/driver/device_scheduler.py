@@ -112,10 +112,10 @@ class DeviceScheduler:
             if device == "cpu" and not (has_room or self.is_shared(device)):
                 raise
         share = 1.0
-        while self._wait_for_fewer(device, share, stop) or has_room:
+        while has_room or self._wait_for_fewer(device, share, stop):
             with suppress(DeviceFull):
                 return self._fitting(device, attempt)
-            has_room, share = False, 0.5
+            has_room, share = False, share if has_room else 0.5
         with self.alone(device, stop):
             make_room()
             try:

@@ -158,3 +158,20 @@ def test_memory_that_other_programs_hold_is_waited_for(
     else:
         with pytest.raises(DeviceFull):
             list(tried)
+
+
+def test_who_can_make_room_waits_for_nobody():
+    devices, stop = DeviceScheduler(), CancelToken()
+    for _ in range(2):
+        devices.enter(["cuda:0"], warm=lambda one: False, stop=stop)
+    fits, rooms = iter([False, True]), iter([True])
+    stopping = threading.Timer(20, stop.set)
+    stopping.start()
+
+    def attempt(alone: bool) -> bool:
+        if not next(fits):
+            raise DeviceFull("no room")
+        return alone
+
+    assert not devices.make_fit("cuda:0", attempt, make_room=lambda: next(rooms), stop=stop)
+    stopping.cancel()
