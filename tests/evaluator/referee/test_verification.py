@@ -50,7 +50,7 @@ def test_the_poison_of_a_floating_output_is_nan(dtype: torch.dtype) -> None:
         ("return torch.relu(x * self.weight).T.contiguous().T[:, :1]", Status.WRONG_SHAPE, "shape"),
         ("return [torch.relu(x * self.weight)]", Status.WRONG_SHAPE, "nests differently"),
         ("self.kept = getattr(self, 'kept', torch.relu(x * self.weight))\n        return self.kept",
-         Status.WRONG_VALUES, "near_duplicate inputs"),
+         Status.WRONG_VALUES, "inputs (the problem's own with"),
         ("return torch.relu(x * self.weight).double()", Status.WRONG_DTYPE, "float64"),
         ("return torch.relu(x.mul_(self.weight))", Status.INPUT_MUTATED, "input 0 was changed by the call"),
         ("raise MemoryError('no')", Status.OUT_OF_MEMORY, "MemoryError"),
