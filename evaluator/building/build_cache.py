@@ -7,6 +7,7 @@ was built from may be added later.
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import hashlib
 import os
@@ -16,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import Base64Bytes, Field, ValidationError
 
 from kernelwright.evaluator.building.policy import CACHE_BYTES, CACHE_FULLNESS_AFTER_EVICTION, ENTRY_IN_USE_S
 from kernelwright.evaluator.host import file_lock
@@ -35,6 +36,16 @@ class CacheEntry(Record):
     """Of `built.so`."""
     size: int = 0
     """Of `built.so`, bytes."""
+
+
+class PackedBuild(Record):
+    """An entry on its way to the cache of another machine."""
+
+    key: str = Field(pattern=r"^[0-9a-f]{64}$")
+    entry: CacheEntry
+    library: Base64Bytes = b""
+    """Content of `built.so`."""
+    request: str | None = None
 
 
 class BuildCache:
@@ -88,6 +99,36 @@ class BuildCache:
             return (self._folder(key) / "request.json").read_text()
         except FileNotFoundError:
             return None
+
+    def pack(self, key: str, *, most_bytes: int) -> PackedBuild | None:
+        """Pack an entry for another machine; None if it is absent, or larger than `most_bytes`."""
+        entry = self.find(key)
+        if entry is None or entry.size > most_bytes:
+            return None
+        try:
+            library = self.shared_object(key).read_bytes() if entry.ok else b""
+        except FileNotFoundError:  # evicted meanwhile
+            return None
+        encoded = base64.b64encode(library)
+        return PackedBuild(key=key, entry=entry, library=encoded, request=self.request(key))
+
+    def unpack(self, packed: PackedBuild) -> None:
+        """Add an entry of another machine, unless there is one.
+
+        Raises:
+            MachineError: its library is not the one that was packed, or the store cannot be written.
+        """
+        entry = packed.entry
+        if entry.ok and hashlib.sha256(packed.library).hexdigest() != entry.sha256:
+            raise MachineError(f"the build {packed.key} of another machine came damaged")
+        if not self.has(packed.key):
+            with self.staged() as folder:
+                with _disk_faults(folder):
+                    if entry.ok:
+                        (folder / "built.so").write_bytes(packed.library)
+                self.publish(packed.key, folder, entry)
+        if packed.request is not None:
+            self.add_request(packed.key, packed.request)
 
     @contextmanager
     def staged(self) -> Iterator[Path]:

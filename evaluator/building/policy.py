@@ -35,6 +35,8 @@ BUILD_MEMORY_BYTES: Final = 8 << 30
 """Memory of one build sandbox; nvcc with torch's headers needs 3 GiB."""
 LIBRARY_BYTES: Final = 512 << 20
 """Largest built library, and largest file a build may write."""
+MAX_PACKED_BYTES: Final = 64 << 20
+"""Largest library that is sent to another machine (honest: a few MiB); others are built there."""
 BUILD_SCRATCH_BYTES: Final = 4 << 30
 """Scratch space of one build."""
 BUILD_PROCESSES: Final = 256
