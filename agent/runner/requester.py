@@ -179,8 +179,8 @@ def extracted(
     request: CompletionRequest,
     completion: Completion,
     *,
+    exemplars: tuple[str, ...],
     parents: tuple[str, ...] = (),
-    exemplars: tuple[str, ...] = (),
 ) -> ExtractedReply:
     """A reply with the candidate in it, if there is one."""
     return ExtractedReply(

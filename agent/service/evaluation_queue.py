@@ -140,7 +140,7 @@ class EvaluationQueue:
             if self.is_draining:
                 raise Draining("the service is ending; ask again once it is back")
             if self.queued >= self._places:
-                self.measures.submitted("turned away")
+                self.measures.submissions.labels("turned away").inc()
                 raise QueueFull(self._pace.retry_after_s())
             entry = self._store.enqueue(evaluation, content, client)
             self._queues[_kind(entry)][evaluation] = None
@@ -185,7 +185,8 @@ class EvaluationQueue:
                     continue
                 del self._at_work[work.id]
                 self._wake([entry.id])
-                self.measures.ended(label, seconds)
+                self.measures.evaluations.labels(label).inc()
+                self.measures.evaluation_s.observe(seconds)
                 return
 
     def put_back(self, work: RunningEvaluation) -> None:
@@ -224,7 +225,7 @@ class EvaluationQueue:
             if work is not None:
                 work.is_dropped = True
             self._wake([ended.id])
-        self.measures.ended("cancelled")
+        self.measures.evaluations.labels("cancelled").inc()
         if work is not None:
             work.stop.set()
         return EvaluationView(ended)
@@ -296,7 +297,7 @@ class EvaluationQueue:
             return len(self._store.prune(time.time() - older_than_s))
 
     def _received(self, taken: str, entry: StoredEvaluation) -> EvaluationView:
-        self.measures.submitted(taken)
+        self.measures.submissions.labels(taken).inc()
         return self._view(entry)
 
     def _view(self, entry: StoredEvaluation) -> EvaluationView:

@@ -117,7 +117,7 @@ def create_app(
         tokens=front.tokens,
         bounds=front.bounds,
         hosts=front.hosts,
-        answered=queue.measures.answered,
+        answered=lambda code: queue.measures.answers.labels(str(code)).inc(),
     )
     _add_refusals(app)
     _add_evaluations(app, queue, registry, front)

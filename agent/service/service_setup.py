@@ -19,7 +19,7 @@ from kernelwright.agent.service import policy
 from kernelwright.agent.service.evaluation_queue import EvaluationQueue
 from kernelwright.agent.service.http_app import Front, create_app
 from kernelwright.agent.service.middleware import LOOPBACK_NAMES, RequestBounds, Tokens
-from kernelwright.agent.service.server import Service, ServiceLimits
+from kernelwright.agent.service.server import Service
 from kernelwright.agent.service.service_workers import ServiceWorkers, kinds
 from kernelwright.agent.service.store import Store
 from kernelwright.agent.service.submission import ProblemRegistry
@@ -116,10 +116,10 @@ def serve_until_signal(settings: ServiceSettings, on_ready: Callable[[ReadyServi
             }
         )
         app = create_app(queue, workers, catalogue, _front(settings, facts, judges.trouble))
-        limits = ServiceLimits(drain_s=settings.drain_s, connections=room_for_connections())
         host, port = listener.getsockname()[:2]
         on_ready(ReadyService(host, port, len(problems), tuple(devices), queue.queued))
-        Service(app, queue, workers, limits=limits).answer(listener)
+        most = room_for_connections()
+        Service(app, queue, workers, drain_s=settings.drain_s, connections=most).answer(listener)
 
 
 def _here(settings: ServiceSettings, stack: ExitStack) -> _Judges:

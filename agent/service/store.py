@@ -160,34 +160,29 @@ class Store:
 
     def find(self, evaluation: str) -> StoredEvaluation | None:
         """One evaluation; None if it was never accepted, or was pruned."""
-        with self._guard:
-            row = self._file.execute(
-                f"SELECT {_COLUMNS} FROM evaluation WHERE id = ?", (evaluation,)
-            ).fetchone()
-        return _entry(row) if row else None
+        rows = self._read(f"SELECT {_COLUMNS} FROM evaluation WHERE id = ?", evaluation)
+        return _entry(rows[0]) if rows else None
 
     def result(self, evaluation: str, number: int) -> str | None:
         """One result of a content, an `Evaluation` as JSON text, by its round; None if there is none."""
-        with self._guard:
-            row = self._file.execute(
-                "SELECT verdict FROM result WHERE id = ? AND round = ?", (evaluation, number)
-            ).fetchone()
-        return str(row[0]) if row else None
+        rows = self._read("SELECT verdict FROM result WHERE id = ? AND round = ?", evaluation, number)
+        return str(rows[0]["verdict"]) if rows else None
 
     def content(self, evaluation: str) -> Content | None:
         """The content to evaluate; None once it has ended."""
-        with self._guard:
-            row = self._file.execute(
-                "SELECT e.problem, p.source, e.candidate, e.backend, e.config FROM evaluation e "
-                "JOIN problem p ON p.sha = e.problem_sha AND p.id = e.problem WHERE e.id = ?",
-                (evaluation,),
-            ).fetchone()
-        if row is None or row[2] is None:
+        rows = self._read(
+            "SELECT e.problem, p.source, e.candidate, e.backend, e.config FROM evaluation e "
+            "JOIN problem p ON p.sha = e.problem_sha AND p.id = e.problem "
+            "WHERE e.id = ? AND e.candidate IS NOT NULL",
+            evaluation,
+        )
+        if not rows:
             return None
+        problem, source, candidate, backend, config = rows[0]
         return Content(
-            problem=problem_from_source(row[1], row[0]),
-            candidate=Candidate(source=row[2], backend=row[3]),
-            config=EvaluationConfig.model_validate_json(row[4]),
+            problem=problem_from_source(source, problem),
+            candidate=Candidate(source=candidate, backend=backend),
+            config=EvaluationConfig.model_validate_json(config),
         )
 
     def enqueue(self, evaluation: str, content: Content, client: str) -> StoredEvaluation:
@@ -294,10 +289,9 @@ class Store:
 
     def unfinished(self) -> list[StoredEvaluation]:
         """Queued and running evaluations, in the order of acceptance."""
-        with self._guard:
-            rows = self._file.execute(
-                f"SELECT {_COLUMNS} FROM evaluation WHERE state IN ('queued', 'running') ORDER BY serial"
-            ).fetchall()
+        rows = self._read(
+            f"SELECT {_COLUMNS} FROM evaluation WHERE state IN ('queued', 'running') ORDER BY serial"
+        )
         return [_entry(row) for row in rows]
 
     def prune(self, before_s: float) -> list[str]:
@@ -318,6 +312,10 @@ class Store:
         with self._guard:
             self._file.close()
             os.close(self._lock)
+
+    def _read(self, query: str, *values: object) -> list[sqlite3.Row]:
+        with self._guard:
+            return self._file.execute(query, values).fetchall()
 
     @contextmanager
     def _change(self) -> Iterator[sqlite3.Connection]:

@@ -20,7 +20,7 @@ from kernelwright.agent.evaluation.service_facts import facts_of
 from kernelwright.agent.service.evaluation_queue import EvaluationQueue
 from kernelwright.agent.service.http_app import Front, create_app
 from kernelwright.agent.service.middleware import Tokens
-from kernelwright.agent.service.server import Service, ServiceLimits
+from kernelwright.agent.service.server import Service
 from kernelwright.agent.service.service_setup import listen
 from kernelwright.agent.service.service_workers import ServiceWorkers, kinds
 from kernelwright.agent.service.store import Store
@@ -119,7 +119,6 @@ class Running:
     devices: tuple[str, ...] = ("cpu",)
     places: int = 1000
     front: dict[str, Any] = field(default_factory=dict)
-    limits: ServiceLimits = field(default_factory=lambda: ServiceLimits(head_s=2, drain_s=10))
     allows_sources: bool = True
     wanted_port: int = 0
     operator: EvaluationConfig = field(default_factory=EvaluationConfig)
@@ -146,7 +145,7 @@ class Running:
         listener = listen("127.0.0.1", self.wanted_port)
         self.port: int = listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        self.service = Service(app, self.desk, workers, limits=self.limits)
+        self.service = Service(app, self.desk, workers, drain_s=10, connections=1024, head_s=2)
         self._thread = threading.Thread(target=self.service.answer, args=(listener,))
         self._thread.start()
         return self
