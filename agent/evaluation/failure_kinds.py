@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Self
 
-from kernelwright.evaluator import Cancelled, ConfigError, EvaluatorError, MachineError, ProblemError
+from kernelwright.evaluator import Cancelled, ConfigError, EvaluatorError, MachineError, ProblemError, Record
 
-EVALUATOR: Final = "evaluator"
 _ERRORS: Final[Mapping[str, type[EvaluatorError]]] = MappingProxyType(
     {"problem": ProblemError, "config": ConfigError, "machine": MachineError, "cancelled": Cancelled}
 )
 
 
-def kind_of(error: Exception) -> str:
-    """The kind of an error; `evaluator` for whatever else an evaluator raises."""
-    return next((kind for kind, known in _ERRORS.items() if isinstance(error, known)), EVALUATOR)
+class EvaluationFailure(Record):
+    """The reason why there is no result; never a score."""
 
+    kind: str
+    """`machine`, `problem`, `config` or `evaluator`."""
+    message: str
 
-def error_of(kind: str, message: str) -> EvaluatorError:
-    """The error of a kind."""
-    return _ERRORS.get(kind, EvaluatorError)(message)
+    @classmethod
+    def of(cls, error: Exception) -> Self:
+        """The failure that an error is; `evaluator` is the kind of whatever else an evaluator raises."""
+        kinds = (kind for kind, known in _ERRORS.items() if isinstance(error, known))
+        return cls(kind=next(kinds, "evaluator"), message=told(error))
+
+    def error(self, where: str) -> EvaluatorError:
+        """The error that it is, of an evaluator somewhere else."""
+        return _ERRORS.get(self.kind, EvaluatorError)(f"{where}: {self.message}")
 
 
 def told(error: Exception) -> str:

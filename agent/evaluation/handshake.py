@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -14,39 +14,32 @@ from kernelwright.agent.records.provenance import versions
 from kernelwright.agent.records.score_policy import asked_policy
 from kernelwright.evaluator import SCORING_RULES, ConfigError, Evaluation, EvaluatorError, source_sha
 
+Facts = TypeVar("Facts", bound=ServiceFacts)
 
-def read_facts(url: str, answer: Mapping[str, Any]) -> ServiceFacts:  # Any: JSON
-    """The facts of a service with this evaluator.
+
+def read_facts(where: str, answer: Mapping[str, Any], form: type[Facts]) -> Facts:  # Any: JSON
+    """The facts of an evaluator elsewhere that is the same as this one.
 
     Raises:
         ConfigError: another evaluator, or an answer of another form.
     """
     # Before the form, which another version may have changed.
-    refuse_other_versions(url, answer)
-    try:
-        return ServiceFacts.model_validate(
-            {name: value for name, value in answer.items() if name in ServiceFacts.model_fields}
-        )
-    except ValidationError as error:
-        raise ConfigError(
-            f"{url} does not describe itself as a service does: {error.errors()[0]['msg']}"
-        ) from None
-
-
-def refuse_other_versions(url: str, answer: Mapping[str, Any]) -> None:
-    """Refuse an evaluator of other rules.
-
-    Raises:
-        ConfigError: it is one; the message names both.
-    """
     here = versions().get("kernelwright", "unknown")
     ours = (here, source_sha(), SCORING_RULES)
     theirs = (answer.get("version"), answer.get("evaluator_sha"), answer.get("scoring_rules"))
     if theirs[1:] != ours[1:]:
         raise ConfigError(
-            f"{url} scores by other rules: it has {_words(*theirs)}, this is {_words(*ours)}; "
+            f"{where} scores by other rules: it has {_words(*theirs)}, this is {_words(*ours)}; "
             "install the same version on both"
         )
+    try:
+        return form.model_validate(
+            {name: value for name, value in answer.items() if name in form.model_fields}
+        )
+    except ValidationError as error:
+        raise ConfigError(
+            f"{where} does not describe itself as an evaluator does: {error.errors()[0]['msg']}"
+        ) from None
 
 
 def _words(version: object, sha: object, rules: object) -> str:
@@ -77,7 +70,9 @@ def served_devices(url: str, facts: ServiceFacts, wanted: str | None) -> dict[st
     """
     found: dict[str, ServedDevice] = {}
     for device in facts.devices:
-        if wanted is not None and wanted.lower() not in (device.kind, *_parts(device.name)):
+        # By its kind, its name or a word of it: `cuda`, `NVIDIA H200`, `h200`.
+        name = device.name.lower()
+        if wanted is not None and wanted.lower() not in (device.kind, name, *name.split()):
             continue
         if device.kind in found:
             raise ConfigError(
@@ -86,11 +81,6 @@ def served_devices(url: str, facts: ServiceFacts, wanted: str | None) -> dict[st
             )
         found[device.kind] = device
     return found
-
-
-def _parts(name: str) -> tuple[str, ...]:
-    """A device's name and its words, by any of which it may be meant: `NVIDIA H200`, `h200`."""
-    return name.lower(), *name.lower().split()
 
 
 def terms_of(facts: ServiceFacts, device: ServedDevice) -> str:

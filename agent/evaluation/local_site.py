@@ -32,8 +32,10 @@ class LocalSite:
 
     @property
     def machine(self) -> str:
-        """The part of a policy that is this machine's."""
-        return this_machine()
+        """This machine's processors, torch, and the cores that this process may use."""
+        cores = len(os.sched_getaffinity(0))
+        names = (cpu_name(), f"{cores} cores", *(gpu.name for gpu in gpus()))
+        return ", ".join((*names, f"torch {versions().get('torch', 'unknown')}"))
 
     def builds_plainly(self, evaluation: Evaluation) -> FullHeaderBuild:
         """Rebuild a kernel with torch's own headers; raises what the evaluator does."""
@@ -58,10 +60,3 @@ def local_at_once(device: str, backends: Iterable[str]) -> Concurrency:
         return evaluations_at_once(device, backends)
     except EvaluatorError as error:
         return Concurrency(1, str(error))
-
-
-def this_machine() -> str:
-    """Names this machine's processors, torch, and the cores this process may use."""
-    cores = len(os.sched_getaffinity(0))
-    names = (cpu_name(), f"{cores} cores", *(gpu.name for gpu in gpus()))
-    return ", ".join((*names, f"torch {versions().get('torch', 'unknown')}"))

@@ -13,13 +13,9 @@ from types import MappingProxyType
 from typing import Final
 
 from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest
-from kernelwright.agent.evaluation.failure_kinds import error_of
+from kernelwright.agent.evaluation.failure_kinds import EvaluationFailure
 from kernelwright.agent.evaluation.handshake import refuse_other_content
-from kernelwright.agent.evaluation.policy import (
-    MOST_RESUBMISSIONS,
-    QUEUE_S,
-    WATCH_S,
-)
+from kernelwright.agent.evaluation.policy import MOST_RESUBMISSIONS, QUEUE_S, WATCH_S
 from kernelwright.agent.evaluation.remote_service import RemoteService
 from kernelwright.agent.evaluation.service_client import (
     CLIENTS_CHOICE,
@@ -205,8 +201,7 @@ class RemoteEvaluation:
     def _result_of(self, answer: Answer) -> Evaluation:
         url = self._service.url
         if answer["state"] == "failed":
-            failure = answer["failure"]
-            raise error_of(failure["kind"], f"{url}: {failure['message']}")
+            raise EvaluationFailure.model_validate(answer["failure"]).error(url)
         evaluation = Evaluation.model_validate(answer["evaluation"])
         refuse_other_content(url, self._request, evaluation)
         return evaluation.model_copy(update={"problem": self._request.problem.id})
@@ -236,25 +231,20 @@ def submission_for(
         ProblemError: it does not know the problem, and takes no sources.
     """
     problem, facts = request.problem, service.facts
-    known = {sha: name for name, sha in facts.problems.items()} if facts else {}
-    if facts and facts.problems.get(problem.id) == problem.sha:
-        their_name, sends_source = problem.id, False
-    elif problem.sha in known:
-        their_name, sends_source = known[problem.sha], False
-    elif facts and facts.takes_sources:
-        their_name, sends_source = problem.id, True
-    else:
+    names = [name for name, sha in facts.problems.items() if sha == problem.sha] if facts else []
+    if not names and not (facts and facts.takes_sources):
         raise ProblemError(
             f"{service.url} has no problem {problem.id} of this text, and takes none from clients: serve its "
             "file there, or have its operator pass --allow-problem-sources"
         )
+    their_name = problem.id if problem.id in names or not names else names[-1]
     return submission(
         problem.model_copy(update={"id": their_name}),
         request.candidate,
         asked_settings(request.config),
         fresh=fresh,
         only_known=only_known,
-        send_source=sends_source,
+        send_source=not names,
     )
 
 

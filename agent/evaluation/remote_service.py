@@ -7,7 +7,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Self
 
 from kernelwright.agent.evaluation.handshake import (
     explain_refusal,
@@ -64,11 +63,11 @@ class RemoteService:
             ConfigError: it never can: another evaluator, a refused token, devices that are not comparable.
         """
         try:
-            facts = read_facts(self.url, self.client.facts())
+            facts = read_facts(self.url, self.client.facts(), ServiceFacts)
         except ServiceRefusal as refusal:
             raise explain_refusal(self.url, refusal) from None
         except (ServiceUnreachable, ServiceBusy) as error:
-            self.leave(str(error))
+            self.trouble = str(error)
             return
         except ServiceError as error:
             raise ConfigError(str(error)) from None
@@ -77,14 +76,10 @@ class RemoteService:
             refuse_mixed({"the others": terms[kind], self.url: terms_of(facts, devices[kind])})
         self.devices, self.facts = devices, facts
         if facts.trouble:
-            self.leave(f"{self.url}: {'; '.join(facts.trouble)}")
+            self.trouble = f"{self.url}: {'; '.join(facts.trouble)}"
             return
         self._settle_debts()
         self.trouble = ""
-
-    def leave(self, why: str) -> None:
-        """Do not use it until the next look."""
-        self.trouble = why
 
     def hold(self, evaluation: str) -> None:
         """Note that a caller follows a submitted evaluation."""
@@ -130,10 +125,3 @@ class RemoteService:
                 evaluation = self._owed.popleft()
                 if evaluation not in self._held:
                     self.withdraw(evaluation)
-
-    def __enter__(self) -> Self:
-        self.client.__enter__()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.client.__exit__(*exception)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Self
 
 from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest
@@ -18,14 +17,8 @@ from kernelwright.agent.evaluation.remote_evaluation import (
     refuse_stopped,
 )
 from kernelwright.agent.evaluation.remote_service import RemoteService
-from kernelwright.agent.evaluation.service_pool import Patience, PoolCallbacks, ServicePool
-from kernelwright.evaluator import (
-    Evaluation,
-    EvaluationConfig,
-    EvaluatorError,
-    MachineError,
-    find_backend,
-)
+from kernelwright.agent.evaluation.service_pool import Patience, ServicePool
+from kernelwright.evaluator import Evaluation, EvaluationConfig, EvaluatorError, MachineError, find_backend
 
 
 class RemoteSite:
@@ -94,7 +87,8 @@ class RemoteSite:
     @property
     def devices(self) -> dict[str, str]:
         """The name of the services' device of each kind, `cpu` or `cuda`."""
-        return self._pool.device_names()
+        services = reversed(self._pool.services)
+        return {kind: device.name for one in services for kind, device in one.devices.items()}
 
     def kinds(self) -> set[str]:
         """The kinds of the services' devices; meets them, and leaves them again."""
@@ -104,7 +98,7 @@ class RemoteSite:
     @property
     def torch(self) -> str:
         """The services' version of torch."""
-        return self._pool.torch()
+        return next((one.facts.torch for one in self._pool.services if one.facts), "")
 
     @property
     def machine(self) -> str:
@@ -113,36 +107,46 @@ class RemoteSite:
 
     def evaluate(self, request: EvaluationRequest, hooks: EvaluationHooks) -> Evaluation:
         """Evaluate one candidate; raises what `EvaluationSite.evaluate` does."""
-        trail = _Trail()
-        try:
-            while (found := self._at_one(request, hooks, trail)) is None:
-                pass
-        finally:
-            self._pool.owe(trail.left)
-        return found
-
-    def _at_one(self, request: EvaluationRequest, hooks: EvaluationHooks, trail: _Trail) -> Evaluation | None:
-        """The result of one service; None if that was lost or is ending."""
         kind = find_backend(request.candidate.backend).device
+        unanswered: dict[str, str] = {}
+        """Services that were lost, each with the id of what it may still evaluate."""
+        left: list[str] = []
+        """Services that it moved away from."""
+
+        def knows(service: RemoteService) -> bool:
+            return is_known(service, request)
 
         def waits() -> None:
             refuse_stopped(hooks, self._pool.closing)
             hooks.on_queue(None)
 
-        ask = PoolCallbacks(lambda service: is_known(service, request), waits)
-        with self._pool.service(kind, request.problem.sha, trail.left, ask) as service:
-            trail.enter(service.url)
-            try:
-                found = RemoteEvaluation(service, request, hooks, self._pool).result()
-            except ServiceClosing as error:
-                self._pool.lose(service, str(error))
-                return None
-            except ServiceLost as error:
-                self._pool.lose(service, str(error))
-                trail.lose(service.url, error.evaluation)
-                return None
-        self._refuse_other_hardware(kind, service.url, found)
-        return found
+        lost = ""
+        try:
+            while True:
+                with self._pool.service(
+                    kind, request.problem.sha, unanswered, knows=knows, waits=waits
+                ) as service:
+                    if lost not in ("", service.url):
+                        left.append(lost)
+                    if len(left) > MOST_MOVES:
+                        raise MachineError(
+                            f"not evaluated: {', '.join(left)} were lost one after the other during it"
+                        )
+                    unanswered.pop(service.url, None)
+                    lost = ""
+                    try:
+                        found = RemoteEvaluation(service, request, hooks, self._pool).result()
+                    except ServiceClosing as error:
+                        self._pool.lose(service, str(error))
+                    except ServiceLost as error:
+                        self._pool.lose(service, str(error))
+                        unanswered[service.url] = error.evaluation
+                        lost = service.url
+                    else:
+                        self._refuse_other_hardware(kind, service.url, found)
+                        return found
+        finally:
+            self._pool.owe(unanswered)
 
     def _refuse_other_hardware(self, kind: str, url: str, found: Evaluation) -> None:
         if found.environment is None:
@@ -152,35 +156,3 @@ class RemoteSite:
             known = self._hardware.setdefault(kind, name)
         if name != known:
             raise EvaluatorError(f"{url} evaluated on {name}, others on {known}: not comparable, not scored")
-
-
-@dataclass(slots=True)
-class _Trail:
-    """The way of one evaluation through services that are lost."""
-
-    left: dict[str, str] = field(default_factory=dict)
-    """Services that were lost, each with the id of what it may still evaluate."""
-    moves: list[str] = field(default_factory=list)
-    """Services that it moved away from."""
-    _last: str = ""
-    """The service that was lost just now."""
-
-    def enter(self, url: str) -> None:
-        """Begin at a service.
-
-        Raises:
-            MachineError: it has moved too often.
-        """
-        if self._last not in ("", url):
-            self.moves.append(self._last)
-        if len(self.moves) > MOST_MOVES:
-            raise MachineError(
-                f"not evaluated: {', '.join(self.moves)} were lost one after the other during it"
-            )
-        self.left.pop(url, None)
-        self._last = ""
-
-    def lose(self, url: str, evaluation: str) -> None:
-        """Note that a service was lost."""
-        self.left[url] = evaluation
-        self._last = url

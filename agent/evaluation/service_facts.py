@@ -1,8 +1,25 @@
-"""The facts by which a client decides whether a service may evaluate for it. Imports no FastAPI."""
+"""The facts of an evaluator and its devices, by which others decide whether it may evaluate for them.
+
+They decide whether scores of two machines compare. Imports neither FastAPI nor torch.
+"""
 
 from __future__ import annotations
 
-from kernelwright.evaluator import Record
+import os
+from collections import Counter
+from collections.abc import Sequence
+
+from kernelwright.agent.records.provenance import versions
+from kernelwright.evaluator import (
+    SCORING_RULES,
+    EvaluationConfig,
+    Record,
+    SandboxTier,
+    cpu_name,
+    gpus,
+    probe,
+    source_sha,
+)
 
 
 class ServedDevice(Record):
@@ -36,3 +53,53 @@ class ServiceFacts(Record):
     """Id to the SHA-256 of every problem that a submission can name."""
     trouble: tuple[str, ...] = ()
     """Reasons why it does not evaluate now, such as that it is ending."""
+
+    @property
+    def label(self) -> str:
+        """Version and hardware behind the scores; those of others are not comparable."""
+        named = (f"kernelwright {self.version}", f"torch {self.torch}", f"evaluator {self.evaluator_sha}")
+        return ", ".join((*named, *sorted({device.name for device in self.devices})))
+
+
+def sandbox_trouble(wanted: SandboxTier | None) -> tuple[str, ...]:
+    """Reasons why no candidate can be run here; empty if one can."""
+    usable = _usable(wanted)
+    if _tier(wanted) is not None:
+        return ()
+    return (f"no sandbox works here: {probe().tiers[usable[0]].reason}",)
+
+
+def facts_of(config: EvaluationConfig, devices: Sequence[str]) -> ServiceFacts:
+    """The facts of this machine; each of `devices` as often as it evaluates at once."""
+    names = Counter((device.partition(":")[0], _name(device)) for device in devices)
+    served = tuple(
+        ServedDevice(kind=kind, name=name, at_once=count, threads=_threads(config) if kind == "cpu" else None)
+        for (kind, name), count in sorted(names.items())
+    )
+    found = versions()
+    return ServiceFacts(
+        version=found.get("kernelwright", "unknown"),
+        evaluator_sha=source_sha(),
+        scoring_rules=SCORING_RULES,
+        torch=found.get("torch", "unknown"),
+        sandbox=_tier(config.sandbox) or "none works",
+        devices=served,
+    )
+
+
+def _usable(wanted: SandboxTier | None) -> list[SandboxTier]:
+    return [wanted] if wanted else [SandboxTier.BUBBLEWRAP, SandboxTier.CONFINED]
+
+
+def _tier(wanted: SandboxTier | None) -> SandboxTier | None:
+    tiers = probe().tiers
+    return next((tier for tier in _usable(wanted) if tiers[tier].works), None)
+
+
+def _threads(config: EvaluationConfig) -> int:
+    return config.threads or len(os.sched_getaffinity(0))
+
+
+def _name(device: str) -> str:
+    known = {f"cuda:{gpu.index}": gpu.name for gpu in gpus()}
+    return known.get(device) or cpu_name()

@@ -7,9 +7,10 @@ expects each to cost the most that any has cost so far (or a given bound); until
 from __future__ import annotations
 
 import asyncio
+import operator
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from decimal import Decimal
 
 from pydantic import Field
@@ -44,31 +45,14 @@ class Cost:
     seconds: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(
-            attempts=self.attempts + other.attempts,
-            tokens=self.tokens + other.tokens,
-            cost_usd=self.cost_usd + other.cost_usd,
-            seconds=self.seconds + other.seconds,
-        )
+        return Cost(*map(operator.add, astuple(self), astuple(other)))
 
     def __sub__(self, other: Cost) -> Cost:
-        return Cost(
-            attempts=self.attempts - other.attempts,
-            tokens=self.tokens - other.tokens,
-            cost_usd=self.cost_usd - other.cost_usd,
-            seconds=self.seconds - other.seconds,
-        )
+        return Cost(*map(operator.sub, astuple(self), astuple(other)))
 
 
 class BudgetReachedError(Exception):
     """A budget is spent; the message names it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """A place in the budget for one attempt in flight."""
-
-    expected: Cost
 
 
 class Ledger:
@@ -92,8 +76,8 @@ class Ledger:
         """The amount spent so far, seconds included."""
         return self._spent + Cost(seconds=self._clock() - self._began)
 
-    async def admit(self, bound_tokens: int | None = None) -> Hold:
-        """Wait until one more attempt fits; `release` returns its place.
+    async def admit(self, bound_tokens: int | None = None) -> Cost:
+        """Wait until one more attempt fits; return its expected cost, which `release` gives back.
 
         `bound_tokens` is the most the attempt can use, if known.
 
@@ -102,11 +86,11 @@ class Ledger:
         """
         while True:
             self.check()
-            hold = Hold(self._expected(bound_tokens))
-            if not self._in_flight or self._fits(hold, known=bound_tokens is not None):
+            expected = self._expected(bound_tokens)
+            if not self._in_flight or self._fits(expected, known=bound_tokens is not None):
                 self._in_flight += 1
-                self._held += hold.expected
-                return hold
+                self._held += expected
+                return expected
             self._changed.clear()
             await self._changed.wait()
 
@@ -130,14 +114,10 @@ class Ledger:
             attempts=1, tokens=max(known.tokens, cost.tokens), cost_usd=max(known.cost_usd, cost.cost_usd)
         )
 
-    def release(self, hold: Hold) -> None:
+    def release(self, expected: Cost) -> None:
         """Return an admitted attempt's place, after its cost, if any, was booked."""
         self._in_flight -= 1
-        self._held -= hold.expected
-        self.wake()
-
-    def wake(self) -> None:
-        """Make waiting callers of `admit` check again."""
+        self._held -= expected
         self._changed.set()
 
     def _expected(self, bound_tokens: int | None) -> Cost:
@@ -145,24 +125,17 @@ class Ledger:
         tokens = largest.tokens if bound_tokens is None else bound_tokens
         return Cost(attempts=1, tokens=tokens, cost_usd=largest.cost_usd)
 
-    def _fits(self, hold: Hold, *, known: bool) -> bool:
+    def _fits(self, expected: Cost, *, known: bool) -> bool:
         guessing = self._largest is None and (
             self.budget.cost_usd is not None or (self.budget.tokens is not None and not known)
         )
-        after = self.spent + self._held + hold.expected
+        after = self.spent + self._held + expected
         return not guessing and all(
             spent <= limit for name, limit, spent in self._limits(after) if name != "seconds"
         )
 
     def _limits(self, spent: Cost) -> list[tuple[str, float | Decimal, float | Decimal]]:
-        budget = self.budget
-        pairs: list[tuple[str, float | Decimal | None, float | Decimal]] = [
-            ("attempts", budget.attempts, spent.attempts),
-            ("tokens", budget.tokens, spent.tokens),
-            ("cost_usd", budget.cost_usd, spent.cost_usd),
-            ("seconds", budget.seconds, spent.seconds),
-        ]
-        return [(name, limit, amount) for name, limit, amount in pairs if limit is not None]
+        return [(name, limit, getattr(spent, name)) for name, limit in self.budget if limit is not None]
 
 
 def _amount(name: str, limit: float | Decimal) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kernelwright.agent.archive import RunLog
@@ -12,7 +13,6 @@ from kernelwright.agent.records.attempt_view import view_of
 from kernelwright.agent.records.budgets import Ledger
 from kernelwright.agent.records.messages import Message
 from kernelwright.agent.runner.attempt_evaluator import AttemptEvaluator, Case
-from kernelwright.agent.runner.evaluation_scheduler import EvaluationScheduler
 from kernelwright.agent.runner.kernel_keeper import KernelKeeper
 from kernelwright.agent.runner.plan import Plan, Task, seed_of, shown_for
 from kernelwright.agent.runner.requester import PendingQuestion, Requester
@@ -30,7 +30,6 @@ class RunContext:
     requester: Requester
     evaluator: AttemptEvaluator
     keeper: KernelKeeper
-    workers: EvaluationScheduler
     room: asyncio.Semaphore
     """Places for attempts between their request and their evaluation."""
     exemplars: Mapping[str, tuple[Exemplar, ...]]
@@ -43,34 +42,17 @@ class TaskAssignment:
     """Implements `kernelwright.agent.strategies.Assignment` for one task."""
 
     def __init__(self, context: RunContext, task: Task, problem: Problem) -> None:
+        self.problem = problem
+        self.backend = task.backend
+        self.seed = seed_of(context.plan, task)
+        self.prompts = context.prompts
+        self.exemplars = context.exemplars.get(shown_for(task.problem, task.backend), ())
         self.is_complete = True
         """False once something is left for a resume to try again."""
         self._context = context
         self._task = task
-        self._problem = problem
-        self._seed = seed_of(context.plan, task)
         self._ledger = Ledger(context.plan.problem_budget)
         self._places: set[str] = set()
-
-    @property
-    def problem(self) -> Problem:
-        return self._problem
-
-    @property
-    def backend(self) -> str:
-        return self._task.backend
-
-    @property
-    def seed(self) -> int:
-        return self._seed
-
-    @property
-    def prompts(self) -> Prompts:
-        return self._context.prompts
-
-    @property
-    def exemplars(self) -> tuple[Exemplar, ...]:
-        return self._context.exemplars.get(shown_for(self._task.problem, self._task.backend), ())
 
     def has(self, sample: int, turn: int) -> bool:
         return self._key(sample, turn).attempt in self._context.log.index.attempts
@@ -82,21 +64,14 @@ class TaskAssignment:
         recorded = self._context.requester.recall(asked)
         if recorded is not None:
             return recorded
-        try:
+        with self._noting_what_is_left():
             return await self._ask(asked)
-        except AssignmentSpentError:
-            raise
-        except NoAttemptError:
-            self.is_complete = False
-            raise
 
     async def evaluate(self, attempt: Attempt, twin: Attempt | None = None) -> Attempt:
         """Return the recorded evaluation, or make one; save the kernel if it passed."""
         try:
-            evaluated = await self._evaluate_once(attempt, twin)
-        except NoAttemptError:
-            self.is_complete = False
-            raise
+            with self._noting_what_is_left():
+                evaluated = await self._evaluate_once(attempt, twin)
         finally:
             self._leave(attempt.id)
         await self._context.keeper.keep(evaluated)
@@ -111,12 +86,11 @@ class TaskAssignment:
         while (best := _unconfirmed_best(attempts)) is not None and best.id not in tried:
             tried.add(best.id)
             try:
-                again = await self._context.evaluator.confirm(self._case(best), self._context.workers)
+                again = await self._context.evaluator.confirm(self._case(best))
             except NoAttemptError:
-                self.is_complete = False
-                break
+                again = None
             if again is None:
-                # The machine was too busy; a resume tries again.
+                # The machine failed or was too busy; a resume tries again.
                 self.is_complete = False
                 break
             await self._context.keeper.keep(again)
@@ -144,27 +118,29 @@ class TaskAssignment:
         return evaluation
 
     def _key(self, sample: int, turn: int) -> AttemptKey:
-        return AttemptKey(
-            run=self._context.log.run,
-            problem=self._task.problem,
-            backend=self._task.backend,
-            model=self._task.model.name,
-            strategy=self._task.strategy.name,
-            sample=sample,
-            turn=turn,
-        )
+        return AttemptKey(run=self._context.log.run, **self._task.names, sample=sample, turn=turn)
+
+    @contextmanager
+    def _noting_what_is_left(self) -> Iterator[None]:
+        try:
+            yield
+        except NoAttemptError as error:
+            # A resume does not change a spent budget of the assignment.
+            self.is_complete &= isinstance(error, AssignmentSpentError)
+            raise
 
     async def _ask(self, asked: PendingQuestion) -> Attempt:
         await self._context.room.acquire()
         self._places.add(asked.key.attempt)
         try:
             self._context.requester.refuse_if_over(self._task.model.name)
-            self._refuse_if_skipped()
+            if why := self._context.evaluator.refusal(self.problem.id):
+                raise NoAttemptError(why)
             return await self._context.requester.ask(asked, self._context.slots)
         except (ProblemError, ConfigError) as error:
             # The prompt cannot be made for this problem; other problems are unaffected.
             self._leave(asked.key.attempt)
-            await self._context.evaluator.skip(self._problem.id, str(error))
+            await self._context.evaluator.skip(self.problem.id, str(error))
             raise NoAttemptError(str(error)) from None
         except BaseException:
             self._leave(asked.key.attempt)
@@ -177,14 +153,10 @@ class TaskAssignment:
             return attempt
         if twin is not None:
             return await evaluator.reuse(attempt, twin)
-        return await evaluator.evaluate(self._case(attempt), self._context.workers)
+        return await evaluator.evaluate(self._case(attempt))
 
     def _case(self, attempt: Attempt) -> Case:
-        return Case(self._problem, attempt, self.code(attempt), begun=lambda: self._leave(attempt.id))
-
-    def _refuse_if_skipped(self) -> None:
-        if why := self._context.evaluator.refusal(self._problem.id):
-            raise NoAttemptError(why)
+        return Case(self.problem, attempt, self.code(attempt), begun=lambda: self._leave(attempt.id))
 
     def _leave(self, attempt: str) -> None:
         if attempt in self._places:

@@ -8,12 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kernelwright.agent.archive import RunLog
-from kernelwright.agent.evaluation import (
-    CandidateQuarantined,
-    Evaluate,
-    EvaluationHooks,
-    EvaluationRequest,
-)
+from kernelwright.agent.evaluation import CandidateQuarantined, Evaluate, EvaluationHooks, EvaluationRequest
+from kernelwright.agent.evaluation.failure_kinds import told as message_of
 from kernelwright.agent.records.attempt_log import Attempt, EvaluatorFailed, ProblemSkipped, RunEnd
 from kernelwright.agent.records.provenance import now
 from kernelwright.agent.records.score_policy import exclusion_reason
@@ -28,14 +24,13 @@ from kernelwright.agent.runner.events import (
     StageEntered,
 )
 from kernelwright.agent.runner.policy import EVALUATOR_STRIKES, LONGEST_MESSAGE, MEASURED_AGAIN
-from kernelwright.agent.runner.stop_conditions import StopConditions
+from kernelwright.agent.runner.shutdown import StopConditions
 from kernelwright.agent.strategies import NoAttemptError
 from kernelwright.evaluator import (
     Candidate,
     ConfigError,
     Evaluation,
     EvaluationConfig,
-    EvaluatorError,
     MachineError,
     Problem,
     ProblemError,
@@ -65,7 +60,9 @@ class AttemptEvaluator:
         evaluate: Evaluate | None,
         stop: StopConditions,
         emit: Callable[[Event], None],
+        at_once: int,
     ) -> None:
+        """Without `evaluate`, replies are left for later; `at_once` evaluations run in threads."""
         self.failures = 0
         """Replies that could not be evaluated."""
         self.skipped: dict[str, str] = {}
@@ -75,6 +72,7 @@ class AttemptEvaluator:
         self._evaluate = evaluate
         self._stop = stop
         self._emit = emit
+        self._workers = EvaluationScheduler(at_once)
         self._strikes: Counter[str] = Counter()
         """Failures by problem."""
         self._failing: set[str] = set()
@@ -95,7 +93,11 @@ class AttemptEvaluator:
             return f"the evaluator failed {EVALUATOR_STRIKES} times on {problem}"
         return self.skipped.get(problem, "")
 
-    async def evaluate(self, case: Case, workers: EvaluationScheduler) -> Attempt:
+    def close(self) -> None:
+        """End the threads that evaluate."""
+        self._workers.close()
+
+    async def evaluate(self, case: Case) -> Attempt:
         """Evaluate and record; an equal candidate for the same problem reuses its evaluation.
 
         Raises:
@@ -104,8 +106,6 @@ class AttemptEvaluator:
         """
         if case.code is None:
             return await self._record(case.attempt, without_code(case, self._config))
-        if self._evaluate is None:
-            raise NoAttemptError("left to be evaluated later")
         request = self._request(case, case.code)
         place = case.problem.sha, request.candidate.sha
         if place in self._under_way:
@@ -114,7 +114,7 @@ class AttemptEvaluator:
         known = self._log.find(self._evaluated.get(place, ""))
         if known is not None:
             return await self.reuse(case.attempt, known)
-        self._under_way[place] = asyncio.ensure_future(self._put(case, request, self._evaluate, workers))
+        self._under_way[place] = asyncio.ensure_future(self._put(case, request))
         try:
             evaluated = await self._under_way[place]
         finally:
@@ -122,19 +122,19 @@ class AttemptEvaluator:
         self._evaluated[place] = evaluated.id
         return evaluated
 
-    async def confirm(self, case: Case, workers: EvaluationScheduler) -> Attempt | None:
+    async def confirm(self, case: Case) -> Attempt | None:
         """Evaluate a candidate that passed once more and record that; None where the machine is too busy.
 
         Raises:
             NoAttemptError: the evaluator failed, or evaluation is left for later.
             OSError: the log cannot be written.
         """
-        if case.code is None or self._evaluate is None:
-            raise NoAttemptError("left to be evaluated later")
+        if case.code is None:
+            raise NoAttemptError("a reply without code is not evaluated again")
         first = await asyncio.to_thread(self._log.archive.evaluation, case.attempt)
         request = self._request(case, case.code, besides=(first,) if first else ())
         for _ in range(MEASURED_AGAIN):
-            evaluation = await self._run(case, request, self._evaluate, workers)
+            evaluation = await self._run(case, request)
             if not exclusion_reason(evaluation):
                 return await self._record(case.attempt, evaluation, confirms=True)
         return None
@@ -171,30 +171,29 @@ class AttemptEvaluator:
             self.skipped[problem] = message
             line = ProblemSkipped(at=now(), problem=problem, message=message)
             await asyncio.to_thread(self._log.append, line)
-            self._emit(Skipped(problem, message))
+            self._emit(Skipped(problem=problem, message=message))
 
     def _request(self, case: Case, code: str, besides: tuple[Evaluation, ...] = ()) -> EvaluationRequest:
         candidate = Candidate(source=code, backend=case.attempt.key.backend)
         return EvaluationRequest(case.problem, candidate, self._config, besides)
 
-    async def _put(
-        self, case: Case, request: EvaluationRequest, evaluate: Evaluate, workers: EvaluationScheduler
-    ) -> Attempt:
-        return await self._record(case.attempt, await self._run(case, request, evaluate, workers))
+    async def _put(self, case: Case, request: EvaluationRequest) -> Attempt:
+        return await self._record(case.attempt, await self._run(case, request))
 
-    async def _run(
-        self, case: Case, request: EvaluationRequest, evaluate: Evaluate, workers: EvaluationScheduler
-    ) -> Evaluation:
+    async def _run(self, case: Case, request: EvaluationRequest) -> Evaluation:
+        evaluate = self._evaluate
+        if evaluate is None:
+            raise NoAttemptError("left to be evaluated later")
         loop = asyncio.get_running_loop()
         name = case.attempt.key
 
         def begin() -> None:
             self._running.add(name.attempt)
             case.begun()
-            self._emit(Judging(name))
+            self._emit(Judging(of=name))
 
         def enter(stage: Stage) -> None:
-            _tell(loop, lambda: self._emit(StageEntered(name, stage)))
+            _tell(loop, lambda: self._emit(StageEntered(of=name, stage=stage)))
 
         def refuse_if_over() -> None:
             if self._stop.is_evaluation_over:
@@ -209,7 +208,7 @@ class AttemptEvaluator:
             if ahead == told:
                 return
             told = ahead
-            _tell(loop, lambda: self._emit(EvaluationWaits(name, ahead)))
+            _tell(loop, lambda: self._emit(EvaluationWaits(of=name, ahead=ahead)))
 
         def work() -> Evaluation:
             refuse_if_over()
@@ -217,18 +216,16 @@ class AttemptEvaluator:
             return evaluate(request, EvaluationHooks(on_stage=enter, on_queue=wait))
 
         try:
-            return await self._guarded(case, workers, work)
+            return await self._guarded(case, work)
         finally:
             self._running.discard(name.attempt)
 
-    async def _guarded(
-        self, case: Case, workers: EvaluationScheduler, work: Callable[[], Evaluation]
-    ) -> Evaluation:
+    async def _guarded(self, case: Case, work: Callable[[], Evaluation]) -> Evaluation:
         problem = case.problem.id
         if why := self.refusal(problem):
             raise NoAttemptError(why)
         try:
-            evaluation = await workers.run(problem, work)
+            evaluation = await self._workers.run(problem, work)
         except NoAttemptError:
             raise
         except (ProblemError, ConfigError) as error:
@@ -241,8 +238,7 @@ class AttemptEvaluator:
 
     async def _failure(self, case: Case, error: Exception) -> NoAttemptError:
         attempt, problem = case.attempt, case.problem.id
-        name = "" if isinstance(error, EvaluatorError) else f"{type(error).__name__}: "
-        message = f"{name}{error}"[:LONGEST_MESSAGE]
+        message = message_of(error)[:LONGEST_MESSAGE]
         self.failures += 1
         if isinstance(error, MachineError):
             self._failing.add(attempt.id)
@@ -251,7 +247,7 @@ class AttemptEvaluator:
             self._failing.add(problem)
         line = EvaluatorFailed(at=now(), attempt=attempt.id, message=message)
         await asyncio.to_thread(self._log.append, line)
-        self._emit(EvaluatorTrouble(attempt.key, message))
+        self._emit(EvaluatorTrouble(of=attempt.key, message=message))
         if len(self._failing) >= EVALUATOR_STRIKES:
             # One problem alone may be what it cannot deal with; it does not end what others have begun.
             self._stop.set(

@@ -21,12 +21,10 @@ from kernelwright.agent.records.provenance import now
 from kernelwright.agent.runner import events
 from kernelwright.agent.runner.assignment import RunContext, TaskAssignment
 from kernelwright.agent.runner.attempt_evaluator import AttemptEvaluator
-from kernelwright.agent.runner.evaluation_scheduler import EvaluationScheduler
 from kernelwright.agent.runner.kernel_keeper import KernelKeeper
 from kernelwright.agent.runner.plan import Plan, Task, budget_of, read_plan, tasks
 from kernelwright.agent.runner.requester import Requester
-from kernelwright.agent.runner.shutdown import RunFailure, close_run, interrupts
-from kernelwright.agent.runner.stop_conditions import StopConditions
+from kernelwright.agent.runner.shutdown import StopConditions, close_run, interrupts
 from kernelwright.agent.strategies import Exemplar, Prompts
 from kernelwright.agent.workspace import Workspace
 from kernelwright.evaluator import ConfigError, Problem
@@ -83,7 +81,9 @@ class _RunProcess:
         self._problems: dict[str, Problem] = log.archive.problems(log.run)
         self._ledger = Ledger(budget_of(log), log.index.spent())
         self._requester = Requester(log, batch.providers, self._ledger, self._stop, self._emit)
-        self._evaluator = AttemptEvaluator(log, self._plan.config, batch.evaluate, self._stop, self._emit)
+        self._evaluator = AttemptEvaluator(
+            log, self._plan.config, batch.evaluate, self._stop, self._emit, batch.evaluators
+        )
         self._keeper = KernelKeeper(
             log,
             batch.workspace,
@@ -110,21 +110,28 @@ class _RunProcess:
                 judges=batch.evaluate is not None,
             )
         )
-        workers = EvaluationScheduler(batch.evaluators)
         try:
             with interrupts(self._interrupt):
-                await self._work_through(todo, workers)
+                await self._work_through(todo)
         finally:
-            workers.close()
+            self._evaluator.close()
             self._keeper.close()
             providers = (batch.providers or {}).values()
             for provider in {id(provider): provider for provider in providers}.values():
                 await provider.close()
-        summary = await asyncio.to_thread(self._close)
-        self._emit(events.RunClosed(summary))
+        counted = await asyncio.to_thread(close_run, batch.log, *self._end())
+        summary = counted.model_copy(
+            update={
+                "provider_failures": self._requester.failures,
+                "evaluator_failures": self._evaluator.failures,
+                "to_come": self._requester.missing,
+                "skipped": self._evaluator.skipped,
+            }
+        )
+        self._emit(events.RunClosed(summary=summary))
         return summary
 
-    async def _work_through(self, todo: list[Task], workers: EvaluationScheduler) -> None:
+    async def _work_through(self, todo: list[Task]) -> None:
         batch = self._batch
         context = RunContext(
             plan=self._plan,
@@ -133,7 +140,6 @@ class _RunProcess:
             requester=self._requester,
             evaluator=self._evaluator,
             keeper=self._keeper,
-            workers=workers,
             exemplars=batch.exemplars,
             room=asyncio.Semaphore(batch.completions + batch.backlog),
             slots=asyncio.Semaphore(batch.completions),
@@ -167,27 +173,20 @@ class _RunProcess:
                 await self._assign(task, context)
 
     async def _assign(self, task: Task, context: RunContext) -> None:
-        self._emit(events.AssignmentStarted(*task.key))
+        self._emit(events.AssignmentStarted(**task.names))
         assignment = TaskAssignment(context, task, self._problems[task.problem])
         attempts = await task.strategy.solve(assignment)
         if self._plan.confirm:
             attempts = await assignment.confirm_best(attempts)
         skipped = task.problem in self._evaluator.skipped
         if assignment.is_complete and not skipped:
-            line = AssignmentDone(
-                at=now(),
-                problem=task.problem,
-                backend=task.backend,
-                model=task.model.name,
-                strategy=task.strategy.name,
-                attempts=len(attempts),
-            )
+            line = AssignmentDone(at=now(), **task.names, attempts=len(attempts))
             await asyncio.to_thread(self._batch.log.append, line)
         self._complete = self._complete and (assignment.is_complete or skipped)
         speeds = [attempt.speedup for attempt in attempts if attempt.passed and attempt.speedup is not None]
         self._emit(
             events.AssignmentFinished(
-                *task.key,
+                **task.names,
                 attempts=len(attempts),
                 passed=sum(attempt.passed for attempt in attempts),
                 speedup=max(speeds, default=None),
@@ -204,16 +203,6 @@ class _RunProcess:
                 kernels=self._keeper.in_flight,
             )
         )
-
-    def _close(self) -> events.RunSummary:
-        end, reason = self._end()
-        trouble = RunFailure(
-            self._requester.failures,
-            self._evaluator.failures,
-            self._requester.missing,
-            self._evaluator.skipped,
-        )
-        return close_run(self._batch.log, end, reason, trouble)
 
     def _end(self) -> tuple[RunEnd, str]:
         if self._stop.end is not None:

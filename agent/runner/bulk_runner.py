@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kernelwright.agent.archive import RunLog
-from kernelwright.agent.providers.batch_api.batch_jobs import BatchJobs, BatchProgress
+from kernelwright.agent.providers.batch_api.batch_jobs import BatchJobs
 from kernelwright.agent.providers.batch_api.batch_state import Result
 from kernelwright.agent.records.attempt_log import AttemptKey, ProblemSkipped, ProviderFailed, RunEnd
-from kernelwright.agent.records.budgets import Ledger
 from kernelwright.agent.records.messages import CompletionRequest, ProviderError
 from kernelwright.agent.records.provenance import now
 from kernelwright.agent.runner.events import (
@@ -31,10 +30,9 @@ from kernelwright.agent.runner.events import (
 )
 from kernelwright.agent.runner.plan import Plan, Task, budget_of, read_plan, shown_for, tasks
 from kernelwright.agent.runner.policy import LONGEST_MESSAGE, PROVIDER_STRIKES
-from kernelwright.agent.runner.requester import PendingQuestion, record_reply, request_of
-from kernelwright.agent.runner.shutdown import RunFailure, close_run, interrupts
-from kernelwright.agent.runner.stop_conditions import StopConditions
-from kernelwright.agent.strategies import Exemplar, Independent, Prompts, Question
+from kernelwright.agent.runner.requester import extracted, request_of
+from kernelwright.agent.runner.shutdown import StopConditions, close_run, interrupts
+from kernelwright.agent.strategies import Exemplar, Independent, Prompts
 from kernelwright.evaluator import ConfigError, Problem, ProblemError
 
 FOLDER: Final = "bulk"
@@ -108,10 +106,10 @@ class _BulkProcess:
                 await self._collect()
         finally:
             await self._jobs.close()
-        end, reason = self._end()
-        trouble = RunFailure(replies=len(self._refused), to_come=self._to_come, skipped=self._skipped)
-        summary = await asyncio.to_thread(close_run, self._log, end, reason, trouble)
-        self._bulk.on_event(RunClosed(summary))
+        counted = await asyncio.to_thread(close_run, self._log, *self._end())
+        here = {"provider_failures": len(self._refused), "to_come": self._to_come, "skipped": self._skipped}
+        summary = counted.model_copy(update=here)
+        self._bulk.on_event(RunClosed(summary=summary))
         return summary
 
     def _submit(self, everything: list[Task]) -> None:
@@ -120,7 +118,9 @@ class _BulkProcess:
         known = self._log.index.attempts.keys() | set(self._jobs.keys)
         requests: list[CompletionRequest] = []
         for task in everything:
-            keys = [self._attempt(task, sample) for sample in range(self._samples)]
+            keys = [
+                AttemptKey(run=self._log.run, **task.names, sample=sample) for sample in range(self._samples)
+            ]
             missing = [key for key in keys if key.attempt not in known]
             left = len(missing) if limit is None else limit - len(known) - len(requests)
             if missing and left > 0:
@@ -136,7 +136,7 @@ class _BulkProcess:
             if problem.id not in self._skipped:
                 self._skipped[problem.id] = str(error)
                 self._log.append(ProblemSkipped(at=now(), problem=problem.id, message=str(error)))
-                self._bulk.on_event(Skipped(problem.id, str(error)))
+                self._bulk.on_event(Skipped(problem=problem.id, message=str(error)))
             return []
         return [request_of(key, task.model, messages) for key in keys]
 
@@ -153,7 +153,15 @@ class _BulkProcess:
                 if error.fatal or strikes >= PROVIDER_STRIKES:
                     self._stop.set(RunEnd.BROKEN, trouble)
             await asyncio.to_thread(self._record)
-            self._bulk.on_event(_waiting(progress, trouble))
+            self._bulk.on_event(
+                Waiting(
+                    requests=progress.requests,
+                    answered=progress.answered,
+                    failed=progress.failed,
+                    statuses=progress.statuses,
+                    trouble=trouble,
+                )
+            )
             if progress.is_done or not self._bulk.waits:
                 return
             await self._pause()
@@ -179,16 +187,11 @@ class _BulkProcess:
                 self._refused[key.attempt] = message = result.error[:LONGEST_MESSAGE]
                 line = ProviderFailed(at=now(), attempt=key.attempt, key=key, message=message)
                 self._log.append(line)
-                self._bulk.on_event(ProviderTrouble(key, message))
+                self._bulk.on_event(ProviderTrouble(of=key, message=message))
             return
-        question = Question(
-            sample=key.sample,
-            turn=0,
-            compose=lambda: request.messages,
-            exemplars=self._plan.exemplars.get(shown_for(key.problem, key.backend), ()),
-        )
-        asked = PendingQuestion(key, self._models[key.model], question, Ledger(self._plan.problem_budget))
-        attempt = record_reply(self._log, asked, request, result.completion)
+        shown = self._plan.exemplars.get(shown_for(key.problem, key.backend), ())
+        reply = extracted(self._models[key.model], request, result.completion, exemplars=shown)
+        attempt = self._log.record_completion(key, reply)
         self._bulk.on_event(Replied.to(attempt, recorded=False))
 
     @property
@@ -211,16 +214,6 @@ class _BulkProcess:
         self._wake.set()
         self._bulk.on_event(Interrupting())
 
-    def _attempt(self, task: Task, sample: int) -> AttemptKey:
-        return AttemptKey(
-            run=self._log.run,
-            problem=task.problem,
-            backend=task.backend,
-            model=task.model.name,
-            strategy=self._plan.strategy.name,
-            sample=sample,
-        )
-
 
 def _key(run: str, strategy: str, request: CompletionRequest) -> AttemptKey:
     return AttemptKey(
@@ -231,14 +224,4 @@ def _key(run: str, strategy: str, request: CompletionRequest) -> AttemptKey:
         strategy=strategy,
         sample=request.sample,
         turn=request.turn,
-    )
-
-
-def _waiting(progress: BatchProgress, trouble: str) -> Waiting:
-    return Waiting(
-        requests=progress.requests,
-        answered=progress.answered,
-        failed=progress.failed,
-        statuses=progress.statuses,
-        trouble=trouble,
     )

@@ -9,6 +9,7 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -19,8 +20,7 @@ Result = TypeVar("Result")
 class _Job:
     topic: str
     work: Callable[[], Any]  # Any: `run` gives its caller the type of its own work
-    loop: asyncio.AbstractEventLoop
-    done: asyncio.Future[Any]
+    done: Future[Any]
 
 
 class EvaluationScheduler:
@@ -42,12 +42,11 @@ class EvaluationScheduler:
 
     async def run(self, topic: str, work: Callable[[], Result]) -> Result:
         """Run one evaluation or build of a problem and wait for it; its exceptions are raised here."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[Result] = loop.create_future()
+        done: Future[Result] = Future()
         with self._changed:
-            self._jobs.append(_Job(topic, work, loop, done))
+            self._jobs.append(_Job(topic, work, done))
             self._changed.notify()
-        return await done
+        return await asyncio.wrap_future(done)
 
     def close(self) -> None:
         """End every thread once the waiting jobs are done."""
@@ -57,44 +56,34 @@ class EvaluationScheduler:
 
     def _serve(self) -> None:
         while (job := self._next()) is not None:
+            error: BaseException | None = None
+            result: object = None
             try:
                 result = job.work()
-            except BaseException as error:  # noqa: BLE001 - carried to the loop, which raises it there
-                result = error
+            except BaseException as raised:  # noqa: BLE001 - carried to the loop, which raises it there
+                error = raised
             with self._changed:
                 self._running[job.topic] -= 1
                 self._recent = [*(each for each in self._recent if each != job.topic), job.topic]
                 del self._recent[: -self._remembered]
-            _settle(job, result)
+            if error is not None:
+                job.done.set_exception(error)
+            else:
+                job.done.set_result(result)
 
     def _next(self) -> _Job | None:
         with self._changed:
             while True:
-                self._jobs = [job for job in self._jobs if not job.done.cancelled()]
-                if self._jobs:
+                while self._jobs:
                     job = min(self._jobs, key=self._order)
                     self._jobs.remove(job)
-                    self._running[job.topic] += 1
-                    return job
+                    # False where whoever waited for it has been cancelled.
+                    if job.done.set_running_or_notify_cancel():
+                        self._running[job.topic] += 1
+                        return job
                 if self._closed:
                     return None
                 self._changed.wait()
 
     def _order(self, job: _Job) -> tuple[bool, bool]:
         return self._running[job.topic] > 0, job.topic not in self._recent
-
-
-def _settle(job: _Job, result: object) -> None:
-    def unless_gone() -> None:
-        if job.done.done():
-            return
-        if isinstance(result, BaseException):
-            job.done.set_exception(result)
-        else:
-            job.done.set_result(result)
-
-    try:
-        job.loop.call_soon_threadsafe(unless_gone)
-    except RuntimeError:
-        # The loop is closed: the process is ending, and a resume evaluates what was not recorded.
-        return

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Annotated, TypeAlias
+
+from pydantic import PlainSerializer
 
 from kernelwright.agent.providers.provider_state import Retrying
 from kernelwright.agent.records.attempt_log import Attempt, AttemptKey, RunEnd
@@ -16,8 +17,20 @@ from kernelwright.agent.records.messages import Usage
 from kernelwright.evaluator import Record, Stage, Status
 
 
-@dataclass(frozen=True, slots=True)
-class RunOpened:
+class RunEvent(Record):
+    """Something that happened in a run."""
+
+
+class AttemptEvent(RunEvent):
+    """Something that happened to one attempt."""
+
+    of: Annotated[
+        AttemptKey,
+        PlainSerializer(lambda key: {"attempt": key.attempt, **key.model_dump(exclude={"run"})}),
+    ]
+
+
+class RunOpened(RunEvent):
     """A run begins or resumes."""
 
     run_id: str
@@ -33,8 +46,7 @@ class RunOpened:
     """False when replies are left for a later process to evaluate."""
 
 
-@dataclass(frozen=True, slots=True)
-class AssignmentStarted:
+class AssignmentStarted(RunEvent):
     """Work on one problem begins."""
 
     problem: str
@@ -43,8 +55,7 @@ class AssignmentStarted:
     strategy: str
 
 
-@dataclass(frozen=True, slots=True)
-class AssignmentFinished:
+class AssignmentFinished(RunEvent):
     """Work on one problem ended."""
 
     problem: str
@@ -59,18 +70,13 @@ class AssignmentFinished:
     """False when something is left for a resume."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
+class Asking(AttemptEvent):
     """A model is being asked."""
 
-    of: AttemptKey
 
-
-@dataclass(frozen=True, slots=True)
-class Replied:
+class Replied(AttemptEvent):
     """A reply arrived and is recorded."""
 
-    of: AttemptKey
     extraction: str
     """`CODE`, `NO_CODE` or `TRUNCATED`."""
     rule: str
@@ -98,8 +104,7 @@ class Replied:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(RunEvent):
     """Bulk jobs were polled; their replies take hours."""
 
     requests: int
@@ -111,35 +116,26 @@ class Waiting:
     """Error of the last poll, if it failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Judging:
+class Judging(AttemptEvent):
     """An evaluation begins."""
 
-    of: AttemptKey
 
-
-@dataclass(frozen=True, slots=True)
-class EvaluationWaits:
+class EvaluationWaits(AttemptEvent):
     """An evaluation waits in the queue of a judge elsewhere."""
 
-    of: AttemptKey
     ahead: int | None
     """Evaluations that come first; None while it waits for a place in the queue."""
 
 
-@dataclass(frozen=True, slots=True)
-class StageEntered:
+class StageEntered(AttemptEvent):
     """An evaluation enters its next stage."""
 
-    of: AttemptKey
     stage: Stage
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(AttemptEvent):
     """An evaluation is recorded."""
 
-    of: AttemptKey
     status: Status
     speedup: float | None
     detail: str
@@ -153,59 +149,48 @@ class Judged:
     """True where it was timed beside other work, so that no speedup counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderTrouble:
+class ProviderTrouble(AttemptEvent):
     """No reply; nothing is scored."""
 
-    of: AttemptKey
     message: str
     for_good: bool = False
     """True when its model is not asked again."""
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluatorTrouble:
+class EvaluatorTrouble(AttemptEvent):
     """The evaluator or its machine failed; nothing is scored."""
 
-    of: AttemptKey
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(RunEvent):
     """A problem cannot be evaluated with these settings."""
 
     problem: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(AttemptEvent):
     """A kernel was saved to `generated/`."""
 
-    of: AttemptKey
     kernel: str
     folder: str
     speedup: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(AttemptEvent):
     """A candidate that passed is not saved."""
 
-    of: AttemptKey
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetReached:
+class BudgetReached(RunEvent):
     """No further request is sent; replies are still evaluated."""
 
     what: str
 
 
-@dataclass(frozen=True, slots=True)
-class Interrupting:
+class Interrupting(RunEvent):
     """The user asked to stop; work in flight is finished."""
 
     replies: int = 0
@@ -214,8 +199,7 @@ class Interrupting:
     """Kernels that are being built once more, or saved."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunSummary:
+class RunSummary(Record):
     """The outcome of a run, counted over its whole log."""
 
     run_id: str
@@ -232,20 +216,20 @@ class RunSummary:
     """Of this process."""
     to_come: int = 0
     """Replies still pending in batches."""
-    skipped: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, str] = {}
     """Problem id to the reason it was skipped."""
     cost_usd: Decimal = Decimal(0)
     """Cost of the replies whose price is known."""
     unpriced: int = 0
     """Replies of unknown cost."""
-    budget: Budget = field(default_factory=Budget)
+    budget: Budget = Budget()
     """The run's limits, those set by a resume included."""
     remembered: int = 0
     """Replies that came from the completion cache."""
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
     seconds: float = 0.0
     """Wall time, earlier processes included."""
-    best: dict[str, float] = field(default_factory=dict)
+    best: dict[str, float] = {}
     """Problem id to its best speedup."""
 
     @property
@@ -270,49 +254,17 @@ class RunSummary:
                 return 0 if self.passed else failed
 
 
-@dataclass(frozen=True, slots=True)
-class RunClosed:
+class RunClosed(RunEvent):
     """The run stopped."""
 
     summary: RunSummary
 
 
-Event: TypeAlias = (
-    RunOpened
-    | AssignmentStarted
-    | AssignmentFinished
-    | Asking
-    | Replied
-    | Waiting
-    | Judging
-    | EvaluationWaits
-    | StageEntered
-    | Judged
-    | Retrying
-    | ProviderTrouble
-    | EvaluatorTrouble
-    | Skipped
-    | Kept
-    | Refused
-    | BudgetReached
-    | Interrupting
-    | RunClosed
-)
+Event: TypeAlias = RunEvent | Retrying
 
 
 def event_line(event: Event) -> str:
     """An event as one JSON object: its name under `event`, the time now under `at` (ISO 8601, UTC)."""
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    return json.dumps({"event": type(event).__name__, "at": at, **_plain(event)})
-
-
-def _plain(value: object) -> Any:  # Any: whatever JSON can hold
-    if isinstance(value, AttemptKey):
-        return {"attempt": value.attempt, **value.model_dump(exclude={"run"})}
-    if isinstance(value, Record):
-        return {name: _plain(held) for name, held in value}
-    if isinstance(value, Decimal):
-        return float(value)
-    if dataclasses.is_dataclass(value):
-        return {entry.name: _plain(getattr(value, entry.name)) for entry in dataclasses.fields(value)}
-    return value
+    told = event.model_dump() if isinstance(event, RunEvent) else asdict(event)
+    return json.dumps({"event": type(event).__name__, "at": at, **told}, default=float)

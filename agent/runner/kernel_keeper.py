@@ -15,9 +15,9 @@ from kernelwright.agent.records.score_policy import exclusion_reason, slower
 from kernelwright.agent.runner.evaluation_scheduler import EvaluationScheduler
 from kernelwright.agent.runner.events import Event, Kept, Refused
 from kernelwright.agent.runner.policy import MOST_BUILDS
-from kernelwright.agent.runner.stop_conditions import StopConditions
-from kernelwright.agent.workspace import Kernel, Provenance, Workspace
-from kernelwright.evaluator import Evaluation, EvaluatorError, FullHeaderBuild
+from kernelwright.agent.runner.shutdown import StopConditions
+from kernelwright.agent.workspace import Provenance, Workspace
+from kernelwright.evaluator import Evaluation, EvaluatorError, FullHeaderBuild, Status
 
 
 class KernelKeeper:
@@ -95,18 +95,19 @@ class KernelKeeper:
             return FullHeaderBuild(ok=None, why=str(error))
 
     def _settle(self, attempt: Attempt, plain: FullHeaderBuild) -> Kept | Refused:
-        name = attempt.key
-        if message := self._refusal(attempt, plain):
-            if not exclusion_reason(self._read(attempt)[1]):
-                self._workspace.withdraw(self._read(attempt)[1])
+        source, evaluation = self._read(attempt)
+        if message := self._refusal(evaluation, plain):
+            if not exclusion_reason(evaluation):
+                self._workspace.withdraw(evaluation)
             self._log.append(KernelRefused(at=now(), attempt=attempt.id, message=message))
-            return Refused(name, message)
-        kernel = self._keep(attempt, plain)
-        return Kept(name, kernel.id, str(kernel.folder), attempt.speedup)
+            return Refused(of=attempt.key, message=message)
+        kernel = self._workspace.keep(source, evaluation, provenance(attempt), builds_plainly=plain.ok)
+        folder = kernel.folder.relative_to(self._workspace.root).as_posix()
+        self._log.append(KernelKept(at=now(), attempt=attempt.id, kernel=kernel.id, folder=folder))
+        return Kept(of=attempt.key, kernel=kernel.id, folder=str(kernel.folder), speedup=attempt.speedup)
 
-    def _refusal(self, attempt: Attempt, plain: FullHeaderBuild) -> str:
-        evaluation = self._read(attempt)[1]
-        if not attempt.passed:
+    def _refusal(self, evaluation: Evaluation, plain: FullHeaderBuild) -> str:
+        if evaluation.status is not Status.PASSED:
             return f"evaluated again: {evaluation.status}"
         if why := exclusion_reason(evaluation) or ("" if self._keeps_slower else slower(evaluation)):
             return why
@@ -114,13 +115,6 @@ class KernelKeeper:
 
     def _is_saved(self, attempt: Attempt) -> bool:
         return attempt.completion.code is not None and self._workspace.is_saved(self._read(attempt)[1])
-
-    def _keep(self, attempt: Attempt, plain: FullHeaderBuild) -> Kernel:
-        source, evaluation = self._read(attempt)
-        kernel = self._workspace.keep(source, evaluation, provenance(attempt), builds_plainly=plain.ok)
-        folder = kernel.folder.relative_to(self._workspace.root).as_posix()
-        self._log.append(KernelKept(at=now(), attempt=attempt.id, kernel=kernel.id, folder=folder))
-        return kernel
 
     def _read(self, attempt: Attempt) -> tuple[str, Evaluation]:
         archive = self._log.archive

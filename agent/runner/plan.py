@@ -68,6 +68,11 @@ class Task:
         """Its identity within the run."""
         return self.problem, self.backend, self.model.name, self.strategy.name
 
+    @property
+    def names(self) -> dict[str, str]:
+        """Its identity as the fields of log lines and events."""
+        return dict(zip(("problem", "backend", "model", "strategy"), self.key, strict=True))
+
 
 def shown_for(problem: str, backend: str) -> str:
     """The key of an assignment's exemplars in a plan."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kernelwright.agent.archive import ExtractedReply, RunLog, cost_of
 from kernelwright.agent.extraction.extract import extract
 from kernelwright.agent.records.attempt_log import Attempt, AttemptKey, ProviderFailed, RunEnd
-from kernelwright.agent.records.budgets import BudgetReachedError, Hold, Ledger
+from kernelwright.agent.records.budgets import BudgetReachedError, Cost, Ledger
 from kernelwright.agent.records.messages import (
     Completion,
     CompletionRequest,
@@ -19,16 +19,10 @@ from kernelwright.agent.records.messages import (
 )
 from kernelwright.agent.records.provenance import now
 from kernelwright.agent.records.tokens import estimate_tokens
-from kernelwright.agent.runner.events import (
-    Asking,
-    BudgetReached,
-    Event,
-    ProviderTrouble,
-    Replied,
-)
+from kernelwright.agent.runner.events import Asking, BudgetReached, Event, ProviderTrouble, Replied
 from kernelwright.agent.runner.plan import ModelChoice
 from kernelwright.agent.runner.policy import ESTIMATE_MARGIN, LONGEST_MESSAGE, PROVIDER_STRIKES
-from kernelwright.agent.runner.stop_conditions import StopConditions
+from kernelwright.agent.runner.shutdown import StopConditions
 from kernelwright.agent.strategies import AssignmentSpentError, NoAttemptError, Question
 
 
@@ -89,7 +83,7 @@ class Requester:
             async with slots:
                 self.refuse_if_over(asked.model.name)
                 completion = await self._complete(asked, request)
-            attempt = await asyncio.to_thread(record_reply, self._log, asked, request, completion)
+            attempt = await asyncio.to_thread(self._record, asked, request, completion)
             self._stop.set_if_full(self._log)
             for ledger, _ in holds:
                 _book(ledger, attempt)
@@ -113,7 +107,7 @@ class Requester:
         if model in self._gone:
             raise NoAttemptError(self._gone[model])
 
-    async def _admit(self, asked: PendingQuestion, bound_tokens: int | None) -> list[tuple[Ledger, Hold]]:
+    async def _admit(self, asked: PendingQuestion, bound_tokens: int | None) -> list[tuple[Ledger, Cost]]:
         try:
             own = await asked.ledger.admit(bound_tokens)
         except BudgetReachedError as error:
@@ -123,12 +117,12 @@ class Requester:
         except BudgetReachedError as error:
             asked.ledger.release(own)
             if self._stop.set(RunEnd.BUDGET, str(error)):
-                self._emit(BudgetReached(str(error)))
+                self._emit(BudgetReached(what=str(error)))
             raise NoAttemptError(str(error)) from None
 
     async def _complete(self, asked: PendingQuestion, request: CompletionRequest) -> Completion:
         name = asked.model.name
-        self._emit(Asking(asked.key))
+        self._emit(Asking(of=asked.key))
         self.in_flight += 1
         try:
             completion = await self._known[name].complete(request)
@@ -138,7 +132,7 @@ class Requester:
             self._strike(name, error.fatal, message)
             line = ProviderFailed(at=now(), attempt=asked.key.attempt, key=asked.key, message=message)
             await asyncio.to_thread(self._log.append, line)
-            self._emit(ProviderTrouble(asked.key, message, for_good=name in self._gone))
+            self._emit(ProviderTrouble(of=asked.key, message=message, for_good=name in self._gone))
             self._stop_if_hopeless()
             raise NoAttemptError(message) from None
         finally:
@@ -146,6 +140,10 @@ class Requester:
         self._strikes[name] = 0
         self._gone.pop(name, None)
         return completion
+
+    def _record(self, asked: PendingQuestion, request: CompletionRequest, completion: Completion) -> Attempt:
+        shown = {"parents": asked.question.parents, "exemplars": asked.question.exemplars}
+        return self._log.record_completion(asked.key, extracted(asked.model, request, completion, **shown))
 
     def _strike(self, model: str, for_good: bool, message: str) -> None:
         strikes = self._strikes[model] = self._strikes.get(model, 0) + 1
@@ -176,26 +174,26 @@ def request_of(key: AttemptKey, model: ModelChoice, messages: tuple[Message, ...
     )
 
 
-def record_reply(
-    log: RunLog, asked: PendingQuestion, request: CompletionRequest, completion: Completion
-) -> Attempt:
-    """Extract the candidate of a reply and record both.
-
-    Raises:
-        ArchiveError: the log already holds a reply.
-        OSError: the log cannot be written.
-    """
-    found = extract(completion.text, finish_reason=completion.finish_reason, reasoning=completion.reasoning)
-    reply = ExtractedReply(
+def extracted(
+    model: ModelChoice,
+    request: CompletionRequest,
+    completion: Completion,
+    *,
+    exemplars: tuple[str, ...],
+    parents: tuple[str, ...] = (),
+) -> ExtractedReply:
+    """A reply with the candidate in it, if there is one."""
+    return ExtractedReply(
         request=request,
         completion=completion,
-        extraction=found,
-        parents=asked.question.parents,
-        exemplars=asked.question.exemplars,
-        license=asked.model.license,
-        origin=asked.model.origin,
+        extraction=extract(
+            completion.text, finish_reason=completion.finish_reason, reasoning=completion.reasoning
+        ),
+        parents=parents,
+        exemplars=exemplars,
+        license=model.license,
+        origin=model.origin,
     )
-    return log.record_completion(asked.key, reply)
 
 
 def _book(ledger: Ledger, attempt: Attempt) -> None:

@@ -1,12 +1,13 @@
-"""Ends a run's process: handles signals, writes the last line and summarizes the run."""
+"""Ends a run's process: the reason it stops, signals, the last line and the summary of the run."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
 
 from kernelwright.agent.archive import RunLog
 from kernelwright.agent.records.attempt_log import RunEnd, RunFinished
@@ -14,23 +15,45 @@ from kernelwright.agent.records.provenance import now
 from kernelwright.agent.runner.events import RunSummary
 from kernelwright.agent.runner.plan import budget_of
 
-
-@dataclass(frozen=True, slots=True)
-class RunFailure:
-    """Failures of one process."""
-
-    replies: int = 0
-    """Questions without a reply."""
-    evaluations: int = 0
-    """Replies that could not be evaluated."""
-    to_come: int = 0
-    """Questions whose replies other processes collect."""
-    skipped: Mapping[str, str] = field(default_factory=dict)
-    """Problem id to the reason it was skipped."""
+_SEVERITY: Final = (RunEnd.BUDGET, RunEnd.BROKEN, RunEnd.INTERRUPTED)
 
 
-def close_run(log: RunLog, end: RunEnd, reason: str, trouble: RunFailure) -> RunSummary:
-    """Write a run's last line and summarize its log.
+class StopConditions:
+    """Set once, or again for a more severe reason; never reset."""
+
+    def __init__(self) -> None:
+        self.end: RunEnd | None = None
+        self.reason = ""
+
+    def set(self, end: RunEnd, reason: str) -> bool:
+        """Stop the run; False if it is already stopping for a reason as severe."""
+        if self.end is not None and _SEVERITY.index(end) <= _SEVERITY.index(self.end):
+            return False
+        self.end, self.reason = end, reason
+        return True
+
+    def set_if_full(self, log: RunLog) -> None:
+        """Stop if the log found the disk full; work in flight still fits."""
+        if log.is_disk_full:
+            self.set_full(log.folder)
+
+    def set_full(self, folder: Path) -> None:
+        """Stop because the disk of a folder is full."""
+        self.set(RunEnd.BROKEN, f"disk full below {folder}; free some space and resume")
+
+    @property
+    def is_asking_over(self) -> bool:
+        """True if no further request may be sent."""
+        return self.end is not None
+
+    @property
+    def is_evaluation_over(self) -> bool:
+        """True if no further evaluation may begin; replies wait for a resume."""
+        return self.end in (RunEnd.BROKEN, RunEnd.INTERRUPTED)
+
+
+def close_run(log: RunLog, end: RunEnd, reason: str) -> RunSummary:
+    """Write a run's last line and summarize its log, without what only this process knows.
 
     Raises:
         OSError: the log cannot be written.
@@ -45,10 +68,6 @@ def close_run(log: RunLog, end: RunEnd, reason: str, trouble: RunFailure) -> Run
         evaluated=sum(seen.evaluation is not None for seen in index.attempts.values()),
         passed=sum(seen.passed for seen in index.attempts.values()),
         kept=sum(seen.kept for seen in index.attempts.values()),
-        provider_failures=trouble.replies,
-        evaluator_failures=trouble.evaluations,
-        to_come=trouble.to_come,
-        skipped=dict(trouble.skipped),
         cost_usd=spent.cost_usd,
         unpriced=index.unpriced,
         budget=budget_of(log),

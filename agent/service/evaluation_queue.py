@@ -13,23 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import StrEnum
 
+from kernelwright.agent.evaluation.failure_kinds import EvaluationFailure
 from kernelwright.agent.service.metrics import DrainRate, ServiceMetrics
 from kernelwright.agent.service.policy import DISK_RETRY_S, DRAINING_WAIT_S, MOST_RESULTS, STARTS
 from kernelwright.agent.service.store import EvaluationState, Store, StoredEvaluation, StoreError
 from kernelwright.agent.service.submission import Content
 from kernelwright.evaluator import CancelToken, Evaluation, Stage, find_backend
-
-
-class QueuedEvaluation(StrEnum):
-    """The result of a submission."""
-
-    ACCEPTED = "accepted"
-    JOINED = "joined"
-    """The same content is queued or running."""
-    KNOWN = "known"
-    """The same content has a result."""
 
 
 class QueueFull(Exception):
@@ -67,14 +57,6 @@ class EvaluationView:
     def progress(self) -> str:
         """Its state and stage, as clients send them back in `seen`."""
         return f"{self.entry.state}/{self.stage}" if self.stage else self.entry.state.value
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """The answer to a submission."""
-
-    taken: QueuedEvaluation
-    view: EvaluationView
 
 
 @dataclass(slots=True, eq=False)
@@ -117,7 +99,8 @@ class EvaluationQueue:
         self._change = threading.Condition()
         self._queues: dict[str, OrderedDict[str, None]] = {kind: OrderedDict() for kind in workers}
         self._at_work: dict[str, RunningEvaluation] = {}
-        self._draining = False
+        self.is_draining = False
+        """True once nothing more is accepted or begun."""
         self._has_hung_up = False
         for entry in store.unfinished():
             self._recover(entry)
@@ -132,17 +115,13 @@ class EvaluationQueue:
         """Evaluations at work."""
         return len(self._at_work)
 
-    @property
-    def is_draining(self) -> bool:
-        """True once nothing more is accepted or begun."""
-        return self._draining
-
     def accept(
         self, content: Content, *, client: str = "", fresh: bool = False, only_known: bool = False
-    ) -> Receipt:
+    ) -> EvaluationView:
         """Accept an evaluation; it is on the disk when this returns.
 
-        With `fresh`, content that has a result is evaluated again, until `MOST_RESULTS` results count.
+        The evaluation that this returns is live, unless the content has a result already. With `fresh`, such
+        content is evaluated again, until `MOST_RESULTS` results count.
 
         Raises:
             NotKnown, QueueFull, Draining, StoreError: nothing was accepted.
@@ -152,27 +131,27 @@ class EvaluationQueue:
             known = self._store.find(evaluation)
             if known is not None and known.is_live:
                 self._store.join(evaluation, client)
-                return self._received(QueuedEvaluation.JOINED, known)
+                return self._received("joined", known)
             again = fresh and known is not None and sum(one.counts for one in known.results) < MOST_RESULTS
             if known is not None and known.state is EvaluationState.FINISHED and not again:
-                return self._received(QueuedEvaluation.KNOWN, known)
+                return self._received("known", known)
             if only_known:
                 raise NotKnown("this content is neither queued nor running, and has no result")
-            if self._draining:
+            if self.is_draining:
                 raise Draining("the service is ending; ask again once it is back")
             if self.queued >= self._places:
-                self.measures.submitted("turned away")
+                self.measures.submissions.labels("turned away").inc()
                 raise QueueFull(self._pace.retry_after_s())
             entry = self._store.enqueue(evaluation, content, client)
             self._queues[_kind(entry)][evaluation] = None
             self._change.notify_all()
-            return self._received(QueuedEvaluation.ACCEPTED, entry)
+            return self._received("accepted", entry)
 
     def take(self, kind: str) -> RunningEvaluation | None:
         """Wait for the next evaluation for a kind of device; None once draining."""
         queue = self._queues[kind]
         with self._change:
-            while not self._draining:
+            while not self.is_draining:
                 if not queue:
                     self._change.wait()
                     continue
@@ -186,17 +165,29 @@ class EvaluationQueue:
                     return work
         return None
 
-    def finish(self, work: RunningEvaluation, evaluation: Evaluation) -> None:
-        """Record a result, unless it was cancelled.
+    def finish(self, work: RunningEvaluation, outcome: Evaluation | EvaluationFailure) -> None:
+        """Record a result, or why there is none, unless it was cancelled.
 
         Raises:
             StoreError: the disk takes nothing and the service is ending; the next one evaluates again.
         """
-        self._end(work, EvaluationState.FINISHED, evaluation=evaluation, label=evaluation.status.value)
-
-    def fail(self, work: RunningEvaluation, kind: str, message: str) -> None:
-        """Record why there is no result; raises what `finish` raises."""
-        self._end(work, EvaluationState.FAILED, failure=message, kind=kind, label=f"failed: {kind}")
+        seconds = time.monotonic() - work.begun
+        label = outcome.status.value if isinstance(outcome, Evaluation) else f"failed: {outcome.kind}"
+        with self._change:
+            self._pace.ended(seconds)
+            while not work.is_dropped:
+                try:
+                    entry = self._store.end(work.id, outcome)
+                except StoreError:
+                    if self.is_draining:
+                        raise
+                    self._change.wait(DISK_RETRY_S)
+                    continue
+                del self._at_work[work.id]
+                self._wake([entry.id])
+                self.measures.evaluations.labels(label).inc()
+                self.measures.evaluation_s.observe(seconds)
+                return
 
     def put_back(self, work: RunningEvaluation) -> None:
         """Leave an evaluation that was begun to the next service.
@@ -228,13 +219,13 @@ class EvaluationQueue:
                 raise NotSubmitted("this token has not submitted that evaluation, or has withdrawn it")
             if left:
                 return EvaluationView(entry)
-            ended = self._store.end(evaluation, EvaluationState.CANCELLED)
+            ended = self._store.end(evaluation)
             self._queues[_kind(entry)].pop(evaluation, None)
             work = self._at_work.pop(evaluation, None)
             if work is not None:
                 work.is_dropped = True
             self._wake([ended.id])
-        self.measures.ended("cancelled")
+        self.measures.evaluations.labels("cancelled").inc()
         if work is not None:
             work.stop.set()
         return EvaluationView(ended)
@@ -261,7 +252,7 @@ class EvaluationQueue:
             view = await asyncio.to_thread(self.look, evaluation)
             left_s = until - time.monotonic()
             is_new = view is None or not view.entry.is_live or (seen is not None and view.progress != seen)
-            if self._draining and view is not None and view.entry.state is EvaluationState.QUEUED:
+            if self.is_draining and view is not None and view.entry.state is EvaluationState.QUEUED:
                 # Not at once: a client may ask again at once.
                 await asyncio.sleep(min(max(left_s, 0.0), DRAINING_WAIT_S))
                 is_new = True
@@ -276,7 +267,7 @@ class EvaluationQueue:
     def drain(self) -> None:
         """Accept and begin nothing more; clients that wait for a queued evaluation are answered soon."""
         with self._change:
-            self._draining = True
+            self.is_draining = True
             self._change.notify_all()
         self._wake(list(self._changed))
 
@@ -305,9 +296,9 @@ class EvaluationQueue:
         with self._change:
             return len(self._store.prune(time.time() - older_than_s))
 
-    def _received(self, taken: QueuedEvaluation, entry: StoredEvaluation) -> Receipt:
-        self.measures.submitted(taken.value)
-        return Receipt(taken, self._view(entry))
+    def _received(self, taken: str, entry: StoredEvaluation) -> EvaluationView:
+        self.measures.submissions.labels(taken).inc()
+        return self._view(entry)
 
     def _view(self, entry: StoredEvaluation) -> EvaluationView:
         work, ahead = self._at_work.get(entry.id), None
@@ -316,7 +307,9 @@ class EvaluationQueue:
         if entry.state is EvaluationState.QUEUED and entry.id in queue:
             # The last one is looked at most, by whoever submitted it.
             ahead = len(queue) - 1 if next(reversed(queue)) == entry.id else list(queue).index(entry.id)
-        return EvaluationView(entry, ahead=ahead, stage=work.stage if work else None, closing=self._draining)
+        return EvaluationView(
+            entry, ahead=ahead, stage=work.stage if work else None, closing=self.is_draining
+        )
 
     def _wake(self, evaluations: Sequence[str]) -> None:
         with self._guard:
@@ -329,7 +322,7 @@ class EvaluationQueue:
         content = self._store.content(evaluation)
         if content is None:
             lost = "the text of the candidate is not in the state folder any more"
-            entry = self._store.end(evaluation, EvaluationState.FAILED, failure=lost, kind="evaluator")
+            entry = self._store.end(evaluation, EvaluationFailure(kind="evaluator", message=lost))
             self._wake([entry.id])
         else:
             entry = self._store.begin(evaluation)
@@ -340,32 +333,6 @@ class EvaluationQueue:
         self._wake([evaluation])
         return self._at_work.get(evaluation)
 
-    def _end(
-        self,
-        work: RunningEvaluation,
-        state: EvaluationState,
-        *,
-        label: str,
-        evaluation: Evaluation | None = None,
-        failure: str | None = None,
-        kind: str | None = None,
-    ) -> None:
-        seconds = time.monotonic() - work.begun
-        with self._change:
-            self._pace.ended(seconds)
-            while not work.is_dropped:
-                try:
-                    entry = self._store.end(work.id, state, evaluation=evaluation, failure=failure, kind=kind)
-                except StoreError:
-                    if self._draining:
-                        raise
-                    self._change.wait(DISK_RETRY_S)
-                    continue
-                del self._at_work[work.id]
-                self._wake([entry.id])
-                self.measures.ended(label, seconds)
-                return
-
     def _recover(self, entry: StoredEvaluation) -> None:
         kind, why = _kind(entry), ""
         if entry.starts >= STARTS:
@@ -373,7 +340,7 @@ class EvaluationQueue:
         elif kind not in self._queues:
             why = f"this service has no {kind} device any more"
         if why:
-            self._store.end(entry.id, EvaluationState.FAILED, failure=why, kind="machine")
+            self._store.end(entry.id, EvaluationFailure(kind="machine", message=why))
         else:
             self._queues[kind][entry.id] = None
 

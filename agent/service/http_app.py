@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Annotated, Any, Final
 
-from fastapi import Depends, FastAPI, Path, Query, Request
+from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
@@ -24,7 +24,6 @@ from kernelwright.agent.service.evaluation_queue import (
     EvaluationView,
     NotKnown,
     NotSubmitted,
-    QueuedEvaluation,
     QueueFull,
 )
 from kernelwright.agent.service.middleware import RequestBounds, RequestGuard, Tokens
@@ -61,9 +60,10 @@ _REFUSALS: Final[Mapping[type[Exception], Callable[[Any], Response]]] = MappingP
         QueueFull: lambda error: retry_later(429, "queue-full", str(error), error.retry_after_s),
         Draining: lambda error: retry_later(503, "draining", str(error), RETRY_AFTER_S),
         StoreError: lambda error: retry_later(503, "storage", str(error), RETRY_AFTER_S),
+        NotSubmitted: lambda error: refuse(403, "not-submitted", str(error)),
     }
 )
-"""Refusals of a submission."""
+"""Refusals of what is well formed."""
 
 # Any: FastAPI's own type for the documentation of answers.
 _Documented = dict[int | str, dict[str, Any]]
@@ -117,7 +117,7 @@ def create_app(
         tokens=front.tokens,
         bounds=front.bounds,
         hosts=front.hosts,
-        answered=queue.measures.answered,
+        answered=lambda code: queue.measures.answers.labels(str(code)).inc(),
     )
     _add_refusals(app)
     _add_evaluations(app, queue, registry, front)
@@ -127,13 +127,15 @@ def create_app(
 
 
 def _add_evaluations(app: FastAPI, queue: EvaluationQueue, registry: ProblemRegistry, front: Front) -> None:
-    bearer = [Depends(HTTPBearer(auto_error=False, description="A token of this service, where it has any."))]
+    bearer = HTTPBearer(auto_error=False, description="A token of this service, where it has any.")
+    routes = APIRouter(
+        prefix="/v1/evaluations", dependencies=[Depends(bearer)], responses=_refusals(401, 422)
+    )
 
-    @app.post(
-        "/v1/evaluations",
+    @routes.post(
+        "",
         status_code=202,
-        dependencies=bearer,
-        responses=_answers(EvaluationAnswer, 202, 200) | _refusals(401, 404, 408, 413, 415, 422, 429, 503),
+        responses=_answers(EvaluationAnswer, 202, 200) | _refusals(404, 408, 413, 415, 429, 503),
     )
     def submit(submission: Submission, request: Request) -> Response:
         """Evaluate a candidate. The same content is one evaluation, however often it is sent.
@@ -142,11 +144,7 @@ def _add_evaluations(app: FastAPI, queue: EvaluationQueue, registry: ProblemRegi
         """
         return _submitted(queue, registry, submission, request.state.client)
 
-    @app.post(
-        "/v1/evaluations/batch",
-        dependencies=bearer,
-        responses=_answers(BatchAnswer, 200) | _refusals(401, 408, 413, 415, 422),
-    )
+    @routes.post("/batch", responses=_answers(BatchAnswer, 200) | _refusals(408, 413, 415))
     def submit_all(batch: SubmissionBatch, request: Request) -> Response:
         """Submit several candidates; each has the status and body that it would have had alone."""
         client = request.state.client
@@ -154,21 +152,13 @@ def _add_evaluations(app: FastAPI, queue: EvaluationQueue, registry: ProblemRegi
             [_submitted_or_refused(queue, registry, one, client) for one in batch.submissions]
         )
 
-    @app.get(
-        "/v1/evaluations/{evaluation}",
-        dependencies=bearer,
-        responses=_answers(EvaluationAnswer, 200) | _refusals(401, 404, 422),
-    )
+    @routes.get("/{evaluation}", responses=_answers(EvaluationAnswer, 200) | _refusals(404))
     async def look(evaluation: EvaluationId, wait: Wait = 0.0, seen: Seen = None) -> Response:
         """The state of an evaluation, or, with `wait`, its end, or, with `seen`, its next change."""
         view = await queue.wait(evaluation, min(wait, front.longest_wait_s), seen)
         return _evaluation(view) if view else _unknown(evaluation)
 
-    @app.get(
-        "/v1/evaluations/{evaluation}/results/{number}",
-        dependencies=bearer,
-        responses=_answers(ResultAnswer, 200) | _refusals(401, 404, 422),
-    )
+    @routes.get("/{evaluation}/results/{number}", responses=_answers(ResultAnswer, 200) | _refusals(404))
     def result(evaluation: EvaluationId, number: Round) -> Response:
         """One result of a content, by its `round`; the score of the content is that of its evaluation."""
         text = queue.result(evaluation, number)
@@ -176,11 +166,7 @@ def _add_evaluations(app: FastAPI, queue: EvaluationQueue, registry: ProblemRegi
             return refuse(404, "unknown-result", f"evaluation {evaluation} has no result {number}")
         return Response(f'{{"evaluation": {text}}}', media_type=_JSON)
 
-    @app.delete(
-        "/v1/evaluations/{evaluation}",
-        dependencies=bearer,
-        responses=_answers(EvaluationAnswer, 200) | _refusals(401, 403, 404, 422, 503),
-    )
+    @routes.delete("/{evaluation}", responses=_answers(EvaluationAnswer, 200) | _refusals(403, 404, 503))
     def cancel(evaluation: EvaluationId, request: Request) -> Response:
         """Withdraw a token's submission. A queued or running evaluation that no token wants is cancelled.
 
@@ -192,6 +178,8 @@ def _add_evaluations(app: FastAPI, queue: EvaluationQueue, registry: ProblemRegi
             _LOG.error("evaluation %s is cancelled, but: %s", evaluation[:12], error)
             view = queue.look(evaluation)
         return _evaluation(view) if view else _unknown(evaluation)
+
+    app.include_router(routes)
 
 
 def _add_looks(
@@ -271,7 +259,6 @@ def _add_refusals(app: FastAPI) -> None:
     on(RequestValidationError, refuse_invalid)
     for kind, answer in _REFUSALS.items():
         on(kind, answer)
-    on(NotSubmitted, lambda error: refuse(403, "not-submitted", str(error)))
     on(HTTPException, _refuse_http)
     on(Exception, lambda error: refuse(500, "internal", "the service failed; its log says why"))
 
@@ -290,9 +277,8 @@ def _submitted(
     queue: EvaluationQueue, registry: ProblemRegistry, submission: Submission, client: str
 ) -> Response:
     content, asked = registry.resolve(submission), submission
-    receipt = queue.accept(content, client=client, fresh=asked.fresh, only_known=asked.only_known)
-    status = 200 if receipt.taken is QueuedEvaluation.KNOWN else 202
-    return _evaluation(receipt.view, status, located=True)
+    view = queue.accept(content, client=client, fresh=asked.fresh, only_known=asked.only_known)
+    return _evaluation(view, 202 if view.entry.is_live else 200, located=True)
 
 
 def _submitted_or_refused(

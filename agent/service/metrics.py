@@ -27,44 +27,27 @@ class ServiceMetrics:
 
     def __init__(self, *, queued: Callable[[], int], running: Callable[[], int]) -> None:
         """The functions are called at every scrape."""
-        self._registry = CollectorRegistry()
-        ProcessCollector(registry=self._registry)
-        self._submissions = Counter(
-            "kernelwright_submissions",
-            "Submissions, by their result.",
-            ["taken"],
-            registry=self._registry,
+        self._registry = known = CollectorRegistry()
+        ProcessCollector(registry=known)
+        self.submissions = Counter(
+            "kernelwright_submissions", "Submissions, by their result.", ["taken"], registry=known
         )
-        self._evaluations = Counter(
-            "kernelwright_evaluations", "Evaluations that ended, by status.", ["end"], registry=self._registry
+        """By `accepted`, `joined`, `known` or `turned away`."""
+        self.evaluations = Counter(
+            "kernelwright_evaluations", "Evaluations that ended, by status.", ["end"], registry=known
         )
-        self._seconds = Histogram(
+        """By status, or as `cancelled` or `failed: KIND`."""
+        self.evaluation_s = Histogram(
             "kernelwright_evaluation_seconds",
             "Wall time of evaluations by workers.",
             buckets=_SECONDS,
-            registry=self._registry,
+            registry=known,
         )
-        self._answers = Counter(
-            "kernelwright_answers", "HTTP answers, by status code.", ["code"], registry=self._registry
+        self.answers = Counter(
+            "kernelwright_answers", "HTTP answers, by status code.", ["code"], registry=known
         )
-        queue = Gauge("kernelwright_queued", "Evaluations that wait.", registry=self._registry)
-        queue.set_function(queued)
-        work = Gauge("kernelwright_running", "Evaluations at work.", registry=self._registry)
-        work.set_function(running)
-
-    def submitted(self, taken: str) -> None:
-        """Count a submission: `accepted`, `joined`, `known` or `turned away`."""
-        self._submissions.labels(taken).inc()
-
-    def ended(self, end: str, seconds: float | None = None) -> None:
-        """Count an evaluation by its status, or as `cancelled` or `failed: KIND`."""
-        self._evaluations.labels(end).inc()
-        if seconds is not None:
-            self._seconds.observe(seconds)
-
-    def answered(self, code: int) -> None:
-        """Count an HTTP answer."""
-        self._answers.labels(str(code)).inc()
+        Gauge("kernelwright_queued", "Evaluations that wait.", registry=known).set_function(queued)
+        Gauge("kernelwright_running", "Evaluations at work.", registry=known).set_function(running)
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""

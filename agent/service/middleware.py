@@ -56,36 +56,30 @@ class Tokens:
         return given.hex() if scheme.lower() == "bearer" and any(matches) else None
 
 
+@dataclass(slots=True, eq=False)
 class RequestGuard:
     """ASGI middleware; the application never sees a refused request."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        tokens: Tokens,
-        bounds: RequestBounds,
-        hosts: frozenset[str] | None,
-        answered: Callable[[int], None],
-    ) -> None:
-        """`hosts` are the accepted host names, None for any: without tokens, a web page that makes a browser
-        call this service by another name must be refused."""
-        self._app = app
-        self._tokens = tokens
-        self._bounds = bounds
-        self._hosts = hosts
-        self._answered = answered
-        self._held = 0
+    app: ASGIApp
+    tokens: Tokens
+    bounds: RequestBounds
+    hosts: frozenset[str] | None
+    """Host names that are accepted, None for any: without tokens, a web page that makes a browser call this
+    service by another name must be refused."""
+    answered: Callable[[int], None]
+    """Told the status of every answer."""
+    held_bytes: int = 0
+    """Bodies that are arriving, all together."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
 
         async def noting(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._answered(message["status"])
+                self.answered(message["status"])
                 message["headers"] = [
                     *message.get("headers", ()),
                     (b"x-content-type-options", b"nosniff"),
@@ -94,19 +88,19 @@ class RequestGuard:
             await send(message)
 
         headers = Headers(scope=scope)
-        client = self._tokens.client_of(headers.get("authorization", ""))
+        client = self.tokens.client_of(headers.get("authorization", ""))
         scope.setdefault("state", {})["client"] = client
         refusal = self._refuse(scope["path"], headers, client)
         if refusal is not None:
             await self._discard(receive)
             await refusal(scope, receive, noting)
         elif scope["method"] in _BODILESS:
-            await self._app(scope, receive, noting)
+            await self.app(scope, receive, noting)
         else:
             await self._with_body(scope, receive, noting, headers)
 
     def _refuse(self, path: str, headers: Headers, client: str | None) -> Response | None:
-        if self._hosts is not None and _host(headers.get("host", "")) not in self._hosts:
+        if self.hosts is not None and _host(headers.get("host", "")) not in self.hosts:
             return refuse(
                 421, "wrong-host", "without a token this service answers to names of the loopback only"
             )
@@ -126,7 +120,7 @@ class RequestGuard:
             if refusal is None and (body or scope["method"] == "POST"):
                 refusal = _read_strictly(body, headers)
         finally:
-            self._held -= len(body)
+            self.held_bytes -= len(body)
         if refusal is not None:
             await refusal(scope, receive, send)
             return
@@ -135,36 +129,36 @@ class RequestGuard:
         async def again() -> Message:
             return pending.pop() if pending else await receive()
 
-        await self._app(scope, again, send)
+        await self.app(scope, again, send)
 
     async def _collect(self, receive: Receive, headers: Headers, body: bytearray) -> Response | None:
         announced = headers.get("content-length", "")
-        if announced.isdecimal() and int(announced[:20]) > self._bounds.body_bytes:
+        if announced.isdecimal() and int(announced[:20]) > self.bounds.body_bytes:
             return await self._too_large(receive)
         try:
-            async with asyncio.timeout(self._bounds.body_s):
+            async with asyncio.timeout(self.bounds.body_s):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         return refuse(400, "disconnected", "the body did not arrive whole")
                     piece = message.get("body", b"")
                     body += piece
-                    self._held += len(piece)
-                    if len(body) > self._bounds.body_bytes:
+                    self.held_bytes += len(piece)
+                    if len(body) > self.bounds.body_bytes:
                         return await self._too_large(receive)
-                    if self._held > self._bounds.held_bytes:
+                    if self.held_bytes > self.bounds.held_bytes:
                         return retry_later(429, "too-much-at-once", "too many bodies at once", 1)
                     if not message.get("more_body", False):
                         return None
         except TimeoutError:
-            detail = f"the body did not arrive within {self._bounds.body_s:g} s"
+            detail = f"the body did not arrive within {self.bounds.body_s:g} s"
             return refuse(408, "too-slow", detail, headers={"Connection": "close"})
 
     async def _discard(self, receive: Receive) -> None:
         """Read an unwanted body, within bounds: a client that still sends does not read a refusal."""
-        left = DISCARDED_BODIES * self._bounds.body_bytes
+        left = DISCARDED_BODIES * self.bounds.body_bytes
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._bounds.body_s):
+            async with asyncio.timeout(self.bounds.body_s):
                 while left > 0:
                     message = await receive()
                     left -= len(message.get("body", b""))
@@ -173,7 +167,7 @@ class RequestGuard:
 
     async def _too_large(self, receive: Receive) -> Response:
         await self._discard(receive)
-        detail = f"a body has at most {self._bounds.body_bytes} bytes here"
+        detail = f"a body has at most {self.bounds.body_bytes} bytes here"
         return refuse(413, "too-large", detail, headers={"Connection": "close"})
 
 

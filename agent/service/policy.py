@@ -16,6 +16,8 @@ HELD_BYTES: Final = 64 << 20
 """Bodies of all requests together, while they arrive."""
 DISCARDED_BODIES: Final = 4
 """Bodies of the largest size that are read and thrown away, so that the client hears the refusal."""
+HEAD_S: Final = 10
+"""Seconds for the head of a request to arrive, the first or the next on a connection."""
 HEAD_BYTES: Final = 32 << 10
 """Largest head of a request."""
 COMPLAINTS: Final = 20
@@ -46,5 +48,7 @@ HOUSEKEEPING_S: Final = 600.0
 """Seconds between two removals of old evaluations."""
 DRAINING_WAIT_S: Final = 0.5
 """Seconds that a client waits at most for a queued evaluation, once the service ends."""
+ANSWERS_S: Final = 30
+"""Seconds for answers under way, once the service ends."""
 LAST_S: Final = 60.0
 """Seconds for workers to release what was stopped, once the service ends."""

@@ -15,37 +15,19 @@ from fastapi.exceptions import RequestValidationError
 from jinja2 import Environment, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
+from kernelwright.agent.evaluation.failure_kinds import EvaluationFailure
 from kernelwright.agent.records.strict_json import plain
 from kernelwright.agent.service.evaluation_queue import EvaluationView
 from kernelwright.agent.service.policy import COMPLAINT_CHARACTERS, COMPLAINTS
-from kernelwright.agent.service.store import EvaluationState, StoredResult
+from kernelwright.agent.service.store import EvaluationHead
 from kernelwright.evaluator import Evaluation, Problem, Record, Stage
 
 MEDIA_TYPE: Final = "application/problem+json"
 
 
-class EvaluationFailure(Record):
-    """The reason why there is no result; never a score."""
-
-    kind: str
-    """`machine`, `problem`, `config` or `evaluator`."""
-    message: str
-
-
-class EvaluationAnswer(Record):
+class EvaluationAnswer(EvaluationHead):
     """An evaluation as it stands."""
 
-    id: str
-    """Content address: the same content is the same evaluation."""
-    state: EvaluationState
-    round: int
-    """Number of times this content was queued."""
-    problem: str
-    backend: str
-    accepted_at: str
-    """UTC, ISO 8601, as all times here."""
-    started_at: str | None
-    ended_at: str | None
     ahead: int | None
     """Evaluations that come first, while it is queued."""
     stage: Stage | None
@@ -54,8 +36,6 @@ class EvaluationAnswer(Record):
     """True once the service ends: what is queued is left to the next one."""
     failure: EvaluationFailure | None
     """Only of a failed one; submit it again to have it tried again."""
-    results: tuple[StoredResult, ...]
-    """Every result of this content, in short; `fresh` adds one."""
     evaluation: Evaluation | None
     """Only of a finished one: the lower median of the results, what did not pass first.
 
@@ -136,22 +116,13 @@ class HealthAnswer(Record):
 def evaluation_text(view: EvaluationView) -> str:
     """An `EvaluationAnswer` as JSON text; the result is passed on as it was stored."""
     entry = view.entry
-    head = {
-        "id": entry.id,
-        "state": entry.state.value,
-        "round": entry.round,
-        "problem": entry.problem,
-        "backend": entry.backend,
-        "accepted_at": entry.accepted_at,
-        "started_at": entry.started_at,
-        "ended_at": entry.ended_at,
+    head = entry.model_dump(mode="json", include=set(EvaluationHead.model_fields)) | {
         "ahead": view.ahead,
         "stage": view.stage,
         "closing": view.closing,
-        "results": [plain(one.model_dump(mode="json")) for one in entry.results],
-        "failure": {"kind": entry.failure_kind, "message": plain(entry.failure)} if entry.failure else None,
+        "failure": {"kind": entry.failure_kind, "message": entry.failure} if entry.failure else None,
     }
-    return f'{json.dumps(head)[:-1]}, "evaluation": {entry.verdict or "null"}}}'
+    return f'{json.dumps(plain(head))[:-1]}, "evaluation": {entry.verdict or "null"}}}'
 
 
 def batch_answer(answers: Sequence[Response]) -> Response:

@@ -9,7 +9,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FrameType
 
 import uvicorn
@@ -17,7 +16,7 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from kernelwright.agent.service.evaluation_queue import EvaluationQueue
-from kernelwright.agent.service.policy import HEAD_BYTES, LAST_S
+from kernelwright.agent.service.policy import ANSWERS_S, HEAD_BYTES, HEAD_S, LAST_S
 from kernelwright.agent.service.service_workers import ServiceWorkers
 from kernelwright.evaluator import MachineError
 
@@ -64,20 +63,6 @@ class HastyProtocol(H11Protocol):
             self._deadline = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceLimits:
-    """Deadlines in seconds, and the number of connections."""
-
-    head_s: int = 10
-    """For the head of a request to arrive, the first or the next on a connection."""
-    answers_s: int = 30
-    """For answers under way, once the service ends."""
-    drain_s: float = 60.0
-    """For running evaluations, once the service ends; those that take longer are begun again by the next."""
-    connections: int = 1024
-    """Connections at once; further ones are answered 503."""
-
-
 class Service(uvicorn.Server):
     """One running service."""
 
@@ -87,11 +72,17 @@ class Service(uvicorn.Server):
         queue: EvaluationQueue,
         workers: ServiceWorkers,
         *,
-        limits: ServiceLimits | None = None,
+        drain_s: float,
+        connections: int,
+        head_s: int = HEAD_S,
     ) -> None:
+        """Once it ends, running evaluations that take longer than `drain_s` are left to the next service.
+
+        Connections beyond so many are answered 503.
+        """
         self._queue = queue
         self._workers = workers
-        self._limits = limits or ServiceLimits()
+        self._drain_s = drain_s
         self._is_ending = False
         super().__init__(
             uvicorn.Config(
@@ -104,9 +95,9 @@ class Service(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                limit_concurrency=self._limits.connections,
-                timeout_keep_alive=self._limits.head_s,
-                timeout_graceful_shutdown=self._limits.answers_s,
+                limit_concurrency=connections,
+                timeout_keep_alive=head_s,
+                timeout_graceful_shutdown=ANSWERS_S,
                 h11_max_incomplete_event_size=HEAD_BYTES,
             )
         )
@@ -142,7 +133,7 @@ class Service(uvicorn.Server):
 
     def _drain(self) -> None:
         self._queue.drain()
-        self._workers.join(self._limits.drain_s)
+        self._workers.join(self._drain_s)
         self._queue.hang_up()
         self.should_exit = True
 

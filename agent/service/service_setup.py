@@ -13,14 +13,13 @@ from typing import Final
 
 from kernelwright.agent.evaluation import Evaluate
 from kernelwright.agent.evaluation.local_site import LocalSite
-from kernelwright.agent.evaluation.machine_facts import evaluator_label, facts_of, sandbox_trouble
 from kernelwright.agent.evaluation.policy import AHEAD
-from kernelwright.agent.evaluation.service_facts import ServiceFacts
+from kernelwright.agent.evaluation.service_facts import ServiceFacts, facts_of, sandbox_trouble
 from kernelwright.agent.service import policy
 from kernelwright.agent.service.evaluation_queue import EvaluationQueue
 from kernelwright.agent.service.http_app import Front, create_app
 from kernelwright.agent.service.middleware import LOOPBACK_NAMES, RequestBounds, Tokens
-from kernelwright.agent.service.server import Service, ServiceLimits
+from kernelwright.agent.service.server import Service
 from kernelwright.agent.service.service_workers import ServiceWorkers, kinds
 from kernelwright.agent.service.store import Store
 from kernelwright.agent.service.submission import ProblemRegistry
@@ -72,8 +71,6 @@ class _Judges:
     evaluate: Evaluate
     devices: list[str]
     """Each as often as it evaluates at once."""
-    label: str
-    """Version and hardware behind the scores."""
     facts: ServiceFacts
     trouble: Callable[[], tuple[str, ...]]
     """Reasons why it does not evaluate now."""
@@ -110,7 +107,7 @@ def serve_until_signal(settings: ServiceSettings, on_ready: Callable[[ReadyServi
         catalogue = ProblemRegistry(
             problems, operator=settings.config, kinds=of_kind, allows_sources=settings.allows_sources
         )
-        queue = EvaluationQueue(store, evaluator=judges.label, workers=of_kind, places=settings.places)
+        queue = EvaluationQueue(store, evaluator=judges.facts.label, workers=of_kind, places=settings.places)
         workers = ServiceWorkers(queue, judges.evaluate, devices)
         facts = judges.facts.model_copy(
             update={
@@ -119,19 +116,13 @@ def serve_until_signal(settings: ServiceSettings, on_ready: Callable[[ReadyServi
             }
         )
         app = create_app(queue, workers, catalogue, _front(settings, facts, judges.trouble))
-        limits = ServiceLimits(drain_s=settings.drain_s, connections=room_for_connections())
         host, port = listener.getsockname()[:2]
         on_ready(ReadyService(host, port, len(problems), tuple(devices), queue.queued))
-        Service(app, queue, workers, limits=limits).answer(listener)
+        most = room_for_connections()
+        Service(app, queue, workers, drain_s=settings.drain_s, connections=most).answer(listener)
 
 
 def _here(settings: ServiceSettings, stack: ExitStack) -> _Judges:
-    """This machine.
-
-    Raises:
-        ConfigError: not a device's name.
-        MachineError: no such device, or no sandbox.
-    """
     devices = choose_devices(settings.devices, settings.workers)
     if trouble := sandbox_trouble(settings.config.sandbox):
         raise MachineError("; ".join(trouble))
@@ -139,29 +130,21 @@ def _here(settings: ServiceSettings, stack: ExitStack) -> _Judges:
     return _Judges(
         evaluate=site.evaluate,
         devices=devices,
-        label=evaluator_label(devices),
         facts=facts_of(settings.config, devices),
         trouble=lambda: sandbox_trouble(settings.config.sandbox),
     )
 
 
 def _on_cluster(settings: ServiceSettings, stack: ExitStack) -> _Judges:
-    """The judges of a cluster, of the kinds of device that are asked for, else of those that it has.
-
-    Raises:
-        UsageError, ConfigError, MachineError: as `judge_setup.remote_site` and its site.
-    """
+    """The judges of a cluster, of the kinds of device that are asked for, else of those that it has."""
     site = stack.enter_context(
         cluster_of(settings.cluster or RunSettings(), settings.config, settings.devices)
     )
-
     facts = site.facts()
     served = [device for device in facts.devices for _ in range(device.at_once)]
-    named = [f"kernelwright {facts.version}", f"torch {facts.torch}", f"evaluator {facts.evaluator_sha}"]
     return _Judges(
         evaluate=site.evaluate,
         devices=[device.kind for device in served] * AHEAD,
-        label=", ".join([*named, *sorted({device.name for device in facts.devices})]),
         facts=facts,
         trouble=tuple,
     )

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from kernelwright.agent.evaluation import Evaluate, EvaluationHooks, EvaluationRequest
-from kernelwright.agent.evaluation.failure_kinds import kind_of, told
+from kernelwright.agent.evaluation.failure_kinds import EvaluationFailure
 from kernelwright.agent.service.evaluation_queue import EvaluationQueue, RunningEvaluation
 from kernelwright.agent.service.policy import FAILURE_CHARACTERS
 from kernelwright.agent.service.store import StoreError
@@ -78,11 +78,11 @@ class ServiceWorkers:
         except Cancelled:
             self._queue.put_back(work)
         except Exception as error:  # noqa: BLE001 - a seam: what the evaluator raises is recorded, not scored
-            message = told(error)[:FAILURE_CHARACTERS]
-            _LOG.error(
-                "evaluation %s on %s failed: %s", work.id[:12], device, " ".join(message.split())[:300]
-            )
-            self._queue.fail(work, kind_of(error), message)
+            failure = EvaluationFailure.of(error)
+            line = " ".join(failure.message.split())[:300]
+            _LOG.error("evaluation %s on %s failed: %s", work.id[:12], device, line)
+            message = failure.message[:FAILURE_CHARACTERS]
+            self._queue.finish(work, failure.model_copy(update={"message": message}))
         else:
             _LOG.info("evaluation %s on %s: %s", work.id[:12], device, evaluation.status)
             self._queue.finish(work, evaluation)

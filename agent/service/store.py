@@ -19,6 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from kernelwright.agent.evaluation.failure_kinds import EvaluationFailure
 from kernelwright.agent.records.provenance import now
 from kernelwright.agent.records.score_policy import exclusion_reason
 from kernelwright.agent.records.strict_json import strict_json
@@ -58,10 +59,6 @@ CREATE TABLE IF NOT EXISTS result (
 CREATE INDEX IF NOT EXISTS unfinished ON evaluation (serial) WHERE state IN ('queued', 'running');
 CREATE INDEX IF NOT EXISTS ended ON evaluation (ended_s) WHERE ended_s IS NOT NULL;
 """
-_COLUMNS: Final = (
-    "id, round, state, problem, backend, accepted_at, started_at, ended_at, starts, "
-    "failure, failure_kind, verdict, results"
-)
 _TOLD: Final = """
 SELECT verdict FROM result WHERE id = :id ORDER BY counts DESC, status = 'PASSED', speedup, round
 LIMIT 1 OFFSET (SELECT max((coalesce(sum(counts), 0) - 1) / 2, 0) FROM result WHERE id = :id)
@@ -97,31 +94,41 @@ class StoredResult(Record):
     """False where other work disturbed the measurement, or it failed under limits below the operator's."""
 
 
-class StoredEvaluation(Record):
-    """One evaluation."""
+class EvaluationHead(Record):
+    """The fields of an evaluation that clients see as they are stored."""
 
     id: str
-    round: int
-    """Number of times it was queued."""
+    """Content address: the same content is the same evaluation."""
     state: EvaluationState
+    round: int
+    """Number of times this content was queued."""
     problem: str
     backend: str
     accepted_at: str
-    started_at: str | None = None
-    ended_at: str | None = None
-    starts: int = 0
+    """UTC, ISO 8601, as all times here."""
+    started_at: str | None
+    ended_at: str | None
+    results: tuple[StoredResult, ...]
+    """Every result of this content, in order and in short; `fresh` adds one."""
+
+
+class StoredEvaluation(EvaluationHead):
+    """One evaluation; its fields are columns."""
+
+    starts: int
     """Number of times this round was begun; more than once when the service ended during it."""
-    failure: str | None = None
-    failure_kind: str | None = None
-    verdict: str | None = None
+    failure: str | None
+    failure_kind: str | None
+    verdict: str | None
     """The `Evaluation` as JSON text: the lower median of the results."""
-    results: tuple[StoredResult, ...] = ()
-    """All results of this content, in order."""
 
     @property
     def is_live(self) -> bool:
         """True while it is queued or running."""
         return self.state in (EvaluationState.QUEUED, EvaluationState.RUNNING)
+
+
+_COLUMNS: Final = ", ".join(StoredEvaluation.model_fields)
 
 
 class Store:
@@ -153,34 +160,29 @@ class Store:
 
     def find(self, evaluation: str) -> StoredEvaluation | None:
         """One evaluation; None if it was never accepted, or was pruned."""
-        with self._guard:
-            row = self._file.execute(
-                f"SELECT {_COLUMNS} FROM evaluation WHERE id = ?", (evaluation,)
-            ).fetchone()
-        return _entry(row) if row else None
+        rows = self._read(f"SELECT {_COLUMNS} FROM evaluation WHERE id = ?", evaluation)
+        return _entry(rows[0]) if rows else None
 
     def result(self, evaluation: str, number: int) -> str | None:
         """One result of a content, an `Evaluation` as JSON text, by its round; None if there is none."""
-        with self._guard:
-            row = self._file.execute(
-                "SELECT verdict FROM result WHERE id = ? AND round = ?", (evaluation, number)
-            ).fetchone()
-        return str(row[0]) if row else None
+        rows = self._read("SELECT verdict FROM result WHERE id = ? AND round = ?", evaluation, number)
+        return str(rows[0]["verdict"]) if rows else None
 
     def content(self, evaluation: str) -> Content | None:
         """The content to evaluate; None once it has ended."""
-        with self._guard:
-            row = self._file.execute(
-                "SELECT e.problem, p.source, e.candidate, e.backend, e.config FROM evaluation e "
-                "JOIN problem p ON p.sha = e.problem_sha AND p.id = e.problem WHERE e.id = ?",
-                (evaluation,),
-            ).fetchone()
-        if row is None or row[2] is None:
+        rows = self._read(
+            "SELECT e.problem, p.source, e.candidate, e.backend, e.config FROM evaluation e "
+            "JOIN problem p ON p.sha = e.problem_sha AND p.id = e.problem "
+            "WHERE e.id = ? AND e.candidate IS NOT NULL",
+            evaluation,
+        )
+        if not rows:
             return None
+        problem, source, candidate, backend, config = rows[0]
         return Content(
-            problem=problem_from_source(row[1], row[0]),
-            candidate=Candidate(source=row[2], backend=row[3]),
-            config=EvaluationConfig.model_validate_json(row[4]),
+            problem=problem_from_source(source, problem),
+            candidate=Candidate(source=candidate, backend=backend),
+            config=EvaluationConfig.model_validate_json(config),
         )
 
     def enqueue(self, evaluation: str, content: Content, client: str) -> StoredEvaluation:
@@ -198,9 +200,10 @@ class Store:
             row = file.execute(
                 "DELETE FROM evaluation WHERE id = ? RETURNING round, results", (evaluation,)
             ).fetchone()
-            file.execute(
+            found = file.execute(
                 "INSERT INTO evaluation (id, round, state, problem, problem_sha, backend, config, candidate, "
-                "accepted_at, results, is_limited) VALUES (?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?)",
+                "accepted_at, results, is_limited) VALUES (?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?) "
+                f"RETURNING {_COLUMNS}",
                 (
                     evaluation,
                     (row[0] if row else 0) + 1,
@@ -213,9 +216,8 @@ class Store:
                     row[1] if row else "[]",
                     content.is_limited,
                 ),
-            )
+            ).fetchone()
             file.execute("INSERT INTO wanted VALUES (?, ?)", (evaluation, client))
-            found = file.execute(f"SELECT {_COLUMNS} FROM evaluation WHERE id = ?", (evaluation,)).fetchone()
         return _entry(found)
 
     def join(self, evaluation: str, client: str) -> None:
@@ -259,16 +261,8 @@ class Store:
                 (evaluation,),
             )
 
-    def end(
-        self,
-        ended: str,
-        state: EvaluationState,
-        *,
-        evaluation: Evaluation | None = None,
-        failure: str | None = None,
-        kind: str | None = None,
-    ) -> StoredEvaluation:
-        """Record the end of a live evaluation, and remove its candidate.
+    def end(self, ended: str, outcome: Evaluation | EvaluationFailure | None = None) -> StoredEvaluation:
+        """Record the end of a live evaluation, cancelled without an outcome, and remove its candidate.
 
         A result is kept beside the earlier ones of this content, and their lower median is what is told, also
         after a cancellation or a failure of asking again.
@@ -277,25 +271,27 @@ class Store:
             StoreError: disk full or device failure; it is as it was.
         """
         with self._change() as file:
-            results = _add_result(file, ended, evaluation) if evaluation else None
+            results = _add_result(file, ended, outcome) if isinstance(outcome, Evaluation) else None
             (told,) = file.execute(_TOLD, {"id": ended}).fetchone() or (None,)
+            failure = outcome if told is None and isinstance(outcome, EvaluationFailure) else None
+            state = EvaluationState.FAILED if failure else EvaluationState.CANCELLED
             if told is not None:
-                state, failure, kind = EvaluationState.FINISHED, None, None
+                state = EvaluationState.FINISHED
+            why, kind = (failure.message, failure.kind) if failure else (None, None)
             file.execute("DELETE FROM wanted WHERE id = ?", (ended,))
             row = file.execute(
                 "UPDATE evaluation SET state = ?, verdict = ?, results = coalesce(?, results), failure = ?, "
                 "failure_kind = ?, ended_at = ?, ended_s = ?, candidate = NULL WHERE id = ? "
                 f"RETURNING {_COLUMNS}",
-                (state.value, told, results, failure, kind, now(), time.time(), ended),
+                (state.value, told, results, why, kind, now(), time.time(), ended),
             ).fetchone()
         return _entry(row)
 
     def unfinished(self) -> list[StoredEvaluation]:
         """Queued and running evaluations, in the order of acceptance."""
-        with self._guard:
-            rows = self._file.execute(
-                f"SELECT {_COLUMNS} FROM evaluation WHERE state IN ('queued', 'running') ORDER BY serial"
-            ).fetchall()
+        rows = self._read(
+            f"SELECT {_COLUMNS} FROM evaluation WHERE state IN ('queued', 'running') ORDER BY serial"
+        )
         return [_entry(row) for row in rows]
 
     def prune(self, before_s: float) -> list[str]:
@@ -317,6 +313,10 @@ class Store:
             self._file.close()
             os.close(self._lock)
 
+    def _read(self, query: str, *values: object) -> list[sqlite3.Row]:
+        with self._guard:
+            return self._file.execute(query, values).fetchall()
+
     @contextmanager
     def _change(self) -> Iterator[sqlite3.Connection]:
         with self._guard:
@@ -329,6 +329,7 @@ class Store:
 
     def _open(self, path: Path) -> sqlite3.Connection:
         file = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        file.row_factory = sqlite3.Row
         file.execute("PRAGMA journal_mode = WAL")
         # Every commit is synced: an accepted evaluation survives a power cut.
         file.execute("PRAGMA synchronous = FULL")
@@ -363,14 +364,12 @@ def _add_result(file: sqlite3.Connection, ended: str, evaluation: Evaluation) ->
         (ended, number, now(), evaluation.status, evaluation.speedup, *ends, counts, strict_json(evaluation)),
     )
     rows = file.execute(
-        "SELECT round, ended_at, json_extract(verdict, '$.evaluated_at'), status, speedup, low, high, counts "
-        "FROM result WHERE id = ? ORDER BY round",
+        "SELECT round, ended_at, json_extract(verdict, '$.evaluated_at') AS evaluated_at, status, speedup, "
+        "low, high, counts FROM result WHERE id = ? ORDER BY round",
         (ended,),
     )
-    return json.dumps([dict(zip(StoredResult.model_fields, row, strict=True)) for row in rows])
+    return json.dumps([dict(row) for row in rows])
 
 
-def _entry(row: tuple[object, ...]) -> StoredEvaluation:
-    *given, results = row
-    names = _COLUMNS.split(", ")
-    return StoredEvaluation.model_validate(dict(zip(names, (*given, json.loads(str(results))), strict=True)))
+def _entry(row: sqlite3.Row) -> StoredEvaluation:
+    return StoredEvaluation.model_validate({**row, "results": json.loads(row["results"])})

@@ -1,4 +1,4 @@
-"""Ways to spend a budget of questions on a problem; the seam is `strategy.Strategy`."""
+"""Ways to spend a budget of questions on a problem; the seam is `base.Strategy`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from kernelwright.agent.strategies.base import (
     Assignment,
     AssignmentSpentError,
     Exemplar,
+    Independent,
     NoAttemptError,
     Prompts,
     Question,
+    Strategy,
+    find_strategy,
 )
-from kernelwright.agent.strategies.imported import Imported
-from kernelwright.agent.strategies.strategy import Independent, Strategy, find_strategy
+from kernelwright.agent.strategies.sample import Imported
 from kernelwright.evaluator import ConfigError, plugins
 
 

@@ -18,10 +18,16 @@ from pydantic import Field
 from kernelwright.agent.extraction.fingerprint import distance, fingerprint
 from kernelwright.agent.records.attempt_log import Attempt
 from kernelwright.agent.records.messages import Message
-from kernelwright.agent.strategies.attempt_order import worth
-from kernelwright.agent.strategies.base import Assignment, Exemplar, NoAttemptError, Question, opening, shown
-from kernelwright.agent.strategies.refine import answered
-from kernelwright.agent.strategies.strategy import Strategy
+from kernelwright.agent.strategies.base import (
+    Assignment,
+    Exemplar,
+    NoAttemptError,
+    Question,
+    Strategy,
+    opening,
+    shown,
+)
+from kernelwright.agent.strategies.refine import answered, worth
 
 TOURNAMENT = 2
 

@@ -7,16 +7,25 @@ question mentions it. A reply without code is not shown again.
 from __future__ import annotations
 
 import asyncio
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field
 
 from kernelwright.agent.records.attempt_log import Attempt
 from kernelwright.agent.records.messages import Message
 from kernelwright.agent.records.strict_json import whole_characters
-from kernelwright.agent.strategies.attempt_order import best_of, worth
-from kernelwright.agent.strategies.base import Assignment, NoAttemptError, Question, opening, shown
-from kernelwright.agent.strategies.strategy import Independent, Strategy
+from kernelwright.agent.strategies.base import (
+    Assignment,
+    Independent,
+    NoAttemptError,
+    Question,
+    Strategy,
+    opening,
+    shown,
+)
+from kernelwright.evaluator import Stage, Status
+
+_STAGES: Final = tuple(Stage)
 
 
 class Refine(Strategy):
@@ -68,15 +77,27 @@ class Refine(Strategy):
 
 def next_messages(work: Assignment, history: list[Attempt]) -> tuple[Message, ...]:
     """Compose the messages after these attempts of one conversation, from the log alone."""
-    best = best_of(history)
-    if best is None:
+    if not history:
         return opening(work)
-    last = history[-1]
+    best, last = max(history, key=worth), history[-1]
     if best.passed and worth(last) < worth(best):
         return answered(work, best, worse=last)
     if last.completion.code is None:
         return _asked_again(work, history)
     return answered(work, last)
+
+
+def worth(attempt: Attempt) -> tuple[bool, float, bool, int]:
+    """Return the sort key of an attempt: correct ones by speedup, then those with code by the stage reached.
+
+    A speedup that may not be compared counts as none. A candidate that cheats ranks like a rejected one.
+    """
+    if attempt.evaluation is None:
+        return False, 0.0, False, -1
+    score = attempt.evaluation.score
+    has_code = attempt.completion.code is not None
+    stage = Stage.SCREEN if score.status is Status.TAMPERED else score.stage
+    return attempt.passed, attempt.speedup or 0.0, has_code, _STAGES.index(stage)
 
 
 def answered(work: Assignment, attempt: Attempt, worse: Attempt | None = None) -> tuple[Message, ...]:

@@ -1,15 +1,24 @@
-"""`sample`: one question, asked several times independently."""
+"""`sample`: one question, asked several times independently; `imported`: replies that the log holds."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
 from kernelwright.agent.records.attempt_log import Attempt
-from kernelwright.agent.strategies.base import Assignment, NoAttemptError, Question, opening, shown
-from kernelwright.agent.strategies.strategy import Independent, Strategy
+from kernelwright.agent.records.messages import Message
+from kernelwright.agent.strategies.base import (
+    Assignment,
+    Independent,
+    NoAttemptError,
+    Question,
+    Strategy,
+    opening,
+    shown,
+)
 
 
 class Sample(Strategy):
@@ -27,13 +36,44 @@ class Sample(Strategy):
         return self.model_copy(update={"samples": attempts})
 
     async def solve(self, work: Assignment) -> list[Attempt]:
-        made = await asyncio.gather(*(_one(work, sample) for sample in range(self.samples)))
-        return [attempt for attempt in made if attempt is not None]
+        return await _attempts(
+            work,
+            (
+                Question(sample=sample, turn=0, compose=lambda: opening(work), exemplars=shown(work))
+                for sample in range(self.samples)
+            ),
+        )
 
 
-async def _one(work: Assignment, sample: int) -> Attempt | None:
-    question = Question(sample=sample, turn=0, compose=lambda: opening(work), exemplars=shown(work))
+class Imported(Strategy):
+    """Evaluates imported replies, numbered as samples; not registered, since only an import plans it."""
+
+    name: Literal["imported"] = "imported"
+    samples: int = Field(default=1, ge=1)
+    """Most replies an assignment holds."""
+    independent: ClassVar = Independent.ATTEMPT
+    asks: ClassVar = False
+
+    @property
+    def planned(self) -> int:
+        return self.samples
+
+    async def solve(self, work: Assignment) -> list[Attempt]:
+        found = (sample for sample in range(self.samples) if work.has(sample, 0))
+        return await _attempts(work, (Question(sample=sample, turn=0, compose=_nothing) for sample in found))
+
+
+async def _attempts(work: Assignment, questions: Iterable[Question]) -> list[Attempt]:
+    made = await asyncio.gather(*(_one(work, question) for question in questions))
+    return [attempt for attempt in made if attempt is not None]
+
+
+async def _one(work: Assignment, question: Question) -> Attempt | None:
     try:
         return await work.evaluate(await work.ask(question))
     except NoAttemptError:
         return None
+
+
+def _nothing() -> tuple[Message, ...]:
+    raise NoAttemptError("an imported reply is missing from the log")

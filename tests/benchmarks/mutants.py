@@ -71,7 +71,7 @@ TESTS = """
   agent/records/budgets                   tests/agent/records/test_budgets.py
                                           tests/agent/runner/test_batch_runner.py
   agent/records/score*                    tests/agent/records tests/agent/leaderboard
-  agent/runner/stop_conditions            tests/agent/runner/test_batch_runner.py
+  agent/runner/shutdown                   tests/agent/runner/test_batch_runner.py
   agent/runner/requester                  tests/agent/runner/test_batch_runner.py
   agent/providers/rate_limits             tests/agent/providers/test_rate_limits.py
   agent/leaderboard/[rs]*                 tests/agent/leaderboard

@@ -37,9 +37,9 @@ def check_nodes(address: str | None, config: EvaluationConfig, *, allows_open: b
     with RayConnection(address, allows_open=allows_open) as cluster:
         cluster.refuse_open()
         nodes = cluster.nodes()
-        has_gpus = any(node.resources.get("GPU", 0) >= 1 for node in nodes)
+        has_gpus = any(node.fits("cuda") for node in nodes)
         kind = "cpu" if config.device == "cpu" or not has_gpus else "cuda"
-        able = [node for node in nodes if node.resources.get("CPU" if kind == "cpu" else "GPU", 0) >= 1]
+        able = [node for node in nodes if node.fits(kind)]
         asked = EvaluationConfig(device=kind, sandbox=config.sandbox)
         order = JudgeOrder(config=asked, kind=kind, backends=("cuda" if kind == "cuda" else "cpp",))
         judges = [cluster.start_judge(order, avoid=(), on=node.id) for node in able]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 
-from pydantic import ValidationError
-
-from kernelwright.agent.evaluation.failure_kinds import error_of, kind_of, told
-from kernelwright.agent.evaluation.handshake import refuse_other_versions
+from kernelwright.agent.evaluation.failure_kinds import EvaluationFailure
+from kernelwright.agent.evaluation.handshake import read_facts
 from kernelwright.agent.evaluation.service_facts import ServiceFacts
-from kernelwright.evaluator import Candidate, ConfigError, Evaluation, EvaluationConfig, Problem, Record
+from kernelwright.evaluator import Candidate, Evaluation, EvaluationConfig, Problem, Record
 
 
 class JudgeOrder(Record):
@@ -39,7 +37,12 @@ class JudgeFacts(ServiceFacts):
     @property
     def place(self) -> str:
         """The node as messages name it."""
-        return f"node {self.address} ({self.node[:8]})"
+        return _place(self.address, self.node)
+
+    @property
+    def at_once(self) -> int:
+        """Evaluations at once on all its devices."""
+        return max(1, sum(device.at_once for device in self.devices))
 
     @classmethod
     def read(cls, told: bytes | str) -> JudgeFacts:
@@ -49,20 +52,16 @@ class JudgeFacts(ServiceFacts):
             ConfigError: another evaluator, or facts of another form.
         """
         answer = json.loads(told)
-        place = f"node {answer.get('address')} ({node_of(told)[:8]})"
-        # Before the form, which another version may have changed.
-        refuse_other_versions(place, answer)
-        try:
-            return cls.model_validate_json(told)
-        except ValidationError as error:
-            raise ConfigError(
-                f"{place} does not describe itself as a judge does: {error.errors()[0]['msg']}"
-            ) from None
+        return read_facts(_place(answer.get("address"), node_of(told)), answer, cls)
 
 
 def node_of(told: bytes | str) -> str:
     """Ray's id of a node whose judge told its facts, in whatever form."""
     return str(json.loads(told).get("node", ""))
+
+
+def _place(address: object, node: str) -> str:
+    return f"node {address} ({node[:8]})"
 
 
 class ClusterRequest(Record):
@@ -73,23 +72,11 @@ class ClusterRequest(Record):
     config: EvaluationConfig
 
 
-class Failure(Record):
-    """An error of an evaluator, which is not scored."""
-
-    kind: str
-    message: str
-
-
 class ClusterAnswer(Record):
     """An evaluation, or the error that came instead."""
 
     evaluation: Evaluation | None = None
-    failure: Failure | None = None
-
-    @classmethod
-    def of_error(cls, error: Exception) -> ClusterAnswer:
-        """The answer that an error is."""
-        return cls(failure=Failure(kind=kind_of(error), message=told(error)))
+    failure: EvaluationFailure | None = None
 
     def result(self, where: str) -> Evaluation:
         """The evaluation.
@@ -99,8 +86,8 @@ class ClusterAnswer(Record):
         """
         if self.evaluation is not None:
             return self.evaluation
-        failure = self.failure or Failure(kind="", message="an empty answer")
-        raise error_of(failure.kind, f"{where}: {failure.message}")
+        failure = self.failure or EvaluationFailure(kind="evaluator", message="an empty answer")
+        raise failure.error(where)
 
 
 class NoiseReading(Record):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,11 +56,7 @@ class _Losses:
     preemptions: int = 0
 
     def add(self, judge: JudgeHandle, died: JudgeDied) -> None:
-        """Count one more.
-
-        Raises:
-            MachineError: too many were taken back.
-        """
+        """Count one more; raise if too many were taken back."""
         if died.is_preempted:
             self.preemptions += 1
             if self.preemptions > MOST_PREEMPTIONS:
@@ -122,32 +118,31 @@ class ClusterSite:
     @property
     def at_once(self) -> int:
         """Evaluations under way that keep all judges busy."""
-        return max(1, min(MOST_AT_ONCE, AHEAD * sum(pool.at_once for pool in self._pools.values())))
+        return max(1, min(MOST_AT_ONCE, AHEAD * self._places))
 
     @property
     def capacity(self) -> str:
         """The evaluations at once of all judges that may be asked for."""
-        return f"{sum(pool.at_once for pool in self._pools.values())} at once by judges of the cluster"
+        return f"{self._places} at once by judges of the cluster"
+
+    @property
+    def _places(self) -> int:
+        return sum(pool.at_once for pool in self._pools.values())
 
     @property
     def devices(self) -> dict[str, str]:
         """The name of the judges' device of each kind."""
-        return {
-            device.kind: device.name
-            for kind, pool in self._pools.items()
-            for device in pool.facts.devices
-            if device.kind == kind
-        }
+        return {device.kind: device.name for device in self.facts().devices}
 
     def kinds(self) -> set[str]:
         """The kinds of the nodes' devices; no judge is asked for."""
         with self._connection as cluster:
-            return {"cuda" if node.resources.get("GPU", 0) >= 1 else "cpu" for node in cluster.nodes()}
+            return {"cuda" if node.fits("cuda") else "cpu" for node in cluster.nodes()}
 
     @property
     def torch(self) -> str:
         """The judges' version of torch."""
-        return next(iter(self._pools.values())).facts.torch
+        return self.facts().torch
 
     @property
     def machine(self) -> str:
@@ -230,9 +225,9 @@ class ClusterSite:
             raise ConfigError(
                 f"the cluster has {', '.join(known)}; name the one that is meant with --judge-device"
             )
-        if accelerator:
-            nodes = [node for node in nodes if f"accelerator_type:{accelerator}" in node.resources]
-        most = settings.judges or _room(kind, [node.resources for node in nodes])
+        fitting = [node.resources for node in nodes if node.fits(kind, accelerator)]
+        # One for each GPU, or one for each machine with a core to spare.
+        most = settings.judges or sum(int(each["GPU"]) if kind == "cuda" else 1 for each in fitting)
         if not most:
             raise ConfigError(
                 f"the cluster has no {kind} device now; say how many to ask for with --cluster-judges, "
@@ -249,10 +244,3 @@ class ClusterSite:
         if checks is None:
             checks = kind == "cuda" and self._config.measure
         return PoolOrder(order, most, settings.device, accelerator, checks_noise=checks)
-
-
-def _room(kind: str, resources: Iterable[Mapping[str, float]]) -> int:
-    """Judges that fit: one for each GPU, or one for each machine with a core to spare."""
-    if kind == "cuda":
-        return sum(int(each.get("GPU", 0)) for each in resources)
-    return sum(each.get("CPU", 0) >= 1 for each in resources)

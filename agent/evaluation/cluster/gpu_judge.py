@@ -15,23 +15,46 @@ from kernelwright.agent.evaluation.cluster.cluster_records import (
     ClusterRequest,
     JudgeFacts,
     JudgeOrder,
+    NoiseReading,
 )
-from kernelwright.agent.evaluation.cluster.noise_check import measure_noise
 from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest, EvaluationSite
-from kernelwright.agent.evaluation.failure_kinds import told
+from kernelwright.agent.evaluation.failure_kinds import EvaluationFailure, told
 from kernelwright.agent.evaluation.local_site import LocalSite
-from kernelwright.agent.evaluation.machine_facts import facts_of, sandbox_trouble
+from kernelwright.agent.evaluation.service_facts import facts_of, sandbox_trouble
 from kernelwright.evaluator import (
     CancelToken,
+    Candidate,
     Concurrency,
     Evaluation,
+    EvaluationConfig,
     EvaluatorError,
     FullHeaderBuild,
+    Sanitize,
     Stage,
     evaluations_at_once,
     gpus,
+    problem_from_source,
     resolve_devices,
 )
+
+_NOISE_SOURCE = '''"""Row sums of a logistic function."""
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.sigmoid(x).sum(1)
+
+
+def get_inputs():
+    return [torch.randn({rows}, 1024)]
+
+
+def get_init_inputs():
+    return []
+'''
+_NOISE_ROWS = {"cuda": 8192, "cpu": 256}
 
 
 @dataclass(slots=True)
@@ -99,7 +122,7 @@ class GpuJudge:
             hooks = EvaluationHooks(on_stage=work.enter, stop=work.stop)
             answer = ClusterAnswer(evaluation=self._site.evaluate(whole, hooks))
         except Exception as error:  # noqa: BLE001 - a seam: the caller gets it as a failure, never as a score
-            answer = ClusterAnswer.of_error(error)
+            answer = ClusterAnswer(failure=EvaluationFailure.of(error))
         finally:
             with self._guard:
                 self._under_way.pop(ticket, None)
@@ -127,8 +150,34 @@ class GpuJudge:
 
     def noise(self) -> bytes:
         """Time a program against itself; return a `NoiseReading`."""
-        return measure_noise(self._site, self._order).model_dump_json().encode()
+        return _noise(self._site, self._order).model_dump_json().encode()
 
     def _enter(self, ticket: str) -> _UnderWay:
         with self._guard:
             return self._under_way.setdefault(ticket, _UnderWay())
+
+
+def _noise(site: EvaluationSite, order: JudgeOrder) -> NoiseReading:
+    """Time a program against itself (A/A) with the fewest trials; work of other callers goes on meanwhile.
+
+    A device on which the two differ is too noisy to score on.
+    """
+    problem = problem_from_source(_NOISE_SOURCE.format(rows=_NOISE_ROWS[order.kind]), "check/noise")
+    source = problem.source.replace("class Model(", "class ModelNew(")
+    candidate = Candidate(source=source, backend="cpp" if order.kind == "cpu" else "cuda")
+    asked = order.config
+    config = EvaluationConfig(
+        device=asked.device,
+        sandbox=asked.sandbox,
+        threads=asked.threads,
+        baselines=("eager",),
+        trials=1,
+        sanitize=Sanitize.OFF,
+    )
+    try:
+        found = site.evaluate(EvaluationRequest(problem, candidate, config), EvaluationHooks())
+    except EvaluatorError as error:
+        return NoiseReading(ratio=None, why=str(error))
+    if not found.speedup:
+        return NoiseReading(ratio=None, why=f"{found.status}: {found.detail}")
+    return NoiseReading(ratio=max(found.speedup, 1 / found.speedup))

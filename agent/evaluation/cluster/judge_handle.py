@@ -9,17 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernelwright.agent.evaluation.cluster.cluster_records import (
-    ClusterAnswer,
-    ClusterRequest,
-    JudgeFacts,
-)
-from kernelwright.agent.evaluation.cluster.policy import (
-    DEADLINE_FACTOR,
-    DEAF_S,
-    HEALTH_S,
-    LOOK_S,
-)
+from kernelwright.agent.evaluation.cluster.cluster_records import ClusterAnswer, ClusterRequest, JudgeFacts
+from kernelwright.agent.evaluation.cluster.policy import DEADLINE_FACTOR, DEAF_S, HEALTH_S, LOOK_S
 from kernelwright.agent.evaluation.cluster.ray_connection import JudgeDied, RayConnection
 from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest, ignore
 from kernelwright.evaluator import Evaluation, Stage
@@ -69,7 +60,7 @@ class JudgeHandle:
     @property
     def at_once(self) -> int:
         """Evaluations at once."""
-        return max(1, sum(device.at_once for device in self.facts.devices)) if self.facts else 1
+        return self.facts.at_once if self.facts else 1
 
     def evaluate(
         self, request: EvaluationRequest, hooks: EvaluationHooks, check: Callable[[], None]

@@ -38,11 +38,7 @@ from kernelwright.agent.evaluation.cluster.policy import (
     STEAL_S,
 )
 from kernelwright.agent.evaluation.cluster.ray_connection import JudgeDied, Node, RayConnection
-from kernelwright.agent.evaluation.handshake import (
-    refuse_mixed,
-    served_devices,
-    terms_of,
-)
+from kernelwright.agent.evaluation.handshake import refuse_mixed, served_devices, terms_of
 from kernelwright.evaluator import ConfigError, EvaluatorError, MachineError, sha256_text
 
 _LOG: Final = logging.getLogger(__name__)
@@ -141,12 +137,13 @@ class JudgePool:
     @property
     def at_once(self) -> int:
         """Evaluations at once of all judges that may be."""
-        return self._order.most * max((one.at_once for one in self._judges), default=self._each)
+        return self._order.most * self._each
 
     @property
     def _each(self) -> int:
-        """Evaluations at once of a judge like the first."""
-        return max(1, sum(device.at_once for device in self._first.devices)) if self._first else 1
+        """Evaluations at once of a judge, or of one like the first."""
+        first = self._first.at_once if self._first else 1
+        return max((one.at_once for one in self._judges), default=first)
 
     @contextmanager
     def judge(self, ask: Ask) -> Iterator[JudgeHandle]:
@@ -227,9 +224,7 @@ class JudgePool:
                 self._check_noise()
                 self._scale()
             except Exception as error:  # noqa: BLE001 - the thread's end would leave callers waiting for ever
-                with self._changed:
-                    self._fatal = MachineError(f"the cluster does not answer: {error}")
-                    self._changed.notify_all()
+                self._give_up(MachineError(f"the cluster does not answer: {error}"))
                 return
             self.closing.wait(LOOK_S / 5 if self._starting else LOOK_S)
 
@@ -272,17 +267,11 @@ class JudgePool:
 
     def _able(self) -> list[Node]:
         """Nodes with a device of the kind and type that is meant."""
-        kind = "CPU" if self._order.judge.kind == "cpu" else "GPU"
-        able = [node for node in self._connection.nodes() if node.resources.get(kind, 0) >= 1]
-        name = self._order.accelerator
-        return [node for node in able if not name or f"accelerator_type:{name}" in node.resources]
+        kind, accelerator = self._order.judge.kind, self._order.accelerator
+        return [node for node in self._connection.nodes() if node.fits(kind, accelerator)]
 
     def _refuse_unfit(self, facts: JudgeFacts) -> None:
-        """Refuse a judge whose scores would not compare with those of the others.
-
-        Raises:
-            ConfigError: the reason.
-        """
+        """Refuse a judge whose scores would not compare with those of the others."""
         if facts.trouble:
             raise ConfigError(f"{facts.place} cannot evaluate: {'; '.join(facts.trouble)}")
         kind = self._order.judge.kind
@@ -345,8 +334,7 @@ class JudgePool:
         with self._changed:
             self._judges = [one for one in self._judges if not one.is_lost]
             demand = len(self._waiting) + sum(one.under_way for one in self._judges)
-            each = max((one.at_once for one in self._judges), default=self._each)
-            wanted = min(self._order.most, max(1, math.ceil(demand / each)))
+            wanted = min(self._order.most, max(1, math.ceil(demand / self._each)))
             now = time.monotonic()
             spare = len(self._judges) - wanted
             idle = [
@@ -369,8 +357,7 @@ class JudgePool:
             # One on each node: two would time on the same cores.
             taken = {one.facts.node if one.facts else one.planned for one in (*self._judges, *self._starting)}
             nodes = self._connection.nodes()
-            free = [node.id for node in nodes if node.resources.get("CPU", 0) >= 1]
-            free = [node for node in free if node not in taken | avoid]
+            free = [node.id for node in nodes if node.fits("cpu") and node.id not in taken | avoid]
             if not free and "" in taken:
                 return False  # one is asked for already on a node that does not exist yet
             if free:

@@ -24,6 +24,7 @@ from kernelwright.evaluator import ConfigError, MachineError
 
 _LOG: Final = logging.getLogger(__name__)
 _NODE_LABEL: Final = "ray.io/node-id"
+_ACCELERATOR: Final = "accelerator_type:"
 _PROBE: Final = """
 import sys, ray
 ray.init(sys.argv[1], log_to_driver=False, logging_level="CRITICAL")
@@ -48,6 +49,11 @@ class Node:
     id: str
     address: str
     resources: Mapping[str, float]
+
+    def fits(self, kind: str, accelerator: str = "") -> bool:
+        """True with a device of a kind, and of a type of GPU as Ray names it."""
+        has_device = self.resources.get("CPU" if kind == "cpu" else "GPU", 0) >= 1
+        return has_device and (not accelerator or f"{_ACCELERATOR}{accelerator}" in self.resources)
 
 
 class RayConnection:
@@ -147,7 +153,7 @@ class RayConnection:
             labels[_NODE_LABEL] = on
         elif avoid:
             labels[_NODE_LABEL] = f"!in({','.join(sorted(avoid))})"
-        resources = {f"accelerator_type:{accelerator}": 0.001} if accelerator else {}
+        resources = {f"{_ACCELERATOR}{accelerator}": 0.001} if accelerator else {}
         starter = ray.remote(_actor(self._judge)).options(
             num_cpus=1,
             num_gpus=1 if order.kind == "cuda" else 0,
@@ -194,11 +200,7 @@ class RayConnection:
 
 
 def _connected() -> Any:
-    """Ray's module.
-
-    Raises:
-        JudgeDied: this process is not connected any more; Ray would begin another cluster.
-    """
+    """Ray's module, unless this process is not connected any more: Ray would begin another cluster."""
     import ray
 
     if not ray.is_initialized():
@@ -208,8 +210,8 @@ def _connected() -> Any:
 
 def accelerators(nodes: Sequence[Node]) -> list[str]:
     """Types of GPU, as Ray names them."""
-    prefix = "accelerator_type:"
-    return sorted({name.removeprefix(prefix) for node in nodes for name in node.resources if prefix in name})
+    named = {name for node in nodes for name in node.resources if _ACCELERATOR in name}
+    return sorted(name.removeprefix(_ACCELERATOR) for name in named)
 
 
 def _actor(judge: type[GpuJudge]) -> type:
@@ -226,11 +228,7 @@ def _actor(judge: type[GpuJudge]) -> type:
 
 
 def _refuse_unreachable(address: str) -> None:
-    """Refuse an address where nobody listens; Ray would try for many minutes.
-
-    Raises:
-        MachineError: nobody listens there.
-    """
+    """Refuse an address where nobody listens; Ray would try for many minutes."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     if not port.isdigit():
         return  # such as `auto`
@@ -243,11 +241,7 @@ def _refuse_unreachable(address: str) -> None:
 
 
 def _refuse_open(address: str) -> None:
-    """Refuse a cluster that lets a process without a token in.
-
-    Raises:
-        ConfigError: it does, or it cannot be told.
-    """
+    """Refuse a cluster that lets a process without a token in, or of which it cannot be told."""
     environment = os.environ | {"RAY_AUTH_MODE": "disabled"}
     environment.pop("RAY_ADDRESS", None)
     with subprocess.Popen(

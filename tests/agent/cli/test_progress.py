@@ -42,7 +42,8 @@ def judged(number: int, **more: Any) -> events.Judged:
 
 
 def finished(number: int) -> events.AssignmentFinished:
-    return events.AssignmentFinished(f"p{number}", "cpp", "m", "sample", 1, 1, 2.0, True)
+    task = {"problem": f"p{number}", "backend": "cpp", "model": "m", "strategy": "sample"}
+    return events.AssignmentFinished(**task, attempts=1, passed=1, speedup=2.0, complete=True)
 
 
 def shown(watcher: ProgressView) -> str:
@@ -68,14 +69,14 @@ def test_only_what_this_process_did_tells_the_rate_and_the_time_left() -> None:
     assert "1 evaluated, 1 passed" in recalled
     assert "a minute" not in recalled
     assert "left" not in recalled
-    done = shown(follow(opened(), *old, events.Asking(name(2)), replied(2), judged(2), finished(2)))
+    done = shown(follow(opened(), *old, events.Asking(of=name(2)), replied(2), judged(2), finished(2)))
     assert "2/100 problems" in done
     assert "a minute" in done
     assert "left" in done
 
 
 def test_a_reply_waits_for_judging_only_where_this_process_judges() -> None:
-    asked = [event for number in range(40) for event in (events.Asking(name(number)), replied(number))]
+    asked = [event for number in range(40) for event in (events.Asking(of=name(number)), replied(number))]
     judging = shown(follow(opened(), *asked))
     assert judging.count("queued for evaluation") == 16
     assert "and 24 more" in judging
@@ -86,7 +87,8 @@ def test_a_reply_waits_for_judging_only_where_this_process_judges() -> None:
 
 
 def test_bulk_jobs_count_questions() -> None:
-    assert "8/50 questions" in shown(follow(opened(judges=False), events.Waiting(50, 7, 1, ())))
+    waiting = events.Waiting(requests=50, answered=7, failed=1, statuses=())
+    assert "8/50 questions" in shown(follow(opened(judges=False), waiting))
 
 
 @pytest.mark.parametrize(("unpriced", "said"), [(0, "$1.00"), (1, "$0.50 · cost of 1 replies unknown")])
@@ -102,7 +104,7 @@ def retrying(seconds: float, paused_s: float) -> Retrying:
 
 
 def test_a_pause_says_why_for_how_long_and_how_many_wait() -> None:
-    text = shown(follow(opened(), events.Asking(name()), retrying(1.0, 90.0), retrying(2.0, 0.0)))
+    text = shown(follow(opened(), events.Asking(of=name()), retrying(1.0, 90.0), retrying(2.0, 0.0)))
     assert "waits" in text
     assert "1 m " in text
     assert "openai: too many requests (429); 12 in line, 4 at once" in text
@@ -122,8 +124,8 @@ def test_a_model_that_is_not_asked_again_is_said_once() -> None:
     file = io.StringIO()
     watcher = ProgressView(Console(file=file, width=200))
     for number in range(3):
-        watcher(events.ProviderTrouble(name(number), "no such model", for_good=True))
-    watcher(events.ProviderTrouble(name(4, "other"), "busy"))
+        watcher(events.ProviderTrouble(of=name(number), message="no such model", for_good=True))
+    watcher(events.ProviderTrouble(of=name(4, "other"), message="busy"))
     lines = file.getvalue().splitlines()
     assert [line.split(maxsplit=2)[2] for line in lines] == [
         "m is not asked again: no such model",

@@ -10,5 +10,5 @@ import pytest
 
 @pytest.fixture
 def aside() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(16) as threads:
+    with ThreadPoolExecutor(64) as threads:
         yield threads

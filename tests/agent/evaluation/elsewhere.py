@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from kernelwright.agent.evaluation import EvaluationRequest
 from kernelwright.agent.evaluation.remote_site import RemoteSite
 from kernelwright.agent.evaluation.service_pool import Patience
-from kernelwright.evaluator import (
-    Candidate,
-    Evaluation,
-    EvaluationConfig,
-    Problem,
-)
+from kernelwright.agent.providers.replay.loopback_server import HttpRequest, HttpResponse, LoopbackServer
+from kernelwright.evaluator import Candidate, Evaluation, EvaluationConfig, Problem
 from tests.agent.service.standin import PROBLEM, Running
 
 CONFIG = EvaluationConfig()
@@ -39,3 +36,14 @@ def wait_for(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.01)
+
+
+@contextmanager
+def answering(answer: Callable[[HttpRequest], HttpResponse]) -> Iterator[str]:
+    """The address of a server."""
+    server = LoopbackServer(answer, host="127.0.0.1", port=0)
+    server.start()
+    try:
+        yield server.url
+    finally:
+        server.stop()

@@ -12,21 +12,12 @@ from pathlib import Path
 import pytest
 
 from kernelwright.agent.evaluation import EvaluationHooks
-from kernelwright.agent.evaluation.machine_facts import facts_of
 from kernelwright.agent.evaluation.remote_site import RemoteSite
+from kernelwright.agent.evaluation.service_facts import facts_of
 from kernelwright.agent.evaluation.service_pool import Patience
-from kernelwright.agent.providers.replay.loopback_server import (
-    HttpFailure,
-    HttpRequest,
-    HttpResponse,
-    LoopbackServer,
-)
-from kernelwright.evaluator import (
-    Candidate,
-    MachineError,
-    Status,
-)
-from tests.agent.evaluation.elsewhere import CONFIG, HASTY, QUICK, request, site, wait_for
+from kernelwright.agent.providers.replay.loopback_server import HttpFailure, HttpRequest, HttpResponse
+from kernelwright.evaluator import Candidate, MachineError, Status
+from tests.agent.evaluation.elsewhere import CONFIG, HASTY, QUICK, answering, request, site, wait_for
 from tests.agent.service.standin import PROBLEM, TOKEN, Running, StandIn, evaluation, source
 from tests.agent.service.test_load import Hunted
 
@@ -41,8 +32,9 @@ def test_a_service_that_ends_hands_its_queue_to_another(tmp_path: Path, aside: T
             wait_for(lambda: judge.begun)
             queued = aside.submit(judges.evaluate, request(source("GATE", number=1)), EvaluationHooks())
             wait_for(lambda: first.desk.queued == 1)
-            (another,) = site(second)._pool._services
-            judges._pool._services.append(judges._pool._open.enter_context(another))
+            (another,) = site(second)._pool.services
+            judges._pool._open.enter_context(another.client)
+            judges._pool.services.append(another)
             first.service.end()
             assert queued.result(30).status is Status.PASSED
             judge.gate.set()
@@ -69,7 +61,7 @@ def test_unanswered_work_of_a_killed_service_goes_to_another_and_is_not_done_twi
             assert found.result(60).status is Status.PASSED
             assert survivor.ended() == 1
             victim.start()
-            wait_for(lambda: not any(one.trouble for one in judges._pool._services))
+            wait_for(lambda: not any(one.trouble for one in judges._pool.services))
         # What it had begun was withdrawn before it could end.
         assert victim.ended() == 0
         # One alone is waited for, and what it knows is not asked again.
@@ -106,16 +98,12 @@ def dying(served: list[str]) -> Iterator[str]:
         if question.method == "POST":
             if question.json()["only_known"]:
                 raise HttpFailure(404, "never heard of it")
-            served.append(server.url)
+            served.append(url)
             return HttpResponse(body=accepted)
         raise HttpFailure(502, "no one behind")
 
-    server = LoopbackServer(answer, host="127.0.0.1", port=0)
-    server.start()
-    try:
-        yield server.url
-    finally:
-        server.stop()
+    with answering(answer) as url:
+        yield url
 
 
 def test_a_candidate_that_takes_one_service_after_the_other_down_is_not_judged() -> None:
@@ -157,11 +145,6 @@ def test_a_patient_client_heeds_what_a_busy_service_asks_for() -> None:
         }
         return HttpResponse(body=ended)
 
-    server = LoopbackServer(answer, host="127.0.0.1", port=0)
-    server.start()
-    try:
-        with site(server.url, patience=Patience(lost_s=30.0)) as judges:
-            judges.evaluate(request(source()), EvaluationHooks(on_queue=lambda _: told.set()))
-    finally:
-        server.stop()
+    with answering(answer) as url, site(url, patience=Patience(lost_s=30.0)) as judges:
+        judges.evaluate(request(source()), EvaluationHooks(on_queue=lambda _: told.set()))
     assert asked[1] - asked[0] >= 2

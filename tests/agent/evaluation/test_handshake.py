@@ -7,15 +7,13 @@ from typing import Any
 
 import pytest
 
-from kernelwright.agent.evaluation import EvaluationHooks
+from kernelwright.agent.evaluation import EvaluationHooks, EvaluationRequest
 from kernelwright.agent.evaluation.service_facts import ServedDevice
 from kernelwright.evaluator import (
-    Candidate,
     ConfigError,
     Evaluation,
     EvaluationConfig,
     EvaluatorError,
-    Problem,
     Status,
     source_sha,
 )
@@ -72,12 +70,11 @@ def test_devices_are_never_mixed_unless_one_is_named(
 
 
 def test_results_of_other_devices_or_of_other_contents_are_no_scores(tmp_path: Path, make: Any) -> None:
-    def judge(problem: Problem, candidate: Candidate, config: EvaluationConfig, **_: Any) -> Evaluation:
-        device = "Test CPU" if "0" in candidate.source else "Another CPU"
-        sha = "0" * 16 if "9" in candidate.source else source_sha()
-        return evaluation(
-            problem, candidate, config, Status.PASSED, environment=make.environment(device), evaluator_sha=sha
-        )
+    def judge(asked: EvaluationRequest, _: EvaluationHooks) -> Evaluation:
+        text = asked.candidate.source
+        device = make.environment("Test CPU" if "0" in text else "Another CPU")
+        found = evaluation(asked.problem, asked.candidate, asked.config, Status.PASSED, environment=device)
+        return found.model_copy(update={"evaluator_sha": "0" * 16}) if "9" in text else found
 
     with Running(tmp_path, judge) as running, site(running) as judges:
         assert judges.evaluate(request("0"), EvaluationHooks()).status is Status.PASSED

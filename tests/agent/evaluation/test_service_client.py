@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from kernelwright.agent.evaluation import EvaluationHooks, EvaluationRequest
 from kernelwright.agent.evaluation.service_client import (
     EvaluationCancelled,
     ServiceClient,
@@ -19,42 +19,27 @@ from kernelwright.agent.evaluation.service_client import (
     TimeUp,
     submission,
 )
-from kernelwright.agent.providers.replay.loopback_server import (
-    HttpFailure,
-    HttpRequest,
-    HttpResponse,
-    LoopbackServer,
-)
+from kernelwright.agent.providers.replay.loopback_server import HttpFailure, HttpRequest, HttpResponse
 from kernelwright.evaluator import (
     Candidate,
     ConfigError,
     Evaluation,
     EvaluationConfig,
     Mismatch,
-    Problem,
     Status,
     problem_from_source,
 )
 from kernelwright.evaluator.schema.evaluation import Verification
+from tests.agent.evaluation.elsewhere import answering
 from tests.agent.service.standin import PROBLEM, Running, StandIn, evaluation, source
 
 RIGHT = Candidate(source=source(), backend="cpp")
 
 
-@contextmanager
-def answering(answer: Callable[[HttpRequest], HttpResponse]) -> Iterator[str]:
-    server = LoopbackServer(answer, host="127.0.0.1", port=0)
-    server.start()
-    try:
-        yield server.url
-    finally:
-        server.stop()
-
-
 def test_the_verdict_comes_back_whole_with_numbers_that_json_lacks(tmp_path: Path) -> None:
     made: list[Evaluation] = []
 
-    def judge(problem: Problem, candidate: Candidate, config: EvaluationConfig, **_: Any) -> Evaluation:
+    def judge(asked: EvaluationRequest, _: EvaluationHooks) -> Evaluation:
         mismatch = Mismatch(
             output="",
             trial="t",
@@ -77,9 +62,9 @@ def test_the_verdict_comes_back_whole_with_numbers_that_json_lacks(tmp_path: Pat
         )
         made.append(
             evaluation(
-                problem,
-                candidate,
-                config,
+                asked.problem,
+                asked.candidate,
+                asked.config,
                 Status.WRONG_VALUES,
                 verification=verification,
                 detail="\u202e\0 \ud800",

@@ -8,15 +8,7 @@ import pytest
 
 from kernelwright.agent.records.score import Score
 from kernelwright.agent.records.score_policy import ScorePolicy, exclusion_reason, policy_of, slower
-from kernelwright.evaluator import (
-    Dtype,
-    EvaluationConfig,
-    Limits,
-    Math,
-    Passes,
-    SandboxTier,
-    Sanitize,
-)
+from kernelwright.evaluator import Dtype, EvaluationConfig, Limits, Math, Passes, SandboxTier, Sanitize
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make

@@ -45,6 +45,17 @@ def lines_of(bench: Any, kind: type) -> list[Any]:
     return [line for run in archive.runs() for line in archive.lines(run) if isinstance(line, kind)]
 
 
+def failing(bench: Any, error: Exception, name: str = "") -> None:
+    """Let the evaluator fail on problems whose names end so."""
+
+    def evaluate(problem: Any, *others: Any) -> Any:
+        if problem.id.endswith(name):
+            raise error
+        return type(bench).evaluate(problem, *others)
+
+    bench.evaluate = evaluate
+
+
 def test_every_sample_of_every_problem_and_model_is_asked_judged_and_kept(bench, scripted, says) -> None:
     models = (ModelChoice(name="model-a", license="MIT"), ModelChoice(name="model-b", origin="a recording"))
     provider = scripted(lambda request: says(f"PASSED 2.{request.sample} {request.problem} {request.model}"))
@@ -163,10 +174,7 @@ def test_an_evaluator_failure_leaves_the_reply_for_a_resume(bench, scripted, say
 
 
 def test_an_evaluator_that_keeps_failing_stops_the_run(bench, scripted, says) -> None:
-    def broken(problem, candidate, config, on_stage):
-        raise RuntimeError("no compiler")
-
-    bench.evaluate = broken
+    failing(bench, RuntimeError("no compiler"))
     provider = scripted(lambda request: says(f"PASSED 2 {request.sample}"))
     summary = bench.run(bench.plan(4, strategy=Sample(samples=10)), provider, completions=2, backlog=2)
     assert (summary.end, summary.exit_code, summary.evaluated) == (RunEnd.BROKEN, 3, 0)
@@ -178,12 +186,7 @@ def test_an_evaluator_that_keeps_failing_stops_the_run(bench, scripted, says) ->
 
 
 def test_a_problem_the_evaluator_always_fails_on_does_not_stop_the_others(bench, scripted, says) -> None:
-    def choking(problem, candidate, config, on_stage):
-        if problem.id.endswith("00_p"):
-            raise EvaluatorError("the referee died")
-        return type(bench).evaluate(problem, candidate, config, on_stage)
-
-    bench.evaluate = choking
+    failing(bench, EvaluatorError("the referee died"), "00_p")
     provider = scripted(lambda request: says(f"PASSED 2 {request.sample}"))
     summary = bench.run(
         bench.plan(2, strategy=Sample(samples=20)), provider, completions=1, backlog=1, evaluators=1
@@ -197,22 +200,14 @@ def test_a_problem_the_evaluator_always_fails_on_does_not_stop_the_others(bench,
 
 
 def test_a_machine_that_fails_stops_a_run_of_one_problem(bench, scripted, says) -> None:
-    def broken(problem, candidate, config, on_stage):
-        raise MachineError("no compiler")
-
-    bench.evaluate = broken
+    failing(bench, MachineError("no compiler"))
     provider = scripted(lambda request: says(f"PASSED 2 {request.sample}"))
     summary = bench.run(bench.plan(1, strategy=Sample(samples=20)), provider, completions=1, backlog=1)
     assert (summary.end, summary.exit_code, summary.evaluated) == (RunEnd.BROKEN, 3, 0)
 
 
 def test_a_bad_problem_is_skipped_with_a_reason_and_the_others_go_on(bench, scripted, says) -> None:
-    def picky(problem, candidate, config, on_stage):
-        if problem.id.endswith("00_p"):
-            raise ProblemError("get_inputs raises ValueError")
-        return type(bench).evaluate(problem, candidate, config, on_stage)
-
-    bench.evaluate = picky
+    failing(bench, ProblemError("get_inputs raises ValueError"), "00_p")
     summary = bench.run(bench.plan(3), scripted(lambda request: says(f"PASSED 2 {request.sample}")))
     assert summary.skipped == {"level1/00_p": "get_inputs raises ValueError"}
     assert (summary.passed, summary.end) == (4, RunEnd.COMPLETE)

@@ -11,12 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kernelwright.agent.archive.reproduction import (
-    Reproduction,
-    ReproductionOutcome,
-    compare,
-    rescore,
-)
+from kernelwright.agent.archive.reproduction import Reproduction, ReproductionOutcome, compare, rescore
+from kernelwright.agent.evaluation import EvaluationHooks, EvaluationRequest
 from kernelwright.agent.runner.reevaluation import (
     Reevaluation,
     ReevaluationJob,
@@ -25,16 +21,7 @@ from kernelwright.agent.runner.reevaluation import (
     rescoring,
 )
 from kernelwright.agent.workspace import Kernel, Provenance, Workspace
-from kernelwright.evaluator import (
-    CancelToken,
-    Candidate,
-    Evaluation,
-    EvaluationConfig,
-    MachineError,
-    Problem,
-    Status,
-    source_sha,
-)
+from kernelwright.evaluator import Evaluation, EvaluationConfig, MachineError, Status, source_sha
 
 if TYPE_CHECKING:
     from tests.agent.conftest import Make
@@ -52,10 +39,8 @@ class Machine:
             mark: iter(answers) for mark, answers in scripts.items()
         }
 
-    def __call__(
-        self, problem: Problem, candidate: Candidate, config: EvaluationConfig, stop: CancelToken
-    ) -> Evaluation:
-        mark = re.findall(r"mark = '(.*)'", candidate.source)[0]
+    def __call__(self, asked: EvaluationRequest, _: EvaluationHooks) -> Evaluation:
+        mark = re.findall(r"mark = '(.*)'", asked.candidate.source)[0]
         self.evaluated.append(mark)
         answer = next(self._scripts[mark], RuntimeError(f"{mark} is evaluated once too often"))
         if isinstance(answer, Exception):
@@ -64,9 +49,9 @@ class Machine:
         return self.make.evaluation(
             status,
             None if isinstance(answer, Status) else answer,
-            problem=problem,
-            source=candidate.source,
-            config=config,
+            problem=asked.problem,
+            source=asked.candidate.source,
+            config=asked.config,
             evaluator_sha=source_sha(),
         )
 
@@ -94,7 +79,7 @@ def again(
         found[job.kernel.source.split("'")[1]] = result
 
     Reevaluation(
-        evaluate=lambda asked, hooks: machine(asked.problem, asked.candidate, asked.config, hooks.stop),
+        evaluate=machine,
         references={make.problem().sha: make.problem()},
         decide=decide,
         results=ResultFile(results, command, place),

@@ -10,18 +10,17 @@ import ast
 import sys
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kernelwright.agent.evaluation import EvaluationHooks, EvaluationRequest
-from kernelwright.agent.evaluation.machine_facts import facts_of
+from kernelwright.agent.evaluation import Evaluate, EvaluationHooks, EvaluationRequest
 from kernelwright.agent.evaluation.service_client import ServiceClient
+from kernelwright.agent.evaluation.service_facts import facts_of
 from kernelwright.agent.service.evaluation_queue import EvaluationQueue
 from kernelwright.agent.service.http_app import Front, create_app
 from kernelwright.agent.service.middleware import Tokens
-from kernelwright.agent.service.server import Service, ServiceLimits
+from kernelwright.agent.service.server import Service
 from kernelwright.agent.service.service_setup import listen
 from kernelwright.agent.service.service_workers import ServiceWorkers, kinds
 from kernelwright.agent.service.store import Store
@@ -63,20 +62,13 @@ class StandIn:
     gate: threading.Event = field(default_factory=threading.Event)
     """A candidate with the status `GATE` waits for it, then passes."""
 
-    def __call__(
-        self,
-        problem: Problem,
-        candidate: Candidate,
-        config: EvaluationConfig,
-        *,
-        on_stage: Callable[[Stage], None],
-        stop: CancelToken,
-    ) -> Evaluation:
-        call = ast.parse(candidate.source, mode="eval").body
+    def __call__(self, asked: EvaluationRequest, hooks: EvaluationHooks) -> Evaluation:
+        text, stop = asked.candidate.source, hooks.stop or CancelToken()
+        call = ast.parse(text, mode="eval").body
         assert isinstance(call, ast.Call)
         status, seconds, _ = (ast.literal_eval(argument) for argument in call.args)
-        self._note("begun", self.begun, candidate.source)
-        on_stage(Stage.VERIFY)
+        self._note("begun", self.begun, text)
+        hooks.on_stage(Stage.VERIFY)
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline or (status == "GATE" and not self.gate.is_set()):
             if stop.is_set:
@@ -88,9 +80,9 @@ class StandIn:
             raise MachineError("no compiler here")
         if status == "CRASH":
             raise ZeroDivisionError("a bug")
-        self._note("ended", self.ended, candidate.source)
-        status = "PASSED" if status == "GATE" else status
-        return evaluation(problem, candidate, config, Status(status), output_tail=candidate.source)
+        self._note("ended", self.ended, text)
+        status = Status("PASSED" if status == "GATE" else status)
+        return evaluation(asked.problem, asked.candidate, asked.config, status, output_tail=text)
 
     def _note(self, word: str, known: list[str], what: str) -> None:
         if self.journal is None:
@@ -121,13 +113,12 @@ class Running:
     """A service that answers in a thread of this process."""
 
     folder: Path
-    judge: Any
+    judge: Evaluate
     token: str = ""
     other_token: str = ""
     devices: tuple[str, ...] = ("cpu",)
     places: int = 1000
     front: dict[str, Any] = field(default_factory=dict)
-    limits: ServiceLimits = field(default_factory=lambda: ServiceLimits(head_s=2, drain_s=10))
     allows_sources: bool = True
     wanted_port: int = 0
     operator: EvaluationConfig = field(default_factory=EvaluationConfig)
@@ -138,7 +129,7 @@ class Running:
         self.store = Store(self.folder)
         of_kind = kinds(self.devices)
         self.desk = EvaluationQueue(self.store, evaluator="test", workers=of_kind, places=self.places)
-        workers = ServiceWorkers(self.desk, self._evaluate, self.devices)
+        workers = ServiceWorkers(self.desk, self.judge, self.devices)
         catalogue = ProblemRegistry(
             [PROBLEM], operator=self.operator, kinds=of_kind, allows_sources=self.allows_sources
         )
@@ -154,7 +145,7 @@ class Running:
         listener = listen("127.0.0.1", self.wanted_port)
         self.port: int = listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        self.service = Service(app, self.desk, workers, limits=self.limits)
+        self.service = Service(app, self.desk, workers, drain_s=10, connections=1024, head_s=2)
         self._thread = threading.Thread(target=self.service.answer, args=(listener,))
         self._thread.start()
         return self
@@ -164,12 +155,6 @@ class Running:
         self._thread.join(60)
         self.store.close()
         assert not self._thread.is_alive()
-
-    def _evaluate(self, asked: EvaluationRequest, hooks: EvaluationHooks) -> Evaluation:
-        found: Evaluation = self.judge(
-            asked.problem, asked.candidate, asked.config, on_stage=hooks.on_stage, stop=hooks.stop
-        )
-        return found
 
     def client(self, **changes: Any) -> ServiceClient:
         return ServiceClient(self.url, self.token or None, **changes)

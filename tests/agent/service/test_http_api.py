@@ -49,6 +49,12 @@ def submission(candidate: str = source(), **changes: Any) -> dict[str, Any]:
     return {"problem": PROBLEM.id, "candidate": candidate, "backend": "cpp", **changes}
 
 
+def post(
+    running: Running, candidate: str = source(), headers: dict[str, str] | None = None, **changes: Any
+) -> tuple[int, dict[str, str], Any]:
+    return ask(running, "POST", "/v1/evaluations", submission(candidate, **changes), headers)
+
+
 def finished(running: Running, evaluation: str) -> dict[str, Any]:
     while True:
         _, _, answer = ask(running, "GET", f"/v1/evaluations/{evaluation}?wait=10")
@@ -80,9 +86,7 @@ def running(tmp_path: Path, judge: StandIn) -> Iterator[Running]:
 
 def test_the_same_content_is_one_evaluation_however_many_send_it(running: Running, judge: StandIn) -> None:
     with ThreadPoolExecutor(20) as pool:
-        answers = list(
-            pool.map(lambda _: ask(running, "POST", "/v1/evaluations", submission(source("GATE"))), range(20))
-        )
+        answers = list(pool.map(lambda _: post(running, source("GATE")), range(20)))
     assert {status for status, _, _ in answers} == {202}
     (evaluation,) = {answer["id"] for _, _, answer in answers}
     assert {headers["location"] for _, headers, _ in answers} == {f"/v1/evaluations/{evaluation}"}
@@ -92,13 +96,13 @@ def test_the_same_content_is_one_evaluation_however_many_send_it(running: Runnin
     assert answer["evaluation"]["config"]["device"] == "cpu"
     assert len(judge.begun) == 1
 
-    status, _, again = ask(running, "POST", "/v1/evaluations", submission(source("GATE")))
+    status, _, again = post(running, source("GATE"))
     assert (status, again) == (200, answer)
-    status, _, fresh = ask(running, "POST", "/v1/evaluations", submission(source("GATE"), fresh=True))
+    status, _, fresh = post(running, source("GATE"), fresh=True)
     assert (status, fresh["id"], fresh["round"]) == (202, evaluation, 2)
     finished(running, evaluation)
     assert len(judge.begun) == 2
-    different = ask(running, "POST", "/v1/evaluations", submission(source("GATE"), config={"trials": 2}))
+    different = post(running, source("GATE"), config={"trials": 2})
     assert different[2]["id"] != evaluation
 
 
@@ -197,7 +201,7 @@ def test_a_failure_of_the_machine_is_no_score_and_is_tried_again(
     running: Running, judge: StandIn, word: str, kind: str
 ) -> None:
     for tries in (1, 2):
-        status, _, answer = ask(running, "POST", "/v1/evaluations", submission(source(word)))
+        status, _, answer = post(running, source(word))
         assert status == 202
         answer = finished(running, answer["id"])
         assert (answer["state"], answer["evaluation"], answer["failure"]["kind"]) == ("failed", None, kind)
@@ -206,34 +210,32 @@ def test_a_failure_of_the_machine_is_no_score_and_is_tried_again(
 
 def test_a_full_queue_turns_away_until_there_is_a_place(tmp_path: Path, judge: StandIn) -> None:
     with Running(tmp_path / "state", judge, places=2) as service:
-        first = ask(service, "POST", "/v1/evaluations", submission(source("GATE")))[2]["id"]
+        first = post(service, source("GATE"))[2]["id"]
         while service.desk.running == 0:
             time.sleep(0.01)
-        waiting = [
-            ask(service, "POST", "/v1/evaluations", submission(source(number=number))) for number in range(4)
-        ]
+        waiting = [post(service, source(number=number)) for number in range(4)]
         assert [status for status, _, _ in waiting] == [202, 202, 429, 429]
         assert all(int(headers["retry-after"]) >= 1 for _, headers, _ in waiting[2:])
         assert waiting[2][2]["type"] == "urn:kernelwright:queue-full"
-        joined = ask(service, "POST", "/v1/evaluations", submission(source(number=1)))
+        joined = post(service, source(number=1))
         assert (joined[0], joined[2]["id"]) == (202, waiting[1][2]["id"])
         second = ask(service, "GET", f"/v1/evaluations/{joined[2]['id']}")[2]
         assert (second["state"], second["ahead"]) == ("queued", 1)
         judge.gate.set()
         for evaluation in (first, waiting[0][2]["id"], waiting[1][2]["id"]):
             assert finished(service, evaluation)["state"] == "finished"
-        assert ask(service, "POST", "/v1/evaluations", submission(source(number=3)))[0] == 202
+        assert post(service, source(number=3))[0] == 202
 
 
 def test_what_waits_or_runs_can_be_cancelled(running: Running, judge: StandIn) -> None:
-    runs = ask(running, "POST", "/v1/evaluations", submission(source("GATE", number=1)))[2]["id"]
+    runs = post(running, source("GATE", number=1))[2]["id"]
     while running.desk.running == 0:
         time.sleep(0.01)
-    waits = ask(running, "POST", "/v1/evaluations", submission(source("GATE", number=2)))[2]["id"]
+    waits = post(running, source("GATE", number=2))[2]["id"]
     for evaluation in (waits, runs, runs):
         status, _, answer = ask(running, "DELETE", f"/v1/evaluations/{evaluation}")
         assert (status, answer["state"], answer["evaluation"]) == (200, "cancelled", None)
-    again = ask(running, "POST", "/v1/evaluations", submission(source("GATE", number=1)))[2]
+    again = post(running, source("GATE", number=1))[2]
     assert (again["id"], again["round"]) == (runs, 2)
     judge.gate.set()
     answer = finished(running, runs)
@@ -266,10 +268,7 @@ def test_a_token_cancels_only_its_own_and_shared_work_goes_on(tmp_path: Path, ju
 def test_a_long_poll_ends_with_the_evaluation_or_with_the_service(tmp_path: Path, judge: StandIn) -> None:
     with ThreadPoolExecutor(2) as pool, Running(tmp_path / "state", judge, devices=("cpu", "cpu")) as service:
         one, other = (
-            ask(service, "POST", "/v1/evaluations", submission(source(word, 60 if word == "PASSED" else 0)))[
-                2
-            ]["id"]
-            for word in ("GATE", "PASSED")
+            post(service, source(word, 60 if word == "PASSED" else 0))[2]["id"] for word in ("GATE", "PASSED")
         )
         polls = [pool.submit(ask, service, "GET", f"/v1/evaluations/{each}?wait=50") for each in (one, other)]
         judge.gate.set()
@@ -277,7 +276,7 @@ def test_a_long_poll_ends_with_the_evaluation_or_with_the_service(tmp_path: Path
         assert ask(service, "GET", "/healthz")[0] == 200
         service.desk.drain()
         assert not polls[1].done(), "what runs may end in time"
-        status, headers, answer = ask(service, "POST", "/v1/evaluations", submission(source(number=9)))
+        status, headers, answer = post(service, source(number=9))
         assert (status, answer["type"], "retry-after" in headers) == (503, "urn:kernelwright:draining", True)
         status, _, answer = ask(service, "GET", "/healthz")
         assert (status, answer["live"], answer["ready"]) == (503, True, False)
@@ -318,7 +317,7 @@ def test_slow_clients_are_cut_off_and_hold_up_nobody(running: Running) -> None:
         b"POST /v1/evaluations HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         b"Content-Length: 1000\r\n\r\n{"
     )
-    answer = ask(running, "POST", "/v1/evaluations", submission())[2]
+    answer = post(running)[2]
     assert finished(running, answer["id"])["state"] == "finished"
     assert dribbling.recv(1000).startswith(b"HTTP/1.1 408 ")
     for connection in (*slow, dribbling):
@@ -335,7 +334,7 @@ def test_clients_that_hang_up_leave_the_service_whole(running: Running, judge: S
     for cut in (10, len(head) + 30, len(whole) - 1, len(whole)):
         with socket.create_connection(("127.0.0.1", running.port)) as connection:
             connection.sendall(whole[:cut])
-    evaluation = ask(running, "POST", "/v1/evaluations", submission(source("GATE")))[2]["id"]
+    evaluation = post(running, source("GATE"))[2]["id"]
     with socket.create_connection(("127.0.0.1", running.port)) as connection:
         connection.sendall(
             f"GET /v1/evaluations/{evaluation}?wait=50 HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()

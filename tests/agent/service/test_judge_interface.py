@@ -12,7 +12,7 @@ from kernelwright.agent.evaluation.service_facts import ServiceFacts
 from kernelwright.agent.service.policy import BATCH
 from kernelwright.evaluator import SCORING_RULES, Candidate, EvaluationConfig, source_sha
 from tests.agent.service.standin import PROBLEM, Running, StandIn, source
-from tests.agent.service.test_http_api import ask, finished
+from tests.agent.service.test_http_api import ask, finished, post
 from tests.agent.service.test_http_api import submission as body
 
 
@@ -61,8 +61,8 @@ def test_a_batch_is_answered_one_by_one(tmp_path: Path) -> None:
 def test_a_wait_ends_with_the_next_stage(tmp_path: Path) -> None:
     judge = StandIn()
     with Running(tmp_path, judge) as running, ThreadPoolExecutor(2) as pool:
-        first = ask(running, "POST", "/v1/evaluations", body(source("GATE")))[2]["id"]
-        second = ask(running, "POST", "/v1/evaluations", body(source("GATE", number=1)))[2]["id"]
+        first = post(running, source("GATE"))[2]["id"]
+        second = post(running, source("GATE", number=1))[2]["id"]
         while (answer := ask(running, "GET", f"/v1/evaluations/{first}")[2])["stage"] is None:
             time.sleep(0.01)
         assert (answer["state"], answer["stage"], answer["closing"]) == ("running", "verify", False)
@@ -82,11 +82,11 @@ def test_a_wait_ends_with_the_next_stage(tmp_path: Path) -> None:
 
 def test_single_results_and_what_is_known_can_be_asked_for(tmp_path: Path) -> None:
     with Running(tmp_path, StandIn()) as running:
-        status, _, refusal = ask(running, "POST", "/v1/evaluations", body(only_known=True))
+        status, _, refusal = post(running, only_known=True)
         assert (status, refusal["type"]) == (404, "urn:kernelwright:unknown-evaluation")
-        evaluation = ask(running, "POST", "/v1/evaluations", body())[2]["id"]
+        evaluation = post(running)[2]["id"]
         told = finished(running, evaluation)
-        status, _, known = ask(running, "POST", "/v1/evaluations", body(only_known=True))
+        status, _, known = post(running, only_known=True)
         assert (status, known) == (200, told)
         status, _, found = ask(running, "GET", f"/v1/evaluations/{evaluation}/results/1")
         assert (status, found["evaluation"]) == (200, told["evaluation"])
@@ -97,8 +97,8 @@ def test_single_results_and_what_is_known_can_be_asked_for(tmp_path: Path) -> No
 def test_a_service_that_ends_says_so_and_finishes_what_runs(tmp_path: Path) -> None:
     judge = StandIn()
     with Running(tmp_path, judge) as running, ThreadPoolExecutor(1) as pool:
-        first = ask(running, "POST", "/v1/evaluations", body(source("GATE")))[2]["id"]
-        second = ask(running, "POST", "/v1/evaluations", body(source("GATE", number=1)))[2]["id"]
+        first = post(running, source("GATE"))[2]["id"]
+        second = post(running, source("GATE", number=1))[2]["id"]
         while not judge.begun:
             time.sleep(0.01)
         waits = pool.submit(ask, running, "GET", f"/v1/evaluations/{first}?wait=30")

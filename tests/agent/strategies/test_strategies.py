@@ -9,9 +9,8 @@ import pytest
 from kernelwright.agent.records.attempt_log import AttemptKey
 from kernelwright.agent.runner import Plan
 from kernelwright.agent.strategies import AnyStrategy, Exemplar, Imported, find_strategy, strategy_names
-from kernelwright.agent.strategies.attempt_order import best_of
 from kernelwright.agent.strategies.evolve import Evolve, _relative_speed
-from kernelwright.agent.strategies.refine import Refine, spoken
+from kernelwright.agent.strategies.refine import Refine, spoken, worth
 from kernelwright.agent.strategies.sample import Sample
 from kernelwright.evaluator import Status
 
@@ -226,5 +225,5 @@ def test_a_contended_speedup_starts_nothing_and_is_enough_for_nothing(make: Any,
         ]
         assert log.index.best() == {"level1/01_add": 1.2}
     assert [attempt.speedup for attempt in found] == [1.2, None]
-    assert best_of(found) is found[0]
+    assert max(found, key=worth) is found[0]
     assert _relative_speed(found)[found[0].id] > _relative_speed(found)[found[1].id]

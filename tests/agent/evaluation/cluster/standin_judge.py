@@ -14,7 +14,7 @@ from typing import Any
 from kernelwright.agent.evaluation import EvaluationHooks, EvaluationRequest
 from kernelwright.agent.evaluation.cluster.cluster_records import JudgeFacts, NoiseReading
 from kernelwright.agent.evaluation.cluster.gpu_judge import GpuJudge
-from kernelwright.evaluator import CancelToken, Evaluation, FullHeaderBuild
+from kernelwright.evaluator import Evaluation, FullHeaderBuild
 from tests.agent.service.standin import StandIn
 
 JOURNAL = "KERNELWRIGHT_TEST_JOURNAL"
@@ -41,13 +41,7 @@ class StandInSite:
             self.die()
         if "'HANG'" in request.candidate.source:
             threading.Event().wait()
-        return self._judge(
-            request.problem,
-            request.candidate,
-            request.config,
-            on_stage=hooks.on_stage,
-            stop=hooks.stop or CancelToken(),
-        )
+        return self._judge(request, hooks)
 
     def die(self) -> None:
         os._exit(3)

@@ -10,20 +10,14 @@ import pytest
 
 from kernelwright.agent.evaluation import EvaluationHooks
 from kernelwright.agent.evaluation.cluster import cluster_site, judge_pool
-from kernelwright.agent.evaluation.cluster.cluster_site import ClusterSettings, ClusterSite
+from kernelwright.agent.evaluation.cluster.cluster_site import ClusterSite
 from kernelwright.agent.evaluation.cluster.ray_connection import Node
-from kernelwright.evaluator import Cancelled, CancelToken, EvaluationConfig, MachineError
-from tests.agent.evaluation.cluster.thread_cluster import Actor, ThreadCluster, ThreadJudge
+from kernelwright.evaluator import Cancelled, CancelToken, MachineError
+from tests.agent.evaluation.cluster.thread_cluster import Actor, ThreadCluster, ThreadJudge, site_of
 from tests.agent.evaluation.elsewhere import request, wait_for
 from tests.agent.service.standin import source
 
-CONFIG = EvaluationConfig(measure=False)
-
 pytestmark = pytest.mark.usefixtures("hasty")
-
-
-def site_of(cluster: Any, folder: Path, **settings: Any) -> ClusterSite:
-    return ClusterSite(cluster, ClusterSettings(cache=folder, **settings), CONFIG, ["cpp"])
 
 
 def evaluate(site: ClusterSite, text: str, stop: CancelToken | None = None) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -26,34 +25,11 @@ from kernelwright.evaluator import (
     MachineError,
     problem_from_source,
 )
-from tests.agent.evaluation.cluster.thread_cluster import ThreadCluster, ThreadJudge
+from tests.agent.evaluation.cluster.thread_cluster import CONFIG, ThreadCluster, ThreadJudge, site_of
 from tests.agent.evaluation.elsewhere import request, wait_for
 from tests.agent.service.standin import PROBLEM, source
 
-CONFIG = EvaluationConfig(measure=False)
-
 pytestmark = pytest.mark.usefixtures("hasty")
-
-
-class Site:
-    """A site on threads, entered."""
-
-    def __init__(self, folder: Path, cluster: ThreadCluster, **settings: Any) -> None:
-        self.cluster = cluster
-        wanted = ClusterSettings(cache=folder, **settings)
-        self.site = ClusterSite(cluster, wanted, CONFIG, ["cpp"])  # type: ignore[arg-type]
-
-    def __enter__(self) -> ClusterSite:
-        return self.site.__enter__()
-
-    def __exit__(self, *exception: object) -> None:
-        self.site.__exit__(*exception)
-
-
-@pytest.fixture
-def aside() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(64) as threads:
-        yield threads
 
 
 def evaluate(site: ClusterSite, asked: EvaluationRequest) -> str:
@@ -61,7 +37,7 @@ def evaluate(site: ClusterSite, asked: EvaluationRequest) -> str:
 
 
 def test_results_are_those_of_the_evaluator(tmp_path: Path) -> None:
-    with Site(tmp_path, ThreadCluster("a")) as site:
+    with site_of(ThreadCluster("a"), tmp_path) as site:
         found = site.evaluate(request(source("WRONG_VALUES")), EvaluationHooks())
         assert (found.status, found.problem) == ("WRONG_VALUES", PROBLEM.id)
         with pytest.raises(MachineError, match="no compiler here"):
@@ -74,7 +50,7 @@ def test_results_are_those_of_the_evaluator(tmp_path: Path) -> None:
 def test_stages_are_told_and_a_stop_reaches_the_judge(tmp_path: Path, aside: ThreadPoolExecutor) -> None:
     stages: list[str] = []
     stop = CancelToken()
-    with Site(tmp_path, ThreadCluster("a")) as site:
+    with site_of(ThreadCluster("a"), tmp_path) as site:
         hooks = EvaluationHooks(on_stage=stages.append, stop=stop)
         running = aside.submit(site.evaluate, request(source("PASSED", 60)), hooks)
         wait_for(lambda: stages == ["verify"])
@@ -86,7 +62,7 @@ def test_stages_are_told_and_a_stop_reaches_the_judge(tmp_path: Path, aside: Thr
 
 def test_leaving_the_site_cancels_what_is_under_way(tmp_path: Path, aside: ThreadPoolExecutor) -> None:
     cluster = ThreadCluster("a")
-    with Site(tmp_path, cluster) as site:
+    with site_of(cluster, tmp_path) as site:
         running = aside.submit(evaluate, site, request(source("PASSED", 60)))
         wait_for(lambda: "evaluate" in cluster.actors[0].calls)
     with pytest.raises(Cancelled):
@@ -98,7 +74,7 @@ def test_a_lost_node_is_no_score_and_its_work_goes_elsewhere(
     tmp_path: Path, aside: ThreadPoolExecutor
 ) -> None:
     cluster = ThreadCluster("a", "b")
-    with Site(tmp_path, cluster) as site:
+    with site_of(cluster, tmp_path) as site:
         running = [aside.submit(evaluate, site, request(source("PASSED", 0.3, n))) for n in range(8)]
         wait_for(lambda: sum("evaluate" in actor.calls for actor in cluster.actors) == 2)
         cluster.kill("a")
@@ -108,7 +84,7 @@ def test_a_lost_node_is_no_score_and_its_work_goes_elsewhere(
 
 def test_a_node_that_is_taken_back_blames_no_candidate(tmp_path: Path, aside: ThreadPoolExecutor) -> None:
     cluster = ThreadCluster("a")
-    with Site(tmp_path, cluster) as site:
+    with site_of(cluster, tmp_path) as site:
         running = aside.submit(evaluate, site, request(source("PASSED", 0.3)))
         for old, new in (("a", "b"), ("b", "c"), ("c", "d")):
             wait_for(
@@ -123,13 +99,13 @@ def test_who_takes_judges_down_is_quarantined_and_others_are_not(
     tmp_path: Path, aside: ThreadPoolExecutor
 ) -> None:
     poison = request(source("DIE"))
-    with Site(tmp_path, ThreadCluster("a", "b")) as site:
+    with site_of(ThreadCluster("a", "b"), tmp_path) as site:
         honest = [aside.submit(evaluate, site, request(source("PASSED", 0.05, n))) for n in range(40)]
         with pytest.raises(CandidateQuarantined, match="the process ended"):
             evaluate(site, poison)
         assert [one.result(60) for one in honest] == ["PASSED"] * 40
     cluster = ThreadCluster("a")
-    with Site(tmp_path, cluster) as site:
+    with site_of(cluster, tmp_path) as site:
         # Also another process refuses it, until its file is removed.
         with pytest.raises(CandidateQuarantined, match="remove") as refusal:
             evaluate(site, poison)
@@ -150,7 +126,7 @@ def test_a_problem_stays_with_a_judge_and_others_take_what_waits(
     def evaluations() -> list[int]:
         return [actor.calls.count("evaluate") for actor in cluster.actors]
 
-    with Site(tmp_path, cluster) as site:
+    with site_of(cluster, tmp_path) as site:
         wait_for(lambda: aside.submit(evaluate, site, request(source())).result() == "PASSED")
         running = [aside.submit(evaluate, site, request(source("PASSED", 0.6, n))) for n in range(4)]
         wait_for(lambda: sorted(evaluations())[:1] and min(evaluations()) >= 1 and len(evaluations()) == 2)
@@ -183,7 +159,7 @@ def test_nodes_that_do_not_match_are_left_out(
     # The first node that answers says what the others must be like.
     cluster = ThreadCluster("a")
     cluster._judges["b"] = Other
-    with Site(tmp_path, cluster, judges=2) as site:
+    with site_of(cluster, tmp_path, judges=2) as site:
         cluster.add("b")
         running = [aside.submit(evaluate, site, request(source("PASSED", 0.15, n))) for n in range(8)]
         assert [one.result(60) for one in running] == ["PASSED"] * 8
@@ -196,7 +172,7 @@ def test_a_cluster_without_a_fitting_node_is_refused(tmp_path: Path) -> None:
         changes = MappingProxyType({"evaluator_sha": "0" * 12})
 
     cluster = ThreadCluster("a", judges={"a": Other})
-    with pytest.raises(ConfigError, match="scores by other rules"), Site(tmp_path, cluster):
+    with pytest.raises(ConfigError, match="scores by other rules"), site_of(cluster, tmp_path):
         pass
     assert cluster.alive() == []
 
@@ -217,7 +193,7 @@ def test_judges_follow_the_queue(
 ) -> None:
     monkeypatch.setattr(judge_pool, "IDLE_S", 0.3)
     cluster = ThreadCluster("a", "b", "c")
-    with Site(tmp_path, cluster) as site:
+    with site_of(cluster, tmp_path) as site:
         assert site.at_once == 12
         assert len(cluster.alive()) == 1
         running = [aside.submit(evaluate, site, request(source("PASSED", 0.3, n))) for n in range(12)]
@@ -228,7 +204,7 @@ def test_judges_follow_the_queue(
 
 def test_a_node_that_comes_later_is_used(tmp_path: Path, aside: ThreadPoolExecutor) -> None:
     cluster = ThreadCluster("a")
-    with Site(tmp_path, cluster, judges=2) as site:
+    with site_of(cluster, tmp_path, judges=2) as site:
         running = [aside.submit(evaluate, site, request(source("PASSED", 0.3, n))) for n in range(8)]
         wait_for(lambda: "" in cluster.alive())  # asked for, and no node has it: an autoscaler's signal
         cluster.kill("a")
@@ -248,7 +224,7 @@ def test_a_noisy_node_is_drained_until_it_is_quiet(
             return NoiseReading(ratio=1.0 if quiet.is_set() else 9.0).model_dump_json().encode()
 
     cluster = ThreadCluster("a", "b", judges={"b": Noisy})
-    with Site(tmp_path, cluster, checks_noise=True) as site:
+    with site_of(cluster, tmp_path, checks_noise=True) as site:
         running = [aside.submit(evaluate, site, request(source("PASSED", 0.1, n))) for n in range(8)]
         assert [one.result(60) for one in running] == ["PASSED"] * 8
         noisy = next(actor for actor in cluster.actors if actor.node == "b")
@@ -265,7 +241,7 @@ def test_a_hung_judge_is_ended_and_its_work_goes_elsewhere(
 ) -> None:
     monkeypatch.setattr(judge_handle, "DEADLINE_FACTOR", 0.0003)
     with (
-        Site(tmp_path, ThreadCluster("a", "b")) as site,
+        site_of(ThreadCluster("a", "b"), tmp_path) as site,
         pytest.raises(CandidateQuarantined, match="has not answered within 0 s"),
     ):
         evaluate(site, request(source("HANG")))
@@ -285,7 +261,7 @@ def test_answers_about_something_else_are_no_score(tmp_path: Path) -> None:
             return site
 
     with (
-        Site(tmp_path, ThreadCluster("a", judges={"a": Confused})) as site,
+        site_of(ThreadCluster("a", judges={"a": Confused}), tmp_path) as site,
         pytest.raises(EvaluatorError, match="answers about something else"),
     ):
         evaluate(site, request(source()))
@@ -294,7 +270,7 @@ def test_answers_about_something_else_are_no_score(tmp_path: Path) -> None:
 def test_without_any_judge_an_evaluation_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judge_pool, "NOBODY_S", 0.5)
     cluster = ThreadCluster("a")
-    with Site(tmp_path, cluster) as site:
+    with site_of(cluster, tmp_path) as site:
         cluster.kill("a")
         time.sleep(0.1)
         with pytest.raises(MachineError, match="no judge of the cluster"):

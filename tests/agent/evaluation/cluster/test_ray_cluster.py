@@ -52,12 +52,6 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
         nodes.shutdown()
 
 
-@pytest.fixture
-def aside() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(64) as threads:
-        yield threads
-
-
 def site(cluster: Any, folder: Path, **settings: Any) -> ClusterSite:
     connection = RayConnection(cluster.address, allows_open=True, judge=StandInJudge)
     return ClusterSite(connection, ClusterSettings(cache=folder, **settings), CONFIG, ["cpp"])

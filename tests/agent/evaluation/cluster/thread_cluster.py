@@ -8,12 +8,17 @@ from collections.abc import Collection
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from kernelwright.agent.evaluation.cluster.cluster_records import JudgeOrder
+from kernelwright.agent.evaluation.cluster.cluster_site import ClusterSettings, ClusterSite
 from kernelwright.agent.evaluation.cluster.gpu_judge import GpuJudge
 from kernelwright.agent.evaluation.cluster.ray_connection import JudgeDied, Node
+from kernelwright.evaluator import EvaluationConfig
 from tests.agent.evaluation.cluster.standin_judge import StandInJudge, StandInSite
+
+CONFIG = EvaluationConfig(measure=False)
 
 
 class ProcessEnds(BaseException):
@@ -127,3 +132,7 @@ class ThreadCluster:
 
     def end_judge(self, actor: Actor) -> None:
         actor.is_dead = True
+
+
+def site_of(cluster: Any, folder: Path, **settings: Any) -> ClusterSite:
+    return ClusterSite(cluster, ClusterSettings(cache=folder, **settings), CONFIG, ["cpp"])
