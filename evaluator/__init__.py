@@ -5,6 +5,8 @@ from __future__ import annotations
 from kernelwright.evaluator.analysis.screening_report import KernelScreening, screen_source
 from kernelwright.evaluator.backends.backend import Backend, Package
 from kernelwright.evaluator.backends.registry import BACKENDS, check_packages, find_backend, guess_backend
+from kernelwright.evaluator.building.build_cache import PackedBuild
+from kernelwright.evaluator.building.builds_elsewhere import BuildsElsewhere, store_builds
 from kernelwright.evaluator.building.full_header_check import FullHeaderBuild
 from kernelwright.evaluator.daemon import DaemonStatus, evaluate_warm, running_daemons, stop_daemons
 from kernelwright.evaluator.driver.cancellation import CancelToken
@@ -67,6 +69,7 @@ __all__ = [
     "BACKENDS",
     "SCORING_RULES",
     "Backend",
+    "BuildsElsewhere",
     "CancelToken",
     "Cancelled",
     "Candidate",
@@ -90,6 +93,7 @@ __all__ = [
     "Measurement",
     "Mismatch",
     "Package",
+    "PackedBuild",
     "Passes",
     "Problem",
     "ProblemError",
@@ -135,6 +139,7 @@ __all__ = [
     "sha256_text",
     "source_sha",
     "stop_daemons",
+    "store_builds",
     "visible",
     "write_whole",
 ]

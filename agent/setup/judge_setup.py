@@ -78,9 +78,10 @@ def remote_site(
         if judges:
             raise UsageError("--engine ray and --judge name two places to evaluate; leave one out")
         return _cluster_site(settings, config, backends, cache)
-    if settings.address or settings.cluster_judges or settings.insecure_cluster:
+    if any((settings.address, settings.cluster_judges, settings.cluster_builders, settings.insecure_cluster)):
         raise UsageError(
-            "--address, --cluster-judges and --insecure-cluster are of a cluster: add --engine ray"
+            "--address, --cluster-judges, --cluster-builders and --insecure-cluster are of a cluster: "
+            "add --engine ray"
         )
     if not judges:
         if settings.judge_device:
@@ -124,7 +125,7 @@ def _cluster_site(
     from kernelwright.agent.evaluation.cluster.ray_connection import RayConnection
 
     connection = RayConnection(settings.address, allows_open=settings.insecure_cluster)
-    wanted = ClusterSettings(settings.cluster_judges, settings.judge_device, cache)
+    wanted = ClusterSettings(settings.cluster_judges, settings.cluster_builders, settings.judge_device, cache)
     return ClusterSite(connection, wanted, config, backends)
 
 

@@ -38,7 +38,7 @@ CHANGEABLE: Final = frozenset(
     {
         *("provider", "provider_options", "base_url", "endpoints", "fallbacks", "fresh", "recordings"),
         *("stream", "prices", "budget", "completions", "evaluators", "judges", "judge_device"),
-        *("engine", "address", "cluster_judges", "insecure_cluster"),
+        *("engine", "address", "cluster_judges", "cluster_builders", "insecure_cluster"),
     }
 )
 """Settings that do not change what a run is, and so may be given anew with `--resume`; so may the sandbox."""

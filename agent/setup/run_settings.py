@@ -110,6 +110,9 @@ class RunSettings(Record):
     cluster_judges: int | None = Field(default=None, ge=1, le=256)
     """Judges to ask a Ray cluster for at most, for one that starts nodes on demand. Unset: one for each GPU
     that it has now, or for each node without."""
+    cluster_builders: int = Field(default=0, ge=0, le=256)
+    """Builders to ask a Ray cluster for: each compiles candidates on two cores of a node, best of one without
+    a GPU, while they wait for a judge."""
     insecure_cluster: bool = False
     """Use a Ray cluster that asks nobody for a token: whoever reaches it may run code on its nodes."""
     evaluators: int | None = Field(default=None, ge=1, le=256)

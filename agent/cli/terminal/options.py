@@ -93,6 +93,7 @@ SETTINGS: Final = MappingProxyType(
         "engine": SettingOption("--engine", CLUSTER),
         "address": SettingOption("--address", CLUSTER, metavar="ADDRESS"),
         "cluster_judges": SettingOption("--cluster-judges", CLUSTER),
+        "cluster_builders": SettingOption("--cluster-builders", CLUSTER),
         "insecure_cluster": SettingOption("--insecure-cluster", CLUSTER),
         "confirm": SettingOption("--confirm/--no-confirm", EVALUATION),
         "keep_slower": SettingOption("--keep-slower", EVALUATION),
@@ -101,7 +102,7 @@ SETTINGS: Final = MappingProxyType(
 )
 """Settings that have an option, in the order help shows them; `--set` reaches the others."""
 
-CLUSTERS: Final = ("engine", "address", "cluster_judges", "insecure_cluster")
+CLUSTERS: Final = ("engine", "address", "cluster_judges", "cluster_builders", "insecure_cluster")
 JUDGES: Final = ("judges", "judge_device", *CLUSTERS)
 POLICY: Final = (*(path for path in SETTINGS if path.startswith("evaluation.")), *JUDGES)
 OPERATOR: Final = ("evaluation.device", "evaluation.sandbox", "evaluation.limits", *JUDGES)

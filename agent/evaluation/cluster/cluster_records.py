@@ -7,7 +7,7 @@ import json
 from kernelwright.agent.evaluation.failure_kinds import EvaluationFailure
 from kernelwright.agent.evaluation.handshake import read_facts
 from kernelwright.agent.evaluation.service_facts import ServiceFacts
-from kernelwright.evaluator import Candidate, Evaluation, EvaluationConfig, Problem, Record
+from kernelwright.evaluator import Candidate, Evaluation, EvaluationConfig, PackedBuild, Problem, Record
 
 
 class JudgeOrder(Record):
@@ -33,6 +33,8 @@ class JudgeFacts(ServiceFacts):
     cores: int
     driver: str = ""
     """Version of the GPU's driver."""
+    architecture: str | None = None
+    """The one that CUDA code is built for there, such as `sm_90`; None without a GPU."""
 
     @property
     def place(self) -> str:
@@ -70,6 +72,14 @@ class ClusterRequest(Record):
     problem: Problem
     candidate: Candidate
     config: EvaluationConfig
+    builds: tuple[PackedBuild, ...] = ()
+    """What a builder made of it."""
+
+
+class CandidateBuilds(Record):
+    """The builds of one candidate."""
+
+    builds: tuple[PackedBuild, ...]
 
 
 class ClusterAnswer(Record):

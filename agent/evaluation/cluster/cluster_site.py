@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from kernelwright.agent.evaluation.cluster.cluster_records import JudgeOrder
+from kernelwright.agent.evaluation.cluster.builder_pool import BuilderPool
+from kernelwright.agent.evaluation.cluster.cluster_records import ClusterRequest, JudgeOrder
 from kernelwright.agent.evaluation.cluster.judge_handle import JudgeHandle
 from kernelwright.agent.evaluation.cluster.judge_pool import Ask, JudgePool, PoolOrder
 from kernelwright.agent.evaluation.cluster.policy import MOST_PREEMPTIONS, QUARANTINE_LOSSES
@@ -37,6 +38,8 @@ class ClusterSettings:
 
     judges: int | None = None
     """Judges at most; None as many as the cluster has devices now."""
+    builders: int = 0
+    """Builders for the judges of each kind of device."""
     device: str | None = None
     """Name of the device that is meant, where there are several."""
     cache: Path | None = None
@@ -92,6 +95,7 @@ class ClusterSite:
             self._kinds = {config.device}
         self._connection = connection
         self._pools: dict[str, JudgePool] = {}
+        self._builders: dict[str, BuilderPool] = {}
         self._open = ExitStack()
         self._quarantine = Quarantine((settings.cache or default_cache()) / "quarantine")
         self._closing = threading.Event()
@@ -106,7 +110,10 @@ class ClusterSite:
         with ExitStack() as stack:
             stack.enter_context(self._connection).refuse_open()
             for kind in sorted(self._kinds):
-                self._pools[kind] = stack.enter_context(JudgePool(self._connection, self._order(kind)))
+                order = self._order(kind)
+                builders = BuilderPool(self._connection, order.judge, self._settings.builders)
+                self._builders[kind] = stack.enter_context(builders)
+                self._pools[kind] = stack.enter_context(JudgePool(self._connection, order))
             self._open = stack.pop_all()
         return self
 
@@ -179,6 +186,12 @@ class ClusterSite:
             hooks.on_queue(ahead)
 
         pool = self._pools[kind]
+        asked = ClusterRequest(
+            problem=request.problem,
+            candidate=request.candidate,
+            config=request.config,
+            builds=self._builders[kind].build(request.candidate.source, pool.facts.architecture, check),
+        )
         while len(losses.reasons) < QUARANTINE_LOSSES:
             # After a loss alone, so that no other candidate can be the reason.
             is_alone = bool(losses.reasons)
@@ -186,7 +199,7 @@ class ClusterSite:
                 try:
                     if is_alone:
                         judge.refuse_dead(check)
-                    found = judge.evaluate(request, hooks, check)
+                    found = judge.evaluate(asked, hooks, check)
                 except JudgeDied as died:
                     check()
                     pool.lose(judge, str(died))

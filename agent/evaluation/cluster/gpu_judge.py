@@ -5,10 +5,13 @@ Its methods take and return JSON. Several threads call it at once: those that ev
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from kernelwright.agent.evaluation.cluster.cluster_records import (
     ClusterAnswer,
@@ -29,13 +32,19 @@ from kernelwright.evaluator import (
     EvaluationConfig,
     EvaluatorError,
     FullHeaderBuild,
+    MachineError,
+    PackedBuild,
     Sanitize,
     Stage,
+    default_cache,
     evaluations_at_once,
     gpus,
     problem_from_source,
     resolve_devices,
+    store_builds,
 )
+
+_LOG: Final = logging.getLogger(__name__)
 
 _NOISE_SOURCE = '''"""Row sums of a logistic function."""
 import torch
@@ -75,14 +84,14 @@ class GpuJudge:
         os.environ.pop("OMP_NUM_THREADS", None)
         self._order = JudgeOrder.model_validate_json(order)
         self._node, self._address = node, address
+        self._cache = Path(self._order.cache) if self._order.cache else default_cache()
         self._guard = threading.Lock()
         self._under_way: dict[str, _UnderWay] = {}
         self._site = self.open_site()
 
     def open_site(self) -> EvaluationSite:
         """The evaluator of this judge."""
-        cache = Path(self._order.cache) if self._order.cache else None
-        return LocalSite(cache, Concurrency(self.at_once(), "its share of the node"))
+        return LocalSite(self._cache, Concurrency(self.at_once(), "its share of the node"))
 
     def at_once(self) -> int:
         """Evaluations at once on this device: its share of the node's cores and memory."""
@@ -110,6 +119,7 @@ class GpuJudge:
             address=self._address,
             cores=len(os.sched_getaffinity(0)),
             driver=gpus()[0].driver if gpus() else "",
+            architecture=gpus()[0].architecture if gpus() and self._order.kind == "cuda" else None,
         )
         return found.model_dump_json().encode()
 
@@ -118,6 +128,7 @@ class GpuJudge:
         work = self._enter(ticket)
         try:
             asked = ClusterRequest.model_validate_json(request)
+            self._store(asked.builds)
             whole = EvaluationRequest(asked.problem, asked.candidate, asked.config)
             hooks = EvaluationHooks(on_stage=work.enter, stop=work.stop)
             answer = ClusterAnswer(evaluation=self._site.evaluate(whole, hooks))
@@ -151,6 +162,12 @@ class GpuJudge:
     def noise(self) -> bytes:
         """Time a program against itself; return a `NoiseReading`."""
         return _noise(self._site, self._order).model_dump_json().encode()
+
+    def _store(self, builds: Sequence[PackedBuild]) -> None:
+        try:
+            store_builds(self._cache, builds)
+        except MachineError as error:
+            _LOG.warning("%s; it is built here", error)
 
     def _enter(self, ticket: str) -> _UnderWay:
         with self._guard:

@@ -12,7 +12,7 @@ from typing import Any
 from kernelwright.agent.evaluation.cluster.cluster_records import ClusterAnswer, ClusterRequest, JudgeFacts
 from kernelwright.agent.evaluation.cluster.policy import DEADLINE_FACTOR, DEAF_S, HEALTH_S, LOOK_S
 from kernelwright.agent.evaluation.cluster.ray_connection import JudgeDied, RayConnection
-from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest, ignore
+from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, ignore
 from kernelwright.evaluator import Evaluation, Stage
 
 
@@ -63,7 +63,7 @@ class JudgeHandle:
         return self.facts.at_once if self.facts else 1
 
     def evaluate(
-        self, request: EvaluationRequest, hooks: EvaluationHooks, check: Callable[[], None]
+        self, request: ClusterRequest, hooks: EvaluationHooks, check: Callable[[], None]
     ) -> Evaluation:
         """Evaluate one candidate; `check` is called again and again meanwhile, and may raise.
 
@@ -73,8 +73,7 @@ class JudgeHandle:
         """
         ticket = uuid.uuid4().hex
         watch = _StageWatch(self, ticket, hooks)
-        asked = ClusterRequest(problem=request.problem, candidate=request.candidate, config=request.config)
-        reference = self.connection.ask(self.actor, "evaluate", ticket, asked.model_dump_json().encode())
+        reference = self.connection.ask(self.actor, "evaluate", ticket, request.model_dump_json().encode())
 
         def look() -> None:
             check()

@@ -26,6 +26,10 @@ STEAL_S: Final = 0.5
 """Seconds an evaluation waits for the judge that its problem goes to before another one takes it."""
 MOST_PREEMPTIONS: Final = 5
 """Times that an evaluation begins again because its node is taken back by whoever lends it."""
+BUILDER_CORES: Final = 2
+"""Cores that Ray counts for a builder: most builds are one or two compilers."""
+BUILDS_AHEAD: Final = 4
+"""Candidates that wait at one builder, the one it builds included; more are built by their judges."""
 IDLE_S: Final = 300.0
 """Seconds after which a judge that is not needed gives its device back."""
 QUARANTINE_LOSSES: Final = 2

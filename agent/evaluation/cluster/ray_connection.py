@@ -19,7 +19,8 @@ from typing import Any, Final, Self
 
 from kernelwright.agent.evaluation.cluster.cluster_records import JudgeOrder
 from kernelwright.agent.evaluation.cluster.gpu_judge import GpuJudge
-from kernelwright.agent.evaluation.cluster.policy import PROBE_S, REACH_S
+from kernelwright.agent.evaluation.cluster.node_builder import NodeBuilder
+from kernelwright.agent.evaluation.cluster.policy import BUILDER_CORES, PROBE_S, REACH_S
 from kernelwright.evaluator import ConfigError, MachineError
 
 _LOG: Final = logging.getLogger(__name__)
@@ -164,6 +165,15 @@ class RayConnection:
             max_concurrency=64,
         )
         return starter.remote(order.model_dump_json().encode())
+
+    def start_builder(self, order: JudgeOrder) -> Any:
+        """Ask for a builder on any node, best on one without a GPU; return Ray's handle at once.
+
+        Raises:
+            JudgeDied: this process is not connected.
+        """
+        builder = _connected().remote(NodeBuilder).options(num_cpus=BUILDER_CORES, num_gpus=0, max_restarts=0)
+        return builder.remote(order.model_dump_json().encode())
 
     def ask(self, judge: Any, method: str, *arguments: object) -> Any:
         """Call a judge's method; return Ray's reference at once.

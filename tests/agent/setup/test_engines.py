@@ -27,6 +27,7 @@ JUDGE = "http://127.0.0.1:1"
         ({"engine": "ray", "judges": (JUDGE,)}, "name two places to evaluate; leave one out"),
         ({"address": "head:6379"}, "add --engine ray"),
         ({"cluster_judges": 4}, "add --engine ray"),
+        ({"cluster_builders": 1}, "add --engine ray"),
         ({"insecure_cluster": True}, "add --engine ray"),
         ({"judge_device": "h200"}, "--judge URL names the judges"),
     ],

@@ -110,6 +110,15 @@ def test_a_killed_judge_and_a_killed_node_lose_nothing(
     assert len(ended) == 48
 
 
+def test_a_builder_on_a_node_fills_the_store(cluster: Any, tmp_path: Path) -> None:
+    cluster.add_node(num_cpus=3)
+    building = """load_inline(name="one", cpp_sources='extern "C" int one() { return 1; }')"""
+    asked = request(source().removesuffix(")") + f", made={building})")
+    built = tmp_path / "builds" / "entries"
+    with site(cluster, tmp_path, builders=1) as where:
+        wait_for(lambda: evaluate(where, asked) == "PASSED" and bool(list(built.glob("*/*/built.so"))))
+
+
 def test_poison_is_quarantined_and_its_neighbours_pass(
     cluster: Any, tmp_path: Path, aside: ThreadPoolExecutor
 ) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from kernelwright.agent.evaluation.cluster.cluster_records import JudgeOrder
 from kernelwright.agent.evaluation.cluster.cluster_site import ClusterSettings, ClusterSite
 from kernelwright.agent.evaluation.cluster.gpu_judge import GpuJudge
+from kernelwright.agent.evaluation.cluster.node_builder import NodeBuilder
 from kernelwright.agent.evaluation.cluster.ray_connection import JudgeDied, Node
 from kernelwright.evaluator import EvaluationConfig
 from tests.agent.evaluation.cluster.standin_judge import StandInJudge, StandInSite
@@ -28,7 +29,7 @@ class ProcessEnds(BaseException):
 @dataclass(eq=False)
 class Actor:
     node: str
-    judge: GpuJudge | None = None
+    judge: GpuJudge | NodeBuilder | None = None
     is_dead: bool = False
     preempted: bool = False
     calls: list[str] = field(default_factory=list)
@@ -49,6 +50,7 @@ class ThreadCluster:
 
     def __init__(self, *names: str, judges: dict[str, type[GpuJudge]] | None = None) -> None:
         self._judges = judges or {}
+        self.builder: type[NodeBuilder] = NodeBuilder
         self._names = dict.fromkeys(names)
         self._guard = threading.Lock()
         self._numbers = itertools.count(1)
@@ -101,6 +103,12 @@ class ThreadCluster:
             actor.judge = made(order.model_dump_json().encode(), actor.node, actor.node)
         return actor
 
+    def start_builder(self, order: JudgeOrder) -> Actor:
+        """Begin a builder, on a node of its own that no judge is asked for on."""
+        actor = Actor("builders", self.builder(order.model_dump_json().encode()))
+        self.actors.append(actor)
+        return actor
+
     def ask(self, actor: Actor, method: str, *arguments: object) -> tuple[Actor, Future[Any]]:
         actor.calls.append(method)
         found: Future[Any] = Future()
@@ -132,6 +140,8 @@ class ThreadCluster:
 
     def end_judge(self, actor: Actor) -> None:
         actor.is_dead = True
+        if isinstance(actor.judge, NodeBuilder):
+            actor.judge.builds.close()
 
 
 def site_of(cluster: Any, folder: Path, **settings: Any) -> ClusterSite:
