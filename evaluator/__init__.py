@@ -51,7 +51,9 @@ from kernelwright.evaluator.schema.evaluation import (
     Sanitization,
     Stage,
     Status,
+    Timing,
 )
+from kernelwright.evaluator.schema.kernel_resources import KernelResources
 from kernelwright.evaluator.schema.plugins import load_plugin, plugins
 from kernelwright.evaluator.schema.policy import SCORING_RULES
 from kernelwright.evaluator.schema.problem import Problem, find_problems, problem_from_source, read_problem
@@ -83,6 +85,7 @@ __all__ = [
     "FullHeaderBuild",
     "KernelCounters",
     "KernelError",
+    "KernelResources",
     "KernelScreening",
     "Limits",
     "MachineError",
@@ -105,6 +108,7 @@ __all__ = [
     "Stage",
     "Status",
     "TensorFacts",
+    "Timing",
     "begin_trace",
     "check_packages",
     "check_ready",

@@ -7,7 +7,6 @@ import platform
 import re
 import subprocess
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
@@ -46,17 +45,19 @@ class Hardware(Record):
     peak: dict[str, float] = {}
     """Dense TFLOP/s (TOP/s) by data type."""
     advice: tuple[str, ...] = ()
+    match: tuple[str, ...] = ()
+    """Parts of the names that drivers report; of several targets the longest match decides."""
 
     def peak_tflops(self, math: Math) -> float | None:
         """Return the peak rate of a matmul under this precision policy."""
         return self.peak.get(math.value)
 
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    hardware: Hardware
-    match: tuple[str, ...]
-    """Parts of the names that drivers report; the longest match decides."""
+    def resident_threads(self, registers: int) -> int | None:
+        """Threads of a multiprocessor that so many registers a thread allow; None if it is not known."""
+        if self.registers_per_sm is None or self.threads_per_sm is None:
+            return None
+        of_warp = 32 * -(-max(1, registers) // 8) * 8
+        return min(self.threads_per_sm, self.registers_per_sm // of_warp * 32)
 
 
 def read_targets(prompts: Path) -> dict[str, Hardware]:
@@ -65,7 +66,12 @@ def read_targets(prompts: Path) -> dict[str, Hardware]:
     Raises:
         ConfigError: the table is missing or malformed.
     """
-    return {name: target.hardware for name, target in _table(prompts).items()}
+    path = prompts / TABLE
+    try:
+        rows = tomllib.loads(path.read_text("utf-8"))
+        return {name: Hardware(kind="cuda", match=row.pop("match"), **row) for name, row in rows.items()}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ConfigError(f"cannot read the hardware table {path}: {error}") from error
 
 
 def find_target(name: str, prompts: Path) -> Hardware:
@@ -148,21 +154,9 @@ def hardware_named(name: str, kind: Literal["cpu", "cuda"], prompts: Path) -> Ha
 
 
 def _in_table(name: str, prompts: Path) -> Hardware | None:
-    table = _table(prompts)
+    table = read_targets(prompts)
     fits = [(len(word), key) for key, target in table.items() for word in target.match if word in name]
-    return table[max(fits)[1]].hardware if fits else None
-
-
-def _table(prompts: Path) -> dict[str, _Target]:
-    path = prompts / TABLE
-    try:
-        rows = tomllib.loads(path.read_text("utf-8"))
-        return {
-            name: _Target(match=tuple(row.pop("match")), hardware=Hardware(kind="cuda", **row))
-            for name, row in rows.items()
-        }
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise ConfigError(f"cannot read the hardware table {path}: {error}") from error
+    return table[max(fits)[1]] if fits else None
 
 
 def _cache_kib(level: str) -> int | None:

@@ -22,10 +22,16 @@ from kernelwright.agent.prompting.hardware_facts import (
     hardware_named,
     this_machine,
 )
-from kernelwright.agent.prompting.problem_facts import facts_of
-from kernelwright.agent.prompting.prompts import ProblemFacts, Setting, TemplatePrompts, installed_prompts
+from kernelwright.agent.prompting.prompts import Setting, TemplatePrompts, installed_prompts
 from kernelwright.agent.workspace import Workspace
-from kernelwright.evaluator import EvaluationConfig, Evaluator, EvaluatorError, Problem, find_backend
+from kernelwright.evaluator import (
+    EvaluationConfig,
+    Evaluator,
+    EvaluatorError,
+    Problem,
+    ProblemSignature,
+    find_backend,
+)
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -35,7 +41,7 @@ def open_prompts(
     backends: Sequence[str],
     target: str | None = None,
     *,
-    facts: Mapping[str, ProblemFacts] = MappingProxyType({}),
+    facts: Mapping[str, ProblemSignature] = MappingProxyType({}),
     workspace: Workspace | None = None,
     judges: RemoteEvaluationSite | None = None,
 ) -> TemplatePrompts:
@@ -67,13 +73,13 @@ def open_prompts(
 
 def known_facts(
     problems: Iterable[Problem], config: EvaluationConfig, cache: Path | None
-) -> dict[str, ProblemFacts]:
+) -> dict[str, ProblemSignature]:
     """Collect facts for prompts on each problem's sizes; problems whose facts cannot be found are left out.
 
     Raises:
         ConfigError: the policy cannot be.
     """
-    found: dict[str, ProblemFacts] = {}
+    found: dict[str, ProblemSignature] = {}
     if find_spec("torch") is None:
         _LOG.info("prompts go without the problems' sizes: there is no torch here")
         return found
@@ -82,12 +88,10 @@ def known_facts(
             if config.shapes is not None and config.shapes not in problem.shapes:
                 continue
             try:
-                facts = facts_of(evaluator.signature(problem, config))
+                found[problem.id] = evaluator.signature(problem, config)
             except EvaluatorError as error:
                 _LOG.warning("prompts go without the problems' sizes: %s", error)
                 return {}
-            if facts is not None:
-                found[problem.id] = facts
     return found
 
 
