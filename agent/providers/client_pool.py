@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy
 from kernelwright.agent.providers.policy import CONNECTIONS
+from kernelwright.agent.providers.provider_errors import diagnose, failures
 from kernelwright.agent.records.messages import ProviderError
 
 if TYPE_CHECKING:
@@ -28,9 +29,10 @@ class _Held:
 class Clients:
     """Opens clients when they are needed. One instance belongs to one event loop; close it there."""
 
-    def __init__(self, endpoint: Endpoint, patience: RetryPolicy) -> None:
+    def __init__(self, endpoint: Endpoint, patience: RetryPolicy, *, sdk_retries: int = 0) -> None:
         self._endpoint = endpoint
         self._patience = patience
+        self._sdk_retries = sdk_retries
         self._held: list[_Held] = []
 
     @contextmanager
@@ -47,6 +49,20 @@ class Clients:
         finally:
             held.in_flight -= 1
 
+    @contextmanager
+    def lease_once(self) -> Iterator[AsyncOpenAI]:
+        """The same for a call that is not tried again here.
+
+        Raises:
+            ProviderError: the endpoint's URL is none, or the call failed.
+        """
+        try:
+            with self.lease() as client:
+                yield client
+        except failures() as error:
+            trouble = diagnose(error, self._endpoint, "")
+            raise ProviderError(trouble.message, fatal=trouble.fatal) from error
+
     async def close(self) -> None:
         """Release connections."""
         while self._held:
@@ -60,7 +76,7 @@ class Clients:
             client = openai.AsyncOpenAI(
                 api_key=endpoint.api_key or "none",
                 base_url=endpoint.base_url,
-                max_retries=0,
+                max_retries=self._sdk_retries,
                 timeout=openai.Timeout(patience.timeout_s, connect=patience.connect_s),
                 http_client=openai.DefaultAsyncHttpxClient(trust_env=False) if endpoint.is_local else None,
             )

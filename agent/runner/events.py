@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, TypeAlias
 
-from kernelwright.agent.providers.provider_state import Retrying
+from kernelwright.agent.providers.rate_limits import Retrying
 from kernelwright.agent.records.attempt_log import Attempt, AttemptKey, RunEnd
 from kernelwright.agent.records.budgets import Budget
 from kernelwright.agent.records.messages import Usage

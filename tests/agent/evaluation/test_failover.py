@@ -110,12 +110,8 @@ def dying(served: list[str]) -> Iterator[str]:
             return HttpResponse(body=accepted)
         raise HttpFailure(502, "no one behind")
 
-    server = LoopbackServer(answer, host="127.0.0.1", port=0)
-    server.start()
-    try:
+    with LoopbackServer(answer) as server:
         yield server.url
-    finally:
-        server.stop()
 
 
 def test_a_candidate_that_takes_one_service_after_the_other_down_is_not_judged() -> None:
@@ -157,11 +153,6 @@ def test_a_patient_client_heeds_what_a_busy_service_asks_for() -> None:
         }
         return HttpResponse(body=ended)
 
-    server = LoopbackServer(answer, host="127.0.0.1", port=0)
-    server.start()
-    try:
-        with site(server.url, patience=Patience(lost_s=30.0)) as judges:
-            judges.evaluate(request(source()), EvaluationHooks(on_queue=lambda _: told.set()))
-    finally:
-        server.stop()
+    with LoopbackServer(answer) as server, site(server.url, patience=Patience(lost_s=30.0)) as judges:
+        judges.evaluate(request(source()), EvaluationHooks(on_queue=lambda _: told.set()))
     assert asked[1] - asked[0] >= 2

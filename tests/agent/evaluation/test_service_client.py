@@ -43,12 +43,8 @@ RIGHT = Candidate(source=source(), backend="cpp")
 
 @contextmanager
 def answering(answer: Callable[[HttpRequest], HttpResponse]) -> Iterator[str]:
-    server = LoopbackServer(answer, host="127.0.0.1", port=0)
-    server.start()
-    try:
+    with LoopbackServer(answer) as server:
         yield server.url
-    finally:
-        server.stop()
 
 
 def test_the_verdict_comes_back_whole_with_numbers_that_json_lacks(tmp_path: Path) -> None:
