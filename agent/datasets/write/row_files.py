@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TextIO
+from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
 
 from kernelwright.agent.datasets.policy import PARQUET_ROWS
 from kernelwright.agent.datasets.write.columns import DatasetTable, Feature, Row
@@ -26,7 +26,7 @@ class _RowFile(Protocol):
 
 
 class RowFiles:
-    """The files of a dataset, one for each table, split and form; a context manager."""
+    """The files of a dataset, one for each table, split and form."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class RowFiles:
         self._counts = counts
         self._folder = folder
         self._tables = {table.name: table for table in tables}
-        self._forms = (JSONL, PARQUET) if parquet else (JSONL,)
+        self._parquet = parquet
         self._open: dict[tuple[str, str], list[_RowFile]] = {}
         if parquet:
             need_pyarrow()
@@ -63,20 +63,15 @@ class RowFiles:
         if files is None:
             place = self._folder / table
             place.mkdir(exist_ok=True, parents=True)
-            files = self._open[table, split] = [
-                _JsonLines(place / f"{split}.{JSONL}")
-                if form == JSONL
-                else _Parquet(place / f"{split}.{PARQUET}", features)
-                for form in self._forms
-            ]
+            files = self._open[table, split] = [_JsonLines(place / f"{split}.{JSONL}")]
+            if self._parquet:
+                files.append(_Parquet(place / f"{split}.{PARQUET}", features))
         for file in files:
             file.write(row)
         self._counts[table, split] += 1
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
+    def close(self) -> None:
+        """Write what waits, and close every file."""
         for files in self._open.values():
             for file in files:
                 file.close()
