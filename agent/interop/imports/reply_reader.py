@@ -1,15 +1,21 @@
-"""Reads the replies in a file or a folder."""
+"""Reads the replies in a file or a folder.
+
+A raw reply is one text file, with an optional header of `# Name: value` lines above it. A part of the prompt
+may precede the reply; without a mark between them the two stay together, and extraction looks behind the last
+`</think>` anyway.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from kernelwright.agent.interop.imports.chat_files import read_chats
 from kernelwright.agent.interop.imports.imported_reply import ImportedReply, OnSkip, UnreadableImport
-from kernelwright.agent.interop.imports.raw_replies import read_raw
+from kernelwright.agent.records.messages import Usage
 
 MAX_BYTES: Final = 1 << 30
 
@@ -17,6 +23,9 @@ KERNEL_FILE: Final = re.compile(
     r"level_(?P<level>\w+)_problem_(?P<problem>\w+?)_sample_(?P<sample>\d+)_kernel\.py"
 )
 """The names of candidates in a KernelBench run folder."""
+
+HEADER: Final = re.compile(r"#\s*(Problem|Model|Generated|Tokens used)\s*:\s*(.*)", re.IGNORECASE)
+COUNT: Final = re.compile(r"[0-9]{1,12}")
 
 
 def read_replies(path: Path, on_skip: OnSkip = lambda why: None) -> Iterator[ImportedReply]:
@@ -46,7 +55,7 @@ def _read_file(path: Path, on_skip: OnSkip) -> Iterator[ImportedReply]:
     elif path.suffix == ".py":
         yield ImportedReply(origin=str(path), text=text, problem=path.stem, is_module=True)
     else:
-        yield read_raw(text, str(path))
+        yield _raw_reply(text, str(path))
 
 
 def _read_folder(folder: Path, on_skip: OnSkip) -> Iterator[ImportedReply]:
@@ -75,6 +84,37 @@ def _kernel_file(path: Path, text: str) -> ImportedReply:
         model=path.resolve().parent.name,
         is_module=True,
     )
+
+
+def _raw_reply(text: str, origin: str) -> ImportedReply:
+    fields: dict[str, str] = {}
+    lines = text.splitlines(keepends=True)
+    start = 0
+    for number, line in enumerate(lines):
+        found = HEADER.fullmatch(line.strip())
+        if found is None:
+            break
+        fields[found[1].lower()] = found[2].strip()
+        start = number + 1
+    body = "".join(lines[start:]).lstrip("\r\n") if fields else text
+    tokens = re.sub(r"[\s,_]", "", fields.get("tokens used", ""))
+    return ImportedReply(
+        origin=origin,
+        text=body,
+        problem=fields.get("problem") or None,
+        model=fields.get("model") or None,
+        generated_at=_read_time(fields.get("generated", "")),
+        usage=Usage(completion_tokens=int(tokens) if COUNT.fullmatch(tokens) else 0),
+    )
+
+
+def _read_time(text: str) -> str | None:
+    for form in ("%Y%m%d_%H%M%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S"):
+        try:
+            return datetime.strptime(text, form).replace(tzinfo=UTC).isoformat()
+        except ValueError:
+            continue
+    return text or None
 
 
 def _read(path: Path) -> str:
