@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy
@@ -20,12 +19,6 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 
-@dataclass(slots=True)
-class _Held:
-    client: AsyncOpenAI
-    in_flight: int = 0
-
-
 class Clients:
     """Opens clients when they are needed. One instance belongs to one event loop; close it there."""
 
@@ -33,7 +26,8 @@ class Clients:
         self._endpoint = endpoint
         self._patience = patience
         self._sdk_retries = sdk_retries
-        self._held: list[_Held] = []
+        self._in_flight: dict[AsyncOpenAI, int] = {}
+        """Requests of each client."""
 
     @contextmanager
     def lease(self) -> Iterator[AsyncOpenAI]:
@@ -42,12 +36,13 @@ class Clients:
         Raises:
             ProviderError: the endpoint's URL is none.
         """
-        held = next((one for one in self._held if one.in_flight < CONNECTIONS), None) or self._open()
-        held.in_flight += 1
+        free = (client for client, requests in self._in_flight.items() if requests < CONNECTIONS)
+        client = next(free, None) or self._open()
+        self._in_flight[client] = self._in_flight.get(client, 0) + 1
         try:
-            yield held.client
+            yield client
         finally:
-            held.in_flight -= 1
+            self._in_flight[client] -= 1
 
     @contextmanager
     def lease_once(self) -> Iterator[AsyncOpenAI]:
@@ -65,15 +60,16 @@ class Clients:
 
     async def close(self) -> None:
         """Release connections."""
-        while self._held:
-            await self._held.pop().client.close()
+        while self._in_flight:
+            client, _ = self._in_flight.popitem()
+            await client.close()
 
-    def _open(self) -> _Held:
+    def _open(self) -> AsyncOpenAI:
         import openai
 
         endpoint, patience = self._endpoint, self._patience
         try:
-            client = openai.AsyncOpenAI(
+            return openai.AsyncOpenAI(
                 api_key=endpoint.api_key or "none",
                 base_url=endpoint.base_url,
                 max_retries=self._sdk_retries,
@@ -84,5 +80,3 @@ class Clients:
             raise ProviderError(
                 f"{endpoint.name}: bad base URL {endpoint.base_url!r}: {error}", fatal=True
             ) from error
-        self._held.append(_Held(client))
-        return self._held[-1]

@@ -123,7 +123,7 @@ class MailboxClient:
         seen: tuple[int, int] | None = None
         while True:
             found = _state(path)
-            if found is not None and (found == seen or _is_settled(path, self._poll_s)):
+            if found is not None and (found == seen or time.time_ns() - found[1] > self._poll_s * 1e9):
                 try:
                     data = read_regular(path, most=MAX_MAILBOX_BYTES)
                 except OSError as error:
@@ -141,10 +141,6 @@ def _state(path: Path) -> tuple[int, int] | None:
         return None
     # What is no regular file is as good as there: reading it says why it is no reply.
     return (found.st_size, found.st_mtime_ns) if found.st_size or not S_ISREG(found.st_mode) else None
-
-
-def _is_settled(path: Path, quiet_s: float) -> bool:
-    return time.time() - path.lstat().st_mtime > quiet_s
 
 
 def _formatted(request: CompletionRequest) -> bytes:

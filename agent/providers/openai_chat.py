@@ -122,13 +122,14 @@ class OpenAIProvider:
 
     async def _ask(self, client: AsyncOpenAI, request: CompletionRequest, dialect: _Dialect) -> Reply:
         chat = client.chat.completions
-        body, headers = _body(request, dialect), _headers(request)
+        body = chat_body(request, max_tokens=dialect.max_tokens)
+        body |= {"extra_body": request.sampling.extra_body, "extra_headers": _headers(request)}
         if not self._endpoint.stream:
-            return read_reply(_json_value(await chat.create(**body, extra_headers=headers)))
+            return read_reply(_json_value(await chat.create(**body)))
         if dialect.include_usage:
             body["stream_options"] = {"include_usage": True}
         reader = StreamReader()
-        async with chat.with_streaming_response.create(**body, stream=True, extra_headers=headers) as reply:
+        async with chat.with_streaming_response.create(**body, stream=True) as reply:
             if "json" in reply.headers.get("content-type", ""):
                 return read_reply(json.loads(await reply.read()))
             try:
@@ -224,13 +225,6 @@ def chat_body(request: CompletionRequest, *, max_tokens: str = "max_tokens") -> 
         "messages": [{"role": message.role, "content": message.content} for message in request.messages],
         **{name: value for name, value in optional.items() if value is not None},
     }
-
-
-def _body(request: CompletionRequest, dialect: _Dialect) -> dict[str, Any]:  # Any: the SDK's keywords
-    body = chat_body(request, max_tokens=dialect.max_tokens)
-    if request.sampling.extra_body:
-        body["extra_body"] = dict(request.sampling.extra_body)
-    return body
 
 
 def _headers(request: CompletionRequest) -> dict[str, str]:

@@ -127,7 +127,7 @@ def safe_name(name: str) -> str:
 
 def _samples(base: Path) -> list[list[Path]]:
     found = {
-        int(match[1]): _turns(path) for path in _children(base) if (match := _SAMPLE.fullmatch(path.name))
+        int(match[1]): _turns(path) for path in base.glob("*") if (match := _SAMPLE.fullmatch(path.name))
     }
     own = _turns(base)
     if own:
@@ -136,12 +136,8 @@ def _samples(base: Path) -> list[list[Path]]:
 
 
 def _turns(base: Path) -> list[Path]:
-    found = {int(match[1]): path for path in _children(base) if (match := _TURN.fullmatch(path.name))}
+    found = {int(match[1]): path for path in base.glob("*") if (match := _TURN.fullmatch(path.name))}
     return [found[turn] for turn in sorted(found)]
-
-
-def _children(base: Path) -> list[Path]:
-    return list(base.iterdir()) if base.is_dir() else []
 
 
 def _value(line: str, block: str) -> str:
