@@ -21,7 +21,7 @@ from kernelwright.agent.interop.handoff import RunExporter, bounded, write_json
 from kernelwright.agent.interop.imports.reply_reader import KERNEL_FILE
 from kernelwright.agent.leaderboard.display_text import without_folders
 from kernelwright.agent.records.attempt_log import Attempt
-from kernelwright.agent.records.score_policy import ScorePolicy, exclusion_reason, policy_of
+from kernelwright.agent.records.score_policy import ScorePolicy, exclusion_reason
 from kernelwright.evaluator import Evaluation, Stage, Status, Timing
 
 NO_TIME: Final = -1.0
@@ -67,7 +67,8 @@ class KernelBenchWriter:
         self._archive = archive
         self._out = out
         self._folders: dict[tuple[str, ...], _RunFolder] = {}
-        self._baselines = BaselineTimings()
+        self._baselines: dict[tuple[str, str], dict[str, dict[str, Json]]] = {}
+        """By folder and kind: the latest timing of each problem, by level."""
 
     def take(self, attempt: Attempt, evaluation: Evaluation, policy: ScorePolicy) -> str:
         """Implements `RunWriter.take`."""
@@ -77,7 +78,7 @@ class KernelBenchWriter:
         place = place_of(attempt)
         if place is None:
             return "its problem has no number"
-        self._baselines.add(attempt.key.problem, evaluation)
+        self._add_baselines(attempt.key.problem, evaluation, policy)
         folder = self._folder(attempt, place.level, policy)
         if folder.owners.setdefault(place.problem, attempt.key.problem) != attempt.key.problem:
             return "another problem has its number"
@@ -93,8 +94,22 @@ class KernelBenchWriter:
                 key: sorted(rows, key=_sample) for key, rows in sorted(folder.results.items(), key=_number)
             }
             write_json(folder.path / RESULTS, results)
-        self._baselines.write(self._out / "timing")
+        for (name, kind), levels in self._baselines.items():
+            ordered = {level: dict(sorted(levels[level].items())) for level in sorted(levels)}
+            write_json(self._out / "timing" / name / f"{TIMINGS.get(kind, kind)}.json", ordered)
         return ""
+
+    def _add_baselines(self, problem: str, evaluation: Evaluation, policy: ScorePolicy) -> None:
+        measured, device = evaluation.measurement, evaluation.environment
+        # Only timings that nothing disturbed.
+        if measured is None or device is None or exclusion_reason(evaluation):
+            return
+        folder = _plain(f"{policy.id}_{device.device_name}")
+        level, _, name = problem.rpartition("/")
+        for kind, timing in measured.baselines.items():
+            levels = self._baselines.setdefault((folder, kind), {})
+            entry = _statistics(timing, evaluation) | {"kernelwright_policy": f"{policy.id}: {policy}"}
+            levels.setdefault(level or "problems", {})[f"{name}.py"] = entry
 
     def _folder(self, attempt: Attempt, level: str, policy: ScorePolicy) -> _RunFolder:
         key = attempt.key
@@ -156,33 +171,6 @@ def result_of(place: KernelBenchId, attempt: Attempt, evaluation: Evaluation, po
         "runtime": measured.candidate.median_ms if measured else NO_TIME,
         "runtime_stats": _statistics(measured.candidate, evaluation) if measured else {},
     }
-
-
-class BaselineTimings:
-    """Timings of references that nothing disturbed: the latest of each problem, policy and kind."""
-
-    def __init__(self) -> None:
-        self._found: dict[tuple[str, str], dict[str, dict[str, Json]]] = {}
-        """By folder and kind: problems by level."""
-
-    def add(self, problem: str, evaluation: Evaluation) -> None:
-        """Add the baselines of an evaluation."""
-        measured, device = evaluation.measurement, evaluation.environment
-        if measured is None or device is None or exclusion_reason(evaluation):
-            return
-        policy = policy_of(evaluation)
-        folder = _plain(f"{policy.id}_{device.device_name}")
-        level, _, name = problem.rpartition("/")
-        for kind, timing in measured.baselines.items():
-            levels = self._found.setdefault((folder, kind), {})
-            entry = _statistics(timing, evaluation) | {"kernelwright_policy": f"{policy.id}: {policy}"}
-            levels.setdefault(level or "problems", {})[f"{name}.py"] = entry
-
-    def write(self, folder: Path) -> None:
-        """Write a folder for each policy, a file for each kind."""
-        for (name, kind), levels in self._found.items():
-            ordered = {level: dict(sorted(levels[level].items())) for level in sorted(levels)}
-            write_json(folder / name / f"{TIMINGS.get(kind, kind)}.json", ordered)
 
 
 def _statistics(timing: Timing, evaluation: Evaluation) -> Json:

@@ -50,8 +50,8 @@ def _read_file(path: Path, on_skip: OnSkip) -> Iterator[ImportedReply]:
     text = _read(path)
     if path.suffix in (".jsonl", ".ndjson") or (path.suffix == ".json" and text.lstrip()[:1] in ("{", "[")):
         yield from read_chats(text, str(path), on_skip)
-    elif KERNEL_FILE.fullmatch(path.name):
-        yield _kernel_file(path, text)
+    elif named := KERNEL_FILE.fullmatch(path.name):
+        yield _kernel_file(path, named, text)
     elif path.suffix == ".py":
         yield ImportedReply(origin=str(path), text=text, problem=path.stem, is_module=True)
     else:
@@ -59,28 +59,25 @@ def _read_file(path: Path, on_skip: OnSkip) -> Iterator[ImportedReply]:
 
 
 def _read_folder(folder: Path, on_skip: OnSkip) -> Iterator[ImportedReply]:
-    files = sorted(path for path in folder.iterdir() if KERNEL_FILE.fullmatch(path.name))
+    files = {path: named for path in folder.iterdir() if (named := KERNEL_FILE.fullmatch(path.name))}
     if not files:
         raise UnreadableImport(
             f"{folder} is no KernelBench run folder: no file is called level_L_problem_P_sample_S_kernel.py"
         )
-    for path in files:
+    for path in sorted(files):
         try:
             text = _read(path)
         except UnreadableImport as error:
             on_skip(str(error))
         else:
-            yield _kernel_file(path, text)
+            yield _kernel_file(path, files[path], text)
 
 
-def _kernel_file(path: Path, text: str) -> ImportedReply:
-    found = KERNEL_FILE.fullmatch(path.name)
-    if found is None:
-        raise UnreadableImport(f"{path} is not named like a KernelBench candidate")
+def _kernel_file(path: Path, named: re.Match[str], text: str) -> ImportedReply:
     return ImportedReply(
         origin=str(path),
         text=text,
-        problem=f"level{found['level']}/{found['problem']}",
+        problem=f"level{named['level']}/{named['problem']}",
         model=path.resolve().parent.name,
         is_module=True,
     )
