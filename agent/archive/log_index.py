@@ -89,8 +89,6 @@ class Index:
                 self._session_began = line.at
                 if isinstance(line, RunResumed):
                     self.bounds = self.bounds.with_limits(line.bounds)
-            case _:
-                pass
         self._last = line.at
 
     def usage(self) -> Usage:

@@ -334,8 +334,6 @@ def _strings(value: object) -> Iterator[str]:
                 waiting += reversed(fields.values())
             case list(items):
                 waiting += reversed(items)
-            case _:
-                continue
 
 
 def _code(found: _Found, notes: list[str], *, cut: bool) -> Extraction:

@@ -134,8 +134,6 @@ def _defines_model(body: Iterable[ast.stmt]) -> bool:
                 waiting += [*inner, *other, *final, *(stmt for handler in handlers for stmt in handler.body)]
             case ast.With(body=inner):
                 waiting += inner
-            case _:
-                continue
     return False
 
 

@@ -122,8 +122,6 @@ def _operators(source: str) -> frozenset[str]:
                 found.add(_SAME.get(name.lower(), name.lower()))
             case ast.BinOp(op=op) if type(op) in _ARITHMETIC:
                 found.add(_ARITHMETIC[type(op)])
-            case _:
-                pass
     return frozenset(found - _PLUMBING)
 
 
