@@ -154,9 +154,7 @@ def _hardware(target: str | None, backend: str, *, is_here: bool) -> Hardware | 
     prompts = installed_prompts()
     if target is not None:
         return find_target(target, prompts)
-    return (
-        this_machine("cpu" if find_backend(backend).device == "cpu" else "cuda", prompts) if is_here else None
-    )
+    return this_machine(find_backend(backend).device, prompts) if is_here else None
 
 
 def _read(places: Iterable[str | Path]) -> dict[str, Problem]:

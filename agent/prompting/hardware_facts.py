@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import re
-import subprocess
 import tomllib
+from math import isfinite
 from pathlib import Path
 from typing import Final, Literal
 
-from kernelwright.evaluator import ConfigError, Math, Record
+from kernelwright.evaluator import ConfigError, Math, Record, gpus
 
 TABLE: Final = "hardware.toml"
 _SIMD: Final = (
@@ -88,8 +88,8 @@ def find_target(name: str, prompts: Path) -> Hardware:
     return targets[name.lower()]
 
 
-def this_machine(kind: Literal["cpu", "cuda"], prompts: Path) -> Hardware:
-    """Return this machine's device; a GPU missing from the table is described by its driver.
+def this_machine(kind: str, prompts: Path) -> Hardware:
+    """Return this machine's `cpu` or `cuda` device; a GPU missing from the table is described by its driver.
 
     Raises:
         ConfigError: no GPU found; the message names the way out.
@@ -118,39 +118,26 @@ def this_cpu() -> Hardware:
 
 
 def _this_gpu(prompts: Path) -> Hardware:
-    asked = "name,compute_cap,memory.total"
-    try:
-        answer = subprocess.run(
-            ["nvidia-smi", f"--query-gpu={asked}", "--format=csv,noheader,nounits"],
-            capture_output=True,
-            text=True,
-            timeout=20,
-            check=True,
-        ).stdout
-        name, capability, memory = (part.strip() for part in answer.splitlines()[0].split(","))
-    except (OSError, subprocess.SubprocessError, IndexError, ValueError) as error:
+    if not gpus():
         raise ConfigError(
             "no GPU answers here (nvidia-smi); name the one the kernels are for, such as --target h200"
-        ) from error
-    known = _in_table(name, prompts)
-    if known is not None:
-        return known
-    return Hardware(
-        kind="cuda",
-        name=name,
-        architecture=f"sm_{capability.replace('.', '')}",
-        memory_gb=round(float(memory) * 1.048576e-3, 1) if memory.replace(".", "").isdecimal() else None,
+        )
+    gpu = gpus()[0]
+    memory_gb = round(gpu.memory_gib * 1.024**3, 1) if isfinite(gpu.memory_gib) else None
+    return _in_table(gpu.name, prompts) or Hardware(
+        kind="cuda", name=gpu.name, architecture=gpu.architecture, memory_gb=memory_gb
     )
 
 
-def hardware_named(name: str, kind: Literal["cpu", "cuda"], prompts: Path) -> Hardware:
+def hardware_named(name: str, kind: str, prompts: Path) -> Hardware:
     """Return the device whose driver reports this name; of one that the table lacks the name alone.
 
     Raises:
         ConfigError: the table is missing or malformed.
     """
-    known = _in_table(name, prompts) if kind == "cuda" else None
-    return known or Hardware(kind=kind, name=name)
+    if kind == "cpu":
+        return Hardware(kind="cpu", name=name)
+    return _in_table(name, prompts) or Hardware(kind="cuda", name=name)
 
 
 def _in_table(name: str, prompts: Path) -> Hardware | None:

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final
 
 from kernelwright.agent.evaluation import RemoteEvaluationSite
 from kernelwright.agent.prompting.hardware_facts import (
@@ -59,8 +59,8 @@ def open_prompts(
         kind = find_backend(name).device
         meant = named if named is not None and named.kind == kind else None
         judged_on = judges.devices.get(kind) if judges else None
-        here = hardware_named(judged_on, _kind(kind), folder) if judged_on else None
-        hardware[kind] = meant or here or this_machine(_kind(kind), folder)
+        here = hardware_named(judged_on, kind, folder) if judged_on else None
+        hardware[kind] = meant or here or this_machine(kind, folder)
         if named is not None and meant is None:
             _LOG.warning("--target %s is a GPU; prompts for %s speak of a CPU", target, name)
     is_elsewhere = judges is not None or (named is not None and named in hardware.values())
@@ -93,10 +93,6 @@ def known_facts(
                 _LOG.warning("prompts go without the problems' sizes: %s", error)
                 return {}
     return found
-
-
-def _kind(device: str) -> Literal["cpu", "cuda"]:
-    return "cpu" if device == "cpu" else "cuda"
 
 
 def _versions(backends: Sequence[str], with_cuda: bool) -> dict[str, str]:
