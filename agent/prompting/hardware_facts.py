@@ -10,7 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Final, Literal
 
-from kernelwright.evaluator import ConfigError, Math, Record, gpus
+from kernelwright.evaluator import ConfigError, Math, Record, cpu_name, gpus
 
 TABLE: Final = "hardware.toml"
 _SIMD: Final = (
@@ -100,14 +100,13 @@ def this_machine(kind: str, prompts: Path) -> Hardware:
 def this_cpu() -> Hardware:
     """Describe this processor from `/proc` and `/sys`, without peaks and bandwidth."""
     info = _read(Path("/proc/cpuinfo"))
-    name = re.search(r"^model name\s*:\s*(.+)$", info, re.MULTILINE)
     flags = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", info, re.MULTILINE)
     known = set(flags[1].split()) if flags else set()
     caches = {level: _cache_kib(level) for level in ("1", "2", "3")}
     memory = re.search(r"^MemTotal:\s*(\d+)", _read(Path("/proc/meminfo")), re.MULTILINE)
     return Hardware(
         kind="cpu",
-        name=name[1].strip() if name else platform.processor() or platform.machine(),
+        name=cpu_name(),
         architecture=", ".join((platform.machine(), *(word for flag, word in _SIMD if flag in known))),
         multiprocessors=len(os.sched_getaffinity(0)),
         l1_kib=caches["1"],
