@@ -45,7 +45,6 @@ SYSTEM: Final = "system.md.j2"
 TASK: Final = "task.md.j2"
 FEEDBACK: Final = "feedback.md.j2"
 
-
 _NARROW: Final = {"bfloat16": "bf16", "float16": "fp16"}
 """Rates of matrices whose type tensor cores take as it is."""
 
