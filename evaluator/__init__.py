@@ -53,7 +53,9 @@ from kernelwright.evaluator.schema.evaluation import (
     Sanitization,
     Stage,
     Status,
+    Timing,
 )
+from kernelwright.evaluator.schema.kernel_resources import KernelResources
 from kernelwright.evaluator.schema.plugins import load_plugin, plugins
 from kernelwright.evaluator.schema.policy import SCORING_RULES
 from kernelwright.evaluator.schema.problem import Problem, find_problems, problem_from_source, read_problem
@@ -86,6 +88,7 @@ __all__ = [
     "FullHeaderBuild",
     "KernelCounters",
     "KernelError",
+    "KernelResources",
     "KernelScreening",
     "Limits",
     "MachineError",
@@ -109,6 +112,7 @@ __all__ = [
     "Stage",
     "Status",
     "TensorFacts",
+    "Timing",
     "begin_trace",
     "check_packages",
     "check_ready",

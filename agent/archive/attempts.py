@@ -26,16 +26,27 @@ def fold(path: Path, on_damage: Callable[[str], None] | None = None) -> Iterator
     Raises:
         ArchiveError: a line is damaged or newer than this program, and `on_damage` is None.
     """
-    parser = _Parser(path, is_lenient=on_damage is not None)
+    damaged: dict[int, ArchiveError] = {}
+    """By line number: both passes meet it."""
+
+    def read(line: Placed) -> AnyLine | None:
+        try:
+            return parse(line, path)
+        except ArchiveError as error:
+            if on_damage is None:
+                raise
+            damaged[line.number] = error
+            return None
+
     latest: dict[str, Placed] = {}
     for line in read_lines(path):
-        attempt = _evaluated(line, parser)
+        attempt = _evaluated(line, read)
         if attempt is not None:
             latest[attempt] = Placed(offset=line.offset, number=line.number, data=b"")
     seen: set[str] = set()
     with path.open("rb") as file:
         for line in read_lines(path):
-            completion = None if _EVALUATION.search(line.data) else parser.parse(line)
+            completion = None if _EVALUATION.search(line.data) else read(line)
             if not isinstance(completion, CompletionRecorded) or completion.attempt in seen:
                 continue
             seen.add(completion.attempt)
@@ -44,44 +55,21 @@ def fold(path: Path, on_damage: Callable[[str], None] | None = None) -> Iterator
                 yield Attempt(completion=completion)
                 continue
             file.seek(place.offset)
-            evaluation = parser.parse(Placed(offset=place.offset, number=place.number, data=file.readline()))
+            evaluation = read(Placed(offset=place.offset, number=place.number, data=file.readline()))
             yield Attempt(
                 completion=completion,
                 evaluation=evaluation if isinstance(evaluation, EvaluationRecorded) else None,
             )
-    if on_damage is not None and parser.damaged:
-        on_damage(parser.summary())
+    if on_damage is not None and damaged:
+        more = f"; and {len(damaged) - 1} more" if len(damaged) > 1 else ""
+        on_damage(f"left out: {damaged[min(damaged)]}{more}")
 
 
-class _Parser:
-    """Parses lines; a lenient parser collects errors instead of raising them."""
-
-    def __init__(self, path: Path, *, is_lenient: bool) -> None:
-        self.damaged: dict[int, ArchiveError] = {}
-        """By line number."""
-        self._path = path
-        self._is_lenient = is_lenient
-
-    def parse(self, line: Placed) -> AnyLine | None:
-        try:
-            return parse(line, self._path)
-        except ArchiveError as error:
-            if not self._is_lenient:
-                raise
-            self.damaged[line.number] = error
-            return None
-
-    def summary(self) -> str:
-        first = self.damaged[min(self.damaged)]
-        more = f"; and {len(self.damaged) - 1} more" if len(self.damaged) > 1 else ""
-        return f"left out: {first}{more}"
-
-
-def _evaluated(line: Placed, parser: _Parser) -> str | None:
+def _evaluated(line: Placed, read: Callable[[Placed], AnyLine | None]) -> str | None:
     match = _EVALUATION.search(line.data)
     if match is not None:
         return match[1].decode()
     if b'"evaluation"' in line.data:
-        record = parser.parse(line)
+        record = read(line)
         return record.attempt if isinstance(record, EvaluationRecorded) else None
     return None

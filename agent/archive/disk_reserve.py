@@ -40,14 +40,11 @@ class DiskReserve:
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
-            self._drop()
+            # Threads that find the disk full together wait for one to have freed the space, then write again.
+            with self._guard:
+                self.is_dropped = True
+                self.remove()
             return write()
-
-    def _drop(self) -> None:
-        # Threads that find the disk full together wait for one to have freed the space, then all write again.
-        with self._guard:
-            self.is_dropped = True
-            self._path.unlink(missing_ok=True)
 
     def remove(self) -> None:
         """Release the reserved space."""

@@ -64,7 +64,8 @@ def parse(line: Placed, path: Path) -> AnyLine:
     try:
         record = _LINE.validate_json(line.data)
     except ValidationError as error:
-        _refuse_newer(_version(line.data), path)
+        version = (_fields(line.data) or {}).get("schema_version")
+        _refuse_newer(version if isinstance(version, int) else 0, path)
         reason = error.errors(include_url=False, include_context=False)[0]["msg"]
         raise ArchiveError(
             f"{path}, line {line.number} is damaged ({reason}); restore the file from a copy, "
@@ -133,7 +134,7 @@ class LogFile:
         torn: list[Torn] = []
         while self._size:
             start, tail = self._last_line()
-            if _is_json(tail):
+            if _fields(tail) is not None:
                 if not tail.endswith(b"\n"):
                     self.append(b"\n")
                 break
@@ -165,19 +166,12 @@ class LogFile:
         return Torn(size=len(tail), moved_to=path)
 
 
-def _is_json(data: bytes) -> bool:
+def _fields(data: bytes) -> dict[str, object] | None:
     try:
-        return isinstance(json.loads(data), dict)
+        value = json.loads(data)
     except (ValueError, RecursionError):
-        return False
-
-
-def _version(data: bytes) -> int:
-    try:
-        version = json.loads(data).get("schema_version", 0)
-    except (ValueError, RecursionError, AttributeError):
-        return 0
-    return version if isinstance(version, int) else 0
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _refuse_newer(version: int, path: Path) -> None:

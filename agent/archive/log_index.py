@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import Final
 
 from kernelwright.agent.records.attempt_log import (
     AnyLine,
@@ -20,6 +22,8 @@ from kernelwright.agent.records.attempt_log import (
 from kernelwright.agent.records.budgets import Budget, Cost
 from kernelwright.agent.records.messages import Usage
 from kernelwright.evaluator import Status
+
+_COUNTED: Final = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens")
 
 
 @dataclass(slots=True)
@@ -45,15 +49,15 @@ class Index:
         self.attempts: dict[str, IndexedAttempt] = {}
         self.finished: set[tuple[str, str, str, str]] = set()
         """Problem, backend, model and strategy of the finished assignments."""
-        self._tokens = [0, 0, 0, 0]
-        """Prompt, completion, reasoning and cached."""
         self.remembered = 0
         """Replies that came from the completion cache."""
         self.unpriced = 0
         """Replies of unknown cost."""
         self.bounds = Budget()
         """Limits that resumes of the run have set."""
-        self._cost_usd = Decimal(0)
+        self._tokens: Counter[str] = Counter()
+        """By field of `Usage`."""
+        self._spent = Cost()
         self._earlier_s = 0.0
         self._session_began = ""
         self._last = ""
@@ -85,28 +89,15 @@ class Index:
                 self._session_began = line.at
                 if isinstance(line, RunResumed):
                     self.bounds = self.bounds.with_limits(line.bounds)
-            case _:
-                pass
         self._last = line.at
 
     def usage(self) -> Usage:
         """Tokens of every reply."""
-        prompt, completion, reasoning, cached = self._tokens
-        return Usage(
-            prompt_tokens=prompt,
-            completion_tokens=completion,
-            reasoning_tokens=reasoning,
-            cached_tokens=cached,
-        )
+        return Usage.model_validate(self._tokens)
 
     def spent(self) -> Cost:
         """Return the totals of the run; seconds count only while a process worked on it."""
-        return Cost(
-            attempts=len(self.attempts),
-            tokens=self._tokens[0] + self._tokens[1],
-            cost_usd=self._cost_usd,
-            seconds=self._earlier_s + self._session_s(),
-        )
+        return self._spent + Cost(seconds=self._earlier_s + self._session_s())
 
     def best(self) -> dict[str, float]:
         """Return the best speedup of each problem."""
@@ -117,16 +108,11 @@ class Index:
         return found
 
     def _count(self, line: CompletionRecorded) -> None:
-        usage, tokens = line.usage, self._tokens
         self.remembered += line.cached
-        tokens[0] += usage.prompt_tokens
-        tokens[1] += usage.completion_tokens
-        tokens[2] += usage.reasoning_tokens
-        tokens[3] += usage.cached_tokens
-        if line.cost_usd is None:
-            self.unpriced += 1
-        else:
-            self._cost_usd += Decimal(repr(line.cost_usd))
+        self.unpriced += line.cost_usd is None
+        self._spent += cost_of(line)
+        for name in _COUNTED:
+            self._tokens[name] += getattr(line.usage, name)
 
     def _session_s(self) -> float:
         if not self._session_began:

@@ -121,10 +121,8 @@ class Archive:
             try:
                 refuse_misplaced(attempt.completion, self.folder / run)
             except MisplacedRun as error:
-                if self._on_damage is None:
-                    raise
                 if not said:
-                    self._on_damage(f"left out: {error}")
+                    self._leave_out(error)
                 said = True
             else:
                 yield attempt
@@ -135,14 +133,17 @@ class Archive:
             if first is not None:
                 refuse_misplaced(parse(first, self.log_path(run)), self.folder / run)
         except MisplacedRun as error:
-            if self._on_damage is None:
-                raise
-            self._on_damage(f"left out: {error}")
+            self._leave_out(error)
             return False
         except ArchiveError:
             # The caller reads the log and reports it.
             return True
         return True
+
+    def _leave_out(self, error: ArchiveError, what: str = "") -> None:
+        if self._on_damage is None:
+            raise error
+        self._on_damage(f"left out: {what}{error}")
 
     def problems_used(self, run: str) -> dict[str, ProblemUsed]:
         """Return a run's recorded problems by id; none if its first line was skipped.
@@ -153,9 +154,7 @@ class Archive:
         try:
             return {used.id: used for used in self.started(run).problems}
         except ArchiveError as error:
-            if self._on_damage is None:
-                raise
-            self._on_damage(f"left out: the problems of run {run}: {error}")
+            self._leave_out(error, f"the problems of run {run}: ")
             return {}
 
     def problems(self, run: str) -> dict[str, Problem]:

@@ -35,7 +35,10 @@ class TextStore:
         ref = TextRef(sha=hashlib.sha256(data).hexdigest(), size=len(data))
         path = self.path(ref)
         if not path.exists():
-            self._publish(path, data)
+            pending = self.folder / PENDING
+            pending.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(exist_ok=True)
+            write_whole(path, data, pending=pending, sync=self._sync)
         return ref
 
     def get(self, text: Text) -> str:
@@ -64,12 +67,6 @@ class TextStore:
         """Remove half-written texts of a killed writer; requires the run's lock."""
         for leftover in (self.folder / PENDING).glob("*"):
             leftover.unlink()
-
-    def _publish(self, path: Path, data: bytes) -> None:
-        pending = self.folder / PENDING
-        pending.mkdir(parents=True, exist_ok=True)
-        path.parent.mkdir(exist_ok=True)
-        write_whole(path, data, pending=pending, sync=self._sync)
 
 
 def _is_unicode(data: bytes) -> bool:

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from kernelwright.agent.datasets.export_settings import (
-    DatasetSettings,
-    Dedup,
-    Filters,
-    Pairing,
-    Reasoning,
-)
+from kernelwright.agent.datasets.export_settings import DatasetSettings, Filters
 from kernelwright.agent.datasets.exporter import Exported, Exporter, find_exporter
 from kernelwright.agent.datasets.select.rewards import reward_of
 from kernelwright.agent.records.atomic_folder import UnusableExport
 
 __all__ = [
     "DatasetSettings",
-    "Dedup",
     "Exported",
     "Exporter",
     "Filters",
-    "Pairing",
-    "Reasoning",
     "UnusableExport",
     "find_exporter",
     "reward_of",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TypeAlias
 
@@ -14,6 +14,7 @@ from kernelwright.agent.datasets.export_settings import DatasetSettings
 from kernelwright.agent.datasets.exporter import Exported
 from kernelwright.agent.datasets.select.archive_reader import ArchiveReader
 from kernelwright.agent.datasets.select.attempt_stage import AttemptStage
+from kernelwright.agent.datasets.select.splits import ProblemSplits, forbidden_sources
 from kernelwright.agent.datasets.write.columns import DatasetTable
 from kernelwright.agent.datasets.write.dataset_card import CardFacts, card, manifest
 from kernelwright.agent.datasets.write.message_texts import MessageTexts
@@ -21,6 +22,7 @@ from kernelwright.agent.datasets.write.row_emitter import RowEmitter
 from kernelwright.agent.datasets.write.row_files import RowFiles
 from kernelwright.agent.records.atomic_folder import appearing
 from kernelwright.agent.records.attempt_view import AttemptView
+from kernelwright.agent.records.provenance import versions
 from kernelwright.evaluator import Record
 
 RowWriter: TypeAlias = Callable[[RowEmitter, str, list[AttemptView]], None]
@@ -48,8 +50,7 @@ class DatasetExporter:
         Raises:
             UnusableExport: the folder is not empty, pyarrow is missing, a filter matches no attempt, or there
                 is nothing to decontaminate against.
-            ArchiveError: a line is damaged, and the archive does not skip it.
-            OSError: the disk is full or not writable; nothing is left behind.
+            ArchiveError, OSError: as `Exporter.write`.
         """
         chosen = DatasetSettings.model_validate(settings, from_attributes=True)
         exported = Exported(out)
@@ -59,29 +60,24 @@ class DatasetExporter:
 
     def _fill(self, archive: Archive, folder: Path, settings: DatasetSettings, exported: Exported) -> None:
         files = RowFiles(folder, self.tables, exported.rows, parquet=settings.parquet)
-        with AttemptStage(folder / "stage.sqlite", takes_slower=settings.slower) as stage:
-            reader = ArchiveReader(archive, self, settings, stage, exported)
-            reader.read()
-            with files:
+        splits = ProblemSplits(
+            test=settings.test, seed=settings.seed, forbidden=forbidden_sources(settings.decontaminate)
+        )
+        with closing(AttemptStage(folder / "stage.sqlite", takes_slower=settings.slower)) as stage:
+            ArchiveReader(archive, self, settings, stage, splits, exported).read()
+            with closing(files):
                 texts = MessageTexts(archive, settings.reasoning)
-                RowEmitter(archive, self, settings, stage, reader.splits, files, texts, exported).emit()
+                RowEmitter(self, settings, stage, splits, files, texts, exported).emit()
             facts = CardFacts(
                 format=self.name,
                 tables=self.tables,
                 settings=settings,
                 exported=exported,
-                problems=Counter(reader.splits.split(problem) for problem in stage.problems()),
+                problems=Counter(splits.split(problem) for problem in stage.problems()),
                 licenses=stage.licenses(),
                 policies=stage.policies(),
                 command=settings.command(self.name, str(archive.folder.parent), str(exported.folder)),
-                version=_version(),
+                version=versions().get("kernelwright", "unknown"),
             )
         (folder / "README.md").write_text(card(facts), "utf-8")
         (folder / "manifest.json").write_text(manifest(facts), "utf-8")
-
-
-def _version() -> str:
-    try:
-        return version("kernelwright")
-    except PackageNotFoundError:
-        return "unknown"

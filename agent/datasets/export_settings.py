@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal
 
 from pydantic import Field
 
@@ -37,15 +37,6 @@ class Pairing(StrEnum):
     """Answers for one problem and backend; the pair's prompt is the one that opened its conversations."""
 
 
-class Track(StrEnum):
-    """The owner of the kernels that did the work."""
-
-    OWN = "own"
-    MIXED = "mixed"
-    LIBRARY = "library"
-    UNKNOWN = "unknown"
-
-
 class Filters(Record):
     """Attempts to use; an empty tuple or None accepts all."""
 
@@ -53,8 +44,8 @@ class Filters(Record):
     problems: tuple[str, ...] = ()
     """Problems whose id contains one of these."""
     statuses: tuple[Status, ...] = ()
-    tracks: tuple[Track, ...] = ()
-    """Applies to passes."""
+    tracks: tuple[Literal["own", "mixed", "library", "unknown"], ...] = ()
+    """Owners of the kernels that did the work; applies to passes."""
     min_speedup: float | None = Field(default=None, allow_inf_nan=False)
     """Least speedup of a pass; a pass that was not timed is refused."""
     hardware: tuple[str, ...] = ()

@@ -42,17 +42,14 @@ class Exporter(Protocol):
     @property
     def name(self) -> str:
         """The word after `kernelwright export`; equal to the entry point's name."""
-        ...
 
     @property
     def description(self) -> str:
         """One line for `--help`."""
-        ...
 
     @property
     def settings(self) -> type[Record]:
         """The fields it takes; options of the command line have the same names."""
-        ...
 
     def write(self, archive: Archive, out: Path, settings: Record) -> Exported:
         """Write a folder that is new or empty, whole or not at all.
@@ -62,7 +59,6 @@ class Exporter(Protocol):
             ArchiveError: a line is damaged, and the archive does not skip it.
             OSError: the disk is full or not writable; nothing is left behind.
         """
-        ...
 
 
 def find_exporter(name: str) -> Exporter:

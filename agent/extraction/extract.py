@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from kernelwright.agent.extraction.assembly import assemble
 from kernelwright.agent.extraction.code_fences import Block, find_blocks
@@ -28,6 +28,9 @@ from kernelwright.agent.extraction.python_modules import (
 from kernelwright.agent.records.strict_json import whole_characters
 from kernelwright.evaluator import Record, Status
 
+_End: TypeAlias = Literal["cut", "refused", "itself", "unknown"]
+"""The endpoint's reason for the reply's end; `itself` where the model ended it."""
+_WHOLE: Final = ("itself", "unknown")
 _CUT: Final = frozenset({"length", "max_tokens", "model_length", "max_output_tokens"})
 _REFUSED: Final = frozenset({"content_filter", "refusal", "safety", "sensitive"})
 _TAG: Final = re.compile(
@@ -124,39 +127,29 @@ def extract(text: str, *, finish_reason: str | None, reasoning: str = "") -> Ext
     from the reply, and is looked at only if the reply itself is empty.
     """
     clean, notes = _cleaned(text)
-    ended = _Ended.of(finish_reason)
+    end = _end(finish_reason)
     parts = _split(clean)
-    in_answers = [_find(answer, ended) for answer in parts.answers]
+    in_answers = [_find(answer, end) for answer in parts.answers]
     for found in in_answers:
         if found.code:
-            return _code(found, notes, cut=ended.cut)
+            return _code(found, notes, cut=end == "cut")
     thoughts = "\n".join(part for part in (_cleaned(reasoning)[0], parts.reasoning) if part)
-    if ended.by_itself and not parts.answers[0].strip() and thoughts:
-        in_thoughts = _find(thoughts, ended)
+    if end == "itself" and not parts.answers[0].strip() and thoughts:
+        in_thoughts = _find(thoughts, end)
         if in_thoughts.code and in_thoughts.rule is not Rule.UNFENCED:
             return _code(_Found(in_thoughts.code, Rule.REASONING), notes, cut=False)
-    outcome, rule = _why_not(parts, ended, in_answers[0], bool(reasoning.strip()))
+    outcome, rule = _why_not(parts, end, in_answers[0], bool(reasoning.strip()))
     flaws = (in_answers[0].flaw,) if in_answers[0].flaw else ()
     return Extraction(outcome=outcome, rule=rule, notes=(*notes, *flaws))
 
 
-@dataclass(frozen=True, slots=True)
-class _Ended:
-    """The endpoint's reason for the reply's end."""
-
-    cut: bool
-    refused: bool
-    by_itself: bool
-
-    @property
-    def may_be_whole(self) -> bool:
-        return not self.cut and not self.refused
-
-    @classmethod
-    def of(cls, finish_reason: str | None) -> _Ended:
-        reason = (finish_reason or "unknown").lower()
-        cut, refused = reason in _CUT, reason in _REFUSED
-        return cls(cut=cut, refused=refused, by_itself=not cut and not refused and reason != "unknown")
+def _end(finish_reason: str | None) -> _End:
+    reason = (finish_reason or "unknown").lower()
+    if reason in _CUT:
+        return "cut"
+    if reason in _REFUSED:
+        return "refused"
+    return "unknown" if reason == "unknown" else "itself"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,17 +205,17 @@ def _starts_line(text: str, offset: int) -> bool:
     return not text[text.rfind("\n", 0, offset) + 1 : offset].strip()
 
 
-def _find(text: str, ended: _Ended) -> _Found:
+def _find(text: str, end: _End) -> _Found:
     wrapped = _in_json(text)
     if wrapped is not None:
         return wrapped
     blocks = find_blocks(text)
     if not blocks:
-        return _unfenced(text) if ended.may_be_whole else _Found()
-    return _in_blocks(blocks, ended)
+        return _unfenced(text) if end in _WHOLE else _Found()
+    return _in_blocks(blocks, end)
 
 
-def _in_blocks(blocks: list[Block], ended: _Ended) -> _Found:
+def _in_blocks(blocks: list[Block], end: _End) -> _Found:
     broken, excerpt, passed_over = None, None, -1
     for index in range(len(blocks) - 1, -1, -1):
         block = blocks[index]
@@ -230,7 +223,7 @@ def _in_blocks(blocks: list[Block], ended: _Ended) -> _Found:
             continue
         is_open = not block.closed and block.end == blocks[-1].end
         module = _read_open(block) if is_open else read_module(block.code)
-        if module.is_model and not module.is_elided and not (is_open and not ended.may_be_whole):
+        if module.is_model and not module.is_elided and (not is_open or end in _WHOLE):
             return _chosen(blocks, index, module, passed_over=passed_over)
         passed_over = max(passed_over, block.start)
         broken = broken or (module if module.flaw else None)
@@ -325,7 +318,7 @@ def _in_json(text: str) -> _Found | None:
         return None
     for string in reversed([string for string in _strings(value) if mentions_model(string)]):
         blocks = find_blocks(string)
-        found = _in_blocks(blocks, _Ended.of("stop")) if blocks else _unfenced(string)
+        found = _in_blocks(blocks, "itself") if blocks else _unfenced(string)
         if found.code:
             return _Found(found.code, Rule.JSON)
     return None
@@ -341,8 +334,6 @@ def _strings(value: object) -> Iterator[str]:
                 waiting += reversed(fields.values())
             case list(items):
                 waiting += reversed(items)
-            case _:
-                continue
 
 
 def _code(found: _Found, notes: list[str], *, cut: bool) -> Extraction:
@@ -352,15 +343,13 @@ def _code(found: _Found, notes: list[str], *, cut: bool) -> Extraction:
     return Extraction(outcome=ExtractionOutcome.CODE, code=code, rule=found.rule, notes=(*notes, *more))
 
 
-def _why_not(
-    parts: _Parts, ended: _Ended, found: _Found, thought_apart: bool
-) -> tuple[ExtractionOutcome, Rule]:
+def _why_not(parts: _Parts, end: _End, found: _Found, thought_apart: bool) -> tuple[ExtractionOutcome, Rule]:
     answer = parts.answers[0].strip()
-    if ended.refused:
+    if end == "refused":
         return ExtractionOutcome.NO_CODE, Rule.REFUSED
-    if ended.cut:
+    if end == "cut":
         return ExtractionOutcome.TRUNCATED, Rule.LENGTH
-    if not ended.by_itself and (parts.open_reasoning or (not answer and (thought_apart or parts.reasoning))):
+    if end == "unknown" and (parts.open_reasoning or (not answer and (thought_apart or parts.reasoning))):
         return ExtractionOutcome.TRUNCATED, Rule.IN_REASONING
     if found.open_block:
         return ExtractionOutcome.TRUNCATED, Rule.IN_BLOCK
@@ -368,7 +357,7 @@ def _why_not(
         return ExtractionOutcome.NO_CODE, Rule.EMPTY
     if found.rule is Rule.SYNTAX_ERROR:
         return ExtractionOutcome.NO_CODE, Rule.SYNTAX_ERROR
-    if not ended.by_itself and answer[-1] not in _SENTENCE_ENDS:
+    if end == "unknown" and answer[-1] not in _SENTENCE_ENDS:
         return ExtractionOutcome.TRUNCATED, Rule.MID_SENTENCE
     return ExtractionOutcome.NO_CODE, Rule.NO_MODEL_NEW
 

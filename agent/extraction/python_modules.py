@@ -122,20 +122,14 @@ def read_module(code: str) -> Module:
     return module
 
 
-def _defines_model(body: Iterable[ast.stmt]) -> bool:
+def _defines_model(body: Iterable[ast.AST]) -> bool:
     waiting = list(body)
     while waiting:
-        match waiting.pop():
-            case ast.ClassDef(name="ModelNew"):
-                return True
-            case ast.If(body=inner, orelse=other):
-                waiting += [*inner, *other]
-            case ast.Try(body=inner, handlers=handlers, orelse=other, finalbody=final):
-                waiting += [*inner, *other, *final, *(stmt for handler in handlers for stmt in handler.body)]
-            case ast.With(body=inner):
-                waiting += inner
-            case _:
-                continue
+        node = waiting.pop()
+        if isinstance(node, ast.ClassDef) and node.name == "ModelNew":
+            return True
+        if isinstance(node, ast.If | ast.Try | ast.ExceptHandler | ast.With):
+            waiting += ast.iter_child_nodes(node)
     return False
 
 

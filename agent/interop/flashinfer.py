@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from kernelwright.agent.archive import Archive
-from kernelwright.agent.interop.handoff import RunExporter, bounded
+from kernelwright.agent.interop.handoff import RunExporter, bounded, write_json
 from kernelwright.agent.leaderboard.display_text import without_folders
 from kernelwright.agent.records.attempt_log import Attempt
 from kernelwright.agent.records.score_policy import ScorePolicy, exclusion_reason
@@ -86,10 +86,16 @@ _ENTRY_SOURCE: Final = (
 )
 
 
+@contextmanager
+def _evaluator() -> Iterator[Describe]:
+    with Evaluator() as evaluator:
+        yield evaluator.signature
+
+
 class FlashinferWriter:
     """Writes each solution once, each evaluation as a trace, and definitions of the problems."""
 
-    def __init__(self, archive: Archive, out: Path, describing: Describing) -> None:
+    def __init__(self, archive: Archive, out: Path, describing: Describing = _evaluator) -> None:
         self._archive = archive
         self._out = out
         self._describing = describing
@@ -97,11 +103,9 @@ class FlashinferWriter:
         self._definitions: dict[str, tuple[str, str, EvaluationConfig]] = {}
         """Problem id, source and policy by name."""
 
-    def take(self, attempt: Attempt, policy: ScorePolicy) -> str:
+    def take(self, attempt: Attempt, evaluation: Evaluation, policy: ScorePolicy) -> str:
         """Implements `RunWriter.take`."""
-        evaluation, code = self._archive.evaluation(attempt), self._archive.code(attempt)
-        if evaluation is None:
-            return "not judged"
+        code = self._archive.code(attempt)
         if code is None:
             return "no candidate"
         used = self._archive.problems_used(attempt.key.run).get(attempt.key.problem)
@@ -119,7 +123,8 @@ class FlashinferWriter:
             return "another problem has its name"
         if name not in self._seen:
             self._seen.add(name)
-            _write(self._out / "solutions" / plain(attempt.key.model) / definition / f"{name}.json", made)
+            folder = self._out / "solutions" / plain(attempt.key.model) / definition
+            write_json(folder / f"{name}.json", made)
         path = self._out / "traces" / f"{definition}.{policy.id}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         # Opened for each line: there may be more definitions than a process may have open files.
@@ -141,7 +146,7 @@ class FlashinferWriter:
                 if made is None:
                     missing["its tensors have sizes or types that flashinfer-bench lacks"] += 1
                 else:
-                    _write(self._out / "definitions" / "kernelwright" / f"{name}.json", made)
+                    write_json(self._out / "definitions" / "kernelwright" / f"{name}.json", made)
         reasons = "; ".join(f"{count}: {reason}" for reason, count in missing.items())
         return f"problems without a definition, {reasons}" if reasons else ""
 
@@ -288,20 +293,6 @@ def _relative_error(mismatch: Mismatch | None) -> float:
     return max((abs(got - want) / abs(want) for want, got in pairs if want), default=math.nan)
 
 
-def _write(path: Path, value: Json) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("x", encoding="utf-8") as file:
-        file.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
-
-
-@contextmanager
-def _evaluator() -> Iterator[Describe]:
-    with Evaluator() as evaluator:
-        yield evaluator.signature
-
-
-def _open(archive: Archive, out: Path) -> FlashinferWriter:
-    return FlashinferWriter(archive, out, _evaluator)
-
-
-EXPORTER: Final = RunExporter("flashinfer", "flashinfer-bench's definitions, solutions and traces", _open)
+EXPORTER: Final = RunExporter(
+    "flashinfer", "flashinfer-bench's definitions, solutions and traces", FlashinferWriter
+)

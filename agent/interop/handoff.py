@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from kernelwright.agent.leaderboard.rows import settled_policies
 from kernelwright.agent.records.atomic_folder import appearing
 from kernelwright.agent.records.attempt_log import Attempt
 from kernelwright.agent.records.score_policy import ScorePolicy
-from kernelwright.evaluator import Record, sha256_text
+from kernelwright.evaluator import Evaluation, Record, sha256_text
 
 CANDIDATES: Final = ("candidates", "")
 """The table that counts what was written."""
@@ -31,7 +32,7 @@ class RunSelection(Record):
 class RunWriter(Protocol):
     """Writes attempts into a folder."""
 
-    def take(self, attempt: Attempt, policy: ScorePolicy) -> str:
+    def take(self, attempt: Attempt, evaluation: Evaluation, policy: ScorePolicy) -> str:
         """Write an attempt, scored under a policy; return the reason where nothing was written.
 
         Scores of two policies must share no table.
@@ -39,11 +40,9 @@ class RunWriter(Protocol):
         Raises:
             ArchiveError: a text of it is missing or damaged; nothing was written.
         """
-        ...
 
     def finish(self) -> str:
         """Write the files about all attempts; return a remark for people, or an empty text."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +55,7 @@ class RunExporter:
     settings: type[Record] = RunSelection
 
     def write(self, archive: Archive, out: Path, settings: Record) -> Exported:
-        """Write runs to a folder that is new or empty; without a candidate there is none.
-
-        Raises:
-            UnusableExport: the folder is not empty.
-            ArchiveError: a line is damaged, and the archive does not skip it.
-            OSError: the disk is full or not writable; nothing is left behind.
-        """
+        """Write runs, raising what `Exporter.write` does; without a candidate there is no folder."""
         runs = RunSelection.model_validate(settings, from_attributes=True).runs or archive.runs()
         exported = Exported(out, runs=list(runs))
         with appearing(out) as pending:
@@ -73,7 +66,8 @@ class RunExporter:
                     exported.seen += 1
                     policy = policies.get(attempt.id)
                     try:
-                        reason = "not judged" if policy is None else writer.take(attempt, policy)
+                        found = archive.evaluation(attempt)
+                        reason = writer.take(attempt, found, policy) if found and policy else "not judged"
                     except ArchiveError:
                         reason = "a text of it is missing or damaged"
                     exported.left_out.update([reason] if reason else [])
@@ -82,6 +76,12 @@ class RunExporter:
             exported.hint = writer.finish()
             pending.is_wanted = bool(exported.used)
         return exported
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a file, and the folders above it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value, indent=2) + "\n", "utf-8")
 
 
 def bounded(name: str) -> str:

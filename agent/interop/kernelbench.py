@@ -7,21 +7,22 @@ identified by the number its file name begins with. Imported candidates keep the
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
+from statistics import pstdev
 from typing import Final, TypeAlias
 
 from kernelwright.agent.archive import Archive
-from kernelwright.agent.interop.handoff import RunExporter, bounded
+from kernelwright.agent.interop.handoff import RunExporter, bounded, write_json
 from kernelwright.agent.interop.imports.reply_reader import KERNEL_FILE
 from kernelwright.agent.leaderboard.display_text import without_folders
 from kernelwright.agent.records.attempt_log import Attempt
-from kernelwright.agent.records.score_policy import ScorePolicy, exclusion_reason, policy_of
-from kernelwright.evaluator import Evaluation, Measurement, Stage, Status
+from kernelwright.agent.records.score_policy import ScorePolicy, exclusion_reason
+from kernelwright.evaluator import Evaluation, Stage, Status, Timing
 
 NO_TIME: Final = -1.0
 """KernelBench's mark for a time that was not measured."""
@@ -36,7 +37,7 @@ _UNBUILT: Final = frozenset({Stage.SCREEN, Stage.BUILD})
 Json: TypeAlias = dict[str, object]
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class KernelBenchId:
     """KernelBench's name of a candidate."""
 
@@ -66,19 +67,18 @@ class KernelBenchWriter:
         self._archive = archive
         self._out = out
         self._folders: dict[tuple[str, ...], _RunFolder] = {}
-        self._baselines = BaselineTimings()
+        self._baselines: dict[tuple[str, str], dict[str, dict[str, Json]]] = {}
+        """By folder and kind: the latest timing of each problem, by level."""
 
-    def take(self, attempt: Attempt, policy: ScorePolicy) -> str:
+    def take(self, attempt: Attempt, evaluation: Evaluation, policy: ScorePolicy) -> str:
         """Implements `RunWriter.take`."""
-        evaluation, code = self._archive.evaluation(attempt), text_of(self._archive, attempt)
-        if evaluation is None:
-            return "not judged"
+        code = text_of(self._archive, attempt)
         if code is None:
             return "no candidate"
         place = place_of(attempt)
         if place is None:
             return "its problem has no number"
-        self._baselines.add(attempt.key.problem, evaluation)
+        self._add_baselines(attempt.key.problem, evaluation, policy)
         folder = self._folder(attempt, place.level, policy)
         if folder.owners.setdefault(place.problem, attempt.key.problem) != attempt.key.problem:
             return "another problem has its number"
@@ -93,15 +93,29 @@ class KernelBenchWriter:
             results = {
                 key: sorted(rows, key=_sample) for key, rows in sorted(folder.results.items(), key=_number)
             }
-            _write(folder.path / RESULTS, results)
-        self._baselines.write(self._out / "timing")
+            write_json(folder.path / RESULTS, results)
+        for (name, kind), levels in self._baselines.items():
+            ordered = {level: dict(sorted(levels[level].items())) for level in sorted(levels)}
+            write_json(self._out / "timing" / name / f"{TIMINGS.get(kind, kind)}.json", ordered)
         return ""
+
+    def _add_baselines(self, problem: str, evaluation: Evaluation, policy: ScorePolicy) -> None:
+        measured, device = evaluation.measurement, evaluation.environment
+        # Only timings that nothing disturbed.
+        if measured is None or device is None or exclusion_reason(evaluation):
+            return
+        folder = _plain(f"{policy.id}_{device.device_name}")
+        level, _, name = problem.rpartition("/")
+        for kind, timing in measured.baselines.items():
+            levels = self._baselines.setdefault((folder, kind), {})
+            entry = _statistics(timing, evaluation) | {"kernelwright_policy": f"{policy.id}: {policy}"}
+            levels.setdefault(level or "problems", {})[f"{name}.py"] = entry
 
     def _folder(self, attempt: Attempt, level: str, policy: ScorePolicy) -> _RunFolder:
         key = attempt.key
-        known = self._folders.get((key.run, key.model, key.backend, level, policy.id))
-        if known is not None:
-            return known
+        place = key.run, key.model, key.backend, level, policy.id
+        if place in self._folders:
+            return self._folders[place]
         # The policy comes first: a long name loses its end.
         name = _plain(f"{policy.id}_{key.run}_{key.model}_{key.backend}_level{level}")
         path = self._out / "runs" / name
@@ -111,7 +125,7 @@ class KernelBenchWriter:
             path = path.with_name(f"{name}.{number}")
             number += 1
         path.mkdir(parents=True)
-        folder = self._folders[key.run, key.model, key.backend, level, policy.id] = _RunFolder(path)
+        folder = self._folders[place] = _RunFolder(path)
         return folder
 
 
@@ -138,10 +152,8 @@ def result_of(place: KernelBenchId, attempt: Attempt, evaluation: Evaluation, po
     """One entry of `eval_results.json`; a time that is not to be compared is none there, and says why."""
     unfit = exclusion_reason(evaluation)
     measured = evaluation.measurement if evaluation.status is Status.PASSED and not unfit else None
-    device = evaluation.environment
     metadata: Json = {
-        "hardware": device.device_name if device else "unknown",
-        "device": device.device if device else "unknown",
+        **_device(evaluation),
         "kernelwright_policy": f"{policy.id}: {policy}",
         "kernelwright_unfit": unfit,
         "kernelwright_status": evaluation.status.value,
@@ -157,56 +169,28 @@ def result_of(place: KernelBenchId, attempt: Attempt, evaluation: Evaluation, po
         "correctness": evaluation.status is Status.PASSED,
         "metadata": metadata,
         "runtime": measured.candidate.median_ms if measured else NO_TIME,
-        "runtime_stats": _statistics(measured, None, evaluation) if measured else {},
+        "runtime_stats": _statistics(measured.candidate, evaluation) if measured else {},
     }
 
 
-class BaselineTimings:
-    """Timings of references that nothing disturbed: the latest of each problem, policy and kind."""
-
-    def __init__(self) -> None:
-        self._found: dict[tuple[str, str], dict[str, dict[str, Json]]] = {}
-        """By folder and kind: problems by level."""
-
-    def add(self, problem: str, evaluation: Evaluation) -> None:
-        """Add the baselines of an evaluation."""
-        measured, device = evaluation.measurement, evaluation.environment
-        if measured is None or device is None or exclusion_reason(evaluation):
-            return
-        policy = policy_of(evaluation)
-        folder = _plain(f"{policy.id}_{device.device_name}")
-        level, _, name = problem.rpartition("/")
-        for kind in measured.baselines:
-            levels = self._found.setdefault((folder, kind), {})
-            entry = _statistics(measured, kind, evaluation) | {
-                "kernelwright_policy": f"{policy.id}: {policy}"
-            }
-            levels.setdefault(level or "problems", {})[f"{name}.py"] = entry
-
-    def write(self, folder: Path) -> None:
-        """Write a folder for each policy, a file for each kind."""
-        for (name, kind), levels in self._found.items():
-            place = folder / name
-            place.mkdir(parents=True, exist_ok=True)
-            ordered = {level: dict(sorted(levels[level].items())) for level in sorted(levels)}
-            _write(place / f"{TIMINGS.get(kind, kind)}.json", ordered)
-
-
-def _statistics(measured: Measurement, baseline: str | None, evaluation: Evaluation) -> Json:
+def _statistics(timing: Timing, evaluation: Evaluation) -> Json:
     """KernelBench's statistics of our turns; `mean` is our median, which makes the score."""
-    timing = measured.baselines[baseline] if baseline else measured.candidate
     turns = timing.turn_ms or (timing.median_ms,)
-    mean = sum(turns) / len(turns)
-    deviation = (sum((turn - mean) ** 2 for turn in turns) / len(turns)) ** 0.5
     return {
         "mean": timing.median_ms,
-        "std": deviation,
+        "std": pstdev(turns),
         "min": min(turns),
         "max": max(turns),
         "num_trials": timing.calls,
-        "hardware": evaluation.environment.device_name if evaluation.environment else "unknown",
-        "device": evaluation.environment.device if evaluation.environment else "unknown",
+        **_device(evaluation),
     }
+
+
+def _device(evaluation: Evaluation) -> Json:
+    device = evaluation.environment
+    if device is None:
+        return {"hardware": "unknown", "device": "unknown"}
+    return {"hardware": device.device_name, "device": device.device}
 
 
 def _is_built(evaluation: Evaluation) -> bool:
@@ -230,11 +214,9 @@ def _error_kind(evaluation: Evaluation) -> str:
 
 def _free(place: KernelBenchId, taken: set[int]) -> KernelBenchId:
     """The name itself, or the next free one: turns of one conversation share a sample."""
-    sample = place.sample
-    while sample in taken:
-        sample += 1
+    sample = next(number for number in count(place.sample) if number not in taken)
     taken.add(sample)
-    return KernelBenchId(place.level, place.problem, sample)
+    return replace(place, sample=sample)
 
 
 def _sample(row: Json) -> int:
@@ -247,10 +229,6 @@ def _number(item: tuple[str, Iterable[object]]) -> tuple[int, str]:
 
 def _plain(name: str) -> str:
     return bounded(re.sub(r"[^A-Za-z0-9.-]+", "_", name).strip("_.") or "unnamed")
-
-
-def _write(path: Path, value: object) -> None:
-    path.write_text(json.dumps(value, indent=4) + "\n", "utf-8")
 
 
 EXPORTER: Final = RunExporter(

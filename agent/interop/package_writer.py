@@ -10,11 +10,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
+from kernelwright.agent.records.atomic_folder import UnusableExport, appearing
 from kernelwright.agent.records.score_policy import ScorePolicy, exclusion_reason, policy_of
 from kernelwright.agent.workspace import Kernel
-from kernelwright.evaluator import BACKENDS, Problem, Record, Status
+from kernelwright.evaluator import BACKENDS, Problem, Status
 
 NAME: Final = re.compile(r"[A-Za-z]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 NAME_CHARACTERS: Final = 60
@@ -30,83 +32,68 @@ RESERVED: Final = frozenset(
 
 _HEADING: Final = "| name | for | speedup | by | licence |\n| --- | --- | --- | --- | --- |"
 _SKELETON: Final = files("kernelwright.agent.interop") / "skeleton"
-
-
-class UnusablePackage(Exception):
-    """A package that cannot be made; the message names the way out."""
-
-
-class PackageName(Record):
-    """The name and version of a package."""
-
-    name: str
-    """The distribution, such as `my-kernels`."""
-    version: str = "0.1.0"
-
-    @property
-    def module(self) -> str:
-        """The module to import."""
-        return re.sub(r"[-.]+", "_", self.name).lower()
+_TEMPLATES: Final = MappingProxyType(
+    {
+        "{module}/__init__.py": "package.py.in",
+        "{module}/dispatch.py": "dispatch.py.in",
+        "tests/test_kernels.py": "test_kernels.py.in",
+        "pyproject.toml": "pyproject.toml.in",
+        "README.md": "README.md.in",
+    }
+)
 
 
 def write_package(
-    kernels: Sequence[Kernel], references: Mapping[str, Problem], wanted: PackageName, out: Path
+    kernels: Sequence[Kernel], references: Mapping[str, Problem], name: str, out: Path
 ) -> list[str]:
-    """Write a package to a new or empty folder; return the names of its kernels there.
+    """Write a package, such as `my-kernels`, to a new or empty folder; return its kernels' names there.
 
     `references` are problems by the hash of their source.
 
     Raises:
-        UnusablePackage: an invalid name, a lost reference, or a folder that is not empty.
+        UnusableExport: an invalid name, a lost reference, or a folder that is not empty.
         OSError: it cannot be written.
     """
-    if trouble := _name_error(wanted):
-        raise UnusablePackage(f"{wanted.name!r} {trouble}; choose another --name, such as my-kernels")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UnusablePackage(f"{out} is not empty; choose a new folder for --out")
+    module = re.sub(r"[-.]+", "_", name).lower()
+    if trouble := _name_error(name, module):
+        raise UnusableExport(f"{name!r} {trouble}; choose another --name, such as my-kernels")
     missing = [kernel for kernel in kernels if kernel.record.problem_sha not in references]
     if missing:
-        raise UnusablePackage(
+        raise UnusableExport(
             f"the reference of kernel {missing[0].id} ({missing[0].record.problem}, as it was "
             "evaluated) is not at hand; name its file with --problem"
         )
     named = _named(kernels)
-    module = out / wanted.module
-    for name, kernel in named.items():
-        _write_kernel(module / name, kernel, references[kernel.record.problem_sha])
-    facts = {name: _facts(kernel) for name, kernel in named.items()}
-    _fill(module / "__init__.py", "package.py.in", KERNELS=_literal(facts))
-    _fill(module / "dispatch.py", "dispatch.py.in")
-    _fill(out / "tests" / "test_kernels.py", "test_kernels.py.in", PACKAGE=wanted.module)
     needed = {"ninja", "torch"} | {
         package.name for kernel in kernels for package in BACKENDS[kernel.record.backend].requires
     }
-    _fill(
-        out / "pyproject.toml",
-        "pyproject.toml.in",
-        NAME=json.dumps(wanted.name),
-        VERSION=json.dumps(wanted.version),
-        DEPENDENCIES=json.dumps(sorted(needed)),
-        MODULE=json.dumps(wanted.module),
-    )
-    _fill(
-        out / "README.md",
-        "README.md.in",
-        NAME=wanted.name,
-        MODULE=wanted.module,
-        FIRST=next(iter(named), "NAME"),
-        TABLES=_tables(named),
-    )
+    values = {
+        "NAME": name,
+        "MODULE": module,
+        "DEPENDENCIES": json.dumps(sorted(needed)),
+        "KERNELS": _literal({name: _facts(kernel) for name, kernel in named.items()}),
+        "FIRST": next(iter(named), "NAME"),
+        "TABLES": _tables(named),
+    }
+    with appearing(out) as pending:
+        for kernel_name, kernel in named.items():
+            folder = pending.path / module / kernel_name
+            _write_kernel(folder, kernel, references[kernel.record.problem_sha])
+        for place, template in _TEMPLATES.items():
+            text = (_SKELETON / template).read_text("utf-8")
+            path = pending.path / place.format(module=module)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(re.sub("@([A-Z]+)@", lambda found: values[found[1]], text), "utf-8")
     return list(named)
 
 
-def _name_error(wanted: PackageName) -> str:
-    if not NAME.fullmatch(wanted.name) or not wanted.module.isidentifier():
+def _name_error(name: str, module: str) -> str:
+    if not NAME.fullmatch(name) or not module.isidentifier():
         return "is no package name: letters, digits and dashes, a letter first"
-    if keyword.iskeyword(wanted.module):
+    if keyword.iskeyword(module):
         return "is a word of Python's own and could not be imported"
     needed = {package.module for backend in BACKENDS.values() for package in backend.requires}
-    if wanted.module in sys.stdlib_module_names | needed | RESERVED:
+    if module in sys.stdlib_module_names | needed | RESERVED:
         return "would hide another package of that name"
     return ""
 
@@ -160,13 +147,6 @@ def _name(kernel: Kernel) -> str:
 def _literal(facts: Mapping[str, Mapping[str, object]]) -> str:
     lines = [f"    {name!r}: {dict(fact)!r}," for name, fact in facts.items()]
     return "\n".join(("{", *lines, "}"))
-
-
-def _fill(path: Path, template: str, **values: str) -> None:
-    text = (_SKELETON / template).read_text("utf-8")
-    text = re.sub("@([A-Z]+)@", lambda found: values[found[1]], text)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, "utf-8")
 
 
 def _tables(named: Mapping[str, Kernel]) -> str:

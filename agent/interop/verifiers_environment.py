@@ -11,17 +11,18 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from kernelwright.agent.datasets import reward_of
 from kernelwright.agent.datasets.policy import FAILED
 from kernelwright.agent.extraction.extract import extract
 from kernelwright.agent.prompting.hardware_facts import Hardware, find_target, this_machine
 from kernelwright.agent.prompting.prompts import Setting, TemplatePrompts, installed_prompts
+from kernelwright.agent.providers.chat_stream import read_message
 from kernelwright.evaluator import (
     Candidate,
     ConfigError,
@@ -35,14 +36,6 @@ from kernelwright.evaluator import (
 )
 
 Evaluate = Callable[[Problem, Candidate, EvaluationConfig], Evaluation]
-
-
-class Reward(Protocol):
-    """A reward as a rubric calls it; its arguments have the names of verifiers."""
-
-    async def __call__(self, completion: object, info: object) -> float:
-        """Reward a reply."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +79,8 @@ class EnvironmentTasks:
             return FAILED
         return reward_of(evaluate(problem, Candidate(source=found.code, backend=self.backend), self.config))
 
-    def reward(self, evaluate: Evaluate) -> Reward:
-        """The reward as a rubric calls it; evaluation blocks a thread, not the event loop."""
+    def reward(self, evaluate: Evaluate) -> Callable[..., Awaitable[float]]:
+        """The reward as a rubric calls it, by names of verifiers; it blocks a thread, not the event loop."""
 
         async def kernel_reward(completion: object, info: object) -> float:
             facts = json.loads(info) if isinstance(info, str) else info
@@ -154,19 +147,14 @@ def last_text(completion: object) -> str:
         return completion
     last = completion[-1] if isinstance(completion, Sequence) and completion else {}
     content = last.get("content") if isinstance(last, Mapping) else getattr(last, "content", "")
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, Sequence) else ()
-    return "".join(str(part.get("text", "")) for part in parts if isinstance(part, Mapping))
+    return read_message({"content": content})[0]
 
 
 def _hardware(target: str | None, backend: str, *, is_here: bool) -> Hardware | None:
     prompts = installed_prompts()
     if target is not None:
         return find_target(target, prompts)
-    return (
-        this_machine("cpu" if find_backend(backend).device == "cpu" else "cuda", prompts) if is_here else None
-    )
+    return this_machine(find_backend(backend).device, prompts) if is_here else None
 
 
 def _read(places: Iterable[str | Path]) -> dict[str, Problem]:

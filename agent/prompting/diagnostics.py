@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Final
@@ -61,6 +61,8 @@ class Diagnosis:
     others: tuple[str, ...] = ()
     """The next different errors."""
     more: int = 0
+    in_headers: bool = False
+    """True if the error is in a header of the system or of torch."""
 
 
 def read_compiler_log(log: str, code: str) -> Diagnosis | None:
@@ -75,12 +77,10 @@ def read_compiler_log(log: str, code: str) -> Diagnosis | None:
     first = next((error for error in errors if not error.in_headers), errors[0])
     different = list(dict.fromkeys(_headline(error) for error in errors if error.message != first.message))
     source = _around(code, first.quoted)
-    return Diagnosis(
-        message=first.message,
-        place=first.place,
+    return replace(
+        first,
         source=source,
         quoted="" if source else first.quoted,
-        notes=first.notes,
         others=tuple(different[:2]),
         more=max(0, len(different) - 2),
     )
@@ -152,23 +152,14 @@ def tail(text: str, *, lines: int, characters: int) -> str:
     return _PATH.sub("", kept[-characters:])
 
 
-@dataclass(frozen=True, slots=True)
-class _Error:
-    message: str
-    place: str
-    quoted: str
-    in_headers: bool
-    notes: tuple[str, ...]
-
-
-def _errors(lines: list[str]) -> Iterator[_Error]:
+def _errors(lines: list[str]) -> Iterator[Diagnosis]:
     for index, line in enumerate(lines):
         match = _ERROR.match(line)
         if match is None:
             continue
         file, number = match["file"] or "", match["line"] or match["line2"] or ""
         message = match["message"] or match["said"] or match["unlinked"]
-        yield _Error(
+        yield Diagnosis(
             message=shortened(message),
             place=f"{file.rpartition('/')[2]}:{number}" if file else match["tool"] or "linker",
             quoted=_quoted(lines[index + 1 : index + 8]) if file else "",
@@ -205,7 +196,7 @@ def _notes(following: list[str]) -> list[str]:
     return notes[:COMPILER_NOTES]
 
 
-def _headline(error: _Error) -> str:
+def _headline(error: Diagnosis) -> str:
     return f"{error.place}: {shortened(error.message, 200)}"
 
 

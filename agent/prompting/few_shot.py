@@ -100,12 +100,8 @@ def nearest(
     for one in known:
         if not own and is_same(problem, one.problem):
             continue
-        best = fastest.setdefault(one.problem.sha, one)
-        if (one.kernel.score.speedup or 0.0, one.kernel.id) > (
-            best.kernel.score.speedup or 0.0,
-            best.kernel.id,
-        ):
-            fastest[one.problem.sha] = one
+        both = fastest.get(one.problem.sha, one), one
+        fastest[one.problem.sha] = max(both, key=lambda of: (of.kernel.score.speedup or 0.0, of.kernel.id))
     ranked = sorted(
         ((likeness(mine, one.traits), one.kernel.id, one.kernel) for one in fastest.values()),
         key=lambda row: (-row[0], row[1]),
@@ -126,8 +122,6 @@ def _operators(source: str) -> frozenset[str]:
                 found.add(_SAME.get(name.lower(), name.lower()))
             case ast.BinOp(op=op) if type(op) in _ARITHMETIC:
                 found.add(_ARITHMETIC[type(op)])
-            case _:
-                pass
     return frozenset(found - _PLUMBING)
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import re
-import subprocess
 import tomllib
-from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Final, Literal
 
-from kernelwright.evaluator import ConfigError, Math, Record
+from kernelwright.evaluator import ConfigError, Math, Record, cpu_name, gpus
 
 TABLE: Final = "hardware.toml"
 _SIMD: Final = (
@@ -46,17 +45,19 @@ class Hardware(Record):
     peak: dict[str, float] = {}
     """Dense TFLOP/s (TOP/s) by data type."""
     advice: tuple[str, ...] = ()
+    match: tuple[str, ...] = ()
+    """Parts of the names that drivers report; of several targets the longest match decides."""
 
     def peak_tflops(self, math: Math) -> float | None:
         """Return the peak rate of a matmul under this precision policy."""
         return self.peak.get(math.value)
 
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    hardware: Hardware
-    match: tuple[str, ...]
-    """Parts of the names that drivers report; the longest match decides."""
+    def resident_threads(self, registers: int) -> int | None:
+        """Threads of a multiprocessor that so many registers a thread allow; None if it is not known."""
+        if self.registers_per_sm is None or self.threads_per_sm is None:
+            return None
+        of_warp = 32 * -(-max(1, registers) // 8) * 8
+        return min(self.threads_per_sm, self.registers_per_sm // of_warp * 32)
 
 
 def read_targets(prompts: Path) -> dict[str, Hardware]:
@@ -65,7 +66,12 @@ def read_targets(prompts: Path) -> dict[str, Hardware]:
     Raises:
         ConfigError: the table is missing or malformed.
     """
-    return {name: target.hardware for name, target in _table(prompts).items()}
+    path = prompts / TABLE
+    try:
+        rows = tomllib.loads(path.read_text("utf-8"))
+        return {name: Hardware(kind="cuda", match=row.pop("match"), **row) for name, row in rows.items()}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ConfigError(f"cannot read the hardware table {path}: {error}") from error
 
 
 def find_target(name: str, prompts: Path) -> Hardware:
@@ -82,8 +88,8 @@ def find_target(name: str, prompts: Path) -> Hardware:
     return targets[name.lower()]
 
 
-def this_machine(kind: Literal["cpu", "cuda"], prompts: Path) -> Hardware:
-    """Return this machine's device; a GPU missing from the table is described by its driver.
+def this_machine(kind: str, prompts: Path) -> Hardware:
+    """Return this machine's `cpu` or `cuda` device; a GPU missing from the table is described by its driver.
 
     Raises:
         ConfigError: no GPU found; the message names the way out.
@@ -94,14 +100,13 @@ def this_machine(kind: Literal["cpu", "cuda"], prompts: Path) -> Hardware:
 def this_cpu() -> Hardware:
     """Describe this processor from `/proc` and `/sys`, without peaks and bandwidth."""
     info = _read(Path("/proc/cpuinfo"))
-    name = re.search(r"^model name\s*:\s*(.+)$", info, re.MULTILINE)
     flags = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", info, re.MULTILINE)
     known = set(flags[1].split()) if flags else set()
     caches = {level: _cache_kib(level) for level in ("1", "2", "3")}
     memory = re.search(r"^MemTotal:\s*(\d+)", _read(Path("/proc/meminfo")), re.MULTILINE)
     return Hardware(
         kind="cpu",
-        name=name[1].strip() if name else platform.processor() or platform.machine(),
+        name=cpu_name(),
         architecture=", ".join((platform.machine(), *(word for flag, word in _SIMD if flag in known))),
         multiprocessors=len(os.sched_getaffinity(0)),
         l1_kib=caches["1"],
@@ -112,57 +117,32 @@ def this_cpu() -> Hardware:
 
 
 def _this_gpu(prompts: Path) -> Hardware:
-    asked = "name,compute_cap,memory.total"
-    try:
-        answer = subprocess.run(
-            ["nvidia-smi", f"--query-gpu={asked}", "--format=csv,noheader,nounits"],
-            capture_output=True,
-            text=True,
-            timeout=20,
-            check=True,
-        ).stdout
-        name, capability, memory = (part.strip() for part in answer.splitlines()[0].split(","))
-    except (OSError, subprocess.SubprocessError, IndexError, ValueError) as error:
+    if not gpus():
         raise ConfigError(
             "no GPU answers here (nvidia-smi); name the one the kernels are for, such as --target h200"
-        ) from error
-    known = _in_table(name, prompts)
-    if known is not None:
-        return known
-    return Hardware(
-        kind="cuda",
-        name=name,
-        architecture=f"sm_{capability.replace('.', '')}",
-        memory_gb=round(float(memory) * 1.048576e-3, 1) if memory.replace(".", "").isdecimal() else None,
+        )
+    gpu = gpus()[0]
+    memory_gb = round(gpu.memory_gib * 1.024**3, 1) if isfinite(gpu.memory_gib) else None
+    return _in_table(gpu.name, prompts) or Hardware(
+        kind="cuda", name=gpu.name, architecture=gpu.architecture, memory_gb=memory_gb
     )
 
 
-def hardware_named(name: str, kind: Literal["cpu", "cuda"], prompts: Path) -> Hardware:
+def hardware_named(name: str, kind: str, prompts: Path) -> Hardware:
     """Return the device whose driver reports this name; of one that the table lacks the name alone.
 
     Raises:
         ConfigError: the table is missing or malformed.
     """
-    known = _in_table(name, prompts) if kind == "cuda" else None
-    return known or Hardware(kind=kind, name=name)
+    if kind == "cpu":
+        return Hardware(kind="cpu", name=name)
+    return _in_table(name, prompts) or Hardware(kind="cuda", name=name)
 
 
 def _in_table(name: str, prompts: Path) -> Hardware | None:
-    table = _table(prompts)
+    table = read_targets(prompts)
     fits = [(len(word), key) for key, target in table.items() for word in target.match if word in name]
-    return table[max(fits)[1]].hardware if fits else None
-
-
-def _table(prompts: Path) -> dict[str, _Target]:
-    path = prompts / TABLE
-    try:
-        rows = tomllib.loads(path.read_text("utf-8"))
-        return {
-            name: _Target(match=tuple(row.pop("match")), hardware=Hardware(kind="cuda", **row))
-            for name, row in rows.items()
-        }
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise ConfigError(f"cannot read the hardware table {path}: {error}") from error
+    return table[max(fits)[1]] if fits else None
 
 
 def _cache_kib(level: str) -> int | None:

@@ -14,6 +14,10 @@ LAUNCH_BOUND_MS: Final = 0.02
 """Milliseconds below which launch overhead dominates a GPU kernel."""
 WRONG_ELEMENTS: Final = 6
 """Wrong elements shown."""
+ROUNDING_RATIO: Final = 5000
+"""Error over its limit below which wrong values may be lost precision,"""
+ROUNDING_SHARE: Final = 0.01
+"""if more than this share of the elements is wrong."""
 FINDINGS: Final = 4
 """Findings of the static checks shown."""
 KERNELS: Final = 4

@@ -8,13 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kernelwright.agent.prompting.feedback import collect
+from kernelwright.agent.prompting import policy
+from kernelwright.agent.prompting.diagnostics import shortened, tail
+from kernelwright.agent.prompting.feedback import (
+    Bound,
+    compiled_kernels,
+    diagnosis_of,
+    plain_name,
+    roofline,
+    speed_of,
+)
 from kernelwright.agent.prompting.foreign_text import bounded, fenced, in_code, stripped
 from kernelwright.agent.prompting.hardware_facts import Hardware
 from kernelwright.agent.records.messages import Message
+from kernelwright.agent.records.score_policy import exclusion_reason
 from kernelwright.agent.strategies import Exemplar
 from kernelwright.evaluator import (
     Backend,
@@ -22,7 +33,8 @@ from kernelwright.evaluator import (
     Evaluation,
     EvaluationConfig,
     Problem,
-    Record,
+    ProblemSignature,
+    TensorFacts,
     find_backend,
 )
 
@@ -33,25 +45,8 @@ SYSTEM: Final = "system.md.j2"
 TASK: Final = "task.md.j2"
 FEEDBACK: Final = "feedback.md.j2"
 
-
-class ProblemFacts(Record):
-    """Facts of a problem measured before the run; all optional."""
-
-    inputs: tuple[str, ...] = ()
-    """Such as `x: float32[2048, 4096]`."""
-    outputs: tuple[str, ...] = ()
-    parameters: tuple[str, ...] = ()
-    """Such as `weight: float32[3072, 4096]`."""
-    changed: tuple[str, ...] = ()
-    """Inputs and buffers that a call changes, such as `keys` or `norm.running_mean`."""
-    constant: tuple[str, ...] = ()
-    """Inputs that are the same in every draw."""
-    bytes_moved: int | None = None
-    """Compulsory bytes: inputs and parameters read once, outputs written once."""
-    flops: int | None = None
-    """Of products, convolutions and attention."""
-    narrow: str | None = None
-    """Such as `bf16`, where matrices are of that type, which tensor cores take as they are."""
+_NARROW: Final = {"bfloat16": "bf16", "float16": "fp16"}
+"""Rates of matrices whose type tensor cores take as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +59,7 @@ class Setting:
     """Targets by kind of device, `cpu` and `cuda`."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Software on the target, such as torch and CUDA."""
-    facts: Mapping[str, ProblemFacts] = field(default_factory=dict)
+    facts: Mapping[str, ProblemSignature] = field(default_factory=dict)
     """By problem id."""
     fastest: Callable[[Evaluation], Evaluation | None] = lambda evaluation: None
     """Finds the fastest saved kernel of an evaluation's problem under its policy."""
@@ -76,7 +71,6 @@ class TemplatePrompts:
     def __init__(self, folder: Path, setting: Setting | None = None) -> None:
         self._folder = folder
         self._setting = setting or Setting()
-        self._environment: Environment | None = None
 
     def opening(
         self, problem: Problem, backend: str, exemplars: Sequence[Exemplar] = ()
@@ -106,29 +100,37 @@ class TemplatePrompts:
     def render_task(self, problem: Problem, backend: Backend, exemplars: Sequence[Exemplar] = ()) -> str:
         """The problem, its known facts, and kernels to learn from."""
         config, facts = self._setting.config, self._setting.facts.get(problem.id)
+        bound, roofline_ms = _roofline(facts, self._setting.hardware.get(backend.device), config)
         return self._render(
             TASK,
             problem=problem,
             backend=backend,
             overrides=problem.overrides(config.shapes),
             dtype=config.dtype.value,
-            facts=_roofline(facts, self._setting.hardware.get(backend.device), config) if facts else None,
-            kernels=[_kernel(shown) for shown in exemplars],
+            facts=facts,
+            bound=bound,
+            roofline_ms=roofline_ms,
+            kernels=exemplars,
         )
 
     def feedback(self, evaluation: Evaluation, code: str | None, worse: Evaluation | None = None) -> str:
         hardware = self._setting.hardware.get(find_backend(evaluation.backend).device)
+        measured, saved = evaluation.measurement, self._setting.fastest(evaluation)
         return self._render(
             FEEDBACK,
-            feedback=collect(evaluation, code, hardware, self._setting.fastest(evaluation)),
-            worse=collect(worse, None, hardware) if worse else None,
+            evaluation=evaluation,
+            worse=worse,
+            hardware=hardware,
+            speed=speed_of(evaluation, measured, hardware, saved) if measured else None,
+            compiled=compiled_kernels(evaluation),
+            diagnosis=diagnosis_of(evaluation, code or ""),
         )
 
     def _render(self, name: str, **variables: Any) -> str:  # Any: whatever the template names
         from jinja2 import TemplateError
 
         try:
-            text = self._open().get_template(name).render(**variables)
+            text = self._environment.get_template(name).render(**variables)
         except (TemplateError, OSError) as error:
             raise ConfigError(f"cannot render {self._folder / name}: {error}") from error
         return _tidy(text)
@@ -142,22 +144,22 @@ class TemplatePrompts:
         except OSError as error:
             raise ConfigError(f"cannot read {self._folder / name}: {error}") from error
 
-    def _open(self) -> Environment:
-        if self._environment is None:
-            from jinja2 import ChoiceLoader, Environment, FileSystemLoader, FunctionLoader, StrictUndefined
+    @cached_property
+    def _environment(self) -> Environment:
+        from jinja2 import ChoiceLoader, Environment, FileSystemLoader, FunctionLoader, StrictUndefined
 
-            environment = Environment(
-                loader=ChoiceLoader([FileSystemLoader(self._folder), FunctionLoader(_plugin_file)]),
-                undefined=StrictUndefined,
-                trim_blocks=True,
-                lstrip_blocks=True,
-                keep_trailing_newline=False,
-                autoescape=False,
-            )
-            environment.filters.update(number=_number, bytes=_bytes, count=_count, milliseconds=_milliseconds)
-            environment.filters.update(fenced=fenced, code=in_code, stripped=stripped)
-            self._environment = environment
-        return self._environment
+        environment = Environment(
+            loader=ChoiceLoader([FileSystemLoader(self._folder), FunctionLoader(_plugin_file)]),
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        environment.globals.update(policy=policy, zip=zip)
+        environment.filters.update(number=_number, bytes=_bytes, count=_count, milliseconds=_milliseconds)
+        environment.filters.update(fenced=fenced, code=in_code, stripped=stripped, bounded=bounded)
+        environment.filters.update(shortened=shortened, tail=tail, demangled=plain_name)
+        environment.filters.update(tensors=_tensors, unfit=exclusion_reason)
+        return environment
 
 
 def _plugin_file(name: str) -> str | None:
@@ -169,23 +171,22 @@ def installed_prompts() -> Path:
     return Path(__file__).parents[2] / "prompts"
 
 
-def _kernel(shown: Exemplar) -> dict[str, object]:
-    facts = collect(shown.evaluation, shown.code)
-    return {"code": bounded(shown.code), "problem": shown.evaluation.problem, "speed": facts.speed}
+def _roofline(
+    facts: ProblemSignature | None, hardware: Hardware | None, config: EvaluationConfig
+) -> tuple[Bound, float | None]:
+    if facts is None or hardware is None:
+        return "", None
+    matrices = [each.dtype for each in (*facts.inputs, *facts.parameters) if len(each.shape) > 1]
+    narrow = min((_NARROW[dtype] for dtype in matrices if dtype in _NARROW), default="")
+    peak = hardware.peak.get(narrow) or hardware.peak_tflops(config.math)
+    return roofline(facts.bytes_moved, facts.flops, bandwidth_gb_s=hardware.bandwidth_gb_s, peak_tflops=peak)
 
 
-def _roofline(facts: ProblemFacts, hardware: Hardware | None, config: EvaluationConfig) -> dict[str, object]:
-    times: dict[str, float] = {}
-    peak = None
-    if hardware:
-        peak = hardware.peak.get(facts.narrow or "") or hardware.peak_tflops(config.math)
-    if hardware and hardware.bandwidth_gb_s and facts.bytes_moved:
-        times["memory"] = facts.bytes_moved / hardware.bandwidth_gb_s / 1e6
-    if peak and facts.flops:
-        times["arithmetic"] = facts.flops / peak / 1e9
-    bound = max(times, key=lambda name: times[name], default="")
-    known = facts.model_dump() | {"roofline_ms": times.get(bound), "bound": bound}
-    return known if "memory" in times else known | {"roofline_ms": None}
+def _tensors(tensors: Sequence[TensorFacts]) -> str:
+    """The first tensors, such as `x: float32[2048, 4096]`, and the size of the others."""
+    shown, rest = tensors[: policy.TENSORS_LISTED], tensors[policy.TENSORS_LISTED :]
+    more = [f"and {len(rest)} more with {sum(one.elements for one in rest):,} values"] if rest else []
+    return ", ".join([*map(str, shown), *more])
 
 
 def _tidy(text: str) -> str:

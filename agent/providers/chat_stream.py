@@ -48,22 +48,22 @@ def read_reply(body: object) -> Reply:
     Raises:
         MalformedReply: it is not a chat completion.
     """
-    fields = _fields(body)
+    fields = as_fields(body)
     if fields is None:
         raise MalformedReply(f"the endpoint answered with something else than a completion: {_excerpt(body)}")
     _raise_error(fields)
     choice = _first_choice(fields)
-    message = _fields(choice.get("message")) if choice else None
+    message = as_fields(choice.get("message")) if choice else None
     if choice is None or message is None:
         raise MalformedReply(f"the endpoint's completion has no message: {_excerpt(body)}")
-    text, reasoning = _content(message)
+    text, reasoning = read_message(message)
     return Reply(
         text=_whole_characters(text),
         reasoning=_whole_characters(reasoning),
-        finish_reason=_text(choice.get("finish_reason")) or UNKNOWN_FINISH,
+        finish_reason=as_text(choice.get("finish_reason")) or UNKNOWN_FINISH,
         usage=read_usage(fields.get("usage")),
-        model=_text(fields.get("model")),
-        response_id=_text(fields.get("id")),
+        model=as_text(fields.get("model")),
+        response_id=as_text(fields.get("id")),
     )
 
 
@@ -125,21 +125,21 @@ class StreamReader:
                 self._take(json.loads(event))
 
     def _take(self, chunk: object) -> None:
-        fields = _fields(chunk)
+        fields = as_fields(chunk)
         if fields is None:
             raise MalformedReply(f"the stream holds something else than completion chunks: {_excerpt(chunk)}")
         _raise_error(fields)
         self._chunks += 1
-        self._model = self._model or _text(fields.get("model"))
-        self._response_id = self._response_id or _text(fields.get("id"))
+        self._model = self._model or as_text(fields.get("model"))
+        self._response_id = self._response_id or as_text(fields.get("id"))
         self._usage = read_usage(fields.get("usage")) or self._usage
         choice = _first_choice(fields)
         if choice is None:
             return
-        self._finish_reason = _text(choice.get("finish_reason")) or self._finish_reason
-        delta = _fields(choice.get("delta"))
+        self._finish_reason = as_text(choice.get("finish_reason")) or self._finish_reason
+        delta = as_fields(choice.get("delta"))
         if delta is not None:
-            text, reasoning = _content(delta)
+            text, reasoning = read_message(delta)
             self._text.append(text)
             self._reasoning.append(reasoning)
 
@@ -184,11 +184,11 @@ def _read_stray(data: bytes) -> Reply:
 
 def read_usage(value: object) -> Usage | None:
     """Token counts under the names endpoints use for them; None when there are none, or none that can be."""
-    usage = _fields(value)
+    usage = as_fields(value)
     if usage is None:
         return None
-    prompt = _fields(usage.get("prompt_tokens_details")) or {}
-    completion = _fields(usage.get("completion_tokens_details")) or {}
+    prompt = as_fields(usage.get("prompt_tokens_details")) or {}
+    completion = as_fields(usage.get("completion_tokens_details")) or {}
     totals = [_count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens")]
     if None in totals:
         return None
@@ -203,20 +203,22 @@ def read_usage(value: object) -> Usage | None:
     return counts if counts != Usage() else None
 
 
-def _content(message: Mapping[str, object]) -> tuple[str, str]:
-    reasoning = _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
+def read_message(message: Mapping[str, object]) -> tuple[str, str]:
+    """The text and the reasoning of a message, or of a part of it."""
+    reasoning = as_text(message.get("reasoning_content")) or as_text(message.get("reasoning"))
     content = message.get("content")
     if not isinstance(content, list):
-        return _text(content) or _text(message.get("refusal")), reasoning
+        return as_text(content) or as_text(message.get("refusal")), reasoning
     text = ""
-    for part in map(_fields, content):
-        if part is None:
+    for part in content:
+        if not isinstance(part, Mapping):
+            text += as_text(part)
             continue
         thought = part.get("thinking")
         if isinstance(thought, list):
-            reasoning += "".join(_text((_fields(piece) or {}).get("text")) for piece in thought)
-        reasoning += _text(thought)
-        text += _text(part.get("text"))
+            reasoning += "".join(as_text((as_fields(piece) or {}).get("text")) for piece in thought)
+        reasoning += as_text(thought)
+        text += as_text(part.get("text"))
     return text, reasoning
 
 
@@ -230,23 +232,25 @@ def _raise_error(fields: Mapping[str, object]) -> None:
     error = fields.get("error")
     if not error:
         return
-    details = _fields(error) or {}
+    details = as_fields(error) or {}
     code = details.get("code")
     status = int(code) if isinstance(code, int | str) and str(code).isdecimal() else None
-    message = _text(details.get("message")) or _excerpt(error)
+    message = as_text(details.get("message")) or _excerpt(error)
     raise MalformedReply(f"the endpoint answered 200 with an error: {message}", status=status)
 
 
 def _first_choice(fields: Mapping[str, object]) -> Mapping[str, object] | None:
     choices = fields.get("choices")
-    return _fields(choices[0]) if isinstance(choices, list) and choices else None
+    return as_fields(choices[0]) if isinstance(choices, list) and choices else None
 
 
-def _fields(value: object) -> Mapping[str, object] | None:
+def as_fields(value: object) -> Mapping[str, object] | None:
+    """A JSON object; None for any other value."""
     return value if isinstance(value, Mapping) else None
 
 
-def _text(value: object) -> str:
+def as_text(value: object) -> str:
+    """A string; empty for any other value."""
     return value if isinstance(value, str) else ""
 
 

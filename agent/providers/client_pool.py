@@ -8,30 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy
 from kernelwright.agent.providers.policy import CONNECTIONS
+from kernelwright.agent.providers.provider_errors import diagnose, failures
 from kernelwright.agent.records.messages import ProviderError
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 
-@dataclass(slots=True)
-class _Held:
-    client: AsyncOpenAI
-    in_flight: int = 0
-
-
 class Clients:
     """Opens clients when they are needed. One instance belongs to one event loop; close it there."""
 
-    def __init__(self, endpoint: Endpoint, patience: RetryPolicy) -> None:
+    def __init__(self, endpoint: Endpoint, patience: RetryPolicy, *, sdk_retries: int = 0) -> None:
         self._endpoint = endpoint
         self._patience = patience
-        self._held: list[_Held] = []
+        self._sdk_retries = sdk_retries
+        self._in_flight: dict[AsyncOpenAI, int] = {}
+        """Requests of each client."""
 
     @contextmanager
     def lease(self) -> Iterator[AsyncOpenAI]:
@@ -40,27 +36,43 @@ class Clients:
         Raises:
             ProviderError: the endpoint's URL is none.
         """
-        held = next((one for one in self._held if one.in_flight < CONNECTIONS), None) or self._open()
-        held.in_flight += 1
+        free = (client for client, requests in self._in_flight.items() if requests < CONNECTIONS)
+        client = next(free, None) or self._open()
+        self._in_flight[client] = self._in_flight.get(client, 0) + 1
         try:
-            yield held.client
+            yield client
         finally:
-            held.in_flight -= 1
+            self._in_flight[client] -= 1
+
+    @contextmanager
+    def lease_once(self) -> Iterator[AsyncOpenAI]:
+        """The same for a call that is not tried again here.
+
+        Raises:
+            ProviderError: the endpoint's URL is none, or the call failed.
+        """
+        try:
+            with self.lease() as client:
+                yield client
+        except failures() as error:
+            trouble = diagnose(error, self._endpoint, "")
+            raise ProviderError(trouble.message, fatal=trouble.fatal) from error
 
     async def close(self) -> None:
         """Release connections."""
-        while self._held:
-            await self._held.pop().client.close()
+        while self._in_flight:
+            client, _ = self._in_flight.popitem()
+            await client.close()
 
-    def _open(self) -> _Held:
+    def _open(self) -> AsyncOpenAI:
         import openai
 
         endpoint, patience = self._endpoint, self._patience
         try:
-            client = openai.AsyncOpenAI(
+            return openai.AsyncOpenAI(
                 api_key=endpoint.api_key or "none",
                 base_url=endpoint.base_url,
-                max_retries=0,
+                max_retries=self._sdk_retries,
                 timeout=openai.Timeout(patience.timeout_s, connect=patience.connect_s),
                 http_client=openai.DefaultAsyncHttpxClient(trust_env=False) if endpoint.is_local else None,
             )
@@ -68,5 +80,3 @@ class Clients:
             raise ProviderError(
                 f"{endpoint.name}: bad base URL {endpoint.base_url!r}: {error}", fatal=True
             ) from error
-        self._held.append(_Held(client))
-        return self._held[-1]

@@ -34,16 +34,13 @@ class CachingProvider:
         self, inner: Provider, folder: Path, *, place: str = "", run: str = "", fresh: bool = False
     ) -> None:
         """`place` tells endpoints apart that share a name; with `fresh` only the run's own replies count."""
+        self.name = inner.name
         self._inner = inner
         self._folder = folder
         self._place = f"{inner.name} {place}".strip()
         self._run = run
         self._fresh = fresh
         self._asking: dict[str, asyncio.Lock] = {}
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
 
     async def complete(self, request: CompletionRequest) -> Completion:
         key = request_key(request, self._place)

@@ -24,13 +24,10 @@ class FallbackProvider:
     """
 
     def __init__(self, choices: Sequence[Choice]) -> None:
+        self.name = ",".join(choice.provider.name for choice in choices)
         self._choices = tuple(choices)
         self._gone: dict[tuple[int, str], str] = {}
         """Place in the list and model to why that is not asked again."""
-
-    @property
-    def name(self) -> str:
-        return ",".join(choice.provider.name for choice in self._choices)
 
     async def complete(self, request: CompletionRequest) -> Completion:
         said: list[str] = []

@@ -14,7 +14,6 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from stat import S_ISREG
 from typing import ClassVar, Final
@@ -32,8 +31,9 @@ from kernelwright.agent.providers.replay.recordings import (
     recording_path,
     safe_name,
 )
-from kernelwright.agent.records.messages import Completion, CompletionRequest, Provider, ProviderError, Usage
-from kernelwright.agent.records.tokens import estimate_tokens
+from kernelwright.agent.records.messages import Completion, CompletionRequest, Provider, ProviderError
+from kernelwright.agent.records.provenance import now
+from kernelwright.agent.records.tokens import estimate_usage
 from kernelwright.evaluator import read_regular, write_whole
 
 _NAME: Final = "mailbox"
@@ -64,13 +64,11 @@ class Mailbox(ProviderKind):
 class MailboxClient:
     """Writes requests, and waits for their replies."""
 
+    name = _NAME
+
     def __init__(self, folder: Path, *, poll_s: float) -> None:
         self._folder = folder
         self._poll_s = poll_s
-
-    @property
-    def name(self) -> str:
-        return _NAME
 
     async def complete(self, request: CompletionRequest) -> Completion:
         """Write the request where it is not written yet, and return the reply once it is there.
@@ -85,23 +83,17 @@ class MailboxClient:
             reply = await self._reply(place)
         except OSError as error:
             raise ProviderError(f"mailbox {self._folder}: {error}", fatal=True) from error
-        prompt = sum(estimate_tokens(message.content) for message in request.messages)
-        thoughts = estimate_tokens(reply.reasoning)
+        prompt = (message.content for message in request.messages)
         return Completion(
             provider=self.name,
             model=request.model if reply.label == HANDWRITTEN else reply.label,
             text=reply.text,
             reasoning=reply.reasoning,
             finish_reason=safe_name(reply.finish_reason),
-            usage=Usage(
-                prompt_tokens=prompt,
-                completion_tokens=thoughts + estimate_tokens(reply.text),
-                reasoning_tokens=thoughts,
-                estimated=True,
-            ),
+            usage=estimate_usage(prompt, reply.text, reply.reasoning),
             cost_usd=0.0,
             seconds=time.monotonic() - started,
-            completed_at=datetime.now(UTC).isoformat(),
+            completed_at=now(),
         )
 
     async def close(self) -> None:
@@ -131,7 +123,7 @@ class MailboxClient:
         seen: tuple[int, int] | None = None
         while True:
             found = _state(path)
-            if found is not None and (found == seen or _is_settled(path, self._poll_s)):
+            if found is not None and (found == seen or time.time_ns() - found[1] > self._poll_s * 1e9):
                 try:
                     data = read_regular(path, most=MAX_MAILBOX_BYTES)
                 except OSError as error:
@@ -149,10 +141,6 @@ def _state(path: Path) -> tuple[int, int] | None:
         return None
     # What is no regular file is as good as there: reading it says why it is no reply.
     return (found.st_size, found.st_mtime_ns) if found.st_size or not S_ISREG(found.st_mode) else None
-
-
-def _is_settled(path: Path, quiet_s: float) -> bool:
-    return time.time() - path.lstat().st_mtime > quiet_s
 
 
 def _formatted(request: CompletionRequest) -> bytes:

@@ -10,26 +10,29 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from kernelwright.agent.providers.chat_stream import Reply, StreamReader, read_reply
 from kernelwright.agent.providers.client_pool import Clients
-from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy
+from kernelwright.agent.providers.endpoint import Endpoint
 from kernelwright.agent.providers.policy import EXPECTED_REPLY_TOKENS, TRIES_TO_REACH
 from kernelwright.agent.providers.prices import PriceTable
 from kernelwright.agent.providers.provider_errors import Trouble, diagnose, failures
-from kernelwright.agent.providers.provider_state import ProviderState, Retrying
-from kernelwright.agent.providers.rate_limits import Limiter, RateLimits, Slot
-from kernelwright.agent.records.messages import Completion, CompletionRequest, ProviderError, Usage
-from kernelwright.agent.records.tokens import estimate_tokens
+from kernelwright.agent.providers.provider_kind import ClientTerms
+from kernelwright.agent.providers.rate_limits import Limiter, Retrying, Slot
+from kernelwright.agent.records.messages import Completion, CompletionRequest, ProviderError
+from kernelwright.agent.records.provenance import now
+from kernelwright.agent.records.tokens import estimate_tokens, estimate_usage
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
+
+
+OTHER_BOUND: Final = "max_completion_tokens"
+"""Name of `max_tokens` for OpenAI's reasoning models, which refuse the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,38 +46,15 @@ class _Dialect:
 class OpenAIProvider:
     """Completes prompts at one endpoint. One instance belongs to one event loop; close it there."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        patience: RetryPolicy = RetryPolicy(),  # noqa: B008 (frozen)
-        limits: RateLimits = RateLimits(),  # noqa: B008 (frozen)
-        prices: PriceTable = PriceTable(),  # noqa: B008 (frozen)
-        on_retry: Callable[[Retrying], None] | None = None,
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, terms: ClientTerms) -> None:
+        self.name = endpoint.name
         self._endpoint = endpoint
-        self._patience = patience
-        self._limiter = Limiter(limits)
-        self._prices = prices
-        self._clients = Clients(endpoint, patience)
+        self._terms = terms
+        self._patience = terms.patience
+        self._limiter = Limiter(terms.limits)
+        self._clients = Clients(endpoint, terms.patience)
         self._dialects: dict[str, _Dialect] = {}
-        self._on_retry = on_retry
         self._replies = 0
-
-    @property
-    def name(self) -> str:
-        return self._endpoint.name
-
-    @property
-    def state(self) -> ProviderState:
-        """Its current load."""
-        limiter = self._limiter
-        return ProviderState(
-            in_flight=limiter.in_flight,
-            queued=limiter.queued,
-            concurrency=limiter.concurrency,
-            paused_s=limiter.paused_s,
-        )
 
     async def complete(self, request: CompletionRequest) -> Completion:
         started = time.monotonic()
@@ -85,7 +65,9 @@ class OpenAIProvider:
                 outcome = await self._try(request, slot)
             if isinstance(outcome, Reply):
                 self._replies += 1
-                return self._completion(request, outcome, prompt_tokens, tries, time.monotonic() - started)
+                completion = completion_of(request, outcome, self._endpoint, self._terms.prices)
+                spent = {"seconds": time.monotonic() - started, "retries": tries}
+                return completion.model_copy(update=spent)
             wait_s = self._wait_s(outcome, tries)
             if wait_s is None:
                 raise await self._give_up(outcome, tries, request.model)
@@ -99,28 +81,23 @@ class OpenAIProvider:
         Raises:
             ProviderError: it does not answer.
         """
-        try:
-            with self._clients.lease() as client:
-                page = await client.models.list(timeout=self._patience.connect_s)
-            names = [model.id for model in page.data]
-        except failures() as error:
-            trouble = diagnose(error, self._endpoint, "")
-            raise ProviderError(trouble.message, fatal=trouble.fatal) from error
-        return tuple(str(name) for name in names)
+        with self._clients.lease_once() as client:
+            page = await client.models.list(timeout=self._patience.connect_s)
+            return tuple(str(model.id) for model in page.data)
 
     async def close(self) -> None:
         await self._clients.close()
 
     def _tell(self, request: CompletionRequest, trouble: Trouble, wait_s: float) -> None:
-        if self._on_retry is not None:
-            self._on_retry(
+        if self._terms.on_retry is not None:
+            self._terms.on_retry(
                 Retrying(
                     provider=self.name,
                     model=request.model,
                     problem=request.problem,
                     message=trouble.message,
                     seconds=wait_s,
-                    state=self.state,
+                    state=self._limiter.state,
                 )
             )
 
@@ -145,13 +122,14 @@ class OpenAIProvider:
 
     async def _ask(self, client: AsyncOpenAI, request: CompletionRequest, dialect: _Dialect) -> Reply:
         chat = client.chat.completions
-        body, headers = _body(request, dialect), _headers(request)
+        body = chat_body(request, max_tokens=dialect.max_tokens)
+        body |= {"extra_body": request.sampling.extra_body, "extra_headers": _headers(request)}
         if not self._endpoint.stream:
-            return read_reply(_json_value(await chat.create(**body, extra_headers=headers)))
+            return read_reply(_json_value(await chat.create(**body)))
         if dialect.include_usage:
             body["stream_options"] = {"include_usage": True}
         reader = StreamReader()
-        async with chat.with_streaming_response.create(**body, stream=True, extra_headers=headers) as reply:
+        async with chat.with_streaming_response.create(**body, stream=True) as reply:
             if "json" in reply.headers.get("content-type", ""):
                 return read_reply(json.loads(await reply.read()))
             try:
@@ -169,8 +147,8 @@ class OpenAIProvider:
             return False
         if used.include_usage and "stream_options" in said:
             learnt = replace(used, include_usage=False)
-        elif used.max_tokens == "max_tokens" and "max_completion_tokens" in said:
-            learnt = replace(used, max_tokens="max_completion_tokens")
+        elif used.max_tokens == "max_tokens" and OTHER_BOUND in said:
+            learnt = replace(used, max_tokens=OTHER_BOUND)
         else:
             return False
         self._dialects[model] = learnt
@@ -210,29 +188,26 @@ class OpenAIProvider:
         close = get_close_matches(model, names, n=8, cutoff=0.0)
         return f"; this endpoint lists: {', '.join(close)}" if close else ""
 
-    def _completion(
-        self, request: CompletionRequest, reply: Reply, prompt_tokens: int, tries: int, seconds: float
-    ) -> Completion:
-        usage = reply.usage or Usage(
-            prompt_tokens=prompt_tokens,
-            completion_tokens=estimate_tokens(reply.text) + estimate_tokens(reply.reasoning),
-            reasoning_tokens=estimate_tokens(reply.reasoning),
-            estimated=True,
-        )
-        price = self._prices.find(reply.model, request.model, url=self._endpoint.base_url)
-        return Completion(
-            provider=self.name,
-            model=reply.model or request.model,
-            text=reply.text,
-            reasoning=reply.reasoning,
-            finish_reason=reply.finish_reason,
-            usage=usage,
-            cost_usd=None if price is None else float(price.cost_usd(usage)),
-            seconds=seconds,
-            retries=tries,
-            response_id=reply.response_id,
-            completed_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
+
+def completion_of(
+    request: CompletionRequest, reply: Reply, endpoint: Endpoint, prices: PriceTable, *, batch: bool = False
+) -> Completion:
+    """A reply with its price; with estimates where the endpoint counted no tokens."""
+    prompt = (message.content for message in request.messages)
+    usage = reply.usage or estimate_usage(prompt, reply.text, reply.reasoning)
+    price = prices.find(reply.model, request.model, url=endpoint.base_url)
+    return Completion(
+        provider=endpoint.name,
+        model=reply.model or request.model,
+        text=reply.text,
+        reasoning=reply.reasoning,
+        finish_reason=reply.finish_reason,
+        usage=usage,
+        cost_usd=None if price is None else float(price.cost_usd(usage, batch=batch)),
+        seconds=0.0,
+        response_id=reply.response_id,
+        completed_at=now(),
+    )
 
 
 def chat_body(request: CompletionRequest, *, max_tokens: str = "max_tokens") -> dict[str, Any]:  # Any: JSON
@@ -250,13 +225,6 @@ def chat_body(request: CompletionRequest, *, max_tokens: str = "max_tokens") -> 
         "messages": [{"role": message.role, "content": message.content} for message in request.messages],
         **{name: value for name, value in optional.items() if value is not None},
     }
-
-
-def _body(request: CompletionRequest, dialect: _Dialect) -> dict[str, Any]:  # Any: the SDK's keywords
-    body = chat_body(request, max_tokens=dialect.max_tokens)
-    if request.sampling.extra_body:
-        body["extra_body"] = dict(request.sampling.extra_body)
-    return body
 
 
 def _headers(request: CompletionRequest) -> dict[str, str]:

@@ -27,13 +27,7 @@ class OpenAI(ProviderKind):
     bulk: ClassVar = "openai-batch"
 
     def open(self, endpoint: Endpoint, terms: ClientTerms) -> Provider:
-        return OpenAIProvider(
-            replace(endpoint, stream=self.stream),
-            patience=terms.patience,
-            limits=terms.limits,
-            prices=terms.prices,
-            on_retry=terms.on_retry,
-        )
+        return OpenAIProvider(replace(endpoint, stream=self.stream), terms)
 
 
 class OpenAIBatch(OpenAI):

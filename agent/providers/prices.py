@@ -9,28 +9,34 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, TypeAlias
+
+from pydantic import Field, ValidationError
 
 from kernelwright.agent.providers.policy import BATCH_FACTOR, HIGHEST_PRICE, SMALLEST_COST
 from kernelwright.agent.records.messages import ProviderError, Usage
+from kernelwright.evaluator import Record
 
 TABLE: Final = Path(__file__).with_name("prices.toml")
 
 
-@dataclass(frozen=True, slots=True)
-class TablePrice:
+# A cost of anything else could not be written down, or would give money back.
+_Amount: TypeAlias = Annotated[Decimal, Field(ge=0, le=HIGHEST_PRICE)]
+
+
+class TablePrice(Record, extra="ignore"):
     """A row of a price table: dollars per million tokens of one family of models."""
 
     models: tuple[str, ...]
-    input: Decimal
-    cached: Decimal
-    output: Decimal
-    batch: Decimal
+    input: _Amount
+    cached: _Amount
+    output: _Amount
+    batch: _Amount = Decimal(1)
     """Factor on everything under the Batch API."""
-    as_of: str
+    as_of: str = ""
 
     def cost_usd(self, usage: Usage, *, batch: bool = False) -> Decimal:
         """The cost of a usage, to a billionth of a dollar; `batch` under the Batch API."""
@@ -113,35 +119,15 @@ def read_prices(*own: Path) -> PriceTable:
     return PriceTable(tuple(price for path in (*own, TABLE) for price in _read(path)), is_listed=True)
 
 
-def _names(models: object) -> tuple[str, ...]:
-    if not isinstance(models, list) or not all(isinstance(name, str) for name in models):
-        raise TypeError(f"models is {models!r}, not a list of names")
-    return tuple(models)
-
-
-def _amount(given: str | float) -> Decimal:
-    # A cost of anything else could not be written down, or would give money back.
-    amount = Decimal(given)
-    if not 0 <= amount <= HIGHEST_PRICE:
-        raise ValueError(f"{given!r} is no price")
-    return amount
-
-
 def _read(path: Path) -> list[TablePrice]:
     try:
         rows = tomllib.loads(path.read_text("utf-8"))["price"]
-        return [
-            TablePrice(
-                models=_names(row["models"]),
-                input=_amount(row["input"]),
-                cached=_amount(row.get("cached", row["input"])),
-                output=_amount(row["output"]),
-                batch=_amount(row.get("batch", "1")),
-                as_of=row.get("as_of", ""),
-            )
-            for row in rows
-        ]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, InvalidOperation) as error:
-        raise ProviderError(
-            f"cannot read the price table {path}: {error}; see agent/providers/prices.toml for the format"
-        ) from error
+        return [TablePrice.model_validate({"cached": row["input"], **row}) for row in rows]
+    except ValidationError as error:
+        first = error.errors()[0]
+        why = f"{first['loc'][0]} is {first['input']!r}: {first['msg']}"
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        why = str(error)
+    raise ProviderError(
+        f"cannot read the price table {path}: {why}; see agent/providers/prices.toml for the format"
+    )

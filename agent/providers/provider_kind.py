@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy
 from kernelwright.agent.providers.prices import PriceTable
-from kernelwright.agent.providers.provider_state import Retrying
-from kernelwright.agent.providers.rate_limits import RateLimits
+from kernelwright.agent.providers.rate_limits import RateLimits, Retrying
 from kernelwright.agent.records.messages import CompletionRequest, Provider
 from kernelwright.evaluator import ConfigError, Record, load_plugin
 

@@ -24,6 +24,38 @@ class RateLimits:
     tokens_per_minute: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ProviderState:
+    """Current load of a provider."""
+
+    in_flight: int
+    """Tries under way."""
+    queued: int
+    """Tries that wait for their turn."""
+    concurrency: int
+    """Tries the endpoint gets at once; falls while it says that we ask too much."""
+    paused_s: float
+    """Seconds that nobody is asked, because the endpoint wants it so; 0 when others go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """A try brought no reply, and another follows."""
+
+    provider: str
+    model: str
+    problem: str
+    message: str
+    seconds: float
+    """Until the next try."""
+    state: ProviderState
+
+    @property
+    def lasts_s(self) -> float:
+        """Seconds until something is asked again."""
+        return max(self.seconds, self.state.paused_s)
+
+
 class TokenBucket:
     """A rate that refills; it may go into debt once, so that no request is too large for it."""
 
@@ -120,19 +152,19 @@ class Limiter:
         return int(self._limit)
 
     @property
-    def in_flight(self) -> int:
-        """Tries running now."""
-        return self._in_flight
-
-    @property
-    def queued(self) -> int:
-        """Tries waiting for a slot."""
-        return sum(not waiter.granted.done() for waiter in self._waiters)
-
-    @property
     def paused_s(self) -> float:
         """Seconds that remain of a pause the endpoint asked for; 0 when there is none."""
         return max(0.0, self._paused_until - self._clock())
+
+    @property
+    def state(self) -> ProviderState:
+        """The current load."""
+        return ProviderState(
+            in_flight=self._in_flight,
+            queued=sum(not waiter.granted.done() for waiter in self._waiters),
+            concurrency=self.concurrency,
+            paused_s=self.paused_s,
+        )
 
     @asynccontextmanager
     async def slot(self, tokens: int, *, urgent: bool = False) -> AsyncIterator[Slot]:
@@ -166,7 +198,9 @@ class Limiter:
                 return
             wait_s = max([self.paused_s, *(bucket.wait_s() for bucket in self._buckets())])
             if wait_s > 0:
-                self._wake_in(wait_s)
+                if self._timer:
+                    self._timer.cancel()
+                self._timer = asyncio.get_running_loop().call_later(wait_s, self._wake)
                 return
             waiter = self._waiters.popleft()
             self._in_flight += 1
@@ -175,11 +209,6 @@ class Limiter:
             if self._tokens:
                 self._tokens.take(waiter.tokens)
             waiter.granted.set_result(self._generation)
-
-    def _wake_in(self, wait_s: float) -> None:
-        if self._timer:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(wait_s, self._wake)
 
     def _buckets(self) -> list[TokenBucket]:
         return [bucket for bucket in (self._requests, self._tokens) if bucket]

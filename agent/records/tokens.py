@@ -7,7 +7,10 @@ rate limits and the replay server's usage, never if the endpoint reports a count
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
+
+from kernelwright.agent.records.messages import Usage
 
 _PIECES: Final = re.compile(
     r"(?P<word>[A-Za-z]+)|(?P<digits>[0-9]+)|(?P<space>\s+)|(?P<wide>[^\x00-\x7f])|(?P<symbols>[^\sA-Za-z0-9])"
@@ -33,3 +36,14 @@ def estimate_tokens(text: str) -> int:
             case _:
                 tokens += 1
     return tokens
+
+
+def estimate_usage(prompt: Iterable[str], text: str, reasoning: str) -> Usage:
+    """Estimate the tokens of a prompt's messages and of the reply to them."""
+    thoughts = estimate_tokens(reasoning)
+    return Usage(
+        prompt_tokens=sum(map(estimate_tokens, prompt)),
+        completion_tokens=thoughts + estimate_tokens(text),
+        reasoning_tokens=thoughts,
+        estimated=True,
+    )

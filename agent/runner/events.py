@@ -10,7 +10,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import PlainSerializer
 
-from kernelwright.agent.providers.provider_state import Retrying
+from kernelwright.agent.providers.rate_limits import Retrying
 from kernelwright.agent.records.attempt_log import Attempt, AttemptKey, RunEnd
 from kernelwright.agent.records.budgets import Budget
 from kernelwright.agent.records.messages import Usage

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final
 
 from kernelwright.agent.evaluation import RemoteEvaluationSite
 from kernelwright.agent.prompting.hardware_facts import (
@@ -22,10 +22,16 @@ from kernelwright.agent.prompting.hardware_facts import (
     hardware_named,
     this_machine,
 )
-from kernelwright.agent.prompting.problem_facts import facts_of
-from kernelwright.agent.prompting.prompts import ProblemFacts, Setting, TemplatePrompts, installed_prompts
+from kernelwright.agent.prompting.prompts import Setting, TemplatePrompts, installed_prompts
 from kernelwright.agent.workspace import Workspace
-from kernelwright.evaluator import EvaluationConfig, Evaluator, EvaluatorError, Problem, find_backend
+from kernelwright.evaluator import (
+    EvaluationConfig,
+    Evaluator,
+    EvaluatorError,
+    Problem,
+    ProblemSignature,
+    find_backend,
+)
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -35,7 +41,7 @@ def open_prompts(
     backends: Sequence[str],
     target: str | None = None,
     *,
-    facts: Mapping[str, ProblemFacts] = MappingProxyType({}),
+    facts: Mapping[str, ProblemSignature] = MappingProxyType({}),
     workspace: Workspace | None = None,
     judges: RemoteEvaluationSite | None = None,
 ) -> TemplatePrompts:
@@ -53,8 +59,8 @@ def open_prompts(
         kind = find_backend(name).device
         meant = named if named is not None and named.kind == kind else None
         judged_on = judges.devices.get(kind) if judges else None
-        here = hardware_named(judged_on, _kind(kind), folder) if judged_on else None
-        hardware[kind] = meant or here or this_machine(_kind(kind), folder)
+        here = hardware_named(judged_on, kind, folder) if judged_on else None
+        hardware[kind] = meant or here or this_machine(kind, folder)
         if named is not None and meant is None:
             _LOG.warning("--target %s is a GPU; prompts for %s speak of a CPU", target, name)
     is_elsewhere = judges is not None or (named is not None and named in hardware.values())
@@ -67,13 +73,13 @@ def open_prompts(
 
 def known_facts(
     problems: Iterable[Problem], config: EvaluationConfig, cache: Path | None
-) -> dict[str, ProblemFacts]:
+) -> dict[str, ProblemSignature]:
     """Collect facts for prompts on each problem's sizes; problems whose facts cannot be found are left out.
 
     Raises:
         ConfigError: the policy cannot be.
     """
-    found: dict[str, ProblemFacts] = {}
+    found: dict[str, ProblemSignature] = {}
     if find_spec("torch") is None:
         _LOG.info("prompts go without the problems' sizes: there is no torch here")
         return found
@@ -82,17 +88,11 @@ def known_facts(
             if config.shapes is not None and config.shapes not in problem.shapes:
                 continue
             try:
-                facts = facts_of(evaluator.signature(problem, config))
+                found[problem.id] = evaluator.signature(problem, config)
             except EvaluatorError as error:
                 _LOG.warning("prompts go without the problems' sizes: %s", error)
                 return {}
-            if facts is not None:
-                found[problem.id] = facts
     return found
-
-
-def _kind(device: str) -> Literal["cpu", "cuda"]:
-    return "cpu" if device == "cpu" else "cuda"
 
 
 def _versions(backends: Sequence[str], with_cuda: bool) -> dict[str, str]:

@@ -19,9 +19,8 @@ from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy, is_loop
 from kernelwright.agent.providers.fallback import Choice, FallbackProvider
 from kernelwright.agent.providers.policy import RETRIES_BEFORE_FALLBACK
 from kernelwright.agent.providers.provider_kind import ClientTerms, ProviderKind, find_provider
-from kernelwright.agent.providers.provider_state import Retrying
-from kernelwright.agent.providers.rate_limits import RateLimits
-from kernelwright.agent.providers.replay.recording_provider import RecordingProvider
+from kernelwright.agent.providers.rate_limits import RateLimits, Retrying
+from kernelwright.agent.providers.replay.recordings import RecordingProvider
 from kernelwright.agent.records.messages import Provider, Sampling
 from kernelwright.agent.runner import ModelChoice
 from kernelwright.agent.setup.cost_limits import prices_of

@@ -325,6 +325,12 @@ class Bench:
 
 
 @pytest.fixture
+def anyio_backend() -> str:
+    """The event loop of asynchronous tests."""
+    return "asyncio"
+
+
+@pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 

@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy
 from kernelwright.agent.providers.openai_chat import OpenAIProvider
+from kernelwright.agent.providers.provider_kind import ClientTerms
 from kernelwright.agent.providers.rate_limits import RateLimits
 from kernelwright.agent.records.messages import Completion, CompletionRequest, Message
 from tests.agent.providers.scripted import ScriptedServer, Step, refused
@@ -111,8 +112,10 @@ async def ask(base_url: str, options: argparse.Namespace) -> list[Completion]:
     """Every question at once, as far as the provider lets them."""
     provider = OpenAIProvider(
         Endpoint(base_url=base_url, api_key="k"),
-        patience=RetryPolicy(timeout_s=PATIENCE * options.reply_s, max_retries=12, longest_wait_s=2.0),
-        limits=RateLimits(max_concurrency=options.concurrency),
+        ClientTerms(
+            patience=RetryPolicy(timeout_s=PATIENCE * options.reply_s, max_retries=12, longest_wait_s=2.0),
+            limits=RateLimits(max_concurrency=options.concurrency),
+        ),
     )
     requests = [
         CompletionRequest(

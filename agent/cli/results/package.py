@@ -9,7 +9,6 @@ import typer
 
 from kernelwright.agent.cli.results.kernels import KernelNames
 from kernelwright.agent.cli.terminal import options
-from kernelwright.agent.setup.usage_error import UsageError
 
 
 def package(
@@ -21,17 +20,13 @@ def package(
 ) -> None:
     """Write an installable package of kernels: source, reference, score and a test for each."""
     from kernelwright.agent.cli.terminal.console import out as console
-    from kernelwright.agent.interop.package_writer import PackageName, UnusablePackage, write_package
+    from kernelwright.agent.interop.package_writer import write_package
     from kernelwright.agent.setup.problem_lookup import find_references
     from kernelwright.agent.workspace import Workspace
 
     place = Workspace(workspace)
     chosen = [place.kernel(kernel) for kernel in kernels]
     references = find_references(place.archive(), chosen, problem or ["all"])
-    try:
-        names = write_package(chosen, references, PackageName(name=name), out)
-    except UnusablePackage as error:
-        raise UsageError(str(error)) from None
-    for made in names:
+    for made in write_package(chosen, references, name, out):
         console().print(f"kernel   {made}")
     console().print(f"package  {out.resolve()}", soft_wrap=True)

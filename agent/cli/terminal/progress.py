@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from kernelwright.agent.cli.terminal.console import colour, line, notes
 from kernelwright.agent.cli.terminal.run_counters import RunCounters
-from kernelwright.agent.providers.provider_state import Retrying
+from kernelwright.agent.providers.rate_limits import Retrying
 from kernelwright.agent.records.attempt_log import AttemptKey
 from kernelwright.agent.records.durations import seconds
 from kernelwright.agent.runner import events

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Self
+from typing import Final
 
 from kernelwright.agent.records.attempt_log import Attempt, CompletionRecorded, EvaluationRecorded
 from kernelwright.agent.records.attempt_view import AttemptView, counted, view_of
@@ -29,32 +29,28 @@ class Doubt(StrEnum):
     UNFIT = "its measurement was disturbed or incomplete"
 
 
+_SCHEMA: Final = """
+PRAGMA journal_mode = OFF;
+PRAGMA synchronous = OFF;
+PRAGMA cache_size = -16384;
+PRAGMA temp_store = FILE;
+CREATE TABLE attempts (attempt PRIMARY KEY, problem, problem_sha, is_wanted, license, completion, evaluation);
+CREATE TABLE refuted (problem_sha, candidate, PRIMARY KEY (problem_sha, candidate));
+CREATE TABLE sanitizing (hardware PRIMARY KEY);
+"""
+
+
 class AttemptStage:
-    """A context manager that removes the file at its end."""
+    """A file of attempts, which `close` removes."""
 
     def __init__(self, path: Path, *, takes_slower: bool = False) -> None:
-        """Create the file; with `takes_slower` a pass that is slower than the baseline is no doubt.
-
-        Raises:
-            OSError: the folder cannot be written.
-        """
+        """Create the file; with `takes_slower` a pass that is slower than the baseline is no doubt."""
         self._path = path
         self._policies: Counter[ScorePolicy] = Counter()
         self._takes_slower = takes_slower
         path.touch(exist_ok=False)
         self._base = sqlite3.connect(path)
-        self._base.execute("PRAGMA journal_mode = OFF")
-        self._base.execute("PRAGMA synchronous = OFF")
-        self._base.execute("PRAGMA cache_size = -16384")
-        self._base.execute("PRAGMA temp_store = FILE")
-        self._base.execute(
-            "CREATE TABLE attempts "
-            "(attempt PRIMARY KEY, problem, problem_sha, is_wanted, license, completion, evaluation)"
-        )
-        self._base.execute(
-            "CREATE TABLE refuted (problem_sha, candidate, PRIMARY KEY (problem_sha, candidate))"
-        )
-        self._base.execute("CREATE TABLE sanitizing (hardware PRIMARY KEY)")
+        self._base.executescript(_SCHEMA)
 
     def observe(self, attempt: Attempt) -> None:
         """Remember the facts of any attempt, used or not, that cast doubt on others."""
@@ -88,9 +84,8 @@ class AttemptStage:
 
     def problems(self) -> list[str]:
         """Ids of the problems of all attempts."""
-        return [
-            row[0] for row in self._base.execute("SELECT DISTINCT problem FROM attempts ORDER BY problem")
-        ]
+        query = "SELECT DISTINCT problem FROM attempts ORDER BY problem"
+        return [problem for (problem,) in self._base.execute(query)]
 
     def views(self, problem: str) -> list[AttemptView]:
         """A problem's attempts, in the archive's order, each with the score that counts for its candidate."""
@@ -147,12 +142,6 @@ class AttemptStage:
         """Remove the file."""
         self._base.close()
         self._path.unlink(missing_ok=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def _has(self, query: str, *values: str) -> bool:
         return self._base.execute(query, values).fetchone() is not None

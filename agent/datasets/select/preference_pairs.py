@@ -7,6 +7,7 @@ for each reason, so pairs grow linearly with attempts.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -72,7 +73,7 @@ def _fast_over_slow(examples: list[AttemptView]) -> Iterator[Pair]:
     for group in comparable.values():
         for number, rejected in enumerate(group):
             # Fastest first: the surely faster ones are at the front.
-            count = _count(group, rejected)
+            count = bisect_left(group, True, key=lambda other: not is_surely_faster(other, rejected))
             if count:
                 yield Pair(group[number % count], rejected, "faster")
 
@@ -80,15 +81,3 @@ def _fast_over_slow(examples: list[AttemptView]) -> Iterator[Pair]:
 def _measured(attempt: AttemptView) -> tuple[str, ScorePolicy]:
     """The fields two comparable speedups share."""
     return attempt.problem_sha, attempt.policy
-
-
-def _count(group: list[AttemptView], slower: AttemptView) -> int:
-    """Count the surely faster ones at the front, by bisection."""
-    least, most = 0, len(group)
-    while least < most:
-        middle = (least + most) // 2
-        if is_surely_faster(group[middle], slower):
-            least = middle + 1
-        else:
-            most = middle
-    return least

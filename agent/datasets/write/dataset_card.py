@@ -1,7 +1,6 @@
 """The dataset card: contents, selection, and the command that makes the dataset again.
 
 Its front matter declares files and columns, so that `datasets.load_dataset(FOLDER)` needs no script.
-Written here because `huggingface_hub.DatasetCard` would add eight packages to replace the YAML of 18 lines.
 """
 
 from __future__ import annotations
@@ -84,10 +83,15 @@ def card(facts: CardFacts) -> str:
     """The whole `README.md`."""
     text = (files("kernelwright.agent.datasets.write") / "card.md.j2").read_text("utf-8")
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
+    known, total = {name for name in facts.licenses if name}, facts.exported.rows.total()
     return environment.from_string(text).render(
         facts=facts,
-        title=_title(facts),
-        front_matter="\n".join(_yaml(_front_matter(facts))),
+        title=f"Kernels evaluated by kernelwright: {facts.format}",
+        license=known.pop().lower() if len(facts.licenses) == len(known) == 1 else "other",
+        size=next((name for most, name in SIZES if total < most), "n>1M"),
+        parts=[(table, splits) for table in facts.tables if (splits := _splits(facts, table))],
+        form=PARQUET if facts.settings.parquet else JSONL,
+        features=lambda table: as_yaml(table.features),
         rows=[(*key, count) for key, count in sorted(facts.exported.rows.items())],
         settings=_settings_rows(facts.settings),
         policies=sorted(facts.policies.items(), key=lambda of: (-of[1], of[0])),
@@ -97,39 +101,6 @@ def card(facts: CardFacts) -> str:
             (f"`{name}`", _type(kind), ABOUT.get(name, "")) for name, kind in table.features.items()
         ],
     )
-
-
-def _title(facts: CardFacts) -> str:
-    return f"Kernels evaluated by kernelwright: {facts.format}"
-
-
-def _front_matter(facts: CardFacts) -> dict[str, object]:
-    tables = [table for table in facts.tables if _splits(facts, table)]
-    known = {name for name in facts.licenses if name}
-    rows = facts.exported.rows.total()
-    form = PARQUET if facts.settings.parquet else JSONL
-    return {
-        "pretty_name": _title(facts),
-        "license": known.pop().lower() if len(facts.licenses) == len(known) == 1 else "other",
-        "language": ["en"],
-        "size_categories": [next((name for most, name in SIZES if rows < most), "n>1M")],
-        "task_categories": ["text-generation"],
-        "tags": ["kernelwright", "gpu-kernels", "code", facts.format],
-        "configs": [
-            {
-                "config_name": table.name,
-                "default": number == 0,
-                "data_files": [
-                    {"split": split, "path": f"{table.name}/{split}.{form}"}
-                    for split in _splits(facts, table)
-                ],
-            }
-            for number, table in enumerate(tables)
-        ],
-        "dataset_info": [
-            {"config_name": table.name, "features": as_yaml(table.features)} for table in tables
-        ],
-    }
 
 
 def _splits(facts: CardFacts, table: DatasetTable) -> list[str]:
@@ -160,24 +131,3 @@ def _table(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     lines = [heading, ["---"] * len(heading), *rows]
     cells = ([str(cell).replace("|", "\\|") for cell in line] for line in lines)
     return "\n".join(f"| {' | '.join(line)} |" for line in cells)
-
-
-def _yaml(value: object, indent: int = 0) -> list[str]:
-    """A mapping or a list in YAML's block form; single values as JSON, which is YAML too."""
-    space = " " * indent
-    lines: list[str] = []
-    items = value.items() if isinstance(value, Mapping) else [("-", item) for item in _listed(value)]
-    for name, item in items:
-        head = f"{space}- " if name == "-" else f"{space}{name}:"
-        if isinstance(item, Mapping) and name == "-":
-            first, *rest = _yaml(item, indent + 2)
-            lines += [head + first.lstrip(), *rest]
-        elif isinstance(item, Mapping | list):
-            lines += [head, *_yaml(item, indent + 2)]
-        else:
-            lines.append(f"{head.rstrip()} {json.dumps(item)}")
-    return lines
-
-
-def _listed(value: object) -> list[object]:
-    return value if isinstance(value, list) else [value]

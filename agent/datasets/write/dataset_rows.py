@@ -110,15 +110,12 @@ def attempt_row(texts: MessageTexts, facts: AttemptView, attempt: Attempt, doubt
     """Everything about one attempt."""
     line, score = attempt.completion, attempt.evaluation.score if attempt.evaluation else None
     prompt, reply = texts.prompt(attempt), texts.reply(attempt)
+    same = ("stage", "outcome", "rule", "finish_reason", "speed_of_light", "cost_usd")
     return {
         **problem_of(facts),
         **source_of(attempt),
-        "stage": score.stage.value if score else None,
+        **{name: _field(name, line, score) for name in same},
         "detail": without_folders(score.detail) if score else None,
-        "outcome": line.outcome.value,
-        "rule": line.rule,
-        "finish_reason": line.finish_reason,
-        "speed_of_light": score.speed_of_light if score else None,
         "fatal": list(score.fatal) if score else [],
         "is_cheat": facts.is_cheat,
         "doubt": doubt.value,
@@ -126,7 +123,6 @@ def attempt_row(texts: MessageTexts, facts: AttemptView, attempt: Attempt, doubt
         "counted_prompt_tokens": line.usage.prompt_tokens,
         "counted_completion_tokens": line.usage.completion_tokens,
         "counted_reasoning_tokens": line.usage.reasoning_tokens,
-        "cost_usd": line.cost_usd,
         "answer_seconds": line.seconds,
         "judging_seconds": score.seconds if score else None,
         "prompt": prompt,

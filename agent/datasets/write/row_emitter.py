@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from kernelwright.agent.archive import Archive, ArchiveError
+from kernelwright.agent.archive import ArchiveError
 from kernelwright.agent.datasets.export_settings import DatasetSettings, Dedup
 from kernelwright.agent.datasets.exporter import Exported
 from kernelwright.agent.datasets.policy import NEAR_SHARE
@@ -30,7 +30,6 @@ SILENT: Final = "no answer beside its thoughts"
 class RowEmitter:
     """One export while its rows are written; a format's `write_rows` is called once a problem."""
 
-    archive: Archive
     format: DatasetExporter
     settings: DatasetSettings
     stage: AttemptStage
@@ -40,11 +39,7 @@ class RowEmitter:
     exported: Exported
 
     def emit(self) -> None:
-        """Write every row; an attempt whose texts are missing or damaged is in none.
-
-        Raises:
-            OSError: a file cannot be written.
-        """
+        """Write every row; an attempt whose texts are missing or damaged is in none."""
         for problem in self.stage.problems():
             facts = self.stage.views(problem)
             damaged = self._damaged(facts)

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from kernelwright.agent.datasets.policy import PARQUET_ROWS
 from kernelwright.agent.datasets.write.columns import DatasetTable, Feature, Row
@@ -19,14 +19,8 @@ JSONL: Final = "jsonl"
 PARQUET: Final = "parquet"
 
 
-class _RowFile(Protocol):
-    def write(self, row: Row) -> None: ...
-
-    def close(self) -> None: ...
-
-
 class RowFiles:
-    """The files of a dataset, one for each table, split and form; a context manager."""
+    """The files of a dataset, one for each table, split and form."""
 
     def __init__(
         self,
@@ -44,8 +38,8 @@ class RowFiles:
         self._counts = counts
         self._folder = folder
         self._tables = {table.name: table for table in tables}
-        self._forms = (JSONL, PARQUET) if parquet else (JSONL,)
-        self._open: dict[tuple[str, str], list[_RowFile]] = {}
+        self._parquet = parquet
+        self._open: dict[tuple[str, str], tuple[TextIO, _Parquet | None]] = {}
         if parquet:
             need_pyarrow()
 
@@ -59,38 +53,25 @@ class RowFiles:
         features = self._tables[table].features
         if row.keys() != features.keys():
             raise ValueError(f"columns of {table}: {sorted(row.keys() ^ features.keys())} differ")
-        files = self._open.get((table, split))
-        if files is None:
+        if (table, split) not in self._open:
             place = self._folder / table
             place.mkdir(exist_ok=True, parents=True)
-            files = self._open[table, split] = [
-                _JsonLines(place / f"{split}.{JSONL}")
-                if form == JSONL
-                else _Parquet(place / f"{split}.{PARQUET}", features)
-                for form in self._forms
-            ]
-        for file in files:
-            file.write(row)
+            self._open[table, split] = (
+                (place / f"{split}.{JSONL}").open("x", encoding="utf-8", newline="\n"),
+                _Parquet(place / f"{split}.{PARQUET}", features) if self._parquet else None,
+            )
+        lines, parquet = self._open[table, split]
+        lines.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
+        if parquet:
+            parquet.write(row)
         self._counts[table, split] += 1
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        for files in self._open.values():
-            for file in files:
-                file.close()
-
-
-class _JsonLines:
-    def __init__(self, path: Path) -> None:
-        self._file: TextIO = path.open("x", encoding="utf-8", newline="\n")
-
-    def write(self, row: Row) -> None:
-        self._file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
-
     def close(self) -> None:
-        self._file.close()
+        """Write what waits, and close every file."""
+        for lines, parquet in self._open.values():
+            lines.close()
+            if parquet:
+                parquet.close()
 
 
 class _Parquet:

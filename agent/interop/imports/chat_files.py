@@ -8,13 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Final
 
 from kernelwright.agent.interop.imports.imported_reply import ImportedReply, OnSkip
+from kernelwright.agent.providers.chat_stream import as_fields, as_text, read_message, read_usage
 from kernelwright.agent.records.messages import Message, Usage
-
-MOST_TOKENS: Final = 1 << 40
-"""Counts above it are no counts."""
 
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 
@@ -66,21 +63,21 @@ def _parse(text: str) -> object:
 
 
 def _why_empty(value: Mapping[str, object]) -> str:
-    response = _mapping(value.get("response")) or {}
-    body = _mapping(response.get("body")) or response
-    error = _mapping(value.get("error")) or _mapping(body.get("error"))
+    response = as_fields(value.get("response")) or {}
+    body = as_fields(response.get("body")) or response
+    error = as_fields(value.get("error")) or as_fields(body.get("error"))
     status = response.get("status_code")
     if error is None and not (isinstance(status, int) and status >= 400):
         return "holds no reply; expected `choices`, `response`, or `messages` that end with one"
-    said = " ".join(_text((error or {}).get("message")).split())[:200]
+    said = " ".join(as_text((error or {}).get("message")).split())[:200]
     told = ": ".join(part for part in (str(status or ""), said) if part)
     return f"is of a request that failed ({told or 'it does not say why'})"
 
 
 def _read_object(value: Mapping[str, object], origin: str) -> Iterator[ImportedReply]:
-    request = _mapping(value.get("request")) or _mapping(value.get("body")) or value
-    response = _mapping(value.get("response")) or value
-    response = _mapping(response.get("body")) or response
+    request = as_fields(value.get("request")) or as_fields(value.get("body")) or value
+    response = as_fields(value.get("response")) or value
+    response = as_fields(response.get("body")) or response
     messages = _messages(request.get("messages") or request.get("prompt"))
     choices = response.get("choices")
     if isinstance(choices, list):
@@ -110,33 +107,29 @@ def _read_choice(
     messages: tuple[Message, ...],
     origin: str,
 ) -> ImportedReply:
-    message = _mapping(choice.get("message")) or {}
-    text = message.get("content", choice.get("text"))
+    message = as_fields(choice.get("message")) or {}
+    text, reasoning = read_message({"content": choice.get("text"), **message})
     return ImportedReply(
         origin=origin,
-        text=_text(text),
-        reasoning=_reasoning(message),
+        text=text,
+        reasoning=reasoning,
         messages=messages,
-        finish_reason=_text(choice.get("finish_reason")),
-        usage=_usage(_mapping(response.get("usage")) or {}),
-        response_id=_text(response.get("id")),
+        finish_reason=as_text(choice.get("finish_reason")),
+        usage=read_usage(response.get("usage")) or Usage(),
+        response_id=as_text(response.get("id")),
         generated_at=_time(response.get("created")),
         **_labels(value, response),
     )
 
 
-def _reasoning(message: Mapping[str, object]) -> str:
-    return _text(message.get("reasoning_content") or message.get("reasoning"))
-
-
 def _last_reasoning(messages: object) -> str:
     if not isinstance(messages, list):
         return ""
-    return _reasoning(next((item for item in reversed(messages) if _role(item) == "assistant"), {}))
+    return read_message(next((item for item in reversed(messages) if _role(item) == "assistant"), {}))[1]
 
 
 def _labels(value: Mapping[str, object], response: Mapping[str, object]) -> dict[str, str | None]:
-    metadata = _mapping(value.get("metadata")) or {}
+    metadata = as_fields(value.get("metadata")) or {}
 
     def named(*names: str) -> str | None:
         found = (place.get(name) for name in names for place in (value, metadata))
@@ -170,35 +163,12 @@ def _messages(value: object) -> tuple[Message, ...]:
     for item in value:
         role = _role(item)
         if role is not None:
-            found.append(Message.model_validate({"role": role, "content": _text(item.get("content"))}))
+            found.append(Message.model_validate({"role": role, "content": read_message(item)[0]}))
     return tuple(found)
 
 
 def _role(item: object) -> str | None:
     return ROLES.get(str(item.get("role"))) if isinstance(item, dict) else None
-
-
-def _usage(usage: Mapping[str, object]) -> Usage:
-    details = _mapping(usage.get("completion_tokens_details")) or {}
-
-    def count(place: Mapping[str, object], name: str) -> int:
-        number = place.get(name)
-        return number if isinstance(number, int) and 0 <= number < MOST_TOKENS else 0
-
-    return Usage(
-        prompt_tokens=count(usage, "prompt_tokens"),
-        completion_tokens=count(usage, "completion_tokens"),
-        reasoning_tokens=count(details, "reasoning_tokens"),
-    )
-
-
-def _text(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    if not isinstance(value, list):
-        return ""
-    parts = (part.get("text") if isinstance(part, dict) else part for part in value)
-    return "".join(part for part in parts if isinstance(part, str))
 
 
 def _time(value: object) -> str | None:
@@ -209,7 +179,3 @@ def _time(value: object) -> str | None:
     except (ValueError, OverflowError, OSError):
         # No such time; some write milliseconds, and some anything at all.
         return None
-
-
-def _mapping(value: object) -> Mapping[str, object] | None:
-    return value if isinstance(value, dict) else None

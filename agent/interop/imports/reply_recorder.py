@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kernelwright.agent.archive import Archive, ExtractedReply, RunLog, begin_run
@@ -78,48 +78,35 @@ def record_replies(
         plain_build=source.plain_build,
     )
     log = begin_run(archive, plan.model_dump_json(), list(used.values()))
-    taken = [
-        RecordedReply(
-            entry.reply, entry.match, entry.extraction, entry.key.model_copy(update={"run": log.run})
-        )
-        for entry in labelled
-    ]
+    taken = [replace(entry, key=entry.key.model_copy(update={"run": log.run})) for entry in labelled]
     for entry in taken:
         log.record_completion(entry.key, _answer(entry, source))
     return log, taken
 
 
 def _label(replies: Sequence[ImportedReply], source: ReplyDefaults) -> list[RecordedReply]:
-    counts: Counter[tuple[str, str, str]] = Counter()
+    counts: Counter[AttemptKey] = Counter()
     labelled = []
     for reply in replies:
         match = _match(reply, source)
         extraction = _extract(reply)
-        place = (
-            match.problem if match else reply.problem or UNKNOWN,
-            _backend(reply, extraction, source),
-            reply.model or source.model or UNKNOWN,
-        )
-        problem, backend, model = place
-        key = AttemptKey(
+        first = AttemptKey(
             run="",
-            problem=problem,
-            backend=backend,
-            model=model,
+            problem=match.problem if match else reply.problem or UNKNOWN,
+            backend=_backend(reply, extraction, source),
+            model=reply.model or source.model or UNKNOWN,
             strategy=Imported().name,
-            sample=counts[place],
+            sample=0,
         )
-        counts[place] += 1
+        key = first.model_copy(update={"sample": counts[first]})
+        counts[first] += 1
         labelled.append(RecordedReply(reply, match, extraction, key))
     return labelled
 
 
 def _match(reply: ImportedReply, source: ReplyDefaults) -> ProblemMatch | None:
-    found = (
-        match_problem(reply.problem, source.problems, by_number=source.is_numbered_alike)
-        if reply.problem
-        else None
-    )
+    name, alike = reply.problem, source.is_numbered_alike
+    found = match_problem(name, source.problems, by_number=alike) if name else None
     if len(source.problems) > 1 or (found and found.certain):
         return found
     return next((ProblemMatch(problem, how="asked") for problem in source.problems), None)

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,20 +22,19 @@ from kernelwright.agent.providers.batch_api.batch_state import (
     Result,
 )
 from kernelwright.agent.providers.chat_stream import MalformedReply, read_reply
+from kernelwright.agent.providers.client_pool import Clients
 from kernelwright.agent.providers.completion_cache import request_key
-from kernelwright.agent.providers.endpoint import Endpoint
-from kernelwright.agent.providers.openai_chat import chat_body
+from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy
+from kernelwright.agent.providers.openai_chat import OTHER_BOUND, chat_body, completion_of
 from kernelwright.agent.providers.prices import PriceTable
-from kernelwright.agent.providers.provider_errors import RETRIED, diagnose, failures
-from kernelwright.agent.records.messages import Completion, CompletionRequest, ProviderError, Usage
+from kernelwright.agent.providers.provider_errors import RETRIED
+from kernelwright.agent.records.messages import CompletionRequest, ProviderError
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
     from openai.types import Batch
 
 METADATA: Final = "kernelwright"
-OTHER_BOUND: Final = "max_completion_tokens"
-"""Name of `max_tokens` for OpenAI's reasoning models, which refuse the other."""
 _ENDED: Final = frozenset({"completed", "expired", "cancelled", "failed"})
 _LATER: Final = frozenset({"token_limit_exceeded", "rate_limit_exceeded"})
 """Codes of batches that failed as a whole, but may be created again later."""
@@ -63,10 +60,8 @@ class BatchProgress:
     requests: int
     answered: int
     failed: int
-    running: int
-    """Batches under way."""
     statuses: tuple[str, ...]
-    """The endpoint's status of each."""
+    """The endpoint's status of each batch under way."""
 
     @property
     def is_done(self) -> bool:
@@ -86,11 +81,11 @@ class BatchJobs:
         prices: PriceTable = PriceTable(),  # noqa: B008 (frozen)
         key: Callable[[CompletionRequest], str] | None = None,
     ) -> None:
-        self._key = key or self._key_of_content
+        self._key = key or (lambda request: request_key(request, endpoint.name)[:40])
         self._endpoint = endpoint
         self._limits = limits
         self._prices = prices
-        self._client: AsyncOpenAI | None = None
+        self._clients = Clients(endpoint, RetryPolicy(), sdk_retries=limits.max_retries)
         try:
             self._state = BatchFolder(folder)
         except (OSError, ValueError) as error:
@@ -113,14 +108,13 @@ class BatchJobs:
     @property
     def progress(self) -> BatchProgress:
         """Progress as last seen."""
-        results = self._state.results.values()
-        running = [one for one in self._state.batches.values() if one.stage is BatchStage.RUNNING]
+        answered = sum(result.completion is not None for result in self._state.results.values())
+        batches = self._state.batches.values()
         return BatchProgress(
             requests=len(self._state.requests),
-            answered=sum(result.completion is not None for result in results),
-            failed=sum(result.completion is None for result in results),
-            running=len(running),
-            statuses=tuple(batch.status for batch in running),
+            answered=answered,
+            failed=len(self._state.results) - answered,
+            statuses=tuple(batch.status for batch in batches if batch.stage is BatchStage.RUNNING),
         )
 
     async def advance(self) -> BatchProgress:
@@ -140,12 +134,7 @@ class BatchJobs:
 
     async def close(self) -> None:
         """Release connections; what was submitted stays submitted."""
-        if self._client is not None:
-            await self._client.close()
-            self._client = None
-
-    def _key_of_content(self, request: CompletionRequest) -> str:
-        return request_key(request, self._endpoint.name)[:40]
+        await self._clients.close()
 
     def _plan(self) -> None:
         part: list[str] = []
@@ -159,18 +148,17 @@ class BatchJobs:
             length = len(self._line(key, self._bound(key)))
             full = len(part) >= self._limits.max_requests or size + length > self._limits.max_bytes
             other_model = part and self._model(part[0]) != self._model(key)
-            if part and (full or other_model):
+            if full or other_model:
                 self._put(part)
                 part, size = [], 0
             part.append(key)
             size += length
         self._state.add_results(tired)
-        if part:
-            self._put(part)
+        self._put(part)
 
     def _put(self, part: list[str]) -> None:
-        entry = BatchEntry(name=uuid.uuid4().hex, keys=tuple(part), bound=self._bound(part[0]))
-        self._state.put(entry)
+        if part:
+            self._state.put(BatchEntry(name=uuid.uuid4().hex, keys=tuple(part), bound=self._bound(part[0])))
 
     def _model(self, key: str) -> str:
         return self._state.requests[key].model
@@ -188,7 +176,7 @@ class BatchJobs:
         return json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
     async def _create(self, batch: BatchEntry) -> BatchEntry:
-        async with self._talking() as client:
+        with self._clients.lease_once() as client:
             if batch.stage is BatchStage.CREATING:
                 lost = await self._find(client, batch.name)
                 if lost is not None:
@@ -218,7 +206,7 @@ class BatchJobs:
         return self._state.put(batch.model_copy(update=known))
 
     async def _look_after(self, batch: BatchEntry) -> None:
-        async with self._talking() as client:
+        with self._clients.lease_once() as client:
             now = await client.batches.retrieve(batch.batch_id)
             batch = self._running(batch, now)
             if batch.status not in _ENDED:
@@ -260,48 +248,15 @@ class BatchJobs:
         status = response.get("status_code", 0)
         if status == 200:
             try:
-                return Result(key=key, completion=self._completion(key, response.get("body")))
+                reply = read_reply(response.get("body"))
             except MalformedReply:
                 return None
+            request = self._state.requests[key]
+            completion = completion_of(request, reply, self._endpoint, self._prices, batch=True)
+            return Result(key=key, completion=completion)
         if 400 <= status < 500 and status not in RETRIED:
             return Result(key=key, error=f"the request was refused ({status}): {_said(answer)}")
         return None
-
-    def _completion(self, key: str, body: object) -> Completion:
-        request, reply = self._state.requests[key], read_reply(body)
-        usage = reply.usage or Usage()
-        price = self._prices.find(reply.model, request.model, url=self._endpoint.base_url)
-        return Completion(
-            provider=self._endpoint.name,
-            model=reply.model or request.model,
-            text=reply.text,
-            reasoning=reply.reasoning,
-            finish_reason=reply.finish_reason,
-            usage=usage,
-            cost_usd=None if price is None else float(price.cost_usd(usage, batch=True)),
-            seconds=0.0,
-            response_id=reply.response_id,
-            completed_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
-
-    @asynccontextmanager
-    async def _talking(self) -> AsyncIterator[AsyncOpenAI]:
-        import openai
-
-        if self._client is None:
-            self._client = openai.AsyncOpenAI(
-                api_key=self._endpoint.api_key or "none",
-                base_url=self._endpoint.base_url,
-                max_retries=self._limits.max_retries,
-                http_client=openai.DefaultAsyncHttpxClient(trust_env=False)
-                if self._endpoint.is_local
-                else None,
-            )
-        try:
-            yield self._client
-        except failures() as error:
-            trouble = diagnose(error, self._endpoint, "")
-            raise ProviderError(trouble.message, fatal=trouble.fatal) from error
 
 
 def _said(answer: Mapping[str, Any]) -> str:  # Any: JSON

@@ -9,9 +9,11 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Final, Self
 
 from kernelwright.agent.providers.policy import LARGEST_REQUEST
+
+_HOST: Final = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +62,10 @@ class HttpFailure(Exception):
 
 
 class LoopbackServer:
-    """Answers requests with a function, each connection in a thread of its own."""
+    """Answers requests with a function, each connection in a thread of its own; a context manager."""
 
-    def __init__(self, answer: Callable[[HttpRequest], HttpResponse], *, host: str, port: int) -> None:
+    def __init__(self, answer: Callable[[HttpRequest], HttpResponse], *, port: int = 0) -> None:
         self._answer = answer
-        self._host = host
         self._port = port
         self._server: _Server | None = None
 
@@ -72,7 +73,7 @@ class LoopbackServer:
     def url(self) -> str:
         """Its address; the port is known once it has started."""
         port = self._server.server_address[1] if self._server else self._port
-        return f"http://{self._host}:{port}"
+        return f"http://{_HOST}:{port}"
 
     def start(self) -> None:
         """Listen.
@@ -81,17 +82,24 @@ class LoopbackServer:
             OSError: the address is taken.
         """
         if self._server is None:
-            self._server = _Server((self._host, self._port), _Handler)
+            self._server = _Server((_HOST, self._port), _Handler)
             self._server.answer = self._answer
             threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def stop(self) -> None:
-        """Stop listening and close every connection."""
+        """Stop listening and close every connection; safe to call twice."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
             self._server.close_connections()
             self._server = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
 
 
 class _Server(ThreadingHTTPServer):
@@ -136,16 +144,10 @@ class _Handler(BaseHTTPRequestHandler):
     wbufsize = 1 << 16
     server: _Server
 
-    def do_GET(self) -> None:
-        self._serve()
-
-    def do_POST(self) -> None:
-        self._serve()
-
     def log_message(self, format: str, *args: Any) -> None:  # Any: as the standard library has it
         """Requests are not logged: the client's records say more."""
 
-    def _serve(self) -> None:
+    def do_GET(self) -> None:
         try:
             answer = self.server.answer(self._question())
         except HttpFailure as failure:
@@ -154,7 +156,12 @@ class _Handler(BaseHTTPRequestHandler):
         if answer.events is None:
             self._send(200, json.dumps(answer.body).encode(), {})
         else:
-            self._stream(answer.events)
+            events = "".join(f"data: {event}\n\n" for event in answer.events)
+            headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
+            self._send(200, events.encode(), headers)
+
+    def do_POST(self) -> None:
+        self.do_GET()
 
     def _question(self) -> HttpRequest:
         length = self.headers.get("Content-Length", "0")
@@ -169,9 +176,7 @@ class _Handler(BaseHTTPRequestHandler):
         )
 
     def _fail(self, failure: HttpFailure) -> None:
-        kind = {401: "authentication_error", 429: "rate_limit_error"}.get(
-            failure.status, "invalid_request_error"
-        )
+        kind = "rate_limit_error" if failure.status == 429 else "invalid_request_error"
         error = {"message": str(failure), "type": kind, "param": None, "code": failure.code}
         headers = {} if failure.retry_after_s is None else {"Retry-After": str(failure.retry_after_s)}
         self._send(failure.status, json.dumps({"error": error}).encode(), headers)
@@ -183,14 +188,3 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-
-    def _stream(self, events: tuple[str, ...]) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Cache-Control", "no-cache")
-        self.send_header("Transfer-Encoding", "chunked")
-        self.end_headers()
-        for event in events:
-            data = f"data: {event}\n\n".encode()
-            self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
-        self.wfile.write(b"0\r\n\r\n")

@@ -1,4 +1,4 @@
-"""The files a replay server answers from: where a turn lies, and what it says.
+"""The files a replay server answers from: where a turn lies, what it says, and the client that writes them.
 
     <folder>/<problem id or name>/<backend>/NN.md               sample 0, turn NN
     <folder>/<problem id or name>/<backend>/sample-<k>/NN.md    sample k
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kernelwright.agent.records.messages import CompletionRequest
+from kernelwright.agent.records.messages import Completion, CompletionRequest, Provider
 from kernelwright.evaluator import write_whole
 
 HANDWRITTEN: Final = "handwritten"
@@ -42,12 +42,8 @@ def parse_recording(content: str) -> Recording:
     if head is None:
         return Recording(text=content)
     fields = {name: _value(line, block) for name, line, block in _FIELD.findall(head.group(1))}
-    return Recording(
-        text=content[head.end() :],
-        reasoning=fields.get("reasoning", ""),
-        finish_reason=fields.get("finish_reason", "stop"),
-        label=fields.get("label", HANDWRITTEN),
-    )
+    known = {name: fields[name] for name in ("reasoning", "finish_reason", "label") if name in fields}
+    return Recording(text=content[head.end() :], **known)
 
 
 def format_recording(recording: Recording) -> str:
@@ -60,22 +56,37 @@ def format_recording(recording: Recording) -> str:
 
 
 def read_recording(path: Path) -> Recording:
-    """Read one file, newlines as they are.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """Read one file, newlines as they are."""
     return parse_recording(path.read_bytes().decode("utf-8", "replace"))
 
 
 def write_recording(path: Path, recording: Recording) -> None:
-    """Write one file, whole or not at all; lone surrogates, which no UTF-8 file can hold, become `?`.
-
-    Raises:
-        OSError: the disk is full or the folder not writable.
-    """
+    """Write one file, whole or not at all; lone surrogates, which no UTF-8 file can hold, become `?`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, format_recording(recording).encode("utf-8", "replace"))
+
+
+class RecordingProvider:
+    """Passes requests on to another provider, and writes each reply below a folder."""
+
+    def __init__(self, inner: Provider, folder: Path) -> None:
+        self.name = inner.name
+        self._inner = inner
+        self._folder = folder
+
+    async def complete(self, request: CompletionRequest) -> Completion:
+        completion = await self._inner.complete(request)
+        recording = Recording(
+            text=completion.text,
+            reasoning=completion.reasoning,
+            finish_reason=safe_name(completion.finish_reason),
+            label=safe_name(completion.model),
+        )
+        write_recording(recording_path(self._folder, request), recording)
+        return completion
+
+    async def close(self) -> None:
+        await self._inner.close()
 
 
 def recording_path(folder: Path, request: CompletionRequest) -> Path:
@@ -116,7 +127,7 @@ def safe_name(name: str) -> str:
 
 def _samples(base: Path) -> list[list[Path]]:
     found = {
-        int(match[1]): _turns(path) for path in _children(base) if (match := _SAMPLE.fullmatch(path.name))
+        int(match[1]): _turns(path) for path in base.glob("*") if (match := _SAMPLE.fullmatch(path.name))
     }
     own = _turns(base)
     if own:
@@ -125,12 +136,8 @@ def _samples(base: Path) -> list[list[Path]]:
 
 
 def _turns(base: Path) -> list[Path]:
-    found = {int(match[1]): path for path in _children(base) if (match := _TURN.fullmatch(path.name))}
+    found = {int(match[1]): path for path in base.glob("*") if (match := _TURN.fullmatch(path.name))}
     return [found[turn] for turn in sorted(found)]
-
-
-def _children(base: Path) -> list[Path]:
-    return list(base.iterdir()) if base.is_dir() else []
 
 
 def _value(line: str, block: str) -> str:

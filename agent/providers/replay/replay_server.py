@@ -33,7 +33,7 @@ from kernelwright.agent.providers.replay.recordings import (
     read_recording,
     recorded_problems,
 )
-from kernelwright.agent.records.tokens import estimate_tokens
+from kernelwright.agent.records.tokens import estimate_usage
 from kernelwright.evaluator import sha256_text
 
 MODEL: Final = f"replay-{HANDWRITTEN}"
@@ -41,61 +41,24 @@ MODEL: Final = f"replay-{HANDWRITTEN}"
 _BACKEND: Final = re.compile(r"^\W*backend\W+(\w+)", re.IGNORECASE | re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Turn:
-    problem: str
-    backend: str
-    sample: int
-    turn: int
-
-
-class ReplayServer:
+class ReplayServer(LoopbackServer):
     """Serves a folder of recordings; use it as a context manager, or `start` and `stop`."""
 
     def __init__(
-        self,
-        folder: Path,
-        *,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        key: str | None = None,
-        delay_s: float = 0.0,
-        max_in_flight: int = 1024,
+        self, folder: Path, *, port: int = 0, delay_s: float = 0.0, max_in_flight: int = 1024
     ) -> None:
-        """With `key` other keys are refused; `delay_s` passes before every reply, as if a model thought."""
+        """`delay_s` passes before every reply, as if a model thought."""
+        super().__init__(self._respond, port=port)
         self._folder = folder
-        self._key = key
         self._delay_s = delay_s
         self._free = threading.BoundedSemaphore(max_in_flight)
-        self._server = LoopbackServer(self._answer, host=host, port=port)
 
     @property
     def base_url(self) -> str:
         """The base URL for OpenAI clients."""
-        return f"{self._server.url}/v1"
+        return f"{self.url}/v1"
 
-    def start(self) -> None:
-        """HttpResponse from now on, in threads of its own.
-
-        Raises:
-            OSError: the address is taken.
-        """
-        self._server.start()
-
-    def stop(self) -> None:
-        """Close every connection; safe to call twice."""
-        self._server.stop()
-
-    def __enter__(self) -> ReplayServer:
-        self.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.stop()
-
-    def _answer(self, question: HttpRequest) -> HttpResponse:
-        if self._key is not None and question.headers.get("authorization") != f"Bearer {self._key}":
-            raise HttpFailure(401, "incorrect API key", code="invalid_api_key")
+    def _respond(self, question: HttpRequest) -> HttpResponse:
         match question.method, question.path.rstrip("/"):
             case "GET", "/v1/models":
                 models = [
@@ -126,21 +89,29 @@ class ReplayServer:
         if not body.get("stream"):
             return HttpResponse(body=reply.whole())
         options = body.get("stream_options")
-        return HttpResponse(
-            events=reply.chunks(
-                with_usage=isinstance(options, Mapping) and bool(options.get("include_usage"))
-            )
-        )
+        with_usage = isinstance(options, Mapping) and bool(options.get("include_usage"))
+        return HttpResponse(events=reply.chunks(with_usage=with_usage))
 
     def _find(self, headers: Mapping[str, str], messages: tuple[_Message, ...]) -> Recording:
-        turn = self._asked(headers, messages)
+        prompt = "\n".join(message.content for message in messages if message.role != "assistant")
+        problem = unquote(headers.get("x-kernelwright-problem", "")) or self._problem_in(prompt)
+        backend = unquote(headers.get("x-kernelwright-backend", ""))
+        if not backend:
+            found = _BACKEND.search(prompt)
+            backend = found[1] if found else "cuda"
         path = find_recording(
-            self._folder, problem=turn.problem, backend=turn.backend, sample=turn.sample, turn=turn.turn
+            self._folder,
+            problem=problem,
+            backend=backend,
+            sample=_number(headers.get("x-kernelwright-sample"), 0),
+            turn=_number(
+                headers.get("x-kernelwright-turn"), sum(message.role == "assistant" for message in messages)
+            ),
         )
         if path is None:
             raise HttpFailure(
                 404,
-                f"no recording for problem {turn.problem!r} with backend {turn.backend!r} "
+                f"no recording for problem {problem!r} with backend {backend!r} "
                 f"in {self._folder.name}; choose a recorded problem, or use a live model",
                 code="recording_not_found",
             )
@@ -151,25 +122,11 @@ class ReplayServer:
                 500, f"cannot read a recording: {error}", code="recording_unreadable"
             ) from error
 
-    def _asked(self, headers: Mapping[str, str], messages: tuple[_Message, ...]) -> _Turn:
-        prompt = "\n".join(message.content for message in messages if message.role != "assistant")
-        problem = unquote(headers.get("x-kernelwright-problem", ""))
-        if not problem:
-            known = recorded_problems(self._folder)
-            named = [name for name in known if name in prompt]
-            named += [name for name in known if name.rpartition("/")[2] in prompt]
-            problem = named[0] if named else "unnamed"
-        backend = unquote(headers.get("x-kernelwright-backend", ""))
-        if not backend:
-            found = _BACKEND.search(prompt)
-            backend = found[1] if found else "cuda"
-        turns = sum(message.role == "assistant" for message in messages)
-        return _Turn(
-            problem=problem,
-            backend=backend,
-            sample=_number(headers.get("x-kernelwright-sample"), 0),
-            turn=_number(headers.get("x-kernelwright-turn"), turns),
-        )
+    def _problem_in(self, prompt: str) -> str:
+        known = recorded_problems(self._folder)
+        named = [name for name in known if name in prompt]
+        named += [name for name in known if name.rpartition("/")[2] in prompt]
+        return named[0] if named else "unnamed"
 
     @cached_property
     def _models(self) -> tuple[str, ...]:
@@ -194,14 +151,13 @@ class _Reply:
             "created": int(time.time()),
             "model": f"replay-{recording.label}",
         }
-        prompt = sum(estimate_tokens(message.content) for message in messages)
-        reasoning = estimate_tokens(recording.reasoning)
-        completion = estimate_tokens(recording.text) + reasoning
+        prompt = (message.content for message in messages)
+        usage = estimate_usage(prompt, recording.text, recording.reasoning)
         self._usage = {
-            "prompt_tokens": prompt,
-            "completion_tokens": completion,
-            "total_tokens": prompt + completion,
-            "completion_tokens_details": {"reasoning_tokens": reasoning},
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+            "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+            "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         }
 
     def whole(self) -> dict[str, object]:
@@ -215,12 +171,12 @@ class _Reply:
         deltas: list[dict[str, object]] = [{"role": "assistant", "content": ""}]
         deltas += [{"reasoning_content": piece} for piece in _pieces(self._recording.reasoning)]
         deltas += [{"content": piece} for piece in _pieces(self._recording.text)]
-        ends: list[str | None] = [*(None for _ in deltas), self._recording.finish_reason]
-        base = {**self._base, "object": "chat.completion.chunk"}
-        events: list[dict[str, object]] = [
-            {**base, "choices": [{"index": 0, "delta": delta, "finish_reason": end}]}
-            for delta, end in zip([*deltas, {}], ends, strict=True)
+        choices: list[dict[str, object]] = [
+            {"index": 0, "delta": delta, "finish_reason": None} for delta in deltas
         ]
+        choices.append({"index": 0, "delta": {}, "finish_reason": self._recording.finish_reason})
+        base = {**self._base, "object": "chat.completion.chunk"}
+        events: list[dict[str, object]] = [{**base, "choices": [choice]} for choice in choices]
         if with_usage:
             events.append({**base, "choices": [], "usage": self._usage})
         return (*(json.dumps(event) for event in events), "[DONE]")

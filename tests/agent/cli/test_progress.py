@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from kernelwright.agent.cli.terminal.progress import ProgressView
-from kernelwright.agent.providers.provider_state import ProviderState, Retrying
+from kernelwright.agent.providers.rate_limits import ProviderState, Retrying
 from kernelwright.agent.records.attempt_log import AttemptKey
 from kernelwright.agent.records.messages import Usage
 from kernelwright.agent.runner import events

@@ -41,9 +41,5 @@ def wait_for(condition: Callable[[], object]) -> None:
 @contextmanager
 def answering(answer: Callable[[HttpRequest], HttpResponse]) -> Iterator[str]:
     """The address of a server."""
-    server = LoopbackServer(answer, host="127.0.0.1", port=0)
-    server.start()
-    try:
+    with LoopbackServer(answer) as server:
         yield server.url
-    finally:
-        server.stop()

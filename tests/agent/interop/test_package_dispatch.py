@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelwright.agent.interop.package_writer import PackageName, write_package
+from kernelwright.agent.interop.package_writer import write_package
 from kernelwright.agent.workspace import Provenance, Workspace
 from kernelwright.evaluator import problem_from_source
 from kernelwright.evaluator.schema.evaluation import Verification
@@ -84,9 +84,7 @@ def run(folder: Path, make: Make, script: str, *, source: str = KERNEL, **verifi
     evaluation = make.evaluation(problem=problem, source=source)
     evaluation = evaluation.model_copy(update={"verification": verification})
     kernel = Workspace(folder).keep(source, evaluation, Provenance())
-    (name,) = write_package(
-        [kernel], {problem.sha: problem}, PackageName(name="my-kernels"), folder / "package"
-    )
+    (name,) = write_package([kernel], {problem.sha: problem}, "my-kernels", folder / "package")
     script = BEGIN.replace("NAME", repr(name)) + script if "drop_in" not in script else script
     command = [sys.executable, "-c", script.replace("NAME", repr(name))]
     done = subprocess.run(command, cwd=folder / "package", check=False, timeout=120, capture_output=True)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kernelwright.agent.interop.package_writer import PackageName, UnusablePackage, write_package
+from kernelwright.agent.interop.package_writer import write_package
+from kernelwright.agent.records.atomic_folder import UnusableExport
 from kernelwright.agent.workspace import Provenance, Workspace
 from kernelwright.evaluator import Problem, problem_from_source
 
@@ -64,10 +65,9 @@ def kept(folder: Path, make: Make, source: str) -> tuple[Kernel, Problem]:
     return Workspace(folder).keep(source, evaluation, provenance), problem
 
 
-def write(folder: Path, make: Make, source: str, **wanted: Any) -> list[str]:
+def write(folder: Path, make: Make, source: str) -> list[str]:
     kernel, problem = kept(folder, make, source)
-    name = PackageName(name="my-kernels", **wanted)
-    return write_package([kernel], {problem.sha: problem}, name, folder / "package")
+    return write_package([kernel], {problem.sha: problem}, "my-kernels", folder / "package")
 
 
 def test_a_package_holds_source_reference_score_and_a_test(tmp_path: Path, make: Make) -> None:
@@ -95,10 +95,10 @@ assert my_kernels.KERNELS[{name!r}]["problem"] == "level1/01_scale_add"
 
 def test_a_package_without_its_reference_or_into_a_full_folder_is_refused(tmp_path: Path, make: Make) -> None:
     kernel, problem = kept(tmp_path, make, "class ModelNew: ...\n")
-    with pytest.raises(UnusablePackage, match="the reference of kernel"):
-        write_package([kernel], {}, PackageName(name="a"), tmp_path / "package")
-    with pytest.raises(UnusablePackage, match="not empty"):
-        write_package([kernel], {problem.sha: problem}, PackageName(name="a"), tmp_path)
+    with pytest.raises(UnusableExport, match="the reference of kernel"):
+        write_package([kernel], {}, "a", tmp_path / "package")
+    with pytest.raises(UnusableExport, match="not empty"):
+        write_package([kernel], {problem.sha: problem}, "a", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -120,8 +120,8 @@ def test_a_name_that_cannot_be_imported_or_hides_another_is_refused(
     tmp_path: Path, make: Make, name: str, words: str
 ) -> None:
     kernel, problem = kept(tmp_path, make, "class ModelNew: ...\n")
-    with pytest.raises(UnusablePackage, match=words):
-        write_package([kernel], {problem.sha: problem}, PackageName(name=name), tmp_path / "package")
+    with pytest.raises(UnusableExport, match=words):
+        write_package([kernel], {problem.sha: problem}, name, tmp_path / "package")
     assert not (tmp_path / "package").exists()
 
 
@@ -134,7 +134,7 @@ def test_a_problem_whose_name_is_code_runs_nothing_in_a_package(tmp_path: Path, 
     kernel = Workspace(tmp_path).keep(source, made, Provenance(model="a\n| b | <img> |"))
     record = kernel.record.model_copy(update={"problem": hostile, "problem_sha": evaluation.problem_sha})
     kernel = replace(kernel, record=record)
-    (name,) = write_package([kernel], {problem.sha: problem}, PackageName(name="a-b"), tmp_path / "package")
+    (name,) = write_package([kernel], {problem.sha: problem}, "a-b", tmp_path / "package")
     assert len(name) < 100
     script = f"import a_b; assert a_b.load({name!r}, trust=True).__name__ == 'ModelNew'"
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path / "package", check=True, timeout=60)
@@ -154,7 +154,7 @@ def test_kernels_of_problems_with_one_last_name_are_all_there(tmp_path: Path, ma
         for problem in problems
     ]
     references = {problem.sha: problem for problem in problems}
-    made = write_package([*kernels, kernels[0]], references, PackageName(name="mine"), tmp_path / "package")
+    made = write_package([*kernels, kernels[0]], references, "mine", tmp_path / "package")
     assert len(set(made)) == 3
     for name, problem in zip(made, problems, strict=True):
         assert (tmp_path / "package" / "mine" / name / "reference.py").read_text() == problem.source
@@ -171,7 +171,7 @@ def test_scores_of_two_policies_share_no_table_and_a_contended_one_is_marked(
         place.keep(source, make.evaluation(problem=problem, source=source, **change), Provenance())
         for source, change in zip(sources, changes, strict=True)
     ]
-    write_package(kernels, {problem.sha: problem}, PackageName(name="mine"), tmp_path / "package")
+    write_package(kernels, {problem.sha: problem}, "mine", tmp_path / "package")
     text = (tmp_path / "package" / "README.md").read_text()
     first, other = text.split("Policy ")[1:]
     assert "Test CPU" in first and "4.00×‡" in first and first.count("\n| scale") == 0

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kernelwright.agent.prompting.hardware_facts import find_target, read_targets, this_cpu, this_machine
 from kernelwright.agent.prompting.prompts import installed_prompts
-from kernelwright.evaluator import ConfigError, Math
+from kernelwright.evaluator import ConfigError, Math, gpus
 
 PROMPTS = installed_prompts()
 
@@ -46,21 +47,32 @@ def test_this_processor_is_described() -> None:
     assert cpu.memory_gb and cpu.name
 
 
-def smi(folder: Path, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    """What the driver said in one test is not remembered in another."""
+    gpus.cache_clear()
+    yield
+    gpus.cache_clear()
+
+
+def smi(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, capability: str, memory: str) -> None:
     tool = folder / "nvidia-smi"
+    answer = f"0, {name}, 580.1, {capability}, GPU-1, 00000000:18:00.0, {memory}"
     tool.write_text(f"#!/bin/sh\necho '{answer}'\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    gpus.cache_clear()
 
 
 def test_the_driver_names_the_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    smi(tmp_path, monkeypatch, "NVIDIA H200, 9.0, 143771")
+    smi(tmp_path, monkeypatch, "NVIDIA H200", "9.0", "143771")
     assert this_machine("cuda", PROMPTS) == find_target("h200", PROMPTS)
-    smi(tmp_path, monkeypatch, "NVIDIA L40S, 8.9, 46068")
+    smi(tmp_path, monkeypatch, "NVIDIA L40S", "8.9", "46068")
     assert this_machine("cuda", PROMPTS).l2_mib == 96
-    smi(tmp_path, monkeypatch, "NVIDIA Something New, 13.1, 100000")
+    smi(tmp_path, monkeypatch, "NVIDIA Something New", "13.1", "100000")
     unknown = this_machine("cuda", PROMPTS)
     assert (unknown.name, unknown.architecture, unknown.peak) == ("NVIDIA Something New", "sm_131", {})
+    assert unknown.memory_gb == 104.9
 
 
 def test_without_a_gpu_the_way_out_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from kernelwright.agent.extraction.extract import Rule, extract
 from kernelwright.agent.prompting.hardware_facts import Hardware, find_target
-from kernelwright.agent.prompting.prompts import ProblemFacts, Setting, TemplatePrompts, installed_prompts
+from kernelwright.agent.prompting.prompts import Setting, TemplatePrompts, installed_prompts
 from kernelwright.agent.strategies import Exemplar, Prompts
 from kernelwright.evaluator import (
     BACKENDS,
@@ -21,7 +21,9 @@ from kernelwright.evaluator import (
     EvaluationConfig,
     Math,
     Problem,
+    ProblemSignature,
     Status,
+    TensorFacts,
 )
 from kernelwright.evaluator.schema.evaluation import (
     Attribution,
@@ -76,8 +78,13 @@ def get_init_inputs():
 ''',
     shapes={"small": {"ROWS": 64}},
 )
-FACTS = ProblemFacts(
-    inputs=("x: float32[4096, 512]",), outputs=("float32[4096]",), bytes_moved=8_404_992, flops=4_194_304
+FACTS = ProblemSignature(
+    problem=PROBLEM.id,
+    problem_sha=PROBLEM.sha,
+    inputs=(TensorFacts(name="x", dtype="float32", shape=(4096, 512)),),
+    outputs=(TensorFacts(name="", dtype="float32", shape=(4096,)),),
+    bytes_moved=8_404_992,
+    flops=4_194_304,
 )
 CODE = '''import torch
 from torch.utils.cpp_extension import load_inline
@@ -143,6 +150,11 @@ def evaluation(status: Status, stage: Stage = Stage.VERIFY, **fields: object) ->
             **fields,
         }
     )
+
+
+def build(**fields: object) -> Build:
+    known = {"name": "scale", "key": "k", "tier": "lean", "cached": False, "seconds": 3.0, "ok": False}
+    return Build.model_validate(known | fields)
 
 
 def wrong(**fields: object) -> Verification:
@@ -217,12 +229,7 @@ EVALUATIONS: dict[str, Evaluation] = {
             track="mixed", kernels=("library: ampere_sgemm_128x64_nn", "own: scale(float*, int)")
         ),
         builds=(
-            Build(
-                name="scale",
-                key="k",
-                tier="lean",
-                cached=True,
-                seconds=0,
+            build(
                 ok=True,
                 resources=(
                     KernelResources(kernel="_Z5scalePfi", registers=10, shared_bytes=2048, stack_bytes=0),
@@ -247,33 +254,10 @@ EVALUATIONS: dict[str, Evaluation] = {
         Status.COMPILE_ERROR,
         Stage.BUILD,
         detail="extension scale did not build",
-        builds=(
-            Build(
-                name="scale",
-                key="k",
-                tier="lean",
-                cached=False,
-                seconds=3.0,
-                ok=False,
-                log=LOG,
-                notes=("-arch=sm_80 was dropped: the build sets the architecture",),
-            ),
-        ),
+        builds=(build(log=LOG, notes=("-arch=sm_80 was dropped: the build sets the architecture",)),),
     ),
     "refused_flag": evaluation(
-        Status.COMPILE_ERROR,
-        Stage.BUILD,
-        builds=(
-            Build(
-                name="scale",
-                key="",
-                tier="none",
-                cached=False,
-                seconds=0,
-                ok=False,
-                log="flag -wrapper is not allowed",
-            ),
-        ),
+        Status.COMPILE_ERROR, Stage.BUILD, builds=(build(log="flag -wrapper is not allowed"),)
     ),
     "runtime_error": evaluation(
         Status.RUNTIME_ERROR, detail="TypeError: scale(): incompatible", traceback=TRACEBACK

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from contextlib import ExitStack
 
@@ -13,24 +12,23 @@ from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy
 from kernelwright.agent.providers.policy import CONNECTIONS
 from kernelwright.agent.records.messages import ProviderError
 
+pytestmark = pytest.mark.anyio
+
 
 def clients(base_url: str = "http://127.0.0.1:1/v1") -> Clients:
     return Clients(Endpoint(base_url=base_url), RetryPolicy())
 
 
-def test_no_client_has_more_in_flight_than_is_cheap_to_look_through() -> None:
-    async def scenario() -> None:
-        ours = clients()
-        with ExitStack() as stack:
-            leased = [stack.enter_context(ours.lease()) for _ in range(2 * CONNECTIONS + 1)]
-        counts = Counter(map(id, leased))
-        assert sorted(counts.values()) == [1, CONNECTIONS, CONNECTIONS]
-        with ours.lease() as again:
-            assert again is leased[0], "what is free is used before anything is opened"
-        await ours.close()
-        assert all(client.is_closed() for client in leased)
-
-    asyncio.run(scenario())
+async def test_no_client_has_more_in_flight_than_is_cheap_to_look_through() -> None:
+    ours = clients()
+    with ExitStack() as stack:
+        leased = [stack.enter_context(ours.lease()) for _ in range(2 * CONNECTIONS + 1)]
+    counts = Counter(map(id, leased))
+    assert sorted(counts.values()) == [1, CONNECTIONS, CONNECTIONS]
+    with ours.lease() as again:
+        assert again is leased[0], "what is free is used before anything is opened"
+    await ours.close()
+    assert all(client.is_closed() for client in leased)
 
 
 def test_what_is_no_url_is_said() -> None:

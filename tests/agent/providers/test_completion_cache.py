@@ -11,6 +11,8 @@ from kernelwright.agent.providers.completion_cache import CachingProvider, reque
 from kernelwright.agent.providers.fallback import Choice, FallbackProvider
 from kernelwright.agent.records.messages import Completion, CompletionRequest, Message, ProviderError
 
+pytestmark = pytest.mark.anyio
+
 
 class Counting:
     """Answers or fails, and keeps count."""
@@ -47,126 +49,96 @@ def request(prompt: str = "q", sample: int = 0, model: str = "m") -> CompletionR
     )
 
 
-def test_a_rerun_costs_nothing(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        inner = Counting()
-        first = await CachingProvider(inner, tmp_path).complete(request())
-        again = await CachingProvider(inner, tmp_path).complete(request())
-        assert len(inner.asked) == 1
-        assert (first.cached, first.cost_usd) == (False, 0.5)
-        assert again == first.model_copy(
-            update={"cached": True, "cost_usd": 0.0, "seconds": 0.0, "retries": 0}
-        )
-
-    asyncio.run(scenario())
+async def test_a_rerun_costs_nothing(tmp_path: Path) -> None:
+    inner = Counting()
+    first = await CachingProvider(inner, tmp_path).complete(request())
+    again = await CachingProvider(inner, tmp_path).complete(request())
+    assert len(inner.asked) == 1
+    assert (first.cached, first.cost_usd) == (False, 0.5)
+    assert again == first.model_copy(update={"cached": True, "cost_usd": 0.0, "seconds": 0.0, "retries": 0})
 
 
-def test_different_questions_are_different(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        inner = Counting()
-        provider = CachingProvider(inner, tmp_path)
-        for one in (request(), request("other"), request(sample=1), request(model="n")):
-            await provider.complete(one)
-        assert len(inner.asked) == 4
-        assert request_key(request(), "a") != request_key(request(), "b")
-
-    asyncio.run(scenario())
+async def test_different_questions_are_different(tmp_path: Path) -> None:
+    inner = Counting()
+    provider = CachingProvider(inner, tmp_path)
+    for one in (request(), request("other"), request(sample=1), request(model="n")):
+        await provider.complete(one)
+    assert len(inner.asked) == 4
+    assert request_key(request(), "a") != request_key(request(), "b")
 
 
-def test_equal_questions_at_one_time_are_asked_once(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        inner = Counting()
-        provider = CachingProvider(inner, tmp_path)
-        replies = await asyncio.gather(*(provider.complete(request()) for _ in range(10)))
-        assert len(inner.asked) == 1
-        assert {reply.text for reply in replies} == {"inner 1"}
-        await provider.close()
-        assert inner.closed
-
-    asyncio.run(scenario())
+async def test_equal_questions_at_one_time_are_asked_once(tmp_path: Path) -> None:
+    inner = Counting()
+    provider = CachingProvider(inner, tmp_path)
+    replies = await asyncio.gather(*(provider.complete(request()) for _ in range(10)))
+    assert len(inner.asked) == 1
+    assert {reply.text for reply in replies} == {"inner 1"}
+    await provider.close()
+    assert inner.closed
 
 
-def test_failures_are_not_remembered_and_damage_is_repaired(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        inner = Counting(error=ProviderError("down"))
-        provider = CachingProvider(inner, tmp_path)
-        with pytest.raises(ProviderError, match="down"):
-            await provider.complete(request())
-        inner.error = None
+async def test_failures_are_not_remembered_and_damage_is_repaired(tmp_path: Path) -> None:
+    inner = Counting(error=ProviderError("down"))
+    provider = CachingProvider(inner, tmp_path)
+    with pytest.raises(ProviderError, match="down"):
         await provider.complete(request())
-        (path,) = tmp_path.glob("*/*.json")
-        path.write_text('{"torn')
-        assert not (await provider.complete(request())).cached
-        assert (await provider.complete(request())).cached
-
-    asyncio.run(scenario())
-
-
-def test_the_next_provider_steps_in() -> None:
-    async def scenario() -> None:
-        broken, spare = Counting("broken", ProviderError("busy")), Counting("spare")
-        provider = FallbackProvider([Choice(broken), Choice(spare, model="spare-model")])
-        assert provider.name == "broken,spare"
-        for _ in range(2):
-            reply = await provider.complete(request())
-            assert (reply.provider, reply.model) == ("spare", "spare-model")
-        assert len(broken.asked) == 2
-        await provider.close()
-        assert broken.closed and spare.closed
-
-    asyncio.run(scenario())
+    inner.error = None
+    await provider.complete(request())
+    (path,) = tmp_path.glob("*/*.json")
+    path.write_text('{"torn')
+    assert not (await provider.complete(request())).cached
+    assert (await provider.complete(request())).cached
 
 
-def test_a_provider_that_failed_for_good_is_not_asked_again() -> None:
-    async def scenario() -> None:
-        dead, spare = Counting("dead", ProviderError("bad key", fatal=True)), Counting("spare")
-        provider = FallbackProvider([Choice(dead), Choice(spare)])
-        for _ in range(3):
-            await provider.complete(request())
-        assert len(dead.asked) == 1
-        await provider.complete(request().model_copy(update={"model": "another"}))
-        assert len(dead.asked) == 2, "another model may be known there"
-        spare.error = ProviderError("busy")
-        with pytest.raises(ProviderError, match="bad key; then busy") as caught:
-            await provider.complete(request())
-        assert not caught.value.fatal
-        spare.error = ProviderError("no credit", fatal=True)
-        with pytest.raises(ProviderError, match="bad key; then no credit") as caught:
-            await provider.complete(request())
-        assert caught.value.fatal
-
-    asyncio.run(scenario())
+async def test_the_next_provider_steps_in() -> None:
+    broken, spare = Counting("broken", ProviderError("busy")), Counting("spare")
+    provider = FallbackProvider([Choice(broken), Choice(spare, model="spare-model")])
+    assert provider.name == "broken,spare"
+    for _ in range(2):
+        reply = await provider.complete(request())
+        assert (reply.provider, reply.model) == ("spare", "spare-model")
+    assert len(broken.asked) == 2
+    await provider.close()
+    assert broken.closed and spare.closed
 
 
-def test_a_reply_that_the_same_run_paid_for_keeps_its_price(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        inner = Counting()
-        first = await CachingProvider(inner, tmp_path, run="a").complete(request())
-        assert await CachingProvider(inner, tmp_path, run="a", fresh=True).complete(request()) == first
-        assert (await CachingProvider(inner, tmp_path, run="b").complete(request())).cached
-        assert len(inner.asked) == 1
-
-    asyncio.run(scenario())
-
-
-def test_asking_afresh_replaces_what_was_remembered_and_places_are_apart(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        inner = Counting()
-        await CachingProvider(inner, tmp_path, run="a").complete(request())
-        anew = await CachingProvider(inner, tmp_path, run="b", fresh=True).complete(request())
-        assert (anew.text, anew.cached) == ("inner 2", False)
-        assert (await CachingProvider(inner, tmp_path, run="c").complete(request())).text == "inner 2"
-        elsewhere = await CachingProvider(inner, tmp_path, place="http://other").complete(request())
-        assert elsewhere.text == "inner 3"
-
-    asyncio.run(scenario())
+async def test_a_provider_that_failed_for_good_is_not_asked_again() -> None:
+    dead, spare = Counting("dead", ProviderError("bad key", fatal=True)), Counting("spare")
+    provider = FallbackProvider([Choice(dead), Choice(spare)])
+    for _ in range(3):
+        await provider.complete(request())
+    assert len(dead.asked) == 1
+    await provider.complete(request().model_copy(update={"model": "another"}))
+    assert len(dead.asked) == 2, "another model may be known there"
+    spare.error = ProviderError("busy")
+    with pytest.raises(ProviderError, match="bad key; then busy") as caught:
+        await provider.complete(request())
+    assert not caught.value.fatal
+    spare.error = ProviderError("no credit", fatal=True)
+    with pytest.raises(ProviderError, match="bad key; then no credit") as caught:
+        await provider.complete(request())
+    assert caught.value.fatal
 
 
-def test_a_reply_that_cannot_be_remembered_is_not_lost(tmp_path: Path) -> None:
+async def test_a_reply_that_the_same_run_paid_for_keeps_its_price(tmp_path: Path) -> None:
+    inner = Counting()
+    first = await CachingProvider(inner, tmp_path, run="a").complete(request())
+    assert await CachingProvider(inner, tmp_path, run="a", fresh=True).complete(request()) == first
+    assert (await CachingProvider(inner, tmp_path, run="b").complete(request())).cached
+    assert len(inner.asked) == 1
+
+
+async def test_asking_afresh_replaces_what_was_remembered_and_places_are_apart(tmp_path: Path) -> None:
+    inner = Counting()
+    await CachingProvider(inner, tmp_path, run="a").complete(request())
+    anew = await CachingProvider(inner, tmp_path, run="b", fresh=True).complete(request())
+    assert (anew.text, anew.cached) == ("inner 2", False)
+    assert (await CachingProvider(inner, tmp_path, run="c").complete(request())).text == "inner 2"
+    elsewhere = await CachingProvider(inner, tmp_path, place="http://other").complete(request())
+    assert elsewhere.text == "inner 3"
+
+
+async def test_a_reply_that_cannot_be_remembered_is_not_lost(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
-
-    async def scenario() -> None:
-        provider = CachingProvider(Counting(), tmp_path / "file")
-        assert (await provider.complete(request())).text == "inner 1"
-
-    asyncio.run(scenario())
+    provider = CachingProvider(Counting(), tmp_path / "file")
+    assert (await provider.complete(request())).text == "inner 1"

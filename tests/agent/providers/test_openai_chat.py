@@ -14,8 +14,8 @@ from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy
 from kernelwright.agent.providers.openai_chat import OpenAIProvider
 from kernelwright.agent.providers.prices import PriceTable, TablePrice
 from kernelwright.agent.providers.provider_errors import Trouble
-from kernelwright.agent.providers.provider_state import Retrying
-from kernelwright.agent.providers.rate_limits import RateLimits
+from kernelwright.agent.providers.provider_kind import ClientTerms
+from kernelwright.agent.providers.rate_limits import RateLimits, Retrying
 from kernelwright.agent.records.messages import (
     Completion,
     CompletionRequest,
@@ -27,10 +27,10 @@ from kernelwright.agent.records.messages import (
 from kernelwright.agent.runner.events import event_line
 from tests.agent.providers.scripted import OK, Script, ScriptedServer, Step, refused, troubled
 
+pytestmark = pytest.mark.anyio
+
 QUICK = RetryPolicy(timeout_s=60, connect_s=30, max_retries=6, first_wait_s=0.005, longest_wait_s=0.05)
-PRICES = PriceTable(
-    (TablePrice(("good-*",), Decimal(3), Decimal("0.3"), Decimal(15), batch=Decimal("0.5"), as_of="now"),)
-)
+PRICE = TablePrice(models=("good-*",), input=Decimal(3), cached=Decimal("0.3"), output=Decimal(15))
 
 
 def request(prompt: str = "go", **fields: object) -> CompletionRequest:
@@ -59,7 +59,9 @@ def provider(
     endpoint = Endpoint(
         name="test", base_url=server.base_url, api_key="k", key_variable="TEST_KEY", stream=stream
     )
-    return OpenAIProvider(endpoint, patience=patience, limits=limits or RateLimits(), prices=PRICES)
+    return OpenAIProvider(
+        endpoint, ClientTerms(patience=patience, limits=limits or RateLimits(), prices=PriceTable((PRICE,)))
+    )
 
 
 async def ask(
@@ -212,7 +214,8 @@ def test_an_absurd_wait_is_refused() -> None:
 def test_a_wait_is_as_long_as_the_endpoint_asks_for() -> None:
     def wait_s(retry_after_s: float | None) -> float | None:
         trouble = Trouble("no", retry=True, retry_after_s=retry_after_s)
-        return OpenAIProvider(Endpoint(base_url="http://127.0.0.1:9/v1"), patience=QUICK)._wait_s(trouble, 1)
+        terms = ClientTerms(patience=QUICK)
+        return OpenAIProvider(Endpoint(base_url="http://127.0.0.1:9/v1"), terms)._wait_s(trouble, 1)
 
     asked = wait_s(7.0)
     assert asked is not None and 7.0 < asked < 7.5
@@ -223,28 +226,21 @@ def test_a_wait_is_as_long_as_the_endpoint_asks_for() -> None:
     assert wait_s(QUICK.longest_retry_after_s + 1) is None
 
 
-def test_an_endpoint_that_is_not_there_is_named() -> None:
-    async def connect() -> ProviderError:
-        ours = OpenAIProvider(Endpoint(name="gone", base_url="http://127.0.0.1:9/v1"), patience=QUICK)
-        with pytest.raises(ProviderError) as caught:
-            await ours.complete(request())
-        await ours.close()
-        return caught.value
-
-    error = run(connect())
-    assert "cannot reach http://127.0.0.1:9/v1: connection refused; check the URL" in str(error)
-    assert error.fatal
+async def test_an_endpoint_that_is_not_there_is_named() -> None:
+    gone = Endpoint(name="gone", base_url="http://127.0.0.1:9/v1")
+    ours = OpenAIProvider(gone, ClientTerms(patience=QUICK))
+    said = "cannot reach http://127.0.0.1:9/v1: connection refused; check the URL"
+    with pytest.raises(ProviderError, match=said) as caught:
+        await ours.complete(request())
+    await ours.close()
+    assert caught.value.fatal
 
 
-def test_a_base_url_that_is_none_is_named() -> None:
-    async def connect() -> str:
-        ours = OpenAIProvider(Endpoint(base_url="nonsense"), patience=QUICK)
-        with pytest.raises(ProviderError) as caught:
-            await ours.complete(request())
-        await ours.close()
-        return str(caught.value)
-
-    assert "nonsense" in run(connect())
+async def test_a_base_url_that_is_none_is_named() -> None:
+    ours = OpenAIProvider(Endpoint(base_url="nonsense"), ClientTerms(patience=QUICK))
+    with pytest.raises(ProviderError, match="nonsense"):
+        await ours.complete(request())
+    await ours.close()
 
 
 @both
@@ -310,56 +306,49 @@ def test_an_endpoint_that_does_not_stream_is_understood() -> None:
     assert answer.text == "all at once"
 
 
-def test_a_cancelled_request_gives_its_slot_back() -> None:
-    async def scenario() -> None:
-        async with ScriptedServer(lambda body, tries: Step(delay_s=0.0 if tries else 30.0)) as server:
-            ours = provider(server, limits=RateLimits(max_concurrency=1))
-            first = asyncio.create_task(ours.complete(request()))
-            while not server.in_flight:
-                await asyncio.sleep(0.005)
-            waiting = asyncio.create_task(ours.complete(request("second")))
-            await asyncio.sleep(0)
-            assert (ours.state.in_flight, ours.state.queued) == (1, 1)
-            waiting.cancel()
-            first.cancel()
-            await asyncio.gather(first, waiting, return_exceptions=True)
-            answer = await ours.complete(request())
-            assert answer.text == OK.text
-            assert (ours.state.in_flight, ours.state.queued) == (0, 0)
-            await ours.close()
-
-    run(scenario())
+async def test_a_cancelled_request_gives_its_slot_back() -> None:
+    async with ScriptedServer(lambda body, tries: Step(delay_s=0.0 if tries else 30.0)) as server:
+        ours = provider(server, limits=RateLimits(max_concurrency=1))
+        first = asyncio.create_task(ours.complete(request()))
+        while not server.in_flight:
+            await asyncio.sleep(0.005)
+        waiting = asyncio.create_task(ours.complete(request("second")))
+        await asyncio.sleep(0)
+        assert (ours._limiter.state.in_flight, ours._limiter.state.queued) == (1, 1)
+        waiting.cancel()
+        first.cancel()
+        await asyncio.gather(first, waiting, return_exceptions=True)
+        answer = await ours.complete(request())
+        assert answer.text == OK.text
+        assert (ours._limiter.state.in_flight, ours._limiter.state.queued) == (0, 0)
+        await ours.close()
 
 
-def test_every_retry_is_told_with_its_reason() -> None:
-    async def scenario() -> None:
-        told: list[Retrying] = []
-        async with ScriptedServer(steps(refused(429, "slow down"), refused(500), OK)) as server:
-            ours = OpenAIProvider(Endpoint(base_url=server.base_url), patience=QUICK, on_retry=told.append)
-            await ours.complete(request())
-            await ours.close()
-        assert ["slow down" in told[0].message, "error 500" in told[1].message, len(told)] == [True, True, 2]
-        assert (told[0].model, told[0].state.queued, told[0].seconds > 0) == ("good-model", 0, True)
-        assert json.loads(event_line(told[0]))["event"] == "Retrying"
+async def test_every_retry_is_told_with_its_reason() -> None:
+    told: list[Retrying] = []
+    async with ScriptedServer(steps(refused(429, "slow down"), refused(500), OK)) as server:
+        ours = OpenAIProvider(
+            Endpoint(base_url=server.base_url), ClientTerms(patience=QUICK, on_retry=told.append)
+        )
+        await ours.complete(request())
+        await ours.close()
+    assert ["slow down" in told[0].message, "error 500" in told[1].message, len(told)] == [True, True, 2]
+    assert (told[0].model, told[0].state.queued, told[0].seconds > 0) == ("good-model", 0, True)
+    assert json.loads(event_line(told[0]))["event"] == "Retrying"
 
-    run(scenario())
 
+async def test_a_refused_provider_asks_less_at_once() -> None:
+    def script(body: dict[str, Any], tries: int) -> Step:
+        return refused(429) if server.in_flight >= 8 else Step(delay_s=0.3)
 
-def test_a_refused_provider_asks_less_at_once() -> None:
-    async def scenario() -> None:
-        def script(body: dict[str, Any], tries: int) -> Step:
-            return refused(429) if server.in_flight >= 8 else Step(delay_s=0.3)
-
-        async with ScriptedServer(script) as server:
-            ours = provider(
-                server, limits=RateLimits(max_concurrency=64), patience=RetryPolicy(30, 5, 60, 0.05, 0.3)
-            )
-            await asyncio.gather(*(ours.complete(request(str(number))) for number in range(64)))
-            assert ours.state.concurrency < 64
-            assert sorted(server.answered.values()) == [1] * 64
-            await ours.close()
-
-    run(scenario())
+    async with ScriptedServer(script) as server:
+        ours = provider(
+            server, limits=RateLimits(max_concurrency=64), patience=RetryPolicy(30, 5, 60, 0.05, 0.3)
+        )
+        await asyncio.gather(*(ours.complete(request(str(number))) for number in range(64)))
+        assert ours._limiter.state.concurrency < 64
+        assert sorted(server.answered.values()) == [1] * 64
+        await ours.close()
 
 
 async def storm(count: int, concurrency: int, *, stream: bool) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy
 from kernelwright.agent.providers.openai_chat import OpenAIProvider
+from kernelwright.agent.providers.provider_kind import ClientTerms
 from kernelwright.agent.records.messages import CompletionRequest, Message, ProviderError
 from tests.agent.providers.scripted import OK, ScriptedServer, Step, refused
 
@@ -21,7 +22,7 @@ def failure(step: Step, *, stream: bool = True) -> str:
     async def scenario() -> str:
         async with ScriptedServer(lambda _body, _tries: step) as server:
             endpoint = Endpoint(base_url=server.base_url, api_key=KEY, stream=stream)
-            ours = OpenAIProvider(endpoint, patience=RetryPolicy(max_retries=0))
+            ours = OpenAIProvider(endpoint, ClientTerms(patience=RetryPolicy(max_retries=0)))
             with pytest.raises(ProviderError) as caught:
                 await ours.complete(QUESTION)
             await ours.close()
@@ -55,7 +56,7 @@ def test_being_told_to_wait_for_nothing_does_not_use_up_the_tries() -> None:
         script = lambda _body, tries: refused(429, retry_after=retry_after) if tries < 3 else OK  # noqa: E731
         async with ScriptedServer(script) as server:
             endpoint = Endpoint(base_url=server.base_url)
-            ours = OpenAIProvider(endpoint, patience=RetryPolicy(first_wait_s=0.2))
+            ours = OpenAIProvider(endpoint, ClientTerms(patience=RetryPolicy(first_wait_s=0.2)))
             completion = await ours.complete(QUESTION)
             await ours.close()
         return completion.seconds

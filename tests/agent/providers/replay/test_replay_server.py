@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from kernelwright.agent.providers.endpoint import Endpoint, RetryPolicy
 from kernelwright.agent.providers.openai_chat import OpenAIProvider
-from kernelwright.agent.providers.replay.recording_provider import RecordingProvider
+from kernelwright.agent.providers.provider_kind import ClientTerms
 from kernelwright.agent.providers.replay.recordings import (
     Recording,
+    RecordingProvider,
     find_recording,
     format_recording,
     parse_recording,
@@ -108,12 +109,12 @@ def request(problem: str = "level1/01_matmul", **fields: object) -> CompletionRe
     return CompletionRequest.model_validate(given)
 
 
-def answers(
-    server: ReplayServer, *requests: CompletionRequest, stream: bool = True, key: str = "x"
-) -> list[Any]:
+def answers(server: ReplayServer, *requests: CompletionRequest, stream: bool = True) -> list[Any]:
     async def all_of_them() -> list[Any]:
-        endpoint = Endpoint(name="replay", base_url=server.base_url, api_key=key, stream=stream)
-        provider = OpenAIProvider(endpoint, patience=RetryPolicy(max_retries=2, first_wait_s=0.01))
+        endpoint = Endpoint(name="replay", base_url=server.base_url, api_key="x", stream=stream)
+        provider = OpenAIProvider(
+            endpoint, ClientTerms(patience=RetryPolicy(max_retries=2, first_wait_s=0.01))
+        )
         try:
             asked: list[Coroutine[Any, Any, Completion]] = [provider.complete(one) for one in requests]
             return await asyncio.gather(*asked, return_exceptions=True)
@@ -151,16 +152,14 @@ def test_a_reply_comes_back_byte_for_byte(tmp_path: Path) -> None:
 
 
 def test_what_the_server_refuses(folder: Path) -> None:
-    with ReplayServer(folder, key="secret") as server:
-        unknown, missing = answers(server, request(model="gpt-x"), request("level1/99_none"), key="secret")
-        (wrong_key,) = answers(server, request(), key="guess")
+    with ReplayServer(folder) as server:
+        unknown, missing = answers(server, request(model="gpt-x"), request("level1/99_none"))
     assert isinstance(unknown, ProviderError) and unknown.fatal
     assert "this endpoint lists: replay-handwritten, replay-deepseek-x" in str(unknown).replace(
         "replay-deepseek-x, replay-handwritten", "replay-handwritten, replay-deepseek-x"
     )
     assert isinstance(missing, ProviderError) and not missing.fatal
     assert "no recording for problem 'level1/99_none' with backend 'cpp'" in str(missing)
-    assert isinstance(wrong_key, ProviderError) and wrong_key.fatal
 
 
 def test_other_clients_are_understood_by_their_prompt(folder: Path) -> None:
@@ -219,7 +218,7 @@ def test_a_recorded_run_replays_as_it_was(folder: Path, tmp_path: Path) -> None:
     asked = [request(), request(turn=1), request(sample=1), request("02_cut")]
 
     async def record(server: ReplayServer) -> list[Completion]:
-        inner = OpenAIProvider(Endpoint(name="live", base_url=server.base_url, api_key="x"))
+        inner = OpenAIProvider(Endpoint(name="live", base_url=server.base_url, api_key="x"), ClientTerms())
         provider = RecordingProvider(inner, kept)
         assert provider.name == "live"
         try:
