@@ -19,22 +19,13 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kernelwright.agent.service.policy import BODY_BYTES, BODY_S, DISCARDED_BODIES, HELD_BYTES
+from kernelwright.agent.service.policy import DISCARDED_BODIES, RequestBounds
 from kernelwright.agent.service.responses import refuse, retry_later
 
 OPEN: Final = frozenset({"/", "/healthz", "/healthz/live", "/docs", "/openapi.json"})
 """Paths that need no token."""
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-
-
-@dataclass(frozen=True, slots=True)
-class RequestBounds:
-    """Bounds of a request."""
-
-    body_bytes: int = BODY_BYTES
-    body_s: float = BODY_S
-    held_bytes: int = HELD_BYTES
 
 
 class Tokens:
