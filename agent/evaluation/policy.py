@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds to wait for services that do not answer."""
+
+    lost_s: float = 20.0
+    """Without a connection, until a service counts as lost: a restart takes less on busy cores."""
+    nobody_s: float = 300.0
+    """While no service answers at all."""
+    recheck_s: float = 2.0
+    """Between two looks after a service that does not answer."""
+
 
 MOST_MOVES: Final = 2
 """Times that an evaluation moves to another service because one is lost: a candidate may be the reason."""
 MOST_RESUBMISSIONS: Final = 5
 """Times that one service is asked again for what it has forgotten, or what another client cancelled."""
-LOST_S: Final = 20.0
-"""Seconds without a connection after which a service counts as lost: a restart takes less on busy cores."""
-NOBODY_S: Final = 300.0
-"""Seconds to wait while no service answers at all."""
-RECHECK_S: Final = 2.0
-"""Seconds between two looks after a service that does not answer."""
 REQUEST_S: Final = 10.0
 """Seconds for one exchange, waiting not counted."""
 WATCH_S: Final = 20.0

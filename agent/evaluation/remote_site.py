@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Self
 
 from kernelwright.agent.evaluation.evaluation_site import EvaluationHooks, EvaluationRequest
-from kernelwright.agent.evaluation.policy import AHEAD, MOST_AT_ONCE, MOST_MOVES
+from kernelwright.agent.evaluation.policy import AHEAD, MOST_AT_ONCE, MOST_MOVES, Patience
 from kernelwright.agent.evaluation.remote_evaluation import (
     RemoteEvaluation,
     ServiceClosing,
@@ -17,7 +17,7 @@ from kernelwright.agent.evaluation.remote_evaluation import (
     refuse_stopped,
 )
 from kernelwright.agent.evaluation.remote_service import RemoteService
-from kernelwright.agent.evaluation.service_pool import Patience, ServicePool
+from kernelwright.agent.evaluation.service_pool import ServicePool
 from kernelwright.evaluator import Evaluation, EvaluationConfig, EvaluatorError, MachineError, find_backend
 
 

@@ -12,27 +12,14 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Self
 
 from kernelwright.agent.evaluation.handshake import refuse_mixed, terms_of
-from kernelwright.agent.evaluation.policy import GOODBYE_S, LOST_S, NOBODY_S, RECHECK_S
+from kernelwright.agent.evaluation.policy import GOODBYE_S, Patience
 from kernelwright.agent.evaluation.remote_service import RemoteService
 from kernelwright.evaluator import ConfigError, MachineError, sha256_text
 
 _LOG = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """Seconds to wait for services that do not answer."""
-
-    lost_s: float = LOST_S
-    """For one, before its work goes to another."""
-    nobody_s: float = NOBODY_S
-    """For any."""
-    recheck_s: float = RECHECK_S
-    """Between two looks after one that does not answer."""
 
 
 class ServicePool:

@@ -34,8 +34,6 @@ class RunContext:
     """Places for attempts between their request and their evaluation."""
     exemplars: Mapping[str, tuple[Exemplar, ...]]
     """By `shown_for`."""
-    slots: asyncio.Semaphore
-    """Concurrent requests."""
 
 
 class TaskAssignment:
@@ -136,7 +134,7 @@ class TaskAssignment:
             self._context.requester.refuse_if_over(self._task.model.name)
             if why := self._context.evaluator.refusal(self.problem.id):
                 raise NoAttemptError(why)
-            return await self._context.requester.ask(asked, self._context.slots)
+            return await self._context.requester.ask(asked)
         except (ProblemError, ConfigError) as error:
             # The prompt cannot be made for this problem; other problems are unaffected.
             self._leave(asked.key.attempt)

@@ -79,8 +79,8 @@ class _RunProcess:
         self._emit = batch.on_event
         self._stop = StopConditions()
         self._problems: dict[str, Problem] = log.archive.problems(log.run)
-        self._ledger = Ledger(budget_of(log), log.index.spent())
-        self._requester = Requester(log, batch.providers, self._ledger, self._stop, self._emit)
+        ledger = Ledger(budget_of(log), log.index.spent())
+        self._requester = Requester(log, batch.providers, ledger, self._stop, self._emit, batch.completions)
         self._evaluator = AttemptEvaluator(
             log, self._plan.config, batch.evaluate, self._stop, self._emit, batch.evaluators
         )
@@ -142,7 +142,6 @@ class _RunProcess:
             keeper=self._keeper,
             exemplars=batch.exemplars,
             room=asyncio.Semaphore(batch.completions + batch.backlog),
-            slots=asyncio.Semaphore(batch.completions),
         )
         for name, message in self._impossible():
             await self._evaluator.skip(name, message)

@@ -46,7 +46,9 @@ class Requester:
         ledger: Ledger,
         stop: StopConditions,
         emit: Callable[[Event], None],
+        at_once: int,
     ) -> None:
+        """`at_once` requests are sent concurrently."""
         self.failures = 0
         """Questions without a reply."""
         self.missing = 0
@@ -58,6 +60,7 @@ class Requester:
         self._ledger = ledger
         self._stop = stop
         self._emit = emit
+        self._slots = asyncio.Semaphore(at_once)
         self._strikes: dict[str, int] = {}
         self._gone: dict[str, str] = {}
         """Model to the reason it gets no more requests."""
@@ -70,7 +73,7 @@ class Requester:
             self._emit(Replied.to(attempt, recorded=True))
         return attempt
 
-    async def ask(self, asked: PendingQuestion, slots: asyncio.Semaphore) -> Attempt:
+    async def ask(self, asked: PendingQuestion) -> Attempt:
         """Request a reply, record it and emit its event.
 
         Raises:
@@ -80,7 +83,7 @@ class Requester:
         request = request_of(asked.key, asked.model, asked.question.compose())
         holds = await self._admit(asked, _bound_tokens(request))
         try:
-            async with slots:
+            async with self._slots:
                 self.refuse_if_over(asked.model.name)
                 completion = await self._complete(asked, request)
             attempt = await asyncio.to_thread(self._record, asked, request, completion)

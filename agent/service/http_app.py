@@ -26,8 +26,8 @@ from kernelwright.agent.service.evaluation_queue import (
     NotSubmitted,
     QueueFull,
 )
-from kernelwright.agent.service.middleware import RequestBounds, RequestGuard, Tokens
-from kernelwright.agent.service.policy import HOUSEKEEPING_S, RETRY_AFTER_S
+from kernelwright.agent.service.middleware import RequestGuard, Tokens
+from kernelwright.agent.service.policy import HOUSEKEEPING_S, RETRY_AFTER_S, RequestBounds
 from kernelwright.agent.service.responses import (
     MEDIA_TYPE,
     BatchAnswer,

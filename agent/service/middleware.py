@@ -9,32 +9,26 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from pydantic_core import from_json
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kernelwright.agent.service.policy import BODY_BYTES, BODY_S, DISCARDED_BODIES, HELD_BYTES
+from kernelwright.agent.service.policy import DISCARDED_BODIES, RequestBounds
 from kernelwright.agent.service.responses import refuse, retry_later
 
 OPEN: Final = frozenset({"/", "/healthz", "/healthz/live", "/docs", "/openapi.json"})
 """Paths that need no token."""
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+Pieces: TypeAlias = AsyncGenerator[bytes, None]
+"""A body as it arrives."""
 _BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-
-
-@dataclass(frozen=True, slots=True)
-class RequestBounds:
-    """Bounds of a request."""
-
-    body_bytes: int = BODY_BYTES
-    body_s: float = BODY_S
-    held_bytes: int = HELD_BYTES
 
 
 class Tokens:
@@ -92,7 +86,7 @@ class RequestGuard:
         scope.setdefault("state", {})["client"] = client
         refusal = self._refuse(scope["path"], headers, client)
         if refusal is not None:
-            await self._discard(receive)
+            await self._discard(Request(scope, receive).stream())
             await refusal(scope, receive, noting)
         elif scope["method"] in _BODILESS:
             await self.app(scope, receive, noting)
@@ -116,7 +110,7 @@ class RequestGuard:
     async def _with_body(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
         body = bytearray()
         try:
-            refusal = await self._collect(receive, headers, body)
+            refusal = await self._collect(Request(scope, receive).stream(), headers, body)
             if refusal is None and (body or scope["method"] == "POST"):
                 refusal = _read_strictly(body, headers)
         finally:
@@ -131,42 +125,38 @@ class RequestGuard:
 
         await self.app(scope, again, send)
 
-    async def _collect(self, receive: Receive, headers: Headers, body: bytearray) -> Response | None:
+    async def _collect(self, pieces: Pieces, headers: Headers, body: bytearray) -> Response | None:
         announced = headers.get("content-length", "")
         if announced.isdecimal() and int(announced[:20]) > self.bounds.body_bytes:
-            return await self._too_large(receive)
+            return await self._too_large(pieces)
         try:
             async with asyncio.timeout(self.bounds.body_s):
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        return refuse(400, "disconnected", "the body did not arrive whole")
-                    piece = message.get("body", b"")
+                async for piece in pieces:
                     body += piece
                     self.held_bytes += len(piece)
                     if len(body) > self.bounds.body_bytes:
-                        return await self._too_large(receive)
+                        return await self._too_large(pieces)
                     if self.held_bytes > self.bounds.held_bytes:
                         return retry_later(429, "too-much-at-once", "too many bodies at once", 1)
-                    if not message.get("more_body", False):
-                        return None
+        except ClientDisconnect:
+            return refuse(400, "disconnected", "the body did not arrive whole")
         except TimeoutError:
             detail = f"the body did not arrive within {self.bounds.body_s:g} s"
             return refuse(408, "too-slow", detail, headers={"Connection": "close"})
+        return None
 
-    async def _discard(self, receive: Receive) -> None:
+    async def _discard(self, pieces: Pieces) -> None:
         """Read an unwanted body, within bounds: a client that still sends does not read a refusal."""
         left = DISCARDED_BODIES * self.bounds.body_bytes
-        with suppress(TimeoutError):
+        with suppress(TimeoutError, ClientDisconnect):
             async with asyncio.timeout(self.bounds.body_s):
-                while left > 0:
-                    message = await receive()
-                    left -= len(message.get("body", b""))
-                    if not message.get("more_body", False):
+                async for piece in pieces:
+                    left -= len(piece)
+                    if left <= 0:
                         return
 
-    async def _too_large(self, receive: Receive) -> Response:
-        await self._discard(receive)
+    async def _too_large(self, pieces: Pieces) -> Response:
+        await self._discard(pieces)
         detail = f"a body has at most {self.bounds.body_bytes} bytes here"
         return refuse(413, "too-large", detail, headers={"Connection": "close"})
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBounds:
+    """Bounds of the bodies of requests."""
+
+    body_bytes: int = 4 << 20
+    """Largest body."""
+    body_s: float = 20.0
+    """Seconds for a body to arrive."""
+    held_bytes: int = 64 << 20
+    """Bodies of all requests together, while they arrive."""
+
 
 SOURCE_CHARACTERS: Final = 4 << 20
 """Characters of a candidate or a problem."""
 BATCH: Final = 256
 """Submissions in one request."""
-BODY_BYTES: Final = 4 << 20
-"""Largest body of a request."""
-BODY_S: Final = 20.0
-"""Seconds for a body to arrive."""
-HELD_BYTES: Final = 64 << 20
-"""Bodies of all requests together, while they arrive."""
 DISCARDED_BODIES: Final = 4
 """Bodies of the largest size that are read and thrown away, so that the client hears the refusal."""
 HEAD_S: Final = 10

@@ -15,10 +15,10 @@ from kernelwright.agent.evaluation import Evaluate
 from kernelwright.agent.evaluation.local_site import LocalSite
 from kernelwright.agent.evaluation.policy import AHEAD
 from kernelwright.agent.evaluation.service_facts import ServiceFacts, facts_of, sandbox_trouble
-from kernelwright.agent.service import policy
 from kernelwright.agent.service.evaluation_queue import EvaluationQueue
 from kernelwright.agent.service.http_app import Front, create_app
-from kernelwright.agent.service.middleware import LOOPBACK_NAMES, RequestBounds, Tokens
+from kernelwright.agent.service.middleware import LOOPBACK_NAMES, Tokens
+from kernelwright.agent.service.policy import MOST_CONNECTIONS, RequestBounds
 from kernelwright.agent.service.server import Service
 from kernelwright.agent.service.service_workers import ServiceWorkers, kinds
 from kernelwright.agent.service.store import Store
@@ -185,7 +185,7 @@ def room_for_connections() -> int:
     most = 1 << 16 if hard == resource.RLIM_INFINITY else hard
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    return min(policy.MOST_CONNECTIONS, most // 2)
+    return min(MOST_CONNECTIONS, most // 2)
 
 
 def _front(settings: ServiceSettings, facts: ServiceFacts, trouble: Callable[[], tuple[str, ...]]) -> Front:

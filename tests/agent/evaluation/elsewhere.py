@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from kernelwright.agent.evaluation import EvaluationRequest
+from kernelwright.agent.evaluation.policy import Patience
 from kernelwright.agent.evaluation.remote_site import RemoteSite
-from kernelwright.agent.evaluation.service_pool import Patience
 from kernelwright.agent.providers.replay.loopback_server import HttpRequest, HttpResponse, LoopbackServer
 from kernelwright.evaluator import Candidate, Evaluation, EvaluationConfig, Problem
 from tests.agent.service.standin import PROBLEM, Running

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from kernelwright.agent.evaluation import EvaluationHooks
+from kernelwright.agent.evaluation.policy import Patience
 from kernelwright.agent.evaluation.remote_site import RemoteSite
 from kernelwright.agent.evaluation.service_facts import facts_of
-from kernelwright.agent.evaluation.service_pool import Patience
 from kernelwright.agent.providers.replay.loopback_server import HttpFailure, HttpRequest, HttpResponse
 from kernelwright.evaluator import Candidate, MachineError, Status
 from tests.agent.evaluation.elsewhere import CONFIG, HASTY, QUICK, answering, request, site, wait_for

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from kernelwright.agent.service.middleware import LOOPBACK_NAMES, RequestBounds
+from kernelwright.agent.service.middleware import LOOPBACK_NAMES
+from kernelwright.agent.service.policy import RequestBounds
 from kernelwright.evaluator import EvaluationConfig, Limits
 from tests.agent.service.standin import PROBLEM, Running, StandIn, source
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.agent.evaluation.service_client import ServiceClient
-from kernelwright.agent.service.middleware import RequestBounds
+from kernelwright.agent.service.policy import RequestBounds
 from kernelwright.agent.service.store import Store
 from kernelwright.evaluator import Candidate, Evaluation, Status
 from tests.agent.service.standin import PROBLEM, TOKEN, Running, StandIn, source
