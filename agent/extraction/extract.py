@@ -201,6 +201,11 @@ def _split(text: str) -> _Parts:
     )
 
 
+def without_thoughts(text: str) -> str:
+    """A reply after its last thought, in whatever marks; empty when it holds nothing else."""
+    return _split(text).answers[0].strip()
+
+
 def _starts_line(text: str, offset: int) -> bool:
     return not text[text.rfind("\n", 0, offset) + 1 : offset].strip()
 

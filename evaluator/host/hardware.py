@@ -46,11 +46,14 @@ class Gpu:
 
 @cache
 def gpus() -> tuple[Gpu, ...]:
-    """GPUs that `nvidia-smi` lists; empty without one."""
-    fields = _smi("index,name,driver_version,compute_cap,uuid,pci.bus_id,memory.total")
+    """GPUs that `nvidia-smi` describes; empty without one."""
+    names = "index,name,driver_version,compute_cap,uuid,pci.bus_id,memory.total"
     found = []
-    for line in fields.splitlines():
-        index, name, driver, capability, uuid, bus, memory = (part.strip() for part in line.split(","))
+    for line in _smi(names).splitlines():
+        parts = [part.strip() for part in line.split(",")]
+        if len(parts) != names.count(",") + 1 or not parts[0].isdigit():
+            continue  # such as an error in place of a GPU that fell off the bus
+        index, name, driver, capability, uuid, bus, memory = parts
         architecture = "sm_" + capability.replace(".", "")
         gib = float(memory.split()[0]) / 1024 if memory[:1].isdigit() else math.inf
         found.append(Gpu(int(index), name, driver, architecture, uuid, bus, gib))

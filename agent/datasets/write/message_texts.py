@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from kernelwright.agent.archive import Archive
 from kernelwright.agent.datasets.export_settings import Reasoning
+from kernelwright.agent.extraction.extract import without_thoughts
 from kernelwright.agent.records.attempt_log import Attempt
 from kernelwright.agent.records.strict_json import whole_characters
 from kernelwright.agent.records.tokens import estimate_tokens
@@ -66,11 +67,6 @@ def _policy(archive: Archive, run: str) -> str:
 def _reference(archive: Archive, run: str, problem: str) -> str:
     used = archive.problems_used(run).get(problem)
     return "" if used is None else archive.text(run, used.source)
-
-
-def without_thoughts(text: str) -> str:
-    """A reply after its last thought; empty when it holds nothing else."""
-    return text.rpartition("</think>")[2].partition("<think>")[0].strip()
 
 
 def answered(text: str) -> list[Turn]:

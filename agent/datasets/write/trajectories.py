@@ -19,8 +19,8 @@ from kernelwright.agent.datasets.write.message_texts import (
     Turn,
     answered,
     tokens,
-    without_thoughts,
 )
+from kernelwright.agent.extraction.extract import without_thoughts
 from kernelwright.agent.leaderboard.display_text import without_folders
 from kernelwright.agent.records.attempt_log import Attempt
 from kernelwright.agent.records.attempt_view import AttemptView

@@ -41,13 +41,17 @@ def test_supervised_rows_are_right_answers_in_both_shapes(desk: Desk) -> None:
     assert desk.manifest()["attempts"]["left_out"] == {"failed": 1, "not judged": 1}
 
 
-def test_thoughts_are_dropped_or_kept_between_marks(desk: Desk) -> None:
+@pytest.mark.parametrize(
+    "marks", [("<think>", "</think>"), ("<reasoning>", "</reasoning>"), ("[THINK]", "[/THINK]")]
+)
+def test_thoughts_are_dropped_or_kept_between_marks(desk: Desk, marks: tuple[str, str]) -> None:
+    said = f"{marks[0]}hm{marks[1]}\nanswer"
     with desk.log("level1/01_add") as log:
-        desk.attempt(log, said="<think>hm</think>\nanswer")
+        desk.attempt(log, said=said)
     dropped = desk.rows("sft", "one", table="messages")[0]
     kept = desk.rows("sft", "two", table="messages", reasoning="keep")[0]
     assert dropped["messages"][-1]["content"] == "answer"
-    assert kept["messages"][-1]["content"] == "<think>hm</think>\nanswer"
+    assert kept["messages"][-1]["content"] == said
 
 
 def test_right_is_chosen_over_wrong_and_surely_faster_over_slower(desk: Desk) -> None:

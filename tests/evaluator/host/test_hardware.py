@@ -17,6 +17,7 @@ def four_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     program = tmp_path / "nvidia-smi"
     program.write_text(
         "#!/bin/sh\nfor i in 0 1 2 3; do\n"
+        'echo "Unable to determine the device handle for gpu $i: Unknown Error"\n'
         'echo "$i, NVIDIA H200, 580.1, 9.0, GPU-8a1b2c3$i, 00000000:$((i + 1))B:00.0, 143771 MiB"; done\n'
     )
     program.chmod(0o755)
