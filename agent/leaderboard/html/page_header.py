@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from kernelwright.agent.leaderboard.display_text import name, short
 from kernelwright.agent.leaderboard.html.page_sections import Section
+from kernelwright.agent.leaderboard.rows import grouped
 from kernelwright.agent.leaderboard.run_comparison import RunComparison, RunSide
 from kernelwright.agent.records.attempt_view import AttemptView
 from kernelwright.evaluator import visible
@@ -100,14 +101,9 @@ class Header:
             "counts": [[change.value, count] for change, count in comparison.counts.items()],
             "rows": [
                 [
-                    number(row.problem),
-                    number(row.backend),
-                    number(row.hardware),
-                    number(row.terms),
-                    number(row.change.value),
-                    number(row.why),
-                    self._side(row.before),
-                    self._side(row.after),
+                    *map(number, (row.problem, row.backend, row.hardware, row.terms)),
+                    *map(number, (row.change.value, row.why)),
+                    *map(self._side, (row.before, row.after)),
                 ]
                 for row in comparison.differences
             ],
@@ -173,19 +169,13 @@ class Header:
 
 def run_facts(rows: Iterable[AttemptView]) -> list[dict[str, object]]:
     """Counts of each run, oldest first."""
-    found: dict[str, dict[str, Counter[str]]] = {}
-    for row in rows:
-        of_run = found.setdefault(row.run, {"models": Counter(), "backends": Counter(), "right": Counter()})
-        of_run["models"][row.model] += 1
-        of_run["backends"][row.backend] += 1
-        of_run["right"]["right"] += row.speedup is not None
     return [
         {
             "run": visible(run),
-            "models": [name(model) for model in of_run["models"]],
-            "backends": [name(backend) for backend in of_run["backends"]],
-            "attempts": of_run["models"].total(),
-            "passed": of_run["right"]["right"],
+            "models": [name(model) for model in dict.fromkeys(row.model for row in of_run)],
+            "backends": [name(backend) for backend in dict.fromkeys(row.backend for row in of_run)],
+            "attempts": len(of_run),
+            "passed": sum(row.speedup is not None for row in of_run),
         }
-        for run, of_run in sorted(found.items())
+        for run, of_run in sorted(grouped(rows, lambda row: row.run).items())
     ]
