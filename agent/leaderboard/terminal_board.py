@@ -82,7 +82,7 @@ def render_comparison(comparison: RunComparison) -> RenderableType:
     for row in comparison.differences:
         where = [f"{row.backend} · {row.policy}"] if is_mixed else []
         cells = [row.problem, *where, row.change, _told(row.before), _told(row.after), row.why]
-        table.add_row(*cells, styles=[*[""] * (1 + len(where)), colours.get(row.change, "")])
+        table.add_row(*cells, change=colours.get(row.change, ""))
     heading = Text(f"{comparison.before} → {comparison.after}", style="bold")
     heading.append("" if is_mixed else f"  {', '.join(map(name, places))}", style="not bold")
     return Group(heading, counts, Text(), table)

@@ -62,8 +62,6 @@ class PreparedRun:
     settings: RunSettings
     problems: tuple[Problem, ...]
     open_log: Callable[[], RunLog]
-    run: str | None = None
-    """Its id, when it has begun already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +182,6 @@ def _go_on(place: RunPlace, archive: Archive, run: str, changed: RunSettings) ->
         settings,
         tuple(archive.problems(run).values()),
         lambda: resume_run(archive, run, bounds=changed.budget),
-        run,
     )
 
 

@@ -90,8 +90,7 @@ def _backends(checks: list[Check]) -> list[Check]:
             missing += [f"no {tool}"] * (tool in lacks)
         if f"backend {backend.name}" in lacks:
             missing.append(found[f"backend {backend.name}"].finding)
-        state = f"not ready: {', '.join(missing)}" if missing else "ready"
-        ready.append(Check(backend.name, "weak" if missing else "ok", state))
+        ready.append(_found(backend.name, not missing, "ready", f"not ready: {', '.join(missing)}"))
     return sorted(ready, key=lambda check: check.verdict != "ok")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -11,7 +10,7 @@ import typer
 
 from kernelwright.agent.cli.runs import run_options as shared
 from kernelwright.agent.cli.terminal import completion, options
-from kernelwright.agent.cli.terminal.console import line, out, print_json, print_lines, print_table
+from kernelwright.agent.cli.terminal.console import out, print_json, print_lines, print_policy_tables
 from kernelwright.agent.setup import policy
 from kernelwright.agent.setup.usage_error import UsageError, unknown
 
@@ -153,7 +152,9 @@ def _report(
             }
         )
     else:
-        _print(entries)
+        headings = "strategy model backend >solved >k >best@k >95_% >replies >tokens >cost"
+        print_policy_tables(headings, [(entry.of.policy, _row(entry), "") for entry in entries])
+        out().print("best@k: mean of the best of k replies, failures as 1.0; interval over problems\n")
         print_lines(run_lines(place, summary))
 
 
@@ -169,14 +170,6 @@ def cost_text(entry: Entry) -> str:
         return "unknown"
     known = f"${entry.cost_usd:.4f}"
     return f"{known} and {entry.unpriced} unknown" if entry.unpriced else known
-
-
-def _print(entries: Sequence[Entry]) -> None:
-    for of, members in groupby(entries, key=lambda entry: entry.of.policy):
-        out().print(f"{of.id}: {line(str(of))}", style="bold", soft_wrap=True)
-        headings = "strategy model backend >solved >k >best@k >95_% >replies >tokens >cost"
-        print_table(headings, map(_row, members))
-    out().print("best@k: mean of the best of k replies, failures as 1.0; interval over problems\n")
 
 
 def _row(entry: Entry) -> tuple[str, ...]:

@@ -112,27 +112,14 @@ class ProgressView:
                 return False
 
     def _follow(self, event: events.Event) -> None:
-        tally = self._tally
-        match event:
-            case events.RunOpened():
-                self._tally = RunCounters(event.assignments, event.finished, event.judges)
-            case events.AssignmentFinished():
-                tally.finish(event)
-            case events.Waiting():
-                tally.bulk = event
-            case Retrying():
-                self._wait(event)
-            case events.Asking() | events.Judging():
-                tally.begin(event.of)
-            case events.Replied():
-                tally.reply(event)
-            case events.Judged():
-                tally.evaluation(event)
-            case _:
-                pass
+        if isinstance(event, events.RunOpened):
+            self._tally = RunCounters(event.assignments, event.finished, event.judges)
+        elif isinstance(event, Retrying):
+            self._wait(event)
+        self._tally.count(event)
         of = getattr(event, "of", None)
         if of is not None:
-            self._set(of, _state(event, evaluates=tally.evaluates))
+            self._set(of, _state(event, evaluates=self._tally.evaluates))
 
     def _set(self, of: AttemptKey, state: str | None) -> None:
         known = self._flights.get(of.attempt)

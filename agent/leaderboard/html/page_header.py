@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kernelwright.agent.leaderboard.display_text import name, short
 from kernelwright.agent.leaderboard.html.page_sections import Section
@@ -15,23 +15,6 @@ from kernelwright.evaluator import visible
 
 ID_DIGITS = 10
 """Of an attempt's id, as far as it is shown."""
-
-
-@dataclass(slots=True)
-class NameTable:
-    """Names by number, each once."""
-
-    words: list[str] = field(default_factory=list)
-    _numbers: dict[str, int] = field(default_factory=dict)
-
-    def number(self, word: str | None) -> int | None:
-        """The number of a name; None of None."""
-        if word is None:
-            return None
-        number = self._numbers.setdefault(word, len(self.words))
-        if number == len(self.words):
-            self.words.append(name(word))
-        return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +30,8 @@ class Header:
     """Collects what goes into a page's first line."""
 
     def __init__(self) -> None:
-        self._words = NameTable()
+        self._numbers: dict[str, int] = {}
+        """Each name once, by number."""
         self._sections: list[dict[str, object]] = []
         self._attempts: list[list[object]] = []
 
@@ -62,7 +46,7 @@ class Header:
         listed: bool,
     ) -> None:
         """Add a section; its attempts too where they are `listed`, else `page` names the file they are in."""
-        of, number = section.of, self._words.number
+        of, number = section.of, self._number
         level, slash, _ = of.problem.partition("/")
         statuses = Counter(row.ended for row in section.rows)
         best = section.best
@@ -94,7 +78,7 @@ class Header:
 
     def comparison(self, comparison: RunComparison) -> dict[str, object]:
         """Two runs side by side, in this header's words."""
-        number = self._words.number
+        number = self._number
         return {
             "before": number(comparison.before),
             "after": number(comparison.after),
@@ -113,13 +97,16 @@ class Header:
         """The whole value, with further facts for the scripts."""
         return {
             **facts,
-            "words": self._words.words,
+            "words": [name(word) for word in self._numbers],
             "sections": self._sections,
             "attempts": [list(column) for column in zip(*self._attempts, strict=True)],
         }
 
+    def _number(self, word: str | None) -> int | None:
+        return None if word is None else self._numbers.setdefault(word, len(self._numbers))
+
     def _kernel(self, shown: ShownAttempt) -> dict[str, object]:
-        row, number = shown.row, self._words.number
+        row, number = shown.row, self._number
         return {
             "doc": shown.document,
             "attempt": row.attempt[:ID_DIGITS],
@@ -141,7 +128,7 @@ class Header:
         }
 
     def _attempt(self, row: AttemptView, section: int) -> list[object]:
-        number = self._words.number
+        number = self._number
         return [
             section,
             number(row.model),
@@ -164,7 +151,7 @@ class Header:
         if side is None:
             return None
         measured = [short(side.speedup), short(side.low), short(side.high)]
-        return [self._words.number(side.model), *measured, side.attempts, side.passed]
+        return [self._number(side.model), *measured, side.attempts, side.passed]
 
 
 def run_facts(rows: Iterable[AttemptView]) -> list[dict[str, object]]:
