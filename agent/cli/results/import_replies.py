@@ -16,6 +16,7 @@ from kernelwright.agent.cli.terminal.console import colour, print_json, print_li
 from kernelwright.agent.cli.terminal.failures import did_pass, say
 
 if TYPE_CHECKING:
+    from kernelwright.agent.archive import Archive
     from kernelwright.agent.interop.imports.reply_recorder import RecordedReply
     from kernelwright.agent.records.attempt_log import Attempt
     from kernelwright.evaluator import Status
@@ -89,7 +90,7 @@ def import_files(
     if json:
         print_json([row.summary() for row in rows])
     else:
-        _print_rows(rows, workspace)
+        _print_rows(rows, archive)
     raise did_pass(any(row.is_good(evaluated=evaluate) for row in rows))
 
 
@@ -126,9 +127,7 @@ class ImportedRow:
         }
 
 
-def _print_rows(rows: Sequence[ImportedRow], workspace: Path) -> None:
-    from kernelwright.agent.workspace import Workspace
-
+def _print_rows(rows: Sequence[ImportedRow], archive: Archive) -> None:
     print_table(
         "file outcome by problem model",
         [
@@ -145,9 +144,9 @@ def _print_rows(rows: Sequence[ImportedRow], workspace: Path) -> None:
     )
     run = rows[0].attempt.key.run
     if any(row.attempt.status is None and row.taken.match for row in rows):
-        resume = f"kernelwright run --resume {run} --workspace {quote(str(workspace))}"
+        resume = f"kernelwright run --resume {run} --workspace {quote(str(archive.folder.parent))}"
         print_lines([("evaluate", resume)])
-    print_lines([("log", (Workspace(workspace).runs / run).resolve())])
+    print_lines([("log", (archive.folder / run).resolve())])
 
 
 def _place(origin: str) -> str:

@@ -12,12 +12,9 @@ from kernelwright.agent.cli.terminal import options
 from kernelwright.agent.cli.terminal.option_values import parse_seconds
 from kernelwright.agent.setup.usage_error import UsageError
 
-GENERATED = tuple(
-    path
-    for path in options.SETTINGS
-    if path
-    not in ("strategy", "options.turns", "options.enough", "seed", "plain_build", "evaluation.counters")
-)
+OTHERS = ("strategy", "options.turns", "options.enough", "seed", "plain_build", "evaluation.counters")
+"""Settings of a run that mean nothing for independent samples."""
+GENERATED = tuple(path for path in options.SETTINGS if path not in OTHERS)
 
 Poll = Annotated[
     str, options.option("How often to look after batches.", panel=options.BULK, metavar="90s|10m")

@@ -58,15 +58,15 @@ def _in_ascii(error: UnicodeError) -> tuple[str, int]:
 
 def out() -> Console:
     """The console for results: standard output, without guesses about markup in other people's text."""
-    return _console(stderr=False, pipe_width=PIPE_WIDTH)
+    return _console()
 
 
 def notes() -> Console:
     """The console for progress and remarks: standard error."""
-    return _console(stderr=True, pipe_width=PIPE_WIDTH)
+    return _console(stderr=True)
 
 
-def _console(*, stderr: bool, pipe_width: int) -> Console:
+def _console(*, stderr: bool = False, pipe_width: int = PIPE_WIDTH) -> Console:
     from rich.console import Console
 
     console = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
@@ -98,7 +98,7 @@ def print_table(headings: str, rows: Iterable[Sequence[str]], styles: Sequence[s
         table.add_column(name, justify=justify, overflow="fold", no_wrap=name in WHOLE)
     for index, row in enumerate(rows):
         table.add_row(*(line(cell) for cell in row), style=styles[index] if styles else None)
-    _console(stderr=False, pipe_width=PIPED_TABLE_WIDTH).print(table)
+    _console(pipe_width=PIPED_TABLE_WIDTH).print(table)
 
 
 def print_policy_tables(headings: str, rows: Iterable[tuple[ScorePolicy | None, Sequence[str], str]]) -> None:
