@@ -16,7 +16,12 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from kernelwright.agent.evaluation import RemoteEvaluationSite
-from kernelwright.agent.prompting.hardware_facts import Hardware, find_target, hardware_named, this_machine
+from kernelwright.agent.prompting.hardware_facts import (
+    Hardware,
+    find_target,
+    hardware_named,
+    this_machine,
+)
 from kernelwright.agent.prompting.problem_facts import facts_of
 from kernelwright.agent.prompting.prompts import ProblemFacts, Setting, TemplatePrompts, installed_prompts
 from kernelwright.agent.workspace import Workspace

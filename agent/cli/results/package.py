@@ -5,19 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import typer
+
 from kernelwright.agent.cli.results.kernels import KernelNames
-from kernelwright.agent.cli.terminal import console, options
+from kernelwright.agent.cli.terminal import options
 from kernelwright.agent.setup.usage_error import UsageError
 
 
 def package(
     kernels: KernelNames,
     out: options.Out,
-    name: Annotated[str, options.option("Name of the package.")] = "kept-kernels",
+    name: Annotated[str, typer.Option(help="Name of the package.")] = "kept-kernels",
     workspace: options.Workspace = Path(),
     problem: options.ProblemNames = None,
 ) -> None:
     """Write an installable package of kernels: source, reference, score and a test for each."""
+    from kernelwright.agent.cli.terminal.console import out as console
     from kernelwright.agent.interop.package_writer import PackageName, UnusablePackage, write_package
     from kernelwright.agent.setup.problem_lookup import find_references
     from kernelwright.agent.workspace import Workspace
@@ -30,5 +33,5 @@ def package(
     except UnusablePackage as error:
         raise UsageError(str(error)) from None
     for made in names:
-        console.out().print(f"kernel   {made}")
-    console.out().print(f"package  {out.resolve()}", soft_wrap=True)
+        console().print(f"kernel   {made}")
+    console().print(f"package  {out.resolve()}", soft_wrap=True)
